@@ -1,0 +1,114 @@
+"""Opens the storage for Indico's model and words its errors for operators."""
+import contextlib
+import threading
+
+import transaction
+import ZConfig
+import ZODB.config
+from indico.core.config import Config
+from indico.core.db.manager import DBMgr
+from indico.core.db.migration import MigratedDB
+from ZEO.Exceptions import ClientDisconnected
+from ZODB.POSException import ReadOnlyError
+from zc.lockfile import LockError
+
+from bulkloader.errors import STORAGE_AWAY, STORAGE_READ_ONLY, LoaderError
+
+
+class _ReadOnlyDBMgr(DBMgr):
+    """Indico's access to a storage that this process cannot change.
+
+    Args:
+        path: a ZODB configuration file with one storage section.
+    """
+
+    def __init__(self, path):
+        self._storage = read_only_storage(path)
+        try:
+            self._db = MigratedDB(self._storage, **Config.getInstance().getDBOptions())
+        except ReadOnlyError:
+            self._storage.close()
+            raise
+        self._conn = threading.local()
+        self._conn.conn = None
+
+
+def read_only_storage(path):
+    """Opens the storage of a ZODB configuration file, read-only whatever the file says."""
+    schema = ZODB.config.getStorageSchema()
+    config, _ = ZConfig.loadConfig(schema, path)
+    for section in _sections(config.storage):
+        if hasattr(section, 'read_only'):
+            section.read_only = True
+        if hasattr(section, 'read_only_fallback'):
+            section.read_only_fallback = False
+    return config.storage.open()
+
+
+def _sections(opener):
+    """Yields the ZConfig sections of a storage and of those that it wraps."""
+    section = opener.config
+    yield section
+    for name in section.getSectionAttributes():
+        value = getattr(section, name)
+        for inner in value if isinstance(value, list) else [value]:
+            if hasattr(inner, 'open') and hasattr(inner, 'config'):
+                for each in _sections(inner):
+                    yield each
+
+
+@contextlib.contextmanager
+def opened(storage_conf=None, read_only=False):
+    """Opens the database behind Indico's model and closes it at the end.
+
+    Args:
+        storage_conf: a ZODB configuration file; without it the storage of indico.conf.
+        read_only: opens the storage so that nothing can be changed.
+
+    Yields Indico's `DBMgr`. One thread, one database at a time.
+    """
+    path = storage_conf or Config.getInstance().getDBStorageURL()
+    try:
+        manager = _ReadOnlyDBMgr(path) if read_only and path else DBMgr.getInstance()
+    except LockError:
+        raise LoaderError(
+            STORAGE_AWAY, 'another process holds the storage', 'it is named in %s' % path,
+            'load through the server that holds it: name its address there')
+    except EnvironmentError as error:
+        raise LoaderError(STORAGE_AWAY, 'the storage cannot be opened', str(error))
+    DBMgr.setInstance(manager)
+    try:
+        yield manager
+    finally:
+        DBMgr.setInstance(None)
+        manager._db.close()
+
+
+@contextlib.contextmanager
+def connected(manager):
+    """One connection, as in a request of Indico; yields the root. Commits nothing by itself."""
+    manager.startRequest()
+    try:
+        yield manager.getDBConnection().root()
+    finally:
+        transaction.abort()
+        manager.getDBConnection().close()
+        manager._delConnObject()
+
+
+@contextlib.contextmanager
+def errors_for_operators():
+    """Raises LoaderError for a storage that is away or read-only."""
+    hint = ('What was committed stays. When bin/zodbrepl status shows a writable primary, '
+            'give the same command again: it goes on where it stopped.')
+    try:
+        yield
+    except ClientDisconnected as error:
+        raise LoaderError(STORAGE_AWAY, 'the storage is away', _words(error), hint)
+    except ReadOnlyError as error:
+        raise LoaderError(STORAGE_READ_ONLY, 'the storage is read-only', _words(error), hint)
+
+
+def _words(error):
+    name = type(error).__name__
+    return '%s: %s' % (name, error) if str(error) else name

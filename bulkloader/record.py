@@ -1,0 +1,74 @@
+"""The loader's own record, kept in the storage and committed with what it tells of.
+
+`root['bulkloader']` is a list of runs. It is made of plain persistent types, so
+that Indico and storage servers need nothing of the bulk loader to load it.
+"""
+import datetime
+
+from BTrees.IOBTree import IOBTree
+from persistent.list import PersistentList
+from persistent.mapping import PersistentMapping
+
+from bulkloader import specification
+
+KEY = 'bulkloader'
+
+
+class Run(object):
+    """One run's record; a view on the persistent mapping that holds it."""
+
+    def __init__(self, mapping):
+        self._mapping = mapping
+
+    @property
+    def parameters(self):
+        return specification.Parameters(**self._mapping['parameters'])
+
+    @property
+    def generator(self):
+        """The `specification.GENERATOR` that the run was begun with."""
+        return self._mapping['generator']
+
+    @property
+    def categories(self):
+        """Ids of the categories that hold the conferences, in the specification's order."""
+        return self._mapping['categories']
+
+    @property
+    def done(self):
+        """How many conferences are there; they are the first ones of the specification."""
+        return self._mapping['done']
+
+    @property
+    def conferences(self):
+        """An IOBTree from the number of a conference in the specification to its id."""
+        return self._mapping['conferences']
+
+    @property
+    def finished(self):
+        return self.done == self.parameters.conferences
+
+    def add(self, conference_id):
+        """Records the next conference."""
+        self.conferences[self.done] = conference_id
+        self._mapping['done'] += 1
+
+
+def runs(root):
+    """Returns the runs recorded under a database root, the oldest first."""
+    return [Run(mapping) for mapping in root.get(KEY, ())]
+
+
+def begin(root, parameters, categories):
+    """Records a new run whose categories were just made, and returns it."""
+    if KEY not in root:
+        root[KEY] = PersistentList()
+    root[KEY].append(PersistentMapping({
+        'parameters': dict(parameters._asdict()),
+        'generator': specification.GENERATOR,
+        'begun': datetime.datetime.utcnow().replace(microsecond=0).isoformat() + 'Z',
+        'categories': list(categories),
+        'done': 0,
+        'conferences': IOBTree(),
+    }))
+    return runs(root)[-1]

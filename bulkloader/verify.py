@@ -1,0 +1,178 @@
+"""`bulkload verify`: compares the loader's record with what the storage holds."""
+from __future__ import print_function
+
+import json
+import sys
+
+from MaKaC.common.indexes import IndexesHolder
+from MaKaC.conference import CategoryManager, ConferenceHolder
+from ZODB.POSException import POSKeyError, ReadOnlyError
+from indico.core.index import Catalog
+
+from bulkloader import record
+from bulkloader.database import connected, errors_for_operators, opened
+from bulkloader.errors import INCOMPLETE, OK
+
+_SHOWN = 20     # problems that are listed in words; JSON has all of them
+
+
+class Report(object):
+    """What was found: counts of what the record names and the storage really holds."""
+
+    def __init__(self):
+        self.runs = self.finished = self.categories = self.conferences = 0
+        self.contributions = self.schedule_entries = 0
+        self.expected_conferences = self.expected_contributions = 0
+        self.others = 0
+        self.problems = []
+
+    @property
+    def complete(self):
+        """Whether there is a run, all are finished, and nothing is missing or wrong."""
+        return bool(self.runs) and self.finished == self.runs and not self.problems
+
+    def as_dict(self):
+        return dict(vars(self), complete=self.complete)
+
+    def in_words(self):
+        lines = [
+            '%d of %d runs finished' % (self.finished, self.runs),
+            '%d categories' % self.categories,
+            '%d of %d conferences' % (self.conferences, self.expected_conferences),
+            '%d of %d contributions, %d in timetables' % (
+                self.contributions, self.expected_contributions, self.schedule_entries),
+            '%d other events in these categories' % self.others,
+        ]
+        lines.extend('! ' + problem for problem in self.problems[:_SHOWN])
+        if len(self.problems) > _SHOWN:
+            lines.append('! and %d more' % (len(self.problems) - _SHOWN))
+        lines.append('complete' if self.complete else 'NOT complete')
+        return '\n'.join(lines)
+
+
+def verify(root):
+    """Returns a `Report` on the database under this root; changes nothing."""
+    report = Report()
+    runs = record.runs(root)
+    calendar = _calendar() if runs else ()
+    for run in runs:
+        _verify_run(run, calendar, report)
+    return report
+
+
+def _calendar():
+    """Returns the ids of all conferences in Indico's index of starting dates.
+
+    Its keys are not looked at: they depend on the time zone of the process that wrote them.
+    """
+    dates = IndexesHolder().getIndex('calendar').getIdxSdate()
+    return set(conference_id for ids in dates.values() for conference_id in ids)
+
+
+def _verify_run(run, calendar, report):
+    report.runs += 1
+    report.finished += run.finished
+    report.expected_conferences += run.parameters.conferences
+    report.expected_contributions += run.parameters.conferences * run.parameters.contributions
+    recorded = set(run.conferences.values())
+    if len(recorded) != run.done:
+        report.problems.append('the record names %d conferences where %d were made'
+                               % (len(recorded), run.done))
+    found = set()
+    for category_id in run.categories:
+        found |= _verify_category(category_id, recorded, run.parameters.contributions, calendar,
+                                  report)
+    report.problems.extend('conference %s is in none of the categories' % conference_id
+                           for conference_id in sorted(recorded - found, key=int))
+
+
+def _verify_category(category_id, recorded, contributions, calendar, report):
+    """Returns the ids of the recorded conferences that a category holds."""
+    if not CategoryManager().hasKey(category_id):
+        report.problems.append('category %s is gone' % category_id)
+        return set()
+    report.categories += 1
+    category = CategoryManager().getById(category_id)
+    indexes = _Indexes(category_id, calendar)
+    found = set()
+    for conference in category.conferences:
+        if conference.getId() not in recorded:
+            report.others += 1
+            continue
+        found.add(conference.getId())
+        report.conferences += 1
+        try:
+            problems = indexes.problems(conference)
+            problems += _verify_contributions(conference, contributions, report)
+        except POSKeyError as error:
+            problems = ['object %s is missing' % error]
+        report.problems.extend(
+            'conference %s: %s' % (conference.getId(), problem) for problem in problems)
+    if category.getNumConferences() != len(category.conferences):
+        report.problems.append('category %s counts %d events and holds %d' % (
+            category_id, category.getNumConferences(), len(category.conferences)))
+    return found
+
+
+class _Indexes(object):
+    """Indico's indexes as far as they tell of one category."""
+
+    def __init__(self, category_id, calendar):
+        holder = IndexesHolder()
+        self._category_id = category_id
+        self._category = set(holder.getIndex('category').getItems(category_id))
+        self._dates = set(conference.getId() for _, conference
+                          in Catalog.getIdx('categ_conf_sd').getCategory(category_id).iteritems())
+        self._days = holder.getIndex('categoryDate')
+        self._calendar = calendar
+        self._titles = holder.getIndex('conferenceTitle')
+
+    def problems(self, conference):
+        """Returns in words which indexes a conference lacks in."""
+        its_id = conference.getId()
+        day = self._days.getObjectsInDay(self._category_id, conference.getStartDate())
+        listed = (
+            ('the holder of events', ConferenceHolder().hasKey(its_id)),
+            ('index category', its_id in self._category),
+            ('index categ_conf_sd', its_id in self._dates),
+            ('index categoryDate', conference in day),
+            ('index calendar', its_id in self._calendar),
+            ('index conferenceTitle', self._titles.getInteger(its_id) is not None),
+        )
+        return ['not in %s' % name for name, is_there in listed if not is_there]
+
+
+def _verify_contributions(conference, expected, report):
+    """Loads a conference's contributions and timetable; returns problems in words."""
+    problems = []
+    entries = conference.getSchedule().getEntries()
+    scheduled = set(entry.getOwner() for entry in entries if entry.getStartDate())
+    for contribution in conference.getContributionList():
+        report.contributions += 1
+        report.schedule_entries += contribution in scheduled
+        if contribution not in scheduled:
+            problems.append('contribution %s is not in the timetable' % contribution.getId())
+        for people in contribution.getAuthorList(), contribution.getSpeakerList():
+            for person in people:
+                person.getFullName()
+    count = len(conference.getContributionList())
+    if count < expected:
+        problems.append('%d of %d contributions' % (count, expected))
+    return problems
+
+
+def command(storage_conf, as_json, out=sys.stdout):
+    """Runs `bulkload verify`; returns the exit code. Raises LoaderError."""
+    with errors_for_operators():
+        try:
+            with opened(storage_conf, read_only=True) as manager:
+                with connected(manager) as root:
+                    report = verify(root)
+        except ReadOnlyError:
+            # an empty storage: ZODB wants to create the root
+            report = Report()
+    if as_json:
+        print(json.dumps(report.as_dict(), sort_keys=True), file=out)
+    else:
+        print(report.in_words(), file=out)
+    return OK if report.complete else INCOMPLETE

@@ -1,0 +1,38 @@
+"""Indico 1.2.2 on replicated ZODB storages.
+
+This one distribution runs on two interpreters.  ``RUNS_ON`` is the one place
+that says which sub-package (or top-level module) is for which; the tests
+compile every file with each interpreter it is for and check who imports whom.
+"""
+
+PYTHON27 = '2.7'
+PYTHON3 = '3.11'
+
+RUNS_ON = {
+    '__init__': (PYTHON27, PYTHON3),
+    'dataplane': (PYTHON27,),
+    'errors': (PYTHON3,),
+    'cluster': (PYTHON3,),
+    'backends': (PYTHON3,),
+    'node': (PYTHON3,),
+    'monitor': (PYTHON3,),
+    'admin': (PYTHON3,),
+    'demo': (PYTHON3,),
+    'cli': (PYTHON3,),
+    'recipe': (PYTHON3,),
+}
+
+# Arrows point down only: a package may import what is to the right of it.
+MAY_IMPORT = {
+    'dataplane': (),
+    'errors': (),
+    'cluster': ('errors',),
+    'backends': ('cluster', 'errors'),
+    'node': ('backends', 'cluster', 'errors'),
+    'monitor': ('node', 'backends', 'cluster', 'errors'),
+    'admin': ('monitor', 'node', 'backends', 'cluster', 'errors'),
+    'demo': ('monitor', 'node', 'backends', 'cluster', 'errors'),
+    'cli': ('admin', 'demo', 'monitor', 'node', 'backends', 'cluster',
+            'errors'),
+    'recipe': ('errors',),
+}

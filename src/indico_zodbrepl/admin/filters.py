@@ -1,0 +1,69 @@
+"""How templates write times, sizes, lag and text with commands in it."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from flask import Flask
+from markupsafe import Markup, escape
+
+from indico_zodbrepl.monitor import tid
+from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
+
+MARK_WORDS = {Mark.AS_ASSIGNED: "as assigned", Mark.DIFFERS: "not as it should be",
+              Mark.UNREACHABLE: "unreachable"}
+
+
+def register(app: Flask) -> None:
+    """Make this module's functions known to an application's templates."""
+    app.jinja_env.filters.update(
+        tid=tid.render, moment=moment, clock=clock, sentence=sentence, size=size,
+        lag_seconds=lag_seconds, lag_transactions=lag_transactions, commands=commands,
+        mark_word=MARK_WORDS.__getitem__)
+
+
+def moment(seconds: float | None) -> str:
+    """A time in UTC, to the second."""
+    if seconds is None:
+        return "no time"
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def clock(seconds: float) -> str:
+    """The time of day in UTC."""
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%H:%M:%S} UTC"
+
+
+def sentence(text: str) -> str:
+    """The text with its first letter as a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def size(count: int) -> str:
+    """Bytes as people write them."""
+    value = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{count} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def lag_seconds(node: NodeStatus) -> str:
+    return "unknown" if node.lag_seconds is None else f"{node.lag_seconds:.1f} s"
+
+
+def lag_transactions(node: NodeStatus) -> str:
+    if node.lag_transactions is None:
+        return "unknown"
+    at_least = "" if node.lag_exact else "at least "
+    return f"{at_least}{node.lag_transactions} transaction{'s' * (node.lag_transactions != 1)}"
+
+
+def commands(text: str) -> Markup:
+    """Text, escaped, with what stands in backquotes as code."""
+    parts = re.split("`([^`]*)`", text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(parts))

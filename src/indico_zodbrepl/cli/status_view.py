@@ -1,0 +1,176 @@
+"""A snapshot as text: readable at 80 columns, folded rather than cut, plain when piped."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from indico_zodbrepl.monitor import tid
+from indico_zodbrepl.monitor.advice import Procedure
+from indico_zodbrepl.monitor.snapshot import (
+    Alert,
+    IndicoStatus,
+    Level,
+    Mark,
+    NodeStatus,
+    Program,
+    Snapshot,
+    State,
+)
+
+STATE_STYLES = {State.HEALTHY: "bold green", State.DEGRADED: "bold yellow",
+                State.DOWN: "bold red", State.UNKNOWN: "bold magenta"}
+MARK_STYLES = {Mark.AS_ASSIGNED: "green", Mark.DIFFERS: "yellow", Mark.UNREACHABLE: "red"}
+WIDTH = 80
+LEVEL_STYLES = {Level.CRITICAL: "bold red", Level.WARNING: "yellow", Level.NOTICE: "cyan"}
+
+
+def view(snapshot: Snapshot, procedures: Iterable[Procedure], home: Path) -> list[RenderableType]:
+    """The paragraphs of ``status``; the procedures only while the cluster is not at work.
+
+    Print each on its own; a Text with ``no_wrap`` must not be cut by the printing console.
+    """
+    taken = datetime.datetime.fromtimestamp(snapshot.taken_at, datetime.UTC)
+    state = snapshot.state
+    sentence = _folded(f"{state.upper()}  {snapshot.sentence}", "", "")
+    sentence.stylize(STATE_STYLES[state], 0, len(state))
+    parts: list[RenderableType] = [
+        sentence,
+        Text(f"Cluster {snapshot.cluster}, {snapshot.backend}, "
+             f"{taken:%Y-%m-%d %H:%M:%S} UTC, probed in {snapshot.duration:.2f} s", style="dim"),
+        Text(), _nodes(snapshot.nodes)]
+    if snapshot.indico:
+        parts += [Text(), _indico(snapshot.indico)]
+    for warning in snapshot.warnings:
+        parts += [Text(), *_warning(warning)]
+    if state in (State.DOWN, State.UNKNOWN):
+        for procedure in procedures:
+            parts += [Text(), *_procedure(procedure)]
+    if state is not State.HEALTHY:
+        parts += [Text(), Text(f"Commands are to be typed in {home}", style="dim", no_wrap=True)]
+    return parts
+
+
+def _folded(text: str, first: str, later: str) -> Text:
+    """Lines of at most WIDTH, except that a command in backquotes is never broken."""
+    bound = re.sub("`[^`]*`", lambda command: command.group().replace(" ", "\0"), text)
+    lines = textwrap.wrap(bound, WIDTH, initial_indent=first, subsequent_indent=later,
+                          break_long_words=False, break_on_hyphens=False)
+    return Text("\n".join(lines).replace("\0", " "), no_wrap=True)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _nodes(nodes: Iterable[NodeStatus]) -> Table:
+    table = _table("Node", "Program", "Role", "Upstream", "Last transaction", "Lag", "Followers")
+    for node in nodes:
+        table.add_row(node.name, _program(node.program), _role(node), _upstream(node), _last(node),
+                      lag(node), _followers(node))
+    return table
+
+
+def _program(program: Program | None) -> str:
+    if program is None:
+        return "unknown"
+    return f"{program.state}\npid {program.pid}" if program.pid else program.state
+
+
+def _role(node: NodeStatus) -> Text:
+    if not node.reachable:
+        lines = [f"{node.assigned_role}", "unreachable"]
+    elif node.actual_role is None:
+        lines = [f"{node.assigned_role}", "wrong server"]
+    elif node.actual_role.value != node.assigned_role.value:
+        lines = [f"{node.actual_role}", f"not {node.assigned_role}"]
+    else:
+        lines = [f"{node.actual_role}"]
+    epoch = node.epoch if node.epoch is not None else node.assigned_epoch
+    if epoch is not None:
+        lines.append(f"epoch {epoch}")
+    return Text(f"{node.mark} " + "\n".join(lines), style=MARK_STYLES[node.mark])
+
+
+def _upstream(node: NodeStatus) -> str:
+    if node.upstream is None:
+        return "-"
+    return f"{node.upstream}\n{'connected' if node.connected else 'not connected'}"
+
+
+def _last(node: NodeStatus) -> str:
+    if node.last_tid is None:
+        return "unknown"
+    if node.last_tid == tid.EMPTY:
+        return "none yet"
+    if node.last_time is None:
+        return tid.render(node.last_tid)
+    time = datetime.datetime.fromtimestamp(node.last_time, datetime.UTC)
+    return f"{tid.render(node.last_tid)}\n{time:%Y-%m-%d %H:%M:%S}"
+
+
+def lag(node: NodeStatus) -> str:
+    """Seconds and transactions; ``-`` for a primary, which has none."""
+    if node.assigned_role == "primary":
+        return "-"
+    if node.lag_seconds is None and node.lag_transactions is None:
+        return "unknown"
+    seconds = "" if node.lag_seconds is None else f"{node.lag_seconds:.1f} s\n"
+    if node.lag_transactions is None:
+        return f"{seconds}? trans."
+    at_least = "" if node.lag_exact else ">="
+    return f"{seconds}{at_least}{node.lag_transactions} trans."
+
+
+def _followers(node: NodeStatus) -> str:
+    if node.actual_role not in ("primary", "relay"):
+        return "-"
+    unnamed = len(node.follower_addresses) - len(node.followers)
+    return "\n".join([*node.followers, *([f"{unnamed} other"] if unnamed > 0 else [])]) or "none"
+
+
+def _indico(instances: Iterable[IndicoStatus]) -> Table:
+    table = _table("Indico", "Program", "State", "Server", "URL")
+    for instance in instances:
+        table.add_row(instance.name, _program(instance.program), _instance(instance),
+                      instance.server_node or "none", instance.url)
+    return table
+
+
+def _instance(instance: IndicoStatus) -> Text:
+    if not instance.up:
+        state = "down"
+    elif not instance.connected:
+        state = "up, no storage"
+    elif instance.waits:
+        state = "up, waits"
+    else:
+        state = "up, read-only" if instance.read_only else "up, writable"
+    return Text(f"{instance.mark} {state}", style=MARK_STYLES[instance.mark])
+
+
+def _warning(warning: Alert) -> Iterator[RenderableType]:
+    title = _folded(f"{warning.level.upper()}: {warning.text}", "", "  ")
+    title.stylize(LEVEL_STYLES[warning.level], 0, len(warning.level) + 1)
+    yield title
+    if warning.detail:
+        yield _folded(warning.detail, "  ", "  ")
+    yield _folded(f"HINT: {warning.hint}", "  ", "  ")
+
+
+def _procedure(procedure: Procedure) -> Iterator[RenderableType]:
+    yield Text(procedure.title, style="bold", no_wrap=True)
+    for number, step in enumerate(procedure.steps, 1):
+        yield _folded(f"{number}. {step.text}", "  ", "     ")
+        for command in step.commands:
+            yield Text(f"       {command}", no_wrap=True)

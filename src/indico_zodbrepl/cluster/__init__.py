@@ -1,0 +1,19 @@
+"""The cluster file: what it says, checked, as frozen dataclasses."""
+
+from __future__ import annotations
+
+from .loader import check_site_conf, load
+from .model import (
+    Address,
+    Admin,
+    Cluster,
+    Endpoint,
+    IndicoInstance,
+    Node,
+    NodeState,
+    Position,
+    Role,
+)
+
+__all__ = ["Address", "Admin", "Cluster", "Endpoint", "IndicoInstance", "Node", "NodeState",
+           "Position", "Role", "check_site_conf", "load"]

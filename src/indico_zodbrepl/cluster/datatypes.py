@@ -1,0 +1,84 @@
+"""The data types of cluster.conf, named by schema.xml.
+
+Each takes a value's text and returns it converted, or raises ValueError with a
+message for the operator; ZConfig adds the line.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from pathlib import Path
+
+from .model import Role
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+UNSAFE_IN_PATH = re.compile(r"""[\x00-\x1f\x7f"'\\;#%$]""")
+
+
+def name(text: str) -> str:
+    """A name that is safe in file names, program names and arguments."""
+    lowered = text.lower()
+    if not NAME.fullmatch(lowered):
+        raise ValueError(
+            f"{text!r} is not a valid name: a letter, then letters, digits and hyphens, "
+            "32 in all at most"
+        )
+    return lowered
+
+
+def host(text: str) -> str:
+    """A host name or IP address; whether it resolves is checked later."""
+    bare = text.removeprefix("[").removesuffix("]")
+    if not HOST.fullmatch(bare):
+        raise ValueError(f"{text!r} is not a host name or IP address")
+    return bare.lower()
+
+
+def port(text: str) -> int:
+    """A TCP port a server can be asked to listen on."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65535):
+        raise ValueError(f"{text!r} is not a port: 1 to 65535")
+    return int(text)
+
+
+def absolute_path(text: str) -> Path:
+    """An absolute path without characters that the generated files can't carry."""
+    if not text.startswith("/"):
+        raise ValueError(f"{text!r} is not an absolute path")
+    unsafe = UNSAFE_IN_PATH.search(text)
+    if unsafe:
+        raise ValueError(f"{text!r} holds {unsafe.group()!r}, which a path here can't have")
+    return Path(os.path.normpath(text))
+
+
+def role(text: str) -> Role:
+    """primary, secondary or relay."""
+    try:
+        return Role(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is not a role: {', '.join(Role)}") from None
+
+
+def reconnect_delay(text: str) -> float:
+    """Seconds, 0.1 to 3600."""
+    return _seconds(text, 0.1)
+
+
+def keep_alive_delay(text: str) -> int:
+    """Whole seconds, 1 to 3600."""
+    seconds = _seconds(text, 1)
+    if seconds != int(seconds):
+        raise ValueError(f"{text!r} is not a whole number of seconds")
+    return int(seconds)
+
+
+def _seconds(text: str, least: float) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of seconds") from None
+    if not least <= seconds <= 3600:
+        raise ValueError(f"{text!r} is out of range: {least:g} to 3600 seconds")
+    return seconds

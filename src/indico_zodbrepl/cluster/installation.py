@@ -1,0 +1,65 @@
+"""Where an installation keeps the programs that the control plane starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+from ..errors import ExitCode, OperatorError
+from .datatypes import UNSAFE_IN_PATH
+
+
+@dataclasses.dataclass(frozen=True)
+class Installation:
+    """The folder that ``./bootstrap`` filled; ``home`` is absolute."""
+
+    home: Path
+
+    @property
+    def python27(self) -> Path:
+        """Python 2.7 with Indico, the storage servers and the data plane."""
+        return self.home / "parts" / "python27" / "bin" / "python"
+
+    @property
+    def indico_source(self) -> Path:
+        """The patched Indico."""
+        return self.home / "parts" / "indico"
+
+    @property
+    def htdocs(self) -> Path:
+        """Indico's static files."""
+        return self.indico_source / "indico" / "htdocs"
+
+    @property
+    def supervisord(self) -> Path:
+        return self.home / "bin" / "supervisord"
+
+    @property
+    def zodbrepl(self) -> Path:
+        return self.home / "bin" / "zodbrepl"
+
+    @property
+    def bulkload(self) -> Path:
+        return self.home / "bin" / "bulkload"
+
+    def check(self) -> None:
+        """Raise OperatorError (exit 4) unless what a cluster is started with is there."""
+        unsafe = UNSAFE_IN_PATH.search(str(self.home))
+        if unsafe:
+            raise OperatorError("the installation can't be used where it is",
+                                f"its path holds {unsafe.group()!r}: {self.home}",
+                                "move it, then: ./bootstrap", ExitCode.NOT_INSTALLED)
+        missing = [path for path in (self.python27, self.supervisord, self.zodbrepl)
+                   if not os.access(path, os.X_OK)]
+        missing += [path for path in (self.htdocs,) if not path.is_dir()]
+        if missing:
+            raise OperatorError("the installation is not complete",
+                                f"missing: {', '.join(map(str, missing))}",
+                                f"cd {self.home} && ./bootstrap", ExitCode.NOT_INSTALLED)
+
+
+def home_from_environment() -> Path:
+    """``$ZODBREPL_HOME``, which the scripts in bin/ set; else the folder above src/."""
+    value = os.environ.get("ZODBREPL_HOME")
+    return Path(value).absolute() if value else Path(__file__).resolve().parents[3]

@@ -1,0 +1,224 @@
+"""What a cluster is, as cluster.conf says it: frozen dataclasses, no I/O.
+
+What the cluster does *now* (role, upstream, epoch of each node) is state and
+lives in each node's state file; see ``indico_zodbrepl.node.state``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+from pathlib import Path
+
+BACKENDS = ("zrs",)
+
+
+class Role(enum.StrEnum):
+    """Role of a storage node.  A relay is a secondary that others follow."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    RELAY = "relay"
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether a node of this role listens on its replication port."""
+        return self is not Role.SECONDARY
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """A line of a file; ``str`` gives ``file:line``."""
+
+    file: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Positions:
+    """Where the sections and keys of a cluster file stand.
+
+    ``kind`` is the section's type (node, indico, admin), None for the keys outside
+    of sections; ``name`` is the section's name, None for admin.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str | None, str | None, str | None], Position] = {}
+
+    def add(self, position: Position, kind: str | None, name: str | None,
+            key: str | None = None) -> None:
+        """Keep a position; the first one of a key stays."""
+        self._lines.setdefault((kind, name, key), position)
+
+    def find(self, kind: str | None, name: str | None = None,
+             key: str | None = None) -> Position | None:
+        """Where a key stands; where its section starts when it was left to its default."""
+        return (self._lines.get((kind, name, key)) or self._lines.get((kind, name, None)))
+
+    def section(self, name: str) -> Position | None:
+        """Where the section of this name starts, of whatever kind."""
+        return next((position for (_kind, other, key), position in self._lines.items()
+                     if other == name and key is None), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """Something a cluster listens on, and the key of cluster.conf that says so."""
+
+    kind: str
+    name: str | None
+    key: str
+    address: Address
+
+    def __str__(self) -> str:
+        return f"{self.key} of {self.kind}" + (f" {self.name}" if self.name else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A storage server: where clients and followers reach it, where its data is.
+
+    ``role`` and ``upstream`` are the assignment the cluster starts with.
+    """
+
+    name: str
+    host: str
+    storage_port: int
+    replication_port: int
+    data_directory: Path
+    role: Role
+    upstream: str | None = None
+
+    @property
+    def storage_address(self) -> Address:
+        return Address(self.host, self.storage_port)
+
+    @property
+    def replication_address(self) -> Address:
+        return Address(self.host, self.replication_port)
+
+    @property
+    def program(self) -> str:
+        """Name of its program under supervisor."""
+        return f"node-{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeState:
+    """What a node has been told to be; ``epoch`` counts the cluster's promotions from 1."""
+
+    cluster: str
+    node: str
+    role: Role
+    upstream: str | None
+    epoch: int
+
+
+@dataclasses.dataclass(frozen=True)
+class IndicoInstance:
+    """One gunicorn process with Indico, at ``http://host:port/indico``."""
+
+    name: str
+    host: str
+    port: int
+
+    @property
+    def address(self) -> Address:
+        return Address(self.host, self.port)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{self.address}/indico"
+
+    @property
+    def health_url(self) -> str:
+        return f"http://{self.address}/zodbrepl/health"
+
+    @property
+    def program(self) -> str:
+        """Name of its program under supervisor."""
+        return f"indico-{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Admin:
+    """The admin page."""
+
+    host: str
+    port: int
+
+    program = "admin"
+
+    @property
+    def address(self) -> Address:
+        return Address(self.host, self.port)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{self.address}/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """A whole cluster.
+
+    Attributes:
+        var_directory: generated files, logs, secrets, Indico's archive and cache.
+        site_conf: an existing site's own indico.conf, which the instances' ones execute.
+        reconnect_delay: seconds a secondary waits before it tries its upstream again.
+        keep_alive_delay: seconds between keep-alive messages on a replication link.
+        source: the file this was read from.
+        positions: where in ``source`` each section and key stands.
+    """
+
+    name: str
+    backend: str
+    nodes: tuple[Node, ...]
+    indico: tuple[IndicoInstance, ...]
+    admin: Admin
+    var_directory: Path
+    reconnect_delay: float
+    keep_alive_delay: float
+    allow_public_addresses: bool
+    source: Path
+    site_conf: Path | None = None
+    positions: Positions = dataclasses.field(
+        default_factory=Positions, compare=False, repr=False)
+
+    def node(self, name: str) -> Node:
+        """The node of that name; KeyError when there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def program_names(self) -> list[str]:
+        """Names of the supervised programs, in the order in which they start."""
+        return [*(node.program for node in self.nodes),
+                *(instance.program for instance in self.indico), self.admin.program]
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """Everything the cluster may listen on, in the order of cluster.conf's kinds."""
+        for node in self.nodes:
+            yield Endpoint("node", node.name, "storage-port", node.storage_address)
+            yield Endpoint("node", node.name, "replication-port", node.replication_address)
+        for instance in self.indico:
+            yield Endpoint("indico", instance.name, "port", instance.address)
+        yield Endpoint("admin", None, "port", self.admin.address)
+
+    def where(self, kind: str | None, name: str | None = None, key: str | None = None) -> Position:
+        """The line of ``source`` that says this; line 1 when nothing there does."""
+        return self.positions.find(kind, name, key) or Position(self.source, 1)

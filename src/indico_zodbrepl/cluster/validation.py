@@ -1,0 +1,151 @@
+"""The rules between the sections of a cluster file; pure, so nothing is looked up here.
+
+Rules of a single value (a port's range, an absolute path) are in ``datatypes``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+
+from .model import BACKENDS, Cluster, Node, Position, Role
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+Addresses = Mapping[str, frozenset[IPAddress]]
+
+PRIVATE_NETWORKS = tuple(ipaddress.ip_network(network) for network in (
+    "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
+    "::1/128", "fc00::/7", "fe80::/10"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """One thing wrong, in one line."""
+
+    where: Position
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+def problems(cluster: Cluster, addresses: Addresses) -> list[Problem]:
+    """All that is wrong with a cluster, in the order of its lines.
+
+    Args:
+        cluster: what the file says.
+        addresses: for each host name the IP addresses it resolves to, none when it
+            doesn't resolve.
+
+    Returns:
+        The problems; an empty list when the cluster can be run.
+    """
+    found = [problem for rule in RULES for problem in rule(cluster, addresses)]
+    return sorted(found, key=lambda problem: (str(problem.where.file), problem.where.line))
+
+
+def _backend(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    if cluster.backend not in BACKENDS:
+        yield Problem(cluster.where(None, key="backend"),
+                      f"unknown backend {cluster.backend!r} (known: {', '.join(BACKENDS)})")
+
+
+def _one_primary(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    primaries = [node for node in cluster.nodes if node.role is Role.PRIMARY]
+    if not primaries:
+        yield Problem(cluster.where("node", cluster.nodes[0].name),
+                      "no node has the role primary; one must")
+    for node in primaries[1:]:
+        yield Problem(cluster.where("node", node.name, "role"),
+                      f"a second primary: {primaries[0].name} is one already, at "
+                      f"{cluster.where('node', primaries[0].name, 'role')}")
+
+
+def _upstreams(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    nodes = {node.name: node for node in cluster.nodes}
+    for node in cluster.nodes:
+        message = _wrong_upstream(node, nodes)
+        if message:
+            yield Problem(cluster.where("node", node.name, "upstream"), message)
+
+
+def _wrong_upstream(node: Node, nodes: Mapping[str, Node]) -> str | None:
+    if node.role is Role.PRIMARY:
+        return None if node.upstream is None else (
+            f"node {node.name} is a primary, so it has no upstream")
+    if node.upstream is None:
+        return f"node {node.name} is a {node.role}, so it needs an upstream"
+    if node.upstream not in nodes:
+        return f"upstream {node.upstream!r} is no node of this cluster"
+    if node.upstream == node.name:
+        return f"node {node.name} is its own upstream"
+    if not nodes[node.upstream].role.has_followers:
+        return (f"upstream {node.upstream} is a plain secondary; nodes follow a primary "
+                "or a relay")
+    return _cycle(node, nodes)
+
+
+def _cycle(node: Node, nodes: Mapping[str, Node]) -> str | None:
+    path = [node.name]
+    upstream = node.upstream
+    while upstream is not None and upstream in nodes and upstream not in path:
+        path.append(upstream)
+        upstream = nodes[upstream].upstream
+    if upstream != node.name:
+        return None
+    return f"the upstreams go in a circle: {' -> '.join([*path, node.name])}"
+
+
+def _hosts(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
+    seen = set()
+    for endpoint in cluster.endpoints():
+        if (endpoint.kind, endpoint.name) in seen:
+            continue
+        seen.add((endpoint.kind, endpoint.name))
+        host = endpoint.address.host
+        where = cluster.where(endpoint.kind, endpoint.name, "host")
+        if not addresses[host]:
+            yield Problem(where, f"host name {host!r} does not resolve")
+        elif not cluster.allow_public_addresses and any(map(_public, addresses[host])):
+            yield Problem(where, f"{host} is a public address; to listen there set "
+                          "'allow-public-addresses true'")
+
+
+def _ports(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
+    for earlier, later in itertools.combinations(cluster.endpoints(), 2):
+        if (earlier.address.port == later.address.port
+                and _overlap(addresses[earlier.address.host], addresses[later.address.host])):
+            yield Problem(cluster.where(later.kind, later.name, later.key),
+                          f"port {later.address.port} is the {earlier} already, at "
+                          f"{cluster.where(earlier.kind, earlier.name, earlier.key)}")
+
+
+def _data_directories(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
+    for earlier, later in itertools.combinations(cluster.nodes, 2):
+        mine, other = later.data_directory, earlier.data_directory
+        if not _one_machine(addresses[earlier.host], addresses[later.host]):
+            continue
+        if mine == other or mine in other.parents or other in mine.parents:
+            yield Problem(cluster.where("node", later.name, "data-directory"),
+                          f"the data directory of node {earlier.name} is there too, at "
+                          f"{cluster.where('node', earlier.name, 'data-directory')}")
+
+
+def _public(address: IPAddress) -> bool:
+    return address.is_unspecified or not any(
+        address in network for network in PRIVATE_NETWORKS)
+
+
+def _overlap(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool:
+    return bool(one & other) or any(address.is_unspecified for address in one | other)
+
+
+def _one_machine(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool:
+    return _overlap(one, other) or (any(address.is_loopback for address in one)
+                                    and any(address.is_loopback for address in other))
+
+
+RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
+    _backend, _one_primary, _upstreams, _hosts, _ports, _data_directories)

@@ -1,0 +1,9 @@
+"""How addresses are written: as in the configuration files of servers and clients."""
+
+
+def format_address(address):
+    """Returns `host:port`, `[host]:port` for IPv6, or a socket's path."""
+    if not isinstance(address, tuple):
+        return address
+    host, port = address[:2]
+    return ('[%s]:%s' if ':' in host else '%s:%s') % (host, port)

@@ -1,0 +1,10 @@
+"""The Indico plugin: /indico/zodbrepl/status, for admins.
+
+Found through the entry point `zodbrepl` of the group `indico.ext_types`; it
+need not be activated.
+"""
+
+__metadata__ = {
+    'name': 'ZODB replication',
+    'description': 'Shows the storage that this Indico works on'
+}

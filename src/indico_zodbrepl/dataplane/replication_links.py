@@ -1,0 +1,168 @@
+"""The connections between primaries and secondaries, made dependable.
+
+zc.zrs leaves four things open that a service needs:
+
+- A primary that cannot bind its port goes on without it.  Here the error is
+  kept, and `require_listening()` raises it.
+- A dead peer, or a link that swallows packets, is noticed by neither side for
+  a quarter of an hour.  Here TCP notices within `DEAD_AFTER` seconds.
+- A primary that ends closes its sockets while followers still send
+  keep-alives; the kernel then drops what it has not delivered yet.  Here the
+  primary ends its own direction only, and the follower closes the connection
+  after it has taken everything.
+- `reconnect_delay` (60 s) has no setting, and reconnecting floods the log.
+
+`install()` puts these classes in the place of zc.zrs's own.
+"""
+import functools
+import logging
+import socket
+
+import twisted.internet.threads
+import zc.zrs.primary
+import zc.zrs.secondary
+from twisted.internet.error import CannotListenError
+
+from indico_zodbrepl.dataplane.addresses import format_address
+from indico_zodbrepl.dataplane.upstream_log import UpstreamLog
+
+logger = logging.getLogger('zodbrepl.replication')
+
+# Seconds until a peer that answers no packet, or takes no data, is given up.
+DEAD_AFTER = 30
+
+# Seconds after which a connection to the upstream counts as made.
+_SETTLED_AFTER = 2.0
+
+# zc.zrs's own classes, also after `install()`
+_Primary = zc.zrs.primary.Primary
+_PrimaryProducer = zc.zrs.primary.PrimaryProducer
+
+# of linux/tcp.h; Python 2.7's socket module does not know its name
+_TCP_USER_TIMEOUT = 18
+
+
+def notice_dead_peer(transport):
+    """Makes the kernel end a TCP connection whose peer is gone or stuck."""
+    handle = transport.getHandle()
+    if handle.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    tcp = socket.IPPROTO_TCP
+    handle.setsockopt(tcp, socket.TCP_KEEPIDLE, 10)
+    handle.setsockopt(tcp, socket.TCP_KEEPINTVL, 5)
+    handle.setsockopt(tcp, socket.TCP_KEEPCNT, 3)
+    handle.setsockopt(tcp, _TCP_USER_TIMEOUT, DEAD_AFTER * 1000)
+
+
+class Producer(_PrimaryProducer):
+    """Sends one follower its transactions."""
+
+    def cfr_close(self):
+        if self.closed and not self.stopped:
+            self.transport.unregisterProducer()
+            self.stopProducing()
+            self.transport.loseWriteConnection()
+        else:
+            _PrimaryProducer.cfr_close(self)
+
+
+class FollowerProtocol(zc.zrs.primary.PrimaryProtocol):
+    """A primary's side of one link."""
+
+    def connectionMade(self):
+        notice_dead_peer(self.transport)
+        zc.zrs.primary.PrimaryProtocol.connectionMade(self)
+
+
+class Primary(_Primary):
+    """Keeps the error when its port cannot be bound."""
+
+    listen_error = None
+
+    def cfr_listen(self):
+        self._factory.protocol = FollowerProtocol
+        try:
+            _Primary.cfr_listen(self)
+        except CannotListenError as error:
+            self.listen_error = error
+
+
+def require_listening(primary):
+    """Waits until a primary listens for followers.
+
+    Raises twisted's CannotListenError when it could not bind its port.
+    Do not call it in the reactor's thread.
+    """
+    # Calls into the reactor's thread run in the order in which they were
+    # made, so this one comes after the `cfr_listen` of the constructor.
+    error = twisted.internet.threads.blockingCallFromThread(
+        primary._reactor, getattr, primary, 'listen_error')
+    if error is not None:
+        raise error
+
+
+class UpstreamProtocol(zc.zrs.secondary.SecondaryProtocol):
+    """A secondary's side of its link."""
+
+    def connectionMade(self):
+        notice_dead_peer(self.transport)
+        zc.zrs.secondary.SecondaryProtocol.connectionMade(self)
+        self.factory.connected()
+
+
+class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
+    """Keeps a secondary connected.
+
+    Args:
+        delay: seconds between two attempts to connect.
+        reactor, storage: as for zc.zrs's factory.
+        reconnect_delay: zc.zrs's own delay, which is not used.
+        others: further arguments of zc.zrs's factory.
+    """
+
+    protocol = UpstreamProtocol
+    noisy = False
+
+    def __init__(self, delay, reactor, storage, reconnect_delay, *others):
+        zc.zrs.secondary.SecondaryFactory.__init__(
+            self, reactor, storage, delay, *others)
+        self._log = UpstreamLog(
+            logger, format_address(self.secondary._addr), delay)
+        self._settling = None
+
+    def connected(self):
+        self._settling = self.reactor.callLater(_SETTLED_AFTER, self._settled)
+
+    def _settled(self):
+        self._settling = None
+        self._log.following()
+
+    def clientConnectionFailed(self, connector, reason):
+        if not self.closed:
+            self._log.unreachable(reason.getErrorMessage())
+        zc.zrs.secondary.SecondaryFactory.clientConnectionFailed(
+            self, connector, reason)
+
+    def clientConnectionLost(self, connector, reason):
+        report = self._log.lost
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+            report = self._log.turned_away
+        if not self.closed:
+            report(reason.getErrorMessage())
+        zc.zrs.secondary.SecondaryFactory.clientConnectionLost(
+            self, connector, reason)
+
+
+def install(reconnect_delay):
+    """Makes zc.zrs use the classes of this module from now on.
+
+    Args:
+        reconnect_delay: seconds that secondaries wait between two attempts.
+    """
+    zc.zrs.primary.Primary = Primary
+    zc.zrs.primary.PrimaryProducer = Producer
+    zc.zrs.secondary.Secondary.factoryClass = functools.partial(
+        UpstreamFactory, reconnect_delay)

@@ -1,0 +1,115 @@
+"""ZEO's storage server that also tells how replication stands.
+
+It adds to ZEO 5.4.1:
+
+- the key "zodbrepl" in each storage's part of the `ruok` answer;
+- the request `since<16 hex digits of a tid>`, answered like `ruok`, which
+  tells how many transactions each storage holds after that one;
+- a connection that the server itself closes gives its commit lock back.
+  ZEO's own protocol forgets it, so one client that votes and then runs into
+  `transaction-timeout` would block every later commit for good.
+"""
+import json
+import re
+
+from ZEO.StorageServer import StorageServer, ZEOStorage
+from ZEO.asyncio.server import Acceptor, ServerProtocol
+
+from indico_zodbrepl.dataplane.server_status import node_status
+from indico_zodbrepl.dataplane.transaction_recorder import record
+
+_SINCE = re.compile(br'since([0-9a-fA-F]{16})\Z')
+
+
+class NodeProtocol(ServerProtocol):
+
+    def finish_connection(self, protocol_version):
+        since = _SINCE.match(protocol_version)
+        if since is None:
+            ServerProtocol.finish_connection(self, protocol_version)
+            return
+        answer = self.zeo_storage.server.since(since.group(1).decode('hex'))
+        self.write_message(json.dumps(answer))
+        self.close()
+
+    def close(self):
+        zeo_storage = self.zeo_storage
+        ServerProtocol.close(self)
+        if zeo_storage is not None and zeo_storage.connected:
+            zeo_storage.notify_disconnected()
+
+
+class NodeAcceptor(Acceptor):
+
+    def factory(self):
+        return NodeProtocol(
+            self.event_loop, self.addr,
+            self.storage_server.create_client_handler(), self.msgpack)
+
+
+class NodeZEOStorage(ZEOStorage):
+
+    def _pack_impl(self, time):
+        ZEOStorage._pack_impl(self, time)
+        self.server.packed(self.storage_id)
+
+
+class NodeStorageServer(StorageServer):
+    """Serves the storages of one node.
+
+    Args:
+        address, storages: as for ZEO's StorageServer.
+        cluster, node, epoch: what `ruok` shows of this node.
+        options: further keyword arguments of ZEO's StorageServer.
+    """
+
+    def __init__(self, address, storages, cluster, node, epoch, **options):
+        self.identity = cluster, node, epoch
+        self.recorders = {}
+        for name, storage in storages.items():
+            recorder = record(storage)
+            if recorder is not None:
+                self.recorders[name] = recorder
+        StorageServer.__init__(
+            self, address, storages, Acceptor=NodeAcceptor, **options)
+
+    def create_client_handler(self):
+        return NodeZEOStorage(self, self.read_only)
+
+    def server_status(self, storage_id):
+        status = StorageServer.server_status(self, storage_id)
+        cluster, node, epoch = self.identity
+        status['zodbrepl'] = node_status(
+            self.storages[storage_id], cluster, node, epoch, self.read_only)
+        return status
+
+    def since(self, tid):
+        """Returns for each storage how many transactions follow `tid`.
+
+        Where no FileStorage is inside, all it can say is "at least none".
+        """
+        answer = {}
+        for name in self.storages:
+            count, exact = 0, False
+            if name in self.recorders:
+                count, exact = self.recorders[name].recent.count_after(tid)
+            answer[name] = {'transactions': count, 'exact': exact}
+        return answer
+
+    def packed(self, storage_id):
+        """Called in the packing thread when a pack has ended."""
+        if storage_id in self.recorders:
+            self.recorders[storage_id].reread()
+
+    def stop_serving(self):
+        """Ends `loop()`: closes the port and every client's connection.
+
+        Call it in the thread that runs `loop()`.  Transactions that have not
+        been finished are aborted; none is cut in the middle.
+        """
+        try:
+            for clients in self.zeo_storages_by_storage_id.values():
+                for client in list(clients):
+                    client.connection.close()
+        finally:
+            self.acceptor.close()

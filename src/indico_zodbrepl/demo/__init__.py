@@ -1,0 +1,1 @@
+"""The demo: a cluster with real Indico, filled, and shown to replicate."""

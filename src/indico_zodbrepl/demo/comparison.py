@@ -1,0 +1,68 @@
+"""Shows that every secondary holds what the primary holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.demo.programs import Indico27
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.monitor import Snapshot, take_snapshot
+
+CATCH_UP_SECONDS = 60.0
+
+Counts = Mapping[str, Any]
+
+
+def compare(cluster: Cluster, indico: Indico27) -> dict[str, Counts]:
+    """Wait for the secondaries, then count what each node's own storage holds.
+
+    Returns:
+        For each node what ``bulkload verify`` found there; the same for all of them.
+
+    Raises:
+        OperatorError: a secondary did not catch up, or the nodes hold different things.
+    """
+    _wait_until_in_step(cluster)
+    layout = Layout(cluster)
+    names = [node.name for node in cluster.nodes]
+    files = [layout.node_zodb_conf(node) for node in cluster.nodes]
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(names, pool.map(indico.count, files), strict=True))
+    first, *others = names
+    for other in others:
+        if found[other] != found[first]:
+            raise OperatorError("the nodes hold different data",
+                                f"{first}: {found[first]}\n{other}: {found[other]}",
+                                _see(cluster))
+    return found
+
+
+def is_loaded(found: Mapping[str, Counts]) -> bool:
+    """Whether the nodes hold a finished load; people may have changed its events since."""
+    return all(0 < counts["runs"] == counts["finished"] for counts in found.values())
+
+
+def _wait_until_in_step(cluster: Cluster) -> None:
+    deadline = time.monotonic() + CATCH_UP_SECONDS
+    while not _in_step(snapshot := take_snapshot(cluster)):
+        if time.monotonic() > deadline:
+            raise OperatorError("the secondaries did not catch up with the primary",
+                                snapshot.sentence, _see(cluster), ExitCode.TIMED_OUT)
+        time.sleep(0.3)
+
+
+def _see(cluster: Cluster) -> str:
+    return f"see: {Commands.here(cluster).zodbrepl('status')}"
+
+
+def _in_step(snapshot: Snapshot) -> bool:
+    """Every assigned secondary is connected and has the primary's last transaction."""
+    return snapshot.primary is not None and all(
+        node.connected and node.lag_transactions == 0
+        for node in snapshot.nodes if node.assigned_role is not Role.PRIMARY)

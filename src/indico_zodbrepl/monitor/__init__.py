@@ -1,0 +1,6 @@
+"""What the cluster does right now: probes, and one snapshot made of their answers."""
+
+from indico_zodbrepl.monitor.collect import take_snapshot
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
+
+__all__ = ["Snapshot", "State", "take_snapshot"]

@@ -1,0 +1,191 @@
+"""What servers and Indico instances answer to a probe, checked and typed.
+
+Answers come over the network, so every field is checked, lengths are bounded, and characters
+that could steer a terminal are replaced before anybody prints them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from collections.abc import Mapping
+
+from indico_zodbrepl.monitor import tid
+from indico_zodbrepl.monitor.wire import FailureKind, ProbeError
+
+MAX_TEXT = 200
+MAX_FOLLOWERS = 100
+STORAGE = "1"
+"""Name of the one storage that each of our servers holds."""
+
+
+class ServerRole(enum.StrEnum):
+    """Role of a running server; standalone is a storage without replication."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    RELAY = "relay"
+    STANDALONE = "standalone"
+
+
+@dataclasses.dataclass(frozen=True)
+class Replication:
+    """What our servers add to the usual ``ruok`` answer.
+
+    Attributes:
+        upstream: replication address followed, ``host:port``; None for a primary.
+        connected: whether the link to the upstream stands; None without upstream.
+        followers: addresses from which others follow.
+        size: bytes of the data file.
+    """
+
+    cluster: str
+    node: str
+    role: ServerRole
+    epoch: int
+    upstream: str | None
+    connected: bool | None
+    followers: tuple[str, ...]
+    pid: int
+    size: int
+    read_only: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerAnswer:
+    """Answer to ``ruok``; ``replication`` is None when it is no server of ours."""
+
+    last_tid: int
+    clients: int
+    replication: Replication | None
+
+
+@dataclasses.dataclass(frozen=True)
+class MissingAnswer:
+    """Transactions a server holds after some tid; at least that many when not exact."""
+
+    transactions: int
+    exact: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class IndicoAnswer:
+    """Answer of an Indico instance to its health probe."""
+
+    instance: str
+    pid: int
+    server: str | None
+    connected: bool
+    read_only: bool
+    last_tid: int | None
+
+
+def read_server_answer(raw: bytes) -> ServerAnswer:
+    """Raises ProbeError (MALFORMED) when it is no answer to ``ruok``."""
+    storage = _Fields(_storage(raw))
+    try:
+        last_tid = tid.parse(storage.text("last-transaction"))
+    except ValueError as error:
+        raise _malformed(str(error)) from None
+    extension = storage.values.get("zodbrepl")
+    return ServerAnswer(last_tid, storage.count("connections"),
+                        None if extension is None else _read_replication(_mapping(extension)))
+
+
+def _read_replication(values: Mapping[str, object]) -> Replication:
+    fields = _Fields(values)
+    try:
+        role = ServerRole(fields.text("role"))
+    except ValueError:
+        raise _malformed(f"role is {fields.text('role')!r}") from None
+    followers = values.get("followers")
+    if not isinstance(followers, list):
+        raise _malformed("followers is no list")
+    return Replication(
+        cluster=fields.text("cluster"), node=fields.text("node"), role=role,
+        epoch=fields.count("epoch"), upstream=fields.text_or_none("upstream"),
+        connected=None if values.get("connected") is None else fields.flag("connected"),
+        followers=tuple(clean(str(follower)) for follower in followers[:MAX_FOLLOWERS]),
+        pid=fields.count("pid"), size=fields.count("size"), read_only=fields.flag("read_only"))
+
+
+def read_missing_answer(raw: bytes) -> MissingAnswer:
+    """Raises ProbeError (MALFORMED) when it is no answer to ``since``."""
+    fields = _Fields(_storage(raw))
+    return MissingAnswer(fields.count("transactions"), fields.flag("exact"))
+
+
+def read_indico_answer(raw: bytes) -> IndicoAnswer:
+    """Raises ProbeError (MALFORMED) when it is no answer of our health probe."""
+    values = _load(raw)
+    fields = _Fields(values)
+    last = fields.text_or_none("last_tid")
+    try:
+        last_tid = None if last is None else tid.parse(last)
+    except ValueError as error:
+        raise _malformed(str(error)) from None
+    return IndicoAnswer(fields.text("instance"), fields.count("pid"),
+                        fields.text_or_none("server"), fields.flag("connected"),
+                        fields.flag("read_only"), last_tid)
+
+
+def clean(text: str) -> str:
+    """Printable characters only, at most MAX_TEXT of them."""
+    return "".join(c if c.isprintable() else "?" for c in text[:MAX_TEXT])
+
+
+class _Fields:
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self.values = values
+
+    def text(self, key: str) -> str:
+        value = self.values.get(key)
+        if not isinstance(value, str):
+            raise _malformed(f"{key} is {_shown(value)}, not text")
+        return clean(value)
+
+    def text_or_none(self, key: str) -> str | None:
+        return None if self.values.get(key) is None else self.text(key)
+
+    def count(self, key: str) -> int:
+        value = self.values.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+            raise _malformed(f"{key} is {_shown(value)}, not a count")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key)
+        if not isinstance(value, bool):
+            raise _malformed(f"{key} is {_shown(value)}, not true or false")
+        return value
+
+
+def _storage(raw: bytes) -> Mapping[str, object]:
+    storages = _load(raw)
+    if STORAGE not in storages:
+        raise _malformed(f"holds no storage {STORAGE!r}")
+    return _mapping(storages[STORAGE])
+
+
+def _load(raw: bytes) -> Mapping[str, object]:
+    try:
+        return _mapping(json.loads(raw))
+    except (ValueError, RecursionError):
+        raise _malformed(f"answered no JSON: {_shown(raw[:40])}") from None
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise _malformed(f"answered {_shown(value)}, not a JSON object")
+    return value
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    return "missing" if value is None else clean(repr(value))[:60]
+
+
+def _malformed(detail: str) -> ProbeError:
+    return ProbeError(FailureKind.MALFORMED, detail)

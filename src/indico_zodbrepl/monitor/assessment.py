@@ -1,0 +1,170 @@
+"""Raw findings in, snapshot out.  Pure: no clock, no socket, no file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.model import Address, Cluster, IndicoInstance, Node, Role
+from indico_zodbrepl.monitor import rules, tid, verdict
+from indico_zodbrepl.monitor.answers import (
+    IndicoAnswer,
+    MissingAnswer,
+    Replication,
+    ServerAnswer,
+)
+from indico_zodbrepl.monitor.findings import (
+    Assignment,
+    Failure,
+    Findings,
+    assignments,
+    source_of_truth,
+)
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot
+
+
+def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
+    """Judge a round of probes.
+
+    Args:
+        cluster: what the cluster is meant to be.
+        findings: what the probes found.
+        home: folder of the installation, for the commands in hints.
+    """
+    assigned = assignments(cluster, findings.states)
+    nodes = tuple(_node(cluster, node, assigned, findings) for node in cluster.nodes)
+    indico = tuple(_instance(cluster, instance, findings) for instance in cluster.indico)
+    commands = Commands(cluster, home)
+    warnings = tuple(rules.warnings(rules.Facts(cluster, findings, nodes, indico, commands)))
+    primaries = [node.name for node in nodes if node.writable_primary]
+    state = verdict.state(findings, nodes, indico, warnings)
+    return Snapshot(
+        cluster=cluster.name, backend=cluster.backend, taken_at=findings.taken_at,
+        duration=findings.duration, state=state,
+        sentence=verdict.sentence(state, nodes, indico, warnings),
+        primary=primaries[0] if len(primaries) == 1 else None,
+        supervisor_problem=findings.supervisor_problem, nodes=nodes, indico=indico,
+        warnings=warnings)
+
+
+def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
+          findings: Findings) -> NodeStatus:
+    own = assigned[node.name]
+    found = findings.servers[node.name]
+    answer = found if isinstance(found, ServerAnswer) else None
+    replication = answer.replication if answer else None
+    ours = replication if replication and _is(cluster, node, replication) else None
+    lag = _Lag.of(cluster, node, assigned, findings)
+    return NodeStatus(
+        name=node.name, address=str(node.storage_address),
+        replication_address=str(node.replication_address),
+        program=findings.programs.get(node.program),
+        mark=_mark(cluster, answer, ours, own),
+        problem=found.detail if isinstance(found, Failure) else "",
+        assigned_role=own.role, assigned_upstream=own.upstream, assigned_epoch=own.epoch,
+        actual_role=ours.role if ours else None,
+        upstream=_node_at(cluster, ours.upstream, "replication") if ours else None,
+        connected=ours.connected if ours else None, epoch=ours.epoch if ours else None,
+        pid=ours.pid if ours else None, read_only=ours.read_only if ours else None,
+        size=ours.size if ours else None, clients=answer.clients if answer and ours else None,
+        last_tid=answer.last_tid if answer and ours else None,
+        last_time=tid.committed_at(answer.last_tid) if answer and ours else None,
+        followers=_followers(cluster, node, findings),
+        follower_addresses=ours.followers if ours else (),
+        lag_seconds=lag.seconds, lag_transactions=lag.transactions, lag_exact=lag.exact)
+
+
+def _is(cluster: Cluster, node: Node, replication: Replication) -> bool:
+    return replication.cluster == cluster.name and replication.node == node.name
+
+
+def _mark(cluster: Cluster, answer: ServerAnswer | None, ours: Replication | None,
+          assigned: Assignment) -> Mark:
+    if answer is None:
+        return Mark.UNREACHABLE
+    as_assigned = (ours is not None and rules.plays(cluster, ours.role, assigned.role)
+                   and ours.connected is not False)
+    return Mark.AS_ASSIGNED if as_assigned else Mark.DIFFERS
+
+
+def _node_at(cluster: Cluster, address: str | None, kind: str) -> str | None:
+    """The node with that address; the address itself when no node has it."""
+    def addresses(node: Node) -> Address:
+        return node.replication_address if kind == "replication" else node.storage_address
+    return next((node.name for node in cluster.nodes if str(addresses(node)) == address), address)
+
+
+def _followers(cluster: Cluster, node: Node, findings: Findings) -> tuple[str, ...]:
+    def follows(other: Node) -> bool:
+        answer = findings.servers[other.name]
+        return (isinstance(answer, ServerAnswer) and answer.replication is not None
+                and _is(cluster, other, answer.replication)
+                and answer.replication.connected is True
+                and answer.replication.upstream == str(node.replication_address))
+    return tuple(other.name for other in cluster.nodes if other is not node and follows(other))
+
+
+class _Lag:
+    """Lag of a node; everything None when there is nothing sound to compare it with."""
+
+    def __init__(self, seconds: float | None, transactions: int | None, exact: bool) -> None:
+        self.seconds = seconds
+        self.transactions = transactions
+        self.exact = exact
+
+    @classmethod
+    def of(cls, cluster: Cluster, node: Node, assigned: dict[str, Assignment],
+           findings: Findings) -> _Lag:
+        comparison = findings.comparisons.get(node.name)
+        answer = findings.servers[node.name]
+        if (comparison is None or not isinstance(answer, ServerAnswer)
+                or answer.replication is None or not _is(cluster, node, answer.replication)
+                or comparison.primary != source_of_truth(node.name, assigned)
+                or not _runs_as_primary(cluster, comparison.primary, findings)):
+            return cls(None, None, True)
+        if answer.last_tid >= comparison.primary_tid:
+            return cls(0.0, 0, True)
+        missing = comparison.missing
+        seconds = _between(answer.last_tid, comparison.primary_tid)
+        if isinstance(missing, MissingAnswer):
+            return cls(seconds, missing.transactions, missing.exact)
+        return cls(seconds, None, True)
+
+
+def _between(earlier: int, later: int) -> float | None:
+    start, end = tid.committed_at(earlier), tid.committed_at(later)
+    return None if start is None or end is None else max(0.0, end - start)
+
+
+def _runs_as_primary(cluster: Cluster, name: str, findings: Findings) -> bool:
+    answer = findings.servers[name]
+    return (isinstance(answer, ServerAnswer) and answer.replication is not None
+            and _is(cluster, cluster.node(name), answer.replication)
+            and rules.plays(cluster, answer.replication.role, Role.PRIMARY))
+
+
+def _instance(cluster: Cluster, instance: IndicoInstance, findings: Findings) -> IndicoStatus:
+    found = findings.indico[instance.name]
+    answer = found if isinstance(found, IndicoAnswer) else None
+    server_node = _node_at(cluster, answer.server, "storage") if answer else None
+    waits = (answer is not None and answer.connected
+             and isinstance(findings.servers.get(server_node or ""), Failure))
+    return IndicoStatus(
+        name=instance.name, url=instance.base_url,
+        program=findings.programs.get(instance.program),
+        mark=_instance_mark(instance, answer, waits),
+        problem=found.detail if isinstance(found, Failure) else "",
+        instance=answer.instance if answer else None,
+        connected=answer.connected if answer else None,
+        read_only=answer.read_only if answer else None,
+        waits=waits, server=answer.server if answer else None, server_node=server_node,
+        last_tid=answer.last_tid if answer else None, pid=answer.pid if answer else None)
+
+
+def _instance_mark(instance: IndicoInstance, answer: IndicoAnswer | None, waits: bool) -> Mark:
+    if answer is None:
+        return Mark.UNREACHABLE
+    as_meant = (answer.instance == instance.name and answer.connected and not answer.read_only
+                and not waits)
+    return Mark.AS_ASSIGNED if as_meant else Mark.DIFFERS
+

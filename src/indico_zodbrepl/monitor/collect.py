@@ -1,0 +1,152 @@
+"""One round of probes: every server, Indico instance, state file and supervisord at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from indico_zodbrepl.cluster.installation import home_from_environment
+from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.monitor.answers import IndicoAnswer, MissingAnswer, ServerAnswer
+from indico_zodbrepl.monitor.assessment import assess
+from indico_zodbrepl.monitor.findings import (
+    Comparison,
+    Failure,
+    Findings,
+    assignments,
+    source_of_truth,
+)
+from indico_zodbrepl.monitor.probes import probe_indico, probe_missing, probe_server
+from indico_zodbrepl.monitor.race import Race
+from indico_zodbrepl.monitor.snapshot import Program, Snapshot
+from indico_zodbrepl.monitor.wire import FailureKind, ProbeError
+from indico_zodbrepl.node import state as node_state
+from indico_zodbrepl.node import supervisor
+
+TIME_LIMIT = 1.25
+"""Seconds for a round; leaves room within the two seconds promised for a whole command."""
+STATE_FILES_LIMIT = 0.3
+"""Seconds for reading state files, which are needed to know whom to compare with whom."""
+
+Results = Iterable[tuple[tuple[str, str], object]]
+
+
+def take_snapshot(cluster: Cluster, time_limit: float = TIME_LIMIT) -> Snapshot:
+    """Probe everything and judge it.
+
+    Args:
+        cluster: the cluster to look at.
+        time_limit: seconds after which whoever has not answered counts as silent.
+
+    Threads: may be called from several at once; each call probes by itself.
+    """
+    return assess(cluster, collect(cluster, time_limit), home_from_environment())
+
+
+def collect(cluster: Cluster, time_limit: float) -> Findings:
+    """One round of probes; ends within ``time_limit`` seconds, whatever the servers do."""
+    taken_at, started = time.time(), time.monotonic()
+    deadline = started + time_limit
+    states = _read_states(cluster, min(deadline, started + STATE_FILES_LIMIT))
+    assigned = assignments(cluster, states)
+    race = Race()
+    for node in cluster.nodes:
+        truth = source_of_truth(node.name, assigned)
+        primary = None if truth is None else cluster.node(truth)
+        race.start(node.name, partial(_probe_node, node, primary, deadline))
+    for instance in cluster.indico:
+        race.start(instance.name, partial(_probe_instance, instance, deadline))
+    race.start("supervisor", partial(_ask_supervisor, cluster, time_limit))
+    found = race.wait(deadline)
+    return _findings(cluster, found, states, taken_at, time.monotonic() - started)
+
+
+def _read_states(cluster: Cluster, deadline: float) -> dict[str, NodeState | Failure]:
+    race = Race()
+    for node in cluster.nodes:
+        race.start(f"state-{node.name}", partial(_read_state, cluster, node))
+    found = race.wait(deadline)
+    late = Failure(FailureKind.SILENT, "the state file cannot be read in time: disk hung?")
+    states: dict[str, NodeState | Failure] = {}
+    for node in cluster.nodes:
+        state = found.get(("state", node.name), late)
+        states[node.name] = state if isinstance(state, NodeState | Failure) else late
+    return states
+
+
+def _read_state(cluster: Cluster, node: Node) -> Results:
+    try:
+        yield ("state", node.name), node_state.current(cluster, node)
+    except OperatorError as error:
+        yield ("state", node.name), Failure(FailureKind.MALFORMED, error.detail or error.notice)
+    except OSError as error:
+        yield ("state", node.name), Failure(FailureKind.UNREACHABLE, str(error))
+
+
+def _probe_node(node: Node, primary: Node | None, deadline: float) -> Results:
+    try:
+        answer = probe_server(node.storage_address, deadline)
+    except ProbeError as error:
+        yield ("server", node.name), Failure(error.kind, error.detail)
+        return
+    yield ("server", node.name), answer
+    if primary is None:
+        return
+    try:
+        reference = probe_server(primary.storage_address, deadline).last_tid
+    except ProbeError:
+        return  # the primary's own probe reports it
+    missing: MissingAnswer | Failure = MissingAnswer(0, True)
+    if reference > answer.last_tid:
+        try:
+            missing = probe_missing(primary.storage_address, answer.last_tid, deadline)
+        except ProbeError as error:
+            missing = Failure(error.kind, error.detail)
+    yield ("comparison", node.name), Comparison(primary.name, reference, missing)
+
+
+def _probe_instance(instance: IndicoInstance, deadline: float) -> Results:
+    try:
+        yield ("indico", instance.name), probe_indico(instance.address, deadline)
+    except ProbeError as error:
+        yield ("indico", instance.name), Failure(error.kind, error.detail)
+
+
+def _ask_supervisor(cluster: Cluster, time_limit: float) -> Results:
+    programs = supervisor.program_states(cluster, time_limit)
+    yield ("programs", ""), {
+        name: Program(program.name, program.state, program.pid or 0, program.description)
+        for name, program in programs.items()}
+
+
+def _findings(cluster: Cluster, found: Mapping[tuple[str, str], object],
+              states: Mapping[str, NodeState | Failure], taken_at: float,
+              duration: float) -> Findings:
+    late = Failure(FailureKind.SILENT, "no answer in time")
+    servers: dict[str, ServerAnswer | Failure] = {}
+    comparisons = {}
+    for node in cluster.nodes:
+        server = found.get(("server", node.name), late)
+        servers[node.name] = server if isinstance(server, ServerAnswer | Failure) else late
+        comparison = found.get(("comparison", node.name))
+        if isinstance(comparison, Comparison):
+            comparisons[node.name] = comparison
+    indico: dict[str, IndicoAnswer | Failure] = {}
+    for instance in cluster.indico:
+        health = found.get(("indico", instance.name), late)
+        indico[instance.name] = health if isinstance(health, IndicoAnswer | Failure) else late
+    programs, problem = _programs(found.get(("programs", "")))
+    return Findings(
+        taken_at=taken_at, duration=duration, states=states, servers=servers,
+        comparisons=comparisons, indico=indico, programs=programs, supervisor_problem=problem)
+
+
+def _programs(found: object) -> tuple[dict[str, Program], str]:
+    if not isinstance(found, dict):
+        return {}, "no answer in time"
+    unreachable = [program for program in found.values() if program.state == "UNREACHABLE"]
+    if unreachable:
+        return {}, unreachable[0].description
+    return found, ""

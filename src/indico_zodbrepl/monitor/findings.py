@@ -1,0 +1,95 @@
+"""Raw results of one round of probes: what ``collect`` gathers and ``assessment`` judges."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.monitor.answers import IndicoAnswer, MissingAnswer, ServerAnswer
+from indico_zodbrepl.monitor.snapshot import Program
+from indico_zodbrepl.monitor.wire import FailureKind
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """Why a probe has no answer."""
+
+    kind: FailureKind
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A follower held against its primary, which was asked right after the follower.
+
+    The order matters: a primary asked earlier could honestly know less than its follower.
+
+    Attributes:
+        primary: name of the node asked.
+        primary_tid: its last tid.
+        missing: transactions it holds after the follower's last one.
+    """
+
+    primary: str
+    primary_tid: int
+    missing: MissingAnswer | Failure
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """Results by name of node, instance and program.
+
+    Attributes:
+        taken_at: when the round began, seconds since 1970.
+        duration: seconds it took.
+        states: state files; for a node that never ran, the state it will start with.
+        comparisons: only of followers that answered, as their primary did.
+        programs: empty when supervisord did not answer; ``supervisor_problem`` says why.
+    """
+
+    taken_at: float
+    duration: float
+    states: Mapping[str, NodeState | Failure]
+    servers: Mapping[str, ServerAnswer | Failure]
+    comparisons: Mapping[str, Comparison]
+    indico: Mapping[str, IndicoAnswer | Failure]
+    programs: Mapping[str, Program]
+    supervisor_problem: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Assignment:
+    """What a node has to be; ``epoch`` is None when its state file is unusable."""
+
+    role: Role
+    upstream: str | None
+    epoch: int | None
+
+
+def assignments(cluster: Cluster,
+                states: Mapping[str, NodeState | Failure]) -> dict[str, Assignment]:
+    """The state file rules; a node whose file is unusable has what cluster.conf says."""
+    found = {}
+    for node in cluster.nodes:
+        state = states.get(node.name)
+        if isinstance(state, NodeState):
+            found[node.name] = Assignment(state.role, state.upstream, state.epoch)
+        else:
+            found[node.name] = Assignment(node.role, node.upstream, None)
+    return found
+
+
+def source_of_truth(name: str, assigned: Mapping[str, Assignment]) -> str | None:
+    """The primary at the end of a node's chain of upstreams; None when the chain has no end.
+
+    None for a primary itself too.
+    """
+    seen: set[str] = set()
+    while name not in seen and name in assigned:
+        seen.add(name)
+        upstream = assigned[name].upstream
+        if upstream is None or assigned[name].role is Role.PRIMARY:
+            return name if assigned[name].role is Role.PRIMARY and len(seen) > 1 else None
+        name = upstream
+    return None

@@ -1,0 +1,39 @@
+"""Who could become primary, and what every node would be then.  Pure."""
+
+from __future__ import annotations
+
+from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+
+
+def best_candidate(snapshot: Snapshot) -> NodeStatus | None:
+    """The follower with the newest transaction; the first one when none can be reached.
+
+    None when no node is assigned to follow.
+    """
+    followers = [node for node in snapshot.nodes if node.assigned_role is not Role.PRIMARY]
+    return max(followers, key=lambda node: -1 if node.last_tid is None else node.last_tid,
+               default=None)
+
+
+def states_after(cluster: Cluster, snapshot: Snapshot, old: NodeStatus,
+                 new: NodeStatus) -> dict[str, NodeState]:
+    """The state of every node, by name, once ``new`` is primary in the place of ``old``.
+
+    ``old`` follows ``new``, and so does whoever followed ``old``; a relay that ``new`` itself
+    followed turns to ``new``.  The epoch is above every epoch seen.
+    """
+    known = [epoch for node in snapshot.nodes for epoch in (node.epoch, node.assigned_epoch)
+             if epoch is not None]
+    epoch = max(known, default=1) + 1
+    return {node.name: _state(cluster, node, old, new, epoch) for node in snapshot.nodes}
+
+
+def _state(cluster: Cluster, node: NodeStatus, old: NodeStatus, new: NodeStatus,
+           epoch: int) -> NodeState:
+    if node.name == new.name:
+        return NodeState(cluster.name, node.name, Role.PRIMARY, None, epoch)
+    if node.name == old.name:
+        return NodeState(cluster.name, node.name, Role.SECONDARY, new.name, epoch)
+    upstream = new.name if node.assigned_upstream == old.name else node.assigned_upstream
+    return NodeState(cluster.name, node.name, node.assigned_role, upstream, epoch)

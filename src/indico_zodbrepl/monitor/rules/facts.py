@@ -1,0 +1,84 @@
+"""What every rule may look at, and the words they share."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.monitor.answers import Replication, ServerAnswer, ServerRole
+from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Program
+
+RUNNING = ("RUNNING", "STARTING")
+RESTARTED = (*RUNNING, "BACKOFF")
+"""States in which supervisorctl refuses `start`: the program counts as started."""
+CONDITIONS = {
+    "STOPPED": "is stopped", "STOPPING": "is being stopped", "EXITED": "has ended",
+    "BACKOFF": "ends soon after each start", "FATAL": "could not be started"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    cluster: Cluster
+    findings: Findings
+    nodes: tuple[NodeStatus, ...]
+    indico: tuple[IndicoStatus, ...]
+    commands: Commands
+
+    @property
+    def primaries(self) -> list[NodeStatus]:
+        """Nodes that run as a primary, writable or not."""
+        return [node for node in self.nodes
+                if node.actual_role is not None
+                and plays(self.cluster, node.actual_role, Role.PRIMARY)]
+
+    def replication(self, node: NodeStatus) -> Replication | None:
+        """What the server on the node's port says of itself, whoever it is."""
+        answer = self.findings.servers[node.name]
+        return answer.replication if isinstance(answer, ServerAnswer) else None
+
+
+def plays(cluster: Cluster, actual: ServerRole, assigned: Role) -> bool:
+    """Whether a running server's role is the assigned one.
+
+    A storage without replication can be the primary of a backend that has no replication of
+    ZEO servers; where ZRS is configured it is a server started with a wrong configuration.
+    """
+    if actual is ServerRole.STANDALONE:
+        return assigned is Role.PRIMARY and cluster.backend != "zrs"
+    return actual.value == assigned.value
+
+
+def remedy(facts: Facts, program_name: str, program: Program | None) -> str:
+    """What brings a program back that does not answer, by its state under supervisor."""
+    commands = facts.commands
+    log = f"see why with `{commands.show_log(program_name)}`"
+    if program is None:
+        return f"start what is missing: `{commands.zodbrepl('up')}`; then {log}"
+    start = commands.supervisorctl(start_verb(program), program_name)
+    if program.state in RUNNING:
+        return f"it runs without answering (frozen?): `{start}`; {log}"
+    if program.state == "STOPPED":
+        return f"somebody stopped it; start it with `{start}`"
+    return f"{log}; when that is repaired: `{start}`"
+
+
+def start_verb(program: Program) -> str:
+    """What to ask supervisorctl for, to have a program started whatever its state."""
+    return "restart" if program.state in RESTARTED else "start"
+
+
+def condition(program: Program | None) -> str:
+    """What is wrong with a program that does not answer, as the end of a sentence."""
+    if program is None or program.state in RUNNING:
+        return "does not answer"
+    return CONDITIONS.get(program.state, f"is {program.state}")
+
+
+def shown_program(program: Program | None) -> str:
+    """State of a program in a few words, for details."""
+    if program is None:
+        return "state of its program unknown"
+    described = f" ({program.description})" if program.description else ""
+    return f"program {program.name} is {program.state}{described}"

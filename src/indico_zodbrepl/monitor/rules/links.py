@@ -1,0 +1,121 @@
+"""Rules about replication between nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor import tid
+from indico_zodbrepl.monitor.answers import ServerRole
+from indico_zodbrepl.monitor.findings import Comparison
+from indico_zodbrepl.monitor.rules.facts import Facts
+from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+
+LARGE_LAG = 10.0
+"""Seconds.  Measured under load: 99 % of transactions arrive within 0.1 s."""
+GRACE = 2.0
+"""Seconds a follower may take for the very last transaction, however old the one before it."""
+
+
+def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    if node.actual_role is None:
+        return
+    if node.actual_role in (ServerRole.SECONDARY, ServerRole.RELAY):
+        yield from _upstream(facts, node)
+        yield from _connection(facts, node)
+        yield from _lag(facts, node)
+        yield from _ahead(facts, node)
+    yield from _no_follower(facts, node)
+
+
+def _upstream(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    if node.assigned_upstream is not None and node.upstream != node.assigned_upstream:
+        restart = facts.commands.supervisorctl("restart", f"node-{node.name}")
+        yield Alert(
+            Level.WARNING, node.name,
+            f"node {node.name} follows {node.upstream}, not {node.assigned_upstream} as assigned",
+            "Its state file was changed after its start.", f"`{restart}`")
+
+
+def _connection(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    if node.connected is not False:
+        return
+    upstream = next((other for other in facts.nodes if other.name == node.upstream), None)
+    detail = f"It follows node {node.upstream}, but the link is down."
+    if upstream is not None and not upstream.reachable:
+        hint = f"bring node {upstream.name} back; node {node.name} then connects by itself"
+    else:
+        detail += " What is committed now exists only on the primary."
+        hint = (f"it tries again every {facts.cluster.reconnect_delay:g} s; if that does not help: "
+                f"`{facts.commands.show_log(f'node-{node.name}')}`")
+    yield Alert(
+        Level.WARNING, node.name,
+        f"{node.actual_role} {node.name} is not connected to its upstream",
+        detail, hint)
+
+
+def _lag(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    comparison = facts.findings.comparisons.get(node.name)
+    if comparison is None or node.lag_transactions == 0:
+        return
+    count = _count(node)
+    if node.last_tid == tid.EMPTY:
+        yield Alert(
+            Level.WARNING, node.name, f"{node.actual_role} {node.name} holds no transaction yet",
+            f"Node {comparison.primary} holds {count}; the first synchronisation runs or never "
+            "began.",
+            f"watch it: `{facts.commands.zodbrepl('status', '--watch')}`")
+    elif node.lag_seconds is not None and node.lag_seconds > LARGE_LAG and _persists(
+            facts, node, comparison):
+        yield Alert(
+            Level.WARNING, node.name, f"{node.actual_role} {node.name} is far behind",
+            f"{node.lag_seconds:.1f} s and {count} behind node {comparison.primary}; a failover "
+            "now would lose them.",
+            "look for a slow disk or network between the two, then at "
+            f"`{facts.commands.show_log(f'node-{node.name}')}`")
+
+
+def _persists(facts: Facts, node: NodeStatus, comparison: Comparison) -> bool:
+    """False while the only transaction missing is one that has just been committed."""
+    committed = tid.committed_at(comparison.primary_tid)
+    return (node.lag_transactions != 1 or committed is None
+            or facts.findings.taken_at - committed > GRACE)
+
+
+def _count(node: NodeStatus) -> str:
+    if node.lag_transactions is None:
+        return "an unknown number of transactions"
+    at_least = "" if node.lag_exact else "at least "
+    plural = "" if node.lag_transactions == 1 else "s"
+    return f"{at_least}{node.lag_transactions} transaction{plural}"
+
+
+def _ahead(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    comparison = facts.findings.comparisons.get(node.name)
+    if comparison is None or node.last_tid is None or node.last_tid <= comparison.primary_tid:
+        return
+    stop = facts.commands.supervisorctl("stop", f"node-{node.name}")
+    yield Alert(
+        Level.CRITICAL, node.name,
+        f"{node.actual_role} {node.name} is ahead of its primary {comparison.primary}",
+        f"Its last transaction is {tid.render(node.last_tid)}, the primary's "
+        f"{tid.render(comparison.primary_tid)}: it holds what the primary never had. Their "
+        "histories diverged, or the primary was put back to an older state.",
+        f"`{stop}` before the primary commits anything newer (ZRS would then accept it silently); "
+        "keep its data directory")
+
+
+def _no_follower(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    expected = [other.name for other in facts.nodes if other.assigned_upstream == node.name]
+    if (node.assigned_role is Role.SECONDARY or not expected or node.follower_addresses
+            or node.followers):
+        return
+    answering = [other.name for other in facts.nodes
+                 if other.name in expected and other.actual_role is not None]
+    hint = (f"see why with `{facts.commands.show_log(f'node-{answering[0]}')}`" if answering else
+            f"bring node {' or '.join(expected)} back; it then connects by itself")
+    yield Alert(
+        Level.WARNING, node.name, f"{node.actual_role} {node.name} has no follower",
+        f"Node {' and '.join(expected)} should follow it. What is committed now exists only once.",
+        hint)
+

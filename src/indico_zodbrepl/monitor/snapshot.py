@@ -1,0 +1,204 @@
+"""The state of a cluster at one moment: what pages, commands and monitoring show."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor import tid
+from indico_zodbrepl.monitor.answers import ServerRole
+
+
+class State(enum.StrEnum):
+    """Overall state.
+
+    healthy: everything runs as assigned.  degraded: the service works, something is wrong.
+    down: no writable primary, or no Indico instance works.  unknown: nothing could be probed.
+    """
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+    @property
+    def exit_code(self) -> int:
+        """As monitoring plug-ins exit: OK, WARNING, CRITICAL, UNKNOWN."""
+        return list(State).index(self)
+
+
+class Mark(enum.StrEnum):
+    """Reality against intent, in front of a role."""
+
+    AS_ASSIGNED = "*"
+    DIFFERS = "!"
+    UNREACHABLE = "?"
+
+
+class Level(enum.StrEnum):
+    """A notice is worth knowing but leaves a healthy cluster healthy."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+
+@dataclasses.dataclass(frozen=True)
+class Alert:
+    """Something wrong.
+
+    Attributes:
+        subject: name of the node or Indico instance it is about; empty for the cluster.
+        text: what, in one line.
+        detail: the evidence; may be empty.
+        hint: what to do, commands in backquotes.
+    """
+
+    level: Level
+    subject: str
+    text: str
+    detail: str
+    hint: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """State of a supervised program; ``pid`` is 0 when it does not run."""
+
+    name: str
+    state: str
+    pid: int
+    description: str
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeStatus:
+    """One node, assigned against actual.
+
+    Attributes:
+        mark: reality against intent.
+        problem: why there is no answer; empty when there is one.
+        assigned_*: from the node's state file; from cluster.conf, without an epoch, when that file
+            is unusable.
+        actual_role: what the running server is; None when unreachable or not one of ours.
+        upstream: name of the node followed, or its address when no node has it.
+        epoch: epoch the running server was started with.
+        last_tid: tid of its last transaction; 0 when it holds none.
+        followers: names of the nodes seen to follow it.
+        follower_addresses: the peers' addresses as the server sees them.
+        lag_seconds: time between the primary's last transaction and its own; None when unknown.
+        lag_transactions: transactions the primary holds after its last one; None when unknown.
+        lag_exact: False when it is at least ``lag_transactions``.
+    """
+
+    name: str
+    address: str
+    replication_address: str
+    program: Program | None
+    mark: Mark
+    problem: str
+    assigned_role: Role
+    assigned_upstream: str | None
+    assigned_epoch: int | None
+    actual_role: ServerRole | None
+    upstream: str | None
+    connected: bool | None
+    epoch: int | None
+    pid: int | None
+    read_only: bool | None
+    size: int | None
+    clients: int | None
+    last_tid: int | None
+    last_time: float | None
+    followers: tuple[str, ...]
+    follower_addresses: tuple[str, ...]
+    lag_seconds: float | None
+    lag_transactions: int | None
+    lag_exact: bool
+
+    @property
+    def reachable(self) -> bool:
+        return self.mark is not Mark.UNREACHABLE
+
+    @property
+    def writable_primary(self) -> bool:
+        return (self.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE)
+                and self.read_only is False)
+
+
+@dataclasses.dataclass(frozen=True)
+class IndicoStatus:
+    """One Indico instance.
+
+    Attributes:
+        mark: ``*`` when connected and writable.
+        waits: whether it is connected to a node that does not answer.
+        instance: the name it answers with.
+        server_node: the node it talks to, or its address when no node has it.
+    """
+
+    name: str
+    url: str
+    program: Program | None
+    mark: Mark
+    problem: str
+    instance: str | None
+    connected: bool | None
+    read_only: bool | None
+    waits: bool
+    server: str | None
+    server_node: str | None
+    last_tid: int | None
+    pid: int | None
+
+    @property
+    def up(self) -> bool:
+        return self.mark is not Mark.UNREACHABLE
+
+    @property
+    def writable(self) -> bool:
+        return self.connected is True and self.read_only is False
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """Everything the probes found, judged.  Immutable, so any thread may hold it.
+
+    Attributes:
+        taken_at: when the probes began, seconds since 1970.
+        duration: seconds the probes took.
+        sentence: the situation in one sentence.
+        primary: name of the one node that runs as a writable primary; None when there is none
+            or more than one.
+    """
+
+    cluster: str
+    backend: str
+    taken_at: float
+    duration: float
+    state: State
+    sentence: str
+    primary: str | None
+    supervisor_problem: str
+    nodes: tuple[NodeStatus, ...]
+    indico: tuple[IndicoStatus, ...]
+    warnings: tuple[Alert, ...]
+
+    def node(self, name: str) -> NodeStatus:
+        """The node of that name; KeyError when there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``json.dumps``; tids are rendered as hex, since they exceed JavaScript's numbers."""
+        return {**dataclasses.asdict(self, dict_factory=_json_object),
+                "code": self.state.exit_code}
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {key: tid.render(value) if key == "last_tid" and value is not None else value
+            for key, value in pairs}

@@ -1,0 +1,50 @@
+"""Transaction ids: 64-bit numbers that hold the time of their commit.
+
+The upper 32 bits count minutes since 1900 in mixed radix (twelve months of 31
+days each), the lower 32 bits are a fraction of that minute: the format of
+``persistent.TimeStamp``, which this control plane has no other use for.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+
+EMPTY = 0
+
+
+def parse(text: str) -> int:
+    """The number behind 1 to 16 hex digits, with or without ``0x``.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    digits = text[2:] if text[:2] in ("0x", "0X") else text
+    if not 1 <= len(digits) <= 16 or not all(d in "0123456789abcdefABCDEF" for d in digits):
+        raise ValueError(f"not a transaction id: {text[:40]!r}")
+    return int(digits, 16)
+
+
+def render(tid: int) -> str:
+    """As operators and ZODB's own tools write it: ``0x`` and 16 hex digits."""
+    return f"0x{tid:016x}"
+
+
+def committed_at(tid: int) -> float | None:
+    """When it was committed, in seconds since 1970 (UTC).
+
+    None for the tid of an empty storage and for numbers that are no point in time, such as a
+    31 February.
+    """
+    if tid == EMPTY:
+        return None
+    minutes, fraction = divmod(tid, 1 << 32)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    months, day = divmod(days, 31)
+    years, month = divmod(months, 12)
+    try:
+        date = datetime.datetime(1900 + years, month + 1, day + 1, hour, minute)
+    except ValueError:
+        return None
+    return calendar.timegm(date.timetuple()) + fraction * 60 / (1 << 32)

@@ -1,0 +1,1 @@
+"""What happens on one host: state files, supervised programs, their start and end."""

@@ -1,0 +1,62 @@
+"""One ``up`` or ``down`` of a cluster at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from ..errors import ExitCode, OperatorError
+
+POLL_SECONDS = 0.1
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> Iterator[None]:
+    """Hold a lock file, which its process's end sets free whatever way it ends.
+
+    Args:
+        path: the lock file; its folder exists.
+        seconds: how long to wait for another holder.
+        progress: told once when there is something to wait for.
+
+    Raises OperatorError: exit 7 when the other holder is still there after ``seconds``,
+    exit 8 when the file belongs to another user.
+    """
+    deadline = time.monotonic() + seconds
+    told = False
+    with _open(path) as lock:
+        while not _take(lock.fileno()):
+            lock.seek(0)
+            holder = f"another 'up' or 'down' is at work (process {lock.read().strip()})"
+            if time.monotonic() > deadline:
+                raise OperatorError(holder, f"{path} is still held after {seconds:g} s",
+                                    "wait until it has ended", ExitCode.TIMED_OUT)
+            if not told:
+                progress(f"waiting: {holder}")
+                told = True
+            time.sleep(POLL_SECONDS)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        return open(path, "a+", encoding="ascii")
+    except PermissionError as error:
+        raise OperatorError("the cluster belongs to another user", f"{path}: {error.strerror}",
+                            "run this as that user", ExitCode.REFUSED) from error
+
+
+def _take(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,90 @@
+"""Waiting until a started program does its work, or has died of something."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..cluster import Cluster, Endpoint, IndicoInstance
+from ..cluster.commands import Commands
+from ..cluster.layout import Layout
+from ..errors import ExitCode, OperatorError
+from . import ports
+from .supervisor import Supervisor
+
+POLL_SECONDS = 0.1
+ANSWER_SECONDS = 3.0
+LOG_LINES = 12
+DEAD = ("EXITED", "FATAL", "STOPPED", "UNKNOWN")
+
+
+def wait_until_ready(cluster: Cluster, program: str, ready: Callable[[], str | None],
+                     deadline: float) -> None:
+    """Wait until a program that supervisor has been told to start is ready.
+
+    Args:
+        ready: returns None when it is, else what is still missing.
+        deadline: on the clock of ``time.monotonic``.
+
+    Raises OperatorError when it died (with the end of its log) or at the deadline
+    (exit 7).
+    """
+    supervisor = Supervisor(cluster)
+    while True:
+        state = supervisor.states()[program]
+        missing = ready() if state.state == "RUNNING" else f"it is {state.state}"
+        if missing is None:
+            return
+        if state.state in DEAD:
+            raise OperatorError(f"{program} did not start",
+                                f"supervisor says {state.state}: {state.description}\n"
+                                f"{log_tail(cluster, program)}",
+                                f"see {Layout(cluster).program_log(program)}")
+        if time.monotonic() > deadline:
+            raise OperatorError(f"{program} was not ready in time",
+                                f"{missing}\n{log_tail(cluster, program)}",
+                                f"see {Layout(cluster).program_log(program)}; after a change of "
+                                f"{cluster.source.name}: "
+                                f"{Commands.here(cluster).zodbrepl('down')}, then up",
+                                ExitCode.TIMED_OUT)
+        time.sleep(POLL_SECONDS)
+
+
+def listening(endpoints: tuple[Endpoint, ...]) -> str | None:
+    """None when a connection to each is accepted, else which one isn't."""
+    for endpoint in endpoints:
+        if not ports.is_listening(endpoint.address):
+            return f"nothing listens on {endpoint.address} ({endpoint})"
+    return None
+
+
+def indico_answers(instance: IndicoInstance) -> str | None:
+    """None when the instance's health check answers, whatever it says of the storage."""
+    try:
+        answer = _get_json(instance)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return f"{instance.health_url} does not answer: {error}"
+    if not isinstance(answer, dict) or answer.get("instance") != instance.name:
+        return f"{instance.health_url} is answered by something else: {str(answer)[:80]}"
+    return None
+
+
+def log_tail(cluster: Cluster, program: str) -> str:
+    """The last lines of a program's log."""
+    path = Layout(cluster).program_log(program)
+    if not path.exists():
+        return f"{path} does not exist"
+    lines = path.read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
+    return "\n".join(["its last log lines:", *(f"  {line}" for line in lines)])
+
+
+def _get_json(instance: IndicoInstance) -> Any:
+    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/zodbrepl/health")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()

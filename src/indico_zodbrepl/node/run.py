@@ -1,0 +1,82 @@
+"""``zodbrepl node run``: what a node's program does before it becomes the server."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import NoReturn
+
+from ..backends import backend_of
+from ..cluster import Cluster, Node, NodeState
+from ..cluster.installation import Installation
+from ..cluster.layout import state_file
+from ..cluster.programs import START_SECONDS
+from ..errors import ExitCode, OperatorError
+from . import ports, state
+from .files import write_all
+
+
+def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
+    """Become the storage server of a node, or refuse.
+
+    Reads the node's state (makes it on the first start), checks that it may run, writes
+    the server's configuration and replaces this process by the server.
+
+    Raises:
+        OperatorError: exit 2, no such node; exit 5, a port is taken; exit 8, the data
+            directory or the state file can't be used.
+    """
+    node = node_named(cluster, name)
+    installation.check()
+    present = prepare(cluster, node)
+    backend = backend_of(cluster)
+    ports.check_free(cluster, list(backend.listens_on(cluster, present)))
+    write_all(backend.node_files(cluster, present))
+    command = backend.server_command(cluster, installation, present)
+    print(f"node {name} starts as {present.role}, epoch {present.epoch}"
+          + (f", follows {present.upstream}" if present.upstream else ""), flush=True)
+    os.chdir(node.data_directory)
+    os.execv(command[0], command)  # noqa: S606  # no shell is wanted
+
+
+def prepare(cluster: Cluster, node: Node) -> NodeState:
+    """Check a node's data directory, make it and its state when they are not there.
+
+    Returns the state with which the node is to run.  Raises OperatorError (exit 8).
+    """
+    folder = node.data_directory
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OperatorError(
+            f"the data directory of node {node.name} can't be written",
+            f"{folder} ({cluster.where('node', node.name, 'data-directory')}): {error.strerror}",
+            f"as the user who runs the cluster: touch {folder}/x", ExitCode.REFUSED) from error
+    present = state.current(cluster, node)
+    if not state_file(node).exists():
+        state.write(node, present)
+    return present
+
+
+def hold_refusal(environment: Mapping[str, str]) -> None:
+    """Wait, under supervisor, until it counts the program as started.
+
+    It looks at the exit code of a started program alone: a sooner end it would answer
+    with further starts, and a refusal is not to be repeated.
+    """
+    if "SUPERVISOR_ENABLED" in environment:
+        time.sleep(START_SECONDS + 0.5)
+
+
+def node_named(cluster: Cluster, name: str) -> Node:
+    """The node of that name; OperatorError (exit 2) when there is none."""
+    try:
+        return cluster.node(name)
+    except KeyError:
+        known = ", ".join(node.name for node in cluster.nodes)
+        raise OperatorError(f"no node {name!r} in {cluster.source}", f"it has: {known}",
+                            exit_code=ExitCode.BAD_CONFIG) from None

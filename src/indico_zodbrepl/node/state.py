@@ -1,0 +1,104 @@
+"""The state file of a node: what it has been told to be, kept beside its data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..cluster import Cluster, Node, NodeState, Role
+from ..cluster.layout import state_file
+from ..errors import ExitCode, OperatorError
+from .files import write_atomically
+
+FORMAT = 1
+KEYS = {"format", "cluster", "node", "role", "upstream", "epoch"}
+
+
+def initial(cluster: Cluster, node: Node) -> NodeState:
+    """What cluster.conf wants a node to be that has never run."""
+    return NodeState(cluster.name, node.name, node.role, node.upstream, epoch=1)
+
+
+def current(cluster: Cluster, node: Node) -> NodeState:
+    """What a node is to be now: its state file, or ``initial`` when it has none.
+
+    Raises OperatorError (exit 8) when the file is damaged or of another cluster.
+    """
+    try:
+        state = _read(node)
+    except FileNotFoundError:
+        return initial(cluster, node)
+    if state.cluster != cluster.name:
+        raise _refusal(node, f"it belongs to cluster {state.cluster!r}, not {cluster.name!r}",
+                       "is data-directory of another cluster's node? correct "
+                       f"{cluster.where('node', node.name, 'data-directory')}")
+    if state.upstream is not None and state.upstream not in {n.name for n in cluster.nodes}:
+        raise _refusal(node, f"its upstream {state.upstream!r} is no node of this cluster",
+                       f"put <node {state.upstream}> back into {cluster.source}")
+    return state
+
+
+def read(node: Node) -> NodeState:
+    """The state file of a node.
+
+    Raises OperatorError (exit 8) when it is missing, damaged or another node's.
+    """
+    try:
+        return _read(node)
+    except FileNotFoundError as error:
+        raise _refusal(node, f"can't be read: {error.strerror}") from error
+
+
+def write(node: Node, state: NodeState) -> None:
+    """Replace the state file atomically; it is on disk afterwards.  Raises OSError."""
+    values = {"format": FORMAT, "cluster": state.cluster, "node": state.node,
+              "role": str(state.role), "upstream": state.upstream, "epoch": state.epoch}
+    write_atomically(state_file(node), json.dumps(values, indent=2) + "\n")
+
+
+def _read(node: Node) -> NodeState:
+    """As ``read``, but raises FileNotFoundError when there is no file."""
+    try:
+        values = json.loads(state_file(node).read_text("utf-8"))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _refusal(node, f"can't be read: {error.strerror}") from error
+    except ValueError as error:
+        raise _refusal(node, f"is no JSON: {error}") from error
+    wrong = _what_is_wrong(values)
+    if wrong:
+        raise _refusal(node, wrong)
+    state = NodeState(values["cluster"], values["node"], Role(values["role"]),
+                      values["upstream"], values["epoch"])
+    if state.node != node.name:
+        raise _refusal(node, f"it belongs to node {state.node!r}",
+                       "two nodes can't share a data directory")
+    return state
+
+
+def _what_is_wrong(values: Any) -> str | None:
+    if not isinstance(values, dict) or set(values) != KEYS:
+        return f"its keys are not {', '.join(sorted(KEYS))}"
+    follows = values["role"] != Role.PRIMARY
+    rules = {
+        f"its format is {values['format']!r}, this program knows {FORMAT}":
+            values["format"] == FORMAT,
+        "cluster and node are not both texts":
+            all(isinstance(values[key], str) for key in ("cluster", "node")),
+        f"its role is {values['role']!r}, not one of {', '.join(Role)}":
+            values["role"] in list(Role),
+        f"its epoch is {values['epoch']!r}, not a whole number from 1":
+            type(values["epoch"]) is int and values["epoch"] >= 1,
+        f"upstream {values['upstream']!r} does not go with role {values['role']!r}":
+            isinstance(values["upstream"], str) if follows else values["upstream"] is None,
+    }
+    return next((wrong for wrong, kept in rules.items() if not kept), None)
+
+
+def _refusal(node: Node, detail: str, hint: str = "") -> OperatorError:
+    path = state_file(node)
+    return OperatorError(
+        f"the state file of node {node.name} can't be used", f"{path}: {detail}",
+        hint or "restore it from a backup; the node's role must not be guessed",
+        ExitCode.REFUSED)

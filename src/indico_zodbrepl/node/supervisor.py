@@ -1,0 +1,180 @@
+"""supervisord, asked over its unix socket with a time limit.
+
+The socket has no password, so no error text here can hold one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import socket
+import xml.parsers.expat
+import xmlrpc.client
+from pathlib import Path
+from typing import Any
+
+from supervisor.xmlrpc import Faults
+
+from ..cluster import Cluster
+from ..cluster.commands import Commands
+from ..cluster.layout import Layout
+from ..errors import ExitCode, OperatorError
+
+# A stopped supervisord accepts connections but never answers.
+ANSWER_SECONDS = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramState:
+    """A supervised program.
+
+    Attributes:
+        state: supervisor's word (RUNNING, STARTING, STOPPED, BACKOFF, EXITED, FATAL,
+            STOPPING, UNKNOWN), or UNREACHABLE when supervisord didn't say.
+        pid: None unless it runs.
+        description: one line for people.
+    """
+
+    name: str
+    state: str
+    pid: int | None
+    description: str
+
+
+class SupervisorAwayError(OperatorError):
+    """supervisord is not running: nothing listens on its socket."""
+
+
+class SupervisorSilentError(OperatorError):
+    """supervisord has its socket open but did not answer in time, or is about to end."""
+
+
+class Supervisor:
+    """The supervisord of a cluster.
+
+    Each method makes one connection and takes ``seconds`` at most.  All raise
+    SupervisorAwayError or SupervisorSilentError; any thread may use an object of its own.
+    """
+
+    def __init__(self, cluster: Cluster, seconds: float = ANSWER_SECONDS) -> None:
+        self._cluster = cluster
+        self._layout = Layout(cluster)
+        self._seconds = seconds
+
+    def pid(self) -> int:
+        """Its process id, by its own word."""
+        return int(self._call("getPID"))
+
+    def states(self) -> dict[str, ProgramState]:
+        """All programs it knows, by name."""
+        return {info["name"]: ProgramState(info["name"], info["statename"],
+                                           info["pid"] or None, info["description"])
+                for info in self._call("getAllProcessInfo")}
+
+    def start(self, program: str) -> bool:
+        """Start a program without waiting for it; False when it runs already."""
+        return self._change("startProcess", program, Faults.ALREADY_STARTED)
+
+    def stop(self, program: str) -> bool:
+        """Ask a program to end without waiting for it; False when it doesn't run."""
+        return self._change("stopProcess", program, Faults.NOT_RUNNING)
+
+    def reload(self) -> tuple[list[str], list[str], list[str]]:
+        """Read the configuration again: the programs added, changed and removed in it.
+
+        Nothing happens to them before ``add`` or ``remove``.
+        """
+        ((added, changed, removed),) = self._call("reloadConfig")
+        return added, changed, removed
+
+    def add(self, program: str) -> None:
+        """Take a program into the set that is supervised."""
+        self._call("addProcessGroup", program)
+
+    def remove(self, program: str) -> None:
+        """Drop a program that has ended."""
+        self._call("removeProcessGroup", program)
+
+    def _change(self, method: str, program: str, already: int) -> bool:
+        try:
+            self._call(method, program, False)
+        except xmlrpc.client.Fault as fault:
+            if fault.faultCode != already:
+                raise OperatorError(f"supervisord refused {method} of {program}",
+                                    fault.faultString,
+                                    f"see {self._layout.supervisord_log}") from fault
+            return False
+        return True
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        path = self._layout.supervisor_socket
+        proxy = xmlrpc.client.ServerProxy("http://localhost", _Transport(path, self._seconds))
+        try:
+            with proxy:
+                return getattr(proxy.supervisor, method)(*arguments)
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise SupervisorAwayError("supervisord is not running", f"nothing listens on {path}",
+                                      Commands.here(self._cluster).zodbrepl("up"),
+                                      ExitCode.NOT_RUNNING) from error
+        except xmlrpc.client.Fault as fault:
+            if fault.faultCode != Faults.SHUTDOWN_STATE:
+                raise
+            raise SupervisorSilentError("supervisord is about to end", fault.faultString,
+                                        "try again in a moment", ExitCode.TIMED_OUT) from fault
+        except (OSError, http.client.HTTPException, xmlrpc.client.ProtocolError,
+                xml.parsers.expat.ExpatError) as error:
+            raise SupervisorSilentError(
+                "supervisord does not answer", f"{path}: {error or type(error).__name__}",
+                self._hint(error), ExitCode.TIMED_OUT) from error
+
+    def _hint(self, error: Exception) -> str:
+        if isinstance(error, PermissionError):
+            return "it is another user's; run this as that user"
+        pid = _read_pid(self._layout.supervisord_pid)
+        return f"is its process stopped? then: kill -CONT {pid}" if pid else ""
+
+
+def program_states(cluster: Cluster, seconds: float = ANSWER_SECONDS) -> dict[str, ProgramState]:
+    """The state of each program of a cluster, by name.
+
+    Takes ``seconds`` at most and never raises for a supervisord that is away or frozen:
+    each program is UNREACHABLE then, which says nothing about whether it runs.
+    """
+    names = cluster.program_names()
+    try:
+        known = Supervisor(cluster, seconds).states()
+    except (SupervisorAwayError, SupervisorSilentError) as error:
+        return {name: ProgramState(name, "UNREACHABLE", None, error.notice) for name in names}
+    missing = {name: ProgramState(name, "STOPPED", None, "not known to supervisord yet")
+               for name in names if name not in known}
+    return known | missing
+
+
+def _read_pid(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+class _Transport(xmlrpc.client.Transport):
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__()
+        self._path = path
+        self._seconds = seconds
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        connection = _UnixConnection(self._path, self._seconds)
+        self._connection = host, connection  # where ``close`` of the base class looks
+        return connection
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(bytes(self._path))

@@ -1,0 +1,163 @@
+"""Indicos for tests: a folder with indico.conf and a storage, used by real processes."""
+import json
+import os
+import sys
+
+import py
+
+ROOT = py.path.local(__file__).dirpath().dirpath().dirpath()
+SCRIPTS = py.path.local(__file__).dirpath().join('scripts')
+sys.path.insert(0, str(ROOT.join('tests', 'dataplane')))
+
+from processes import Process  # noqa: E402  (needs the line above)
+
+_INDICO_CONF = """
+import os
+
+import indico
+
+HtdocsDir = os.path.join(os.path.dirname(indico.__file__), 'htdocs')
+DBStorageURL = '{folder}/zodb.conf'
+DBOptions = {{'cache_size': 20000}}
+BaseURL = 'http://localhost/indico'
+BaseSecureURL = ''
+ConfigurationDir = '{folder}/etc'
+LogDir = '{folder}/log'
+UploadedFilesTempDir = '{folder}/tmp'
+XMLCacheDir = '{folder}/cache'
+ArchiveDir = '{folder}/archive'
+AuthenticatorList = [('Local', {{}})]
+SmtpServer = ('127.0.0.1', {smtp_port})
+SmtpUseTLS = 'no'
+SupportEmail = 'support@conference.invalid'
+"""
+
+_LOGGING_CONF = """
+[loggers]
+keys=root
+
+[handlers]
+keys=other
+
+[formatters]
+keys=defaultFormatter
+
+[logger_root]
+level=WARNING
+handlers=other
+
+[handler_other]
+class=FileHandler
+level=WARNING
+formatter=defaultFormatter
+
+[formatter_defaultFormatter]
+format=%(asctime)s  %(levelname)-7s  %(name)-25s %(message)s
+"""
+
+FILE_STORAGE = """
+<filestorage>
+  path {folder}/Data.fs
+</filestorage>
+"""
+
+ZEO_CLIENT = """
+%import indico_zodbrepl.dataplane
+%import ZEO
+<indicostorage>
+  <clientstorage>
+    server 127.0.0.1:{port}
+    storage 1
+    read-only-fallback true
+    wait-timeout 2
+  </clientstorage>
+</indicostorage>
+"""
+
+ZEO_SERVER = """
+<zeo>
+  address 127.0.0.1:{port}
+</zeo>
+<filestorage 1>
+  path {folder}/Data.fs
+  read-only {read_only}
+</filestorage>
+"""
+
+
+class Result(object):
+    """How a process ended: exit code and what it wrote to standard output and error."""
+
+    def __init__(self, process):
+        self.code = process.wait()
+        self.text = process.output().decode('utf-8')
+
+    @property
+    def json(self):
+        """The last line, decoded."""
+        return json.loads(self.text.splitlines()[-1])
+
+
+class Home(object):
+    """One Indico: its configuration, its data, and commands that work on it.
+
+    Args:
+        folder: a py.path.local, made if missing.
+        storage: text of zodb.conf; may have {folder}.
+        smtp_port: where Indico would send mail to.
+    """
+
+    def __init__(self, folder, storage=FILE_STORAGE, smtp_port=1):
+        self.folder = folder
+        self._started = []
+        for name in ('etc', 'log', 'cache', 'tmp', 'archive'):
+            folder.ensure(name, dir=True)
+        folder.join('indico.conf').write(_INDICO_CONF.format(folder=folder, smtp_port=smtp_port))
+        folder.join('etc', 'logging.conf').write(_LOGGING_CONF)
+        folder.join('zodb.conf').write(storage.format(folder=folder))
+
+    @property
+    def data(self):
+        return self.folder.join('Data.fs')
+
+    def start(self, *args):
+        """Starts Python with these arguments; returns the Process."""
+        process = Process(['python'] + [str(arg) for arg in args],
+                          self.folder.join('process-%d.log' % len(self._started)),
+                          {'INDICO_CONF': str(self.folder.join('indico.conf')),
+                           'PYTHONPATH': str(ROOT)})
+        self._started.append(process)
+        return process
+
+    def close(self):
+        """Ends whatever still runs."""
+        for process in self._started:
+            if process.is_running():
+                process.kill()
+
+    def start_bulkload(self, command):
+        return self.start('-m', 'bulkloader', *command.split())
+
+    def bulkload(self, command):
+        return Result(self.start_bulkload(command))
+
+    def script(self, name, *args):
+        """Runs one of the scripts beside the tests."""
+        return Result(self.start(SCRIPTS.join(name), *args))
+
+    def first_run(self):
+        """Creates the root category and an administrator."""
+        admin = self.folder.join('admin.json')
+        admin.write(json.dumps({
+            'login': 'admin', 'password': 'only for this test', 'first_name': 'Ada',
+            'last_name': 'Min', 'email': 'admin@conference.invalid'}))
+        os.chmod(str(admin), 0o600)
+        result = Result(self.start('-m', 'indico_zodbrepl.dataplane.firstrun',
+                                   '--admin-file', admin))
+        assert 0 == result.code, result.text
+
+    def maintenance_problems(self):
+        """What Indico's own two integrity scripts report; '' when nothing."""
+        result = self.script('maintenance.py', 'indexes/all_index_check.py',
+                             'category_integrity.py')
+        return result.text + ('exit code %d' % result.code if result.code else '')

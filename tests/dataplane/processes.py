@@ -1,0 +1,144 @@
+"""Real server processes for tests: free ports, start, wait, stop, kill.
+
+Only processes started here are ever signalled, by process id.
+"""
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+# Generous: the machine that runs the tests may be busy.
+PATIENCE = 60.0
+
+
+def free_ports(count):
+    """Returns `count` different TCP ports of 127.0.0.1 that were free a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(('127.0.0.1', 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def wait_for(condition, what, seconds=PATIENCE):
+    """Polls until `condition()` is true and returns its value; AssertionError after `seconds`."""
+    deadline = time.time() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.time() > deadline:
+            raise AssertionError('%s: not within %s seconds' % (what, seconds))
+        time.sleep(0.05)
+
+
+def listens(port):
+    """Tells whether something accepts connections on this port of 127.0.0.1."""
+    probe = socket.socket()
+    probe.settimeout(1.0)
+    try:
+        probe.connect(('127.0.0.1', port))
+    except socket.error:
+        return False
+    finally:
+        probe.close()
+    return True
+
+
+class Process(object):
+    """One process started by a test; its output goes to a log file.
+
+    Args:
+        args: the command as a list; 'python' stands for this interpreter.
+        log: path of the file that gets standard output and error.
+        env: added to the environment.
+    """
+
+    def __init__(self, args, log, env=None):
+        if args[0] == 'python':
+            args = [sys.executable] + list(args[1:])
+        self.args = args
+        self.log = str(log)
+        with open(self.log, 'ab') as output:
+            self._popen = subprocess.Popen(
+                args, stdout=output, stderr=subprocess.STDOUT,
+                env=dict(os.environ, **(env or {})), preexec_fn=os.setsid)
+        self.pid = self._popen.pid
+
+    def output(self):
+        with open(self.log, 'rb') as log:
+            return log.read()
+
+    def is_running(self):
+        return self._popen.poll() is None
+
+    def wait_for_port(self, port):
+        """Waits until the port listens; AssertionError with the log if the process ends first."""
+        def ready():
+            if not self.is_running():
+                raise AssertionError('%r ended:\n%s' % (self.args, self.output()))
+            return listens(port)
+        wait_for(ready, 'port %d of %r' % (port, self.args))
+
+    def wait(self, seconds=PATIENCE):
+        """Waits for the end and returns the exit status."""
+        wait_for(lambda: not self.is_running(), 'the end of %r' % (self.args,), seconds)
+        return self._popen.returncode
+
+    def signal(self, number):
+        """Signals the process and the children of its session."""
+        try:
+            os.killpg(self.pid, number)
+        except OSError as error:
+            if error.errno != errno.ESRCH:
+                raise
+
+    def pause(self):
+        self.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def terminate(self):
+        """Asks the process to end and waits for it; returns its exit status."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self):
+        """SIGKILL, and waits until the process is gone."""
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+
+class Processes(object):
+    """Starts processes for one test and ends every one of them in `close()`.
+
+    Args:
+        folder: a py.path.local for logs.
+    """
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._started = []
+
+    def start(self, args, name='process', port=None, env=None):
+        """Starts a command (see `Process`), waits for its `port` if given, returns the Process."""
+        log = self._folder.join('%s-%d.log' % (name, len(self._started)))
+        process = Process(args, log, env)
+        self._started.append(process)
+        if port is not None:
+            process.wait_for_port(port)
+        return process
+
+    def close(self):
+        for process in self._started:
+            process.signal(signal.SIGCONT)
+            process.signal(signal.SIGKILL)
+        for process in self._started:
+            process.wait()

@@ -1,0 +1,218 @@
+"""The WSGI application under gunicorn, on a ZEO server that comes and goes."""
+import json
+import threading
+
+import pytest
+import requests
+
+from indico_site import IndicoSite
+from processes import PATIENCE, listens, wait_for
+from test_firstrun import filestorage
+from zeo_servers import ZEOServer, client_config
+
+
+@pytest.fixture
+def server(processes, tmpdir):
+    server = ZEOServer(processes, tmpdir.join('a'))
+    server.start()
+    return server
+
+
+@pytest.fixture
+def site(processes, tmpdir, htdocs, server):
+    """An Indico that is set up and not started."""
+    site = IndicoSite(
+        processes, tmpdir.join('var'), htdocs, client_config([server], wait=2))
+    status, _, error = site.first_run()
+    assert 0 == status, error
+    return site
+
+
+def at_once(count, function):
+    """Calls `function(number)` in so many threads; returns what they return."""
+    results = [None] * count
+
+    def call(number):
+        results[number] = function(number)
+    threads = [threading.Thread(target=call, args=(number,))
+               for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * PATIENCE)
+    return results
+
+
+@pytest.mark.parametrize('attempt', range(3))
+def test_many_first_requests_at_once_are_all_answered(site, attempt):
+    """No deadlock of import lock and ZEO; who need not wait is told to retry."""
+    site.start()
+    paths = ['/indico/', '/zodbrepl/health', '/indico/category/0/',
+             '/indico/css/Default.css', '/indico/user/login'] * 4
+    answers = at_once(len(paths), lambda number: site.get(paths[number]))
+    assert set(each.status_code for each in answers) <= set([200, 503])
+    assert 200 in [each.status_code for each in answers
+                   if '/indico/' in each.url]
+    for each in answers:
+        if each.status_code == 503 and '/indico/' in each.url:
+            assert '5' == each.headers['Retry-After']
+    answers = at_once(len(paths), lambda number: site.get(paths[number]))
+    assert [200] * len(paths) == [each.status_code for each in answers]
+
+
+def test_pages_login_and_json_rpc_work_at_the_same_time(site):
+    paths = site.make_events()
+    site.start()
+    site.wait_for_page()
+
+    def category_list(session):
+        return session.post(
+            site.address + '/indico/services/json-rpc', timeout=PATIENCE,
+            headers={'Content-Type': 'application/json',
+                     'X-CSRF-Token': site.csrf_token(session)},
+            data=json.dumps({
+                'version': '1.1', 'id': 1,
+                'method': 'category.getCategoryList',
+                'params': {'categId': '0'}})).json()
+
+    def visit(number):
+        session = site.log_in()
+        page = site.get('/indico' + paths['conference'] + '/', session)
+        assert 'Big Conference' in page.text
+        answer = category_list(session)
+        assert answer['error'] is None
+        return [each['title'] for each in answer['result']['categList']]
+    assert [['Physics']] * 12 == at_once(12, visit)
+
+
+def test_health_answers_while_indico_is_being_built(site):
+    site.start()
+    thread = threading.Thread(target=site.get, args=('/indico/',))
+    thread.start()
+    reports = []
+
+    def built():
+        reports.append(site.health())
+        return reports[-1][1]['built']
+    wait_for(built, 'a built Indico')
+    thread.join(PATIENCE)
+    assert not reports[0][1]['built']
+    status, report = reports[-1]
+    assert (200, True, False) == (
+        status, report['connected'], report['read_only'])
+    assert 'one' == report['instance']
+
+
+def test_health_names_the_server(site, server):
+    site.start()
+    site.wait_for_page()
+    status, report = site.health()
+    assert 200 == status
+    assert '127.0.0.1:%d' % server.port == report['server']
+    assert report['last_tid'].startswith('0x')
+    assert report['cache']['objects'] > 0
+
+
+def test_without_a_server_at_the_start_indico_comes_up_later(site, server):
+    server.kill()
+    site.start()
+    answer = site.get('/indico/')
+    assert (503, '5') == (answer.status_code, answer.headers['Retry-After'])
+    status, report = site.health()
+    assert (503, False, False) == (
+        status, report['connected'], report['built'])
+    pid = report['pid']
+    server.start()
+    site.wait_for_page()
+    status, report = site.health()
+    assert (200, True, pid) == (status, report['built'], report['pid'])
+
+
+def test_when_the_server_goes_pages_are_503_until_it_is_back(site, server):
+    site.start()
+    site.wait_for_page()
+    server.kill()
+    wait_for(lambda: not site.health()[1]['connected'], 'the loss')
+    answers = at_once(8, lambda number: site.get('/indico/'))
+    assert [503] * 8 == [each.status_code for each in answers]
+    assert ['5'] * 8 == [each.headers['Retry-After'] for each in answers]
+    assert 503 == site.health()[0]
+    server.start()
+    site.wait_for_page()
+
+
+def test_an_empty_database_is_told_from_one_that_is_away(
+        processes, tmpdir, htdocs, server):
+    site = IndicoSite(
+        processes, tmpdir.join('var'), htdocs, client_config([server]))
+    site.start()
+    answer = site.get('/indico/')
+    assert 503 == answer.status_code
+    assert 'firstrun' in answer.text
+    assert site.health()[1]['connected']
+    site.first_run()
+    site.wait_for_page()
+
+
+def test_what_cannot_work_is_an_error_and_not_a_promise(site):
+    site.write_storage('<nonsense>\n</nonsense>\n')
+    site.start()
+    assert 500 == site.get('/indico/').status_code
+    assert 503 == site.health()[0]
+    wait_for(lambda: 'nonsense' in site.process.output(), 'the reason')
+
+
+def test_a_stopped_process_closes_the_database(processes, tmpdir, htdocs):
+    """A FileStorage that is closed saves its index."""
+    folder = tmpdir.join('var')
+    site = IndicoSite(processes, folder, htdocs, filestorage(folder))
+    site.first_run()
+    index = folder.join('Data.fs.index')
+    index.remove()
+    site.start()
+    site.wait_for_page()
+    assert 0 == site.process.terminate()
+    assert index.check()
+
+
+def test_after_a_fork_the_child_builds_an_indico_of_its_own(
+        processes, tmpdir, htdocs, server, site):
+    """As with gunicorn --preload, and with the master's build begun."""
+    script = tmpdir.join('forks.py')
+    script.write(FORKS % site.port)
+    processes.start(['python', str(script)], name='forks', port=site.port,
+                    env=site.environment)
+    wait_for(lambda: listens(site.port), 'the child')
+    site.wait_for_page()
+
+
+FORKS = '''\
+import os, sys
+from wsgiref.simple_server import make_server
+from indico_zodbrepl.dataplane.app import application
+application._instance.want().wait()
+assert application._instance.application is not None
+if os.fork():
+    os.wait()
+else:
+    assert application._instance.want() is not None
+    assert application._instance.application is None
+    make_server('127.0.0.1', %d, application).serve_forever()
+'''
+
+
+@pytest.mark.parametrize('base_url, there, not_there', [
+    ('https://events.example.org', '/', '/indico/'),
+    ('https://www.example.org/our/events/', '/our/events/', '/indico/')])
+def test_indico_is_where_its_base_url_says(
+        processes, tmpdir, htdocs, base_url, there, not_there):
+    folder = tmpdir.join('var')
+    site = IndicoSite(processes, folder, htdocs, filestorage(folder),
+                      site_conf='BaseURL = %r' % base_url)
+    site.first_run()
+    site.start()
+    page = site.wait_for_page(there).text
+    assert base_url.rstrip('/') + '/category/0/' in page
+    assert 404 == site.get(not_there).status_code
+    assert 200 == site.get('/zodbrepl/health').status_code
+    assert 200 == site.get(there + 'css/Default.css').status_code

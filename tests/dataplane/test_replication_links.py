@@ -1,0 +1,86 @@
+"""The connections between nodes: peers that die without a word."""
+import socket
+import struct
+
+import pytest
+from ZODB.FileStorage import FileStorage
+from ZODB.utils import z64
+
+from indico_zodbrepl.dataplane import replication_links, zrs_repair
+from indico_zodbrepl.dataplane.addresses import format_address
+from indico_zodbrepl.dataplane.server_status import (
+    followers, replication_status)
+from nodes import commit, pickle_of
+from processes import free_ports, wait_for
+
+
+@pytest.fixture
+def primary(tmpdir):
+    """A primary in this process, with the links under test."""
+    zrs_repair.apply()
+    storage = FileStorage(str(tmpdir.join('Data.fs')))
+    opened = replication_links.Primary(
+        storage, ('127.0.0.1', free_ports(1)[0]))
+    replication_links.require_listening(opened)
+    yield opened
+    opened.close()
+
+
+def follow(primary):
+    """Connects as a secondary that has nothing yet; returns the socket."""
+    follower = socket.socket()
+    follower.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    follower.connect(primary._addr)
+    for message in ('zrs2.1', z64):
+        follower.sendall(struct.pack('>I', len(message)) + message)
+    wait_for(lambda: followers(primary), 'the follower')
+    return follower
+
+
+def test_a_follower_that_takes_no_data_vanishes(primary, monkeypatch):
+    """The kernel gives its connection up, frozen though the peer may be."""
+    monkeypatch.setattr(replication_links, 'DEAD_AFTER', 1)
+    follower = follow(primary)
+    for _ in range(100):
+        commit(primary, pickle_of(100000 * 'x'))
+
+    assert [format_address(follower.getsockname())] == followers(primary)
+    wait_for(lambda: followers(primary) == [], 'the follower is given up')
+    follower.close()
+
+
+def test_an_idle_link_is_probed_on_both_sides(primary, tmpdir):
+    keepalive = [
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+        (socket.IPPROTO_TCP, 18, 30000)]
+    replication_links.install(0.2)
+    secondary = replication_links.zc.zrs.secondary.Secondary(
+        FileStorage(str(tmpdir.join('Secondary.fs'))), primary._addr)
+    try:
+        wait_for(lambda: followers(primary), 'the follower')
+        ends = [primary._factory.instances[0], secondary._factory.instance]
+        for end in ends:
+            handle = end.transport.getHandle()
+            assert keepalive == [
+                (level, option, handle.getsockopt(level, option))
+                for level, option, _ in keepalive]
+    finally:
+        secondary.close()
+
+
+def test_addresses_are_written_as_users_write_them():
+    assert ['127.0.0.1:80', '[::1]:80', '/run/zrs', None] == [
+        format_address(each) for each in (
+            ('127.0.0.1', 80), ('::1', 80, 0, 0), '/run/zrs', None)]
+
+
+def test_a_primary_whose_port_is_taken_keeps_the_error(primary, tmpdir):
+    storage = FileStorage(str(tmpdir.join('Other.fs')))
+    other = replication_links.Primary(storage, primary._addr)
+    with pytest.raises(replication_links.CannotListenError):
+        replication_links.require_listening(other)
+    assert 'primary' == replication_status(other)['role']
+    other.close()

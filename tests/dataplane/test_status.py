@@ -1,0 +1,81 @@
+"""What is said of a storage, with and without its server."""
+import transaction
+import ZODB.config
+from ZODB.DB import DB
+from ZODB.utils import tid_repr
+
+from indico_zodbrepl.dataplane.status import storage_status
+
+from processes import wait_for
+from zeo_servers import (
+    ZEOServer, client_config, make_database, open_client)
+
+
+def test_a_storage_in_the_same_process_is_connected_to_no_server(tmpdir):
+    path = tmpdir.join('Data.fs')
+    db = DB(ZODB.config.storageFromString(
+        '%%import indico_zodbrepl.dataplane\n<indicostorage>\n<filestorage>\n'
+        'path %s\n</filestorage>\n</indicostorage>' % path))
+    connection = db.open()
+    connection.root()['a'] = 1
+    transaction.commit()
+    status = storage_status(db)
+    expected = {
+        'storage': 'FileStorage(%s)' % path, 'server': None, 'connected': True,
+        'read_only': False, 'writable': True,
+        'last_tid': tid_repr(db.lastTransaction()),
+        'cache': {'connections': 1, 'objects': 1, 'active': 1, 'limit': 400}}
+    assert expected == status
+    db.close()
+
+
+def test_a_client_tells_which_server_it_is_connected_to(processes, tmpdir):
+    make_database(tmpdir.join('made.fs'))
+    primary, secondary = servers = [
+        ZEOServer(processes, tmpdir.join(name), tmpdir.join('made.fs'))
+        for name in 'ab']
+    primary.start()
+    secondary.start(read_only=True)
+    db = DB(open_client(servers))
+    wait_for(lambda: storage_status(db)['writable'], 'the primary')
+    status = storage_status(db)
+    assert 'ClientStorage(127.0.0.1:%d, 127.0.0.1:%d)' % (
+        primary.port, secondary.port) == status['storage']
+    assert '127.0.0.1:%d' % primary.port == status['server']
+    assert not status['read_only']
+
+    primary.kill()
+    wait_for(lambda: storage_status(db)['connected'] and
+             storage_status(db)['read_only'], 'the fallback')
+    status = storage_status(db)
+    assert '127.0.0.1:%d' % secondary.port == status['server']
+    assert not status['writable']
+
+    secondary.kill()
+    wait_for(lambda: not storage_status(db)['connected'], 'the end')
+    away = storage_status(db)
+    assert (None, False, False) == (
+        away['server'], away['read_only'], away['writable'])
+    assert status['last_tid'] == away['last_tid']
+    assert away['cache']['client_records'] > 0
+    db.close()
+
+
+def test_a_server_is_named_as_the_configuration_names_it(processes, tmpdir):
+    """By that name the cluster's status finds the node."""
+    server = ZEOServer(processes, tmpdir.join('a'))
+    server.start()
+    db = DB(ZODB.config.storageFromString(
+        client_config([server]).replace('127.0.0.1', 'localhost')))
+    assert 'localhost:%d' % server.port == storage_status(db)['server']
+    db.close()
+
+
+def test_an_answer_does_not_need_a_server_that_answers(processes, tmpdir):
+    server = ZEOServer(processes, tmpdir.join('a'))
+    server.start()
+    db = DB(open_client([server]))
+    server.process.pause()
+    assert storage_status(db)['connected']
+    server.process.resume()
+    db.close()

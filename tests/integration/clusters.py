@@ -1,0 +1,163 @@
+"""Real clusters for tests: free ports, a folder of their own, ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.node import supervisor
+
+# Below the ports that the kernel gives to outgoing connections.
+PORTS = range(20000, 32000)
+CLI_SECONDS = 240
+
+PAIR = {"a": ("primary", None), "b": ("secondary", "a")}
+CHAIN = {"a": ("primary", None), "b": ("relay", "a"), "c": ("secondary", "b")}
+
+Roles = dict[str, tuple[str, str | None]]
+
+
+class ClusterUnderTest:
+    """A cluster file in a folder of its own; ``close`` ends all that runs from it.
+
+    Args:
+        folder: an empty folder; the cluster file and var/ go there.
+        home: the installation.
+        nodes: role and upstream by name.
+        indico: names of the Indico instances.
+    """
+
+    def __init__(self, folder: Path, home: Path, nodes: Roles | None = None,
+                 indico: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self.home = home
+        self.path = folder / "cluster.conf"
+        self.nodes: Roles = nodes or PAIR
+        self.indico = indico
+        self.ports = free_ports(2 * len(self.nodes) + len(indico) + 1)
+        self.write()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster as its file says now."""
+        return load(self.path, self.home)
+
+    @property
+    def installation(self) -> Installation:
+        return Installation(self.home)
+
+    def write(self) -> None:
+        """Write the cluster file from ``nodes``, ``indico`` and ``ports``."""
+        ports = iter(self.ports)
+        lines = ["name test", "backend zrs", f"var-directory {self.folder}/var"]
+        for name, (role, upstream) in self.nodes.items():
+            lines += [f"<node {name}>", "  host 127.0.0.1", f"  storage-port {next(ports)}",
+                      f"  replication-port {next(ports)}",
+                      f"  data-directory {self.folder}/var/node/{name}", f"  role {role}",
+                      *([f"  upstream {upstream}"] if upstream else []), "</node>"]
+        for name in self.indico:
+            lines += [f"<indico {name}>", f"  port {next(ports)}", "</indico>"]
+        lines += ["<admin>", f"  port {next(ports)}", "</admin>", ""]
+        self.path.write_text("\n".join(lines))
+
+    def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run ``bin/zodbrepl -c cluster.conf ARGUMENTS``; output as text."""
+        return subprocess.run(
+            [self.installation.zodbrepl, "-c", self.path, *arguments], text=True,
+            capture_output=True, check=False, timeout=CLI_SECONDS, stdin=subprocess.DEVNULL)
+
+    def up(self) -> None:
+        """``zodbrepl up``, which has to succeed."""
+        self._must("up")
+
+    def down(self) -> None:
+        """``zodbrepl down``, which has to succeed."""
+        self._must("down")
+
+    def stop(self, program: str) -> None:
+        """End one program as ``supervisorctl stop`` does."""
+        supervisor.Supervisor(self.cluster).stop(program)
+        wait_until(lambda: supervisor.program_states(self.cluster)[program].state == "STOPPED",
+                   f"{program} ended")
+
+    def pid_of(self, program: str) -> int:
+        """Process id of a supervised program that runs."""
+        pid = supervisor.program_states(self.cluster)[program].pid
+        assert pid is not None, f"{program} does not run"
+        return pid
+
+    def supervisord_pid(self) -> int:
+        return supervisor.Supervisor(self.cluster).pid()
+
+    def processes(self) -> list[int]:
+        """All processes that work inside the folder: supervisord and what it started."""
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                if pid != os.getpid() and _works_in(pid, self.folder)]
+
+    def close(self) -> None:
+        """Kill, by process id, all that runs from this folder, frozen or not."""
+        deadline = time.monotonic() + 20
+        while pids := self.processes():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"processes {pids} can't be killed")
+            for pid in sorted(pids):  # supervisord is the oldest and would restart the others
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+    def _must(self, command: str) -> None:
+        done = self.cli(command)
+        assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Call ``condition`` until it is true; AssertionError naming ``what`` after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.1)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nothing listens on."""
+    with contextlib.ExitStack() as held:
+        return [_hold_one(held) for _ in range(count)]
+
+
+def _hold_one(held: contextlib.ExitStack) -> int:
+    while True:
+        candidate = held.enter_context(socket.socket())
+        with contextlib.suppress(OSError):
+            candidate.bind(("127.0.0.1", random.choice(PORTS)))  # noqa: S311  # no secret
+            port: int = candidate.getsockname()[1]
+            return port
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    """Whether a live process has its working directory in a folder."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        directory = Path(os.readlink(f"/proc/{pid}/cwd"))
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return False
+    return directory.is_relative_to(folder.resolve()) and stat.rpartition(")")[2].split()[0] != "Z"
+
+
+MakeCluster = Callable[..., ClusterUnderTest]
+
+
+@contextlib.contextmanager
+def running(under_test: ClusterUnderTest) -> Iterator[ClusterUnderTest]:
+    """The cluster, up; ended afterwards."""
+    with contextlib.closing(under_test):
+        under_test.up()
+        yield under_test

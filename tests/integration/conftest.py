@@ -1,0 +1,43 @@
+"""Fixtures of the integration tests; $ZODBREPL_HOME names the installation they use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from clusters import ClusterUnderTest, MakeCluster, Roles
+
+
+@pytest.fixture(scope="session")
+def home() -> Path:
+    """The installation: $ZODBREPL_HOME, else the folder of the clone."""
+    return Path(os.environ.get("ZODBREPL_HOME", Path(__file__).parents[2])).absolute()
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path, home: Path) -> Iterator[MakeCluster]:
+    """A function that makes clusters; all are ended after the test, also when it fails."""
+    with contextlib.ExitStack() as opened:
+
+        def make(nodes: Roles | None = None, indico: tuple[str, ...] = (),
+                 folder: Path | None = None) -> ClusterUnderTest:
+            folder = folder or tmp_path / "cluster"
+            folder.mkdir(parents=True)
+            made = ClusterUnderTest(folder, home, nodes, indico)
+            opened.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def cluster(make_cluster: MakeCluster) -> ClusterUnderTest:
+    """A primary a and a secondary b without Indico, not started."""
+    return make_cluster()

@@ -1,0 +1,328 @@
+"""status and the admin page against real servers that die, freeze and come back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+from clusters import CHAIN, ClusterUnderTest, MakeCluster, wait_until
+
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.monitor import State, take_snapshot
+from indico_zodbrepl.monitor.advice import Procedure, advise
+from indico_zodbrepl.node import supervisor
+
+GENEROUS = 4.0
+"""Seconds allowed where two are promised, since other tests may run on the machine."""
+
+COMMIT = """
+import sys, transaction, ZODB.config, ZODB
+db = ZODB.DB(ZODB.config.databaseFromString(sys.argv[1]).storage)
+for number in range(int(sys.argv[2])):
+    connection = db.open()
+    connection.root()['number'] = connection.root().get('number', 0) + 1
+    transaction.commit()
+    connection.close()
+connection = db.open()
+print(connection.root().get('number', 0))
+db.close()
+"""
+
+
+def commit(under_test: ClusterUnderTest, node: str, count: int) -> int:
+    """Commit that many transactions on a node; the counter in its storage afterwards."""
+    address = under_test.cluster.node(node).storage_address
+    config = (f"<zodb>\n<zeoclient>\nserver {address}\nwait true\nread-only {count == 0}\n"
+              "</zeoclient>\n</zodb>\n")
+    done = subprocess.run(
+        [under_test.installation.python27, "-c", COMMIT, config, str(count)],
+        capture_output=True, text=True, timeout=60, check=True)
+    return int(done.stdout)
+
+
+def status(under_test: ClusterUnderTest) -> tuple[int, dict[str, Any]]:
+    done = under_test.cli("status", "--json")
+    assert "" == done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def warnings(under_test: ClusterUnderTest) -> list[str]:
+    return [warning["text"] for warning in status(under_test)[1]["warnings"]]
+
+
+def page(under_test: ClusterUnderTest, path: str) -> tuple[int, str]:
+    url = f"http://{under_test.cluster.admin.address}{path}"
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def health(under_test: ClusterUnderTest) -> tuple[int, str]:
+    code, body = page(under_test, "/health")
+    return code, json.loads(body)["state"]
+
+
+def wait_for(under_test: ClusterUnderTest, state: State) -> None:
+    """Wait until status and the admin page have both come to that state."""
+    wait_until(lambda: take_snapshot(under_test.cluster).state is state, f"status {state}")
+    wait_until(lambda: health(under_test)[1] == state, f"/health {state}")
+
+
+def test_a_healthy_cluster_exits_0_and_shows_its_followers(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    wait_for(cluster, State.HEALTHY)
+    assert 5 == commit(cluster, "a", 5)
+    wait_until(lambda: status(cluster)[1]["nodes"][1]["lag_transactions"] == 0, "lag 0")
+    code, found = status(cluster)
+    assert (0, "healthy", []) == (code, found["state"], found["warnings"])
+    first, second = found["nodes"]
+    assert ("*", "primary", ["b"], 1) == (
+        first["mark"], first["actual_role"], first["followers"], first["epoch"])
+    assert ("*", "secondary", "a", True) == (
+        second["mark"], second["actual_role"], second["upstream"], second["connected"])
+    assert first["last_tid"] == second["last_tid"] != "0x0000000000000000"
+    assert time.time() - 300 < first["last_time"] < time.time() + 60
+    assert (200, "healthy") == health(cluster)
+    assert "a is primary, b follows." in page(cluster, "/")[1]
+
+
+def test_status_for_people_has_no_colour_codes_when_piped(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    wait_for(cluster, State.HEALTHY)
+    commit(cluster, "a", 1)
+    done = cluster.cli("status")
+    assert (0, "") == (done.returncode, done.stderr)
+    assert done.stdout.startswith("HEALTHY  The storage is writable; a is primary, b follows.")
+    assert "\x1b" not in done.stdout
+    assert take_snapshot(cluster.cluster).to_json()["nodes"][0]["last_tid"] in done.stdout
+
+
+def test_a_frozen_secondary_costs_two_seconds_and_degrades(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    wait_for(cluster, State.HEALTHY)
+    frozen = cluster.pid_of("node-b")
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        code, found = status(cluster)
+        assert time.monotonic() - started < GENEROUS
+        assert (1, "degraded") == (code, found["state"])
+        assert ("?", "no answer in time") == (
+            found["nodes"][1]["mark"], found["nodes"][1]["problem"])
+        assert ["secondary b does not answer"] == [each["text"] for each in found["warnings"]]
+        wait_for(cluster, State.DEGRADED)
+        started = time.monotonic()
+        assert (200, "degraded") == health(cluster)
+        assert 200 == page(cluster, "/")[0]
+        assert time.monotonic() - started < GENEROUS
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    wait_for(cluster, State.HEALTHY)
+
+
+def test_a_frozen_supervisord_costs_no_more(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    wait_for(cluster, State.HEALTHY)
+    frozen = cluster.supervisord_pid()
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        assert ["supervisord does not answer"] == warnings(cluster)
+        assert time.monotonic() - started < GENEROUS
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+
+
+def test_a_stopped_primary_is_down_and_comes_back(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    wait_for(cluster, State.HEALTHY)
+    cluster.stop("node-a")
+    wait_for(cluster, State.DOWN)
+    code, found = status(cluster)
+    assert (2, None) == (code, found["primary"])
+    assert "primary a is stopped" == found["warnings"][0]["text"]
+    assert (503, "down") == health(cluster)
+    promotion = "Only if the disk or host of node a is lost for good: promote node b"
+    assert promotion in page(cluster, "/")[1]
+    steps = advise(cluster.cluster, take_snapshot(cluster.cluster), cluster.home)
+    follow(cluster, steps[0])
+    wait_for(cluster, State.HEALTHY)
+
+
+def test_indico_reads_from_the_secondary_while_the_primary_is_away(
+        make_cluster: MakeCluster) -> None:
+    under_test = make_cluster(indico=("one",))
+    under_test.up()
+    wait_for(under_test, State.HEALTHY)
+    (instance,) = take_snapshot(under_test.cluster).indico
+    assert ("*", "a", True) == (instance.mark, instance.server_node, instance.writable)
+    under_test.stop("node-a")
+    wait_until(lambda: take_snapshot(under_test.cluster).indico[0].read_only is True, "read-only")
+    found = take_snapshot(under_test.cluster)
+    assert (State.DOWN, "b", "!") == (
+        found.state, found.indico[0].server_node, found.indico[0].mark)
+    assert ("Nothing can be saved: primary a is stopped. Pages can be read (1 of 1 Indico "
+            "instances).") == found.sentence
+    supervisor.Supervisor(under_test.cluster).start("node-a")
+    wait_for(under_test, State.HEALTHY)
+
+
+def test_a_killed_primary_is_restarted_by_supervisor(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    wait_for(cluster, State.HEALTHY)
+    killed = cluster.pid_of("node-a")
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: take_snapshot(cluster.cluster).node("a").pid not in (None, killed),
+               "a new process of a")
+    wait_for(cluster, State.HEALTHY)
+
+
+def test_a_cluster_that_does_not_run_is_down(cluster: ClusterUnderTest) -> None:
+    code, found = status(cluster)
+    assert (2, "down") == (code, found["state"])
+    assert {"?"} == {node["mark"] for node in found["nodes"]}
+
+
+def test_what_a_disconnected_secondary_lacks_is_counted(cluster: ClusterUnderTest) -> None:
+    """Started before its primary, the secondary waits so long that it misses transactions."""
+    cluster.up()
+    wait_for(cluster, State.HEALTHY)
+    commit(cluster, "a", 1)
+    wait_until(lambda: status(cluster)[1]["nodes"][1]["lag_transactions"] == 0, "lag 0")
+    cluster.path.write_text(f"reconnect-delay 600\n{cluster.path.read_text()}")
+    control = supervisor.Supervisor(cluster.cluster)
+    for program in ("node-b", "node-a"):
+        cluster.stop(program)
+    control.start("node-b")
+    wait_until(lambda: take_snapshot(cluster.cluster).node("b").reachable, "b answers")
+    assert take_snapshot(cluster.cluster).node("b").lag_transactions is None
+    control.start("node-a")
+    wait_until(lambda: take_snapshot(cluster.cluster).node("a").reachable, "a answers")
+    commit(cluster, "a", 20)
+    code, found = status(cluster)
+    behind = found["nodes"][1]
+    assert (1, "!", False) == (code, behind["mark"], behind["connected"])
+    assert (20, True) == (behind["lag_transactions"], behind["lag_exact"])
+    assert 0 < behind["lag_seconds"] < 300
+    assert {"secondary b is not connected to its upstream", "primary a has no follower"} <= {
+        warning["text"] for warning in found["warnings"]}
+    cluster.stop("node-b")
+    control.start("node-b")
+    wait_for(cluster, State.HEALTHY)
+    wait_until(lambda: status(cluster)[1]["nodes"][1]["lag_transactions"] == 0, "lag 0")
+    assert 21 == commit(cluster, "b", 0)
+
+
+def test_another_clusters_server_on_the_port_is_noticed(
+        cluster: ClusterUnderTest, make_cluster: MakeCluster) -> None:
+    other = make_cluster(folder=cluster.folder.with_name("other"))
+    other.ports = [*cluster.ports[:4], other.ports[4]]
+    other.write()
+    other.path.write_text(other.path.read_text().replace("name test", "name other"))
+    other.up()
+    code, found = status(cluster)
+    assert 2 == code
+    assert "another server answers at node a's address" == found["warnings"][0]["text"]
+    assert "cluster other" in found["warnings"][0]["detail"]
+    assert found["nodes"][0]["last_tid"] is None
+
+
+def test_the_lag_of_a_tertiary_is_measured_against_the_primary(make_cluster: MakeCluster) -> None:
+    chain = make_cluster(CHAIN)
+    chain.up()
+    commit(chain, "a", 3)
+    wait_for(chain, State.HEALTHY)
+    found = take_snapshot(chain.cluster)
+    assert ["a", "b"] == [found.node("b").upstream, found.node("c").upstream]
+    assert [("b",), ("c",), ()] == [node.followers for node in found.nodes]
+    wait_until(lambda: take_snapshot(chain.cluster).node("c").lag_transactions == 0, "lag 0 of c")
+
+
+def follow(under_test: ClusterUnderTest, procedure: Procedure) -> None:
+    """Type the commands of a procedure, as an operator would, where it says."""
+    for step in procedure.steps:
+        for command in step.commands:
+            if command.endswith(" check"):
+                under_test.write()
+            done = subprocess.run(  # noqa: S602 - it is what an operator types into a shell
+                command, shell=True, cwd=under_test.home, text=True,
+                capture_output=True, timeout=240, check=False)
+            if " status" not in command:
+                assert 0 == done.returncode, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_the_steps_for_a_lost_primary_lead_to_a_healthy_cluster(
+        make_cluster: MakeCluster) -> None:
+    """a dies for good while b is stopped, so that a holds what b never received."""
+    under_test = make_cluster({"a": ("primary", None), "b": ("secondary", "a"),
+                               "c": ("secondary", "a")})
+    under_test.up()
+    assert 10 == commit(under_test, "a", 10)
+    wait_for(under_test, State.HEALTHY)
+    wait_until(lambda: commit(under_test, "b", 0) == 10, "b holds all")
+    control = supervisor.Supervisor(under_test.cluster)
+    for program in ("node-b", "node-c"):
+        under_test.stop(program)
+    commit(under_test, "a", 5)
+    under_test.stop("node-a")
+    for program in ("node-b", "node-c"):
+        control.start(program)
+    wait_until(lambda: all(take_snapshot(under_test.cluster).node(name).reachable
+                           for name in "bc"), "b and c are back")
+    promotion = advise(under_test.cluster, take_snapshot(under_test.cluster), under_test.home)[1]
+    assert "promote node b" in promotion.title
+    Layout(under_test.cluster).indico.joinpath("cache").mkdir(exist_ok=True)
+    under_test.nodes = {"a": ("secondary", "b"), "b": ("primary", None), "c": ("secondary", "b")}
+    follow(under_test, promotion)
+    wait_for(under_test, State.HEALTHY)
+    found = take_snapshot(under_test.cluster)
+    assert ("b", {2}) == (found.primary, {node.epoch for node in found.nodes})
+    assert 11 == commit(under_test, "b", 1)
+    for follower in ("a", "c"):
+        wait_until(lambda name=follower: commit(under_test, name, 0) == 11,  # type: ignore[misc]
+                   f"{follower} holds all")
+    assert (0, []) == (status(under_test)[0], warnings(under_test))
+    kept = under_test.cluster.node("a").data_directory.with_name("a.before-epoch-2")
+    assert (kept / "Data.fs").stat().st_size > 0
+
+
+def test_watch_shows_each_second_and_exits_with_the_last_state(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    wait_for(cluster, State.HEALTHY)
+    command = [str(cluster.installation.zodbrepl), "-c", str(cluster.path), "status", "--watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        states = []
+        for line in watching.stdout:
+            if line.startswith(("HEALTHY", "DEGRADED")):
+                states.append(line.split()[0])
+                if states == ["HEALTHY", "HEALTHY"]:
+                    supervisor.Supervisor(cluster.cluster).stop("node-b")
+                if states[-1] == "DEGRADED":
+                    watching.send_signal(signal.SIGINT)
+        assert 1 == watching.wait(30)
+    assert ["HEALTHY", "HEALTHY", "DEGRADED"] == [states[0], states[1], states[-1]]
+
+
+def test_a_wrong_cluster_file_is_unknown_not_down(cluster: ClusterUnderTest) -> None:
+    cluster.path.write_text("nonsense\n")
+    done = cluster.cli("status")
+    assert (3, "") == (done.returncode, done.stdout)
+    assert "NOTICE" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--json", "--watch"], ["--colour"]])
+def test_wrong_options_are_refused(cluster: ClusterUnderTest, arguments: list[str]) -> None:
+    """Not 2, which says that the cluster is down."""
+    assert 3 == cluster.cli("status", *arguments).returncode

@@ -1,0 +1,338 @@
+"""up and down, with a real supervisord and real storage servers."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from clusters import CHAIN, ClusterUnderTest, MakeCluster, free_ports, wait_until
+
+from indico_zodbrepl.cluster.layout import Layout, state_file
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.node import lifecycle, ports, readiness, state, supervisor
+from indico_zodbrepl.node.locking import exclusive
+
+WRITE_AND_READ = """
+import sys, time, transaction, ZODB.config
+writer = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
+connection = writer.open()
+connection.root()['answer'] = 42
+transaction.commit()
+tid = writer.storage.lastTransaction()
+connection.close()
+writer.close()
+reader = ZODB.config.storageFromURL(sys.argv[2])
+deadline = time.time() + 60
+while reader.lastTransaction() < tid and time.time() < deadline:
+    time.sleep(0.1)
+db = ZODB.DB(reader)
+print('%s read_only=%s' % (db.open().root()['answer'], reader.isReadOnly()))
+"""
+AS_NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+             "--inh-caps=-all,+dac_read_search", "--bounding-set=-all,+dac_read_search",
+             "--ambient-caps=-all,+dac_read_search")
+
+
+def is_listening(cluster: ClusterUnderTest, *which: str) -> list[bool]:
+    """Whether a connection to each address is accepted, e.g. of "a storage-port"."""
+    addresses = {f"{endpoint.name} {endpoint.key}": endpoint.address
+                 for endpoint in cluster.cluster.endpoints()}
+    found = []
+    for name in which:
+        with contextlib.closing(socket.socket()) as client:
+            found.append(client.connect_ex((addresses[name].host, addresses[name].port)) == 0)
+    return found
+
+
+def test_up_starts_all_and_down_ends_all(cluster: ClusterUnderTest) -> None:
+    up = cluster.cli("up")
+    assert (0, "") == (up.returncode, up.stderr)
+    assert f"admin page  {cluster.cluster.admin.base_url}" == up.stdout.splitlines()[-1].rstrip()
+    assert [True, True, True] == is_listening(
+        cluster, "a storage-port", "a replication-port", "b storage-port")
+    assert {"RUNNING"} == {program.state for program
+                           in supervisor.program_states(cluster.cluster).values()}
+    assert 0 == cluster.cli("down").returncode
+    assert [] == cluster.processes()
+    assert all(ports.is_free(endpoint.address) for endpoint in cluster.cluster.endpoints())
+
+
+def test_up_and_down_may_be_repeated(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    pids = {name: cluster.pid_of(name) for name in cluster.cluster.program_names()}
+    again = cluster.cli("up")
+    assert (0, True) == (again.returncode, "everything runs already" in again.stdout)
+    assert pids == {name: cluster.pid_of(name) for name in pids}
+    cluster.down()
+    again = cluster.cli("down")
+    assert (0, "nothing is running\n") == (again.returncode, again.stdout)
+
+
+def test_down_of_a_cluster_that_never_ran_does_nothing(cluster: ClusterUnderTest) -> None:
+    assert (0, "nothing is running\n") == (
+        (done := cluster.cli("down")).returncode, done.stdout)
+    assert not cluster.cluster.var_directory.exists()
+
+
+def test_up_starts_only_what_is_missing(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    kept = cluster.pid_of("node-a")
+    cluster.stop("node-b")
+    assert ["node-b"] == lifecycle.up(cluster.cluster, cluster.installation)
+    assert kept == cluster.pid_of("node-a")
+    assert [True] == is_listening(cluster, "b storage-port")
+
+
+def test_two_ups_at_once_start_everything_once(cluster: ClusterUnderTest) -> None:
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        done = list(pool.map(cluster.cli, ["up"] * 3))
+    assert [0, 0, 0] == [up.returncode for up in done], [up.stderr for up in done]
+    assert 1 == sum("supervisord is up" in up.stdout for up in done)
+    assert 1 == sum("node-a is up" in up.stdout for up in done)
+
+
+def test_a_chain_over_a_relay_comes_up_and_ends_in_drain_order(
+        make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(nodes=CHAIN)
+    cluster.up()
+    assert [True, True, False] == is_listening(
+        cluster, "a replication-port", "b replication-port", "c replication-port")
+    assert ["admin", "node-a", "node-b", "node-c"] == lifecycle.down(cluster.cluster)
+
+
+def test_a_taken_port_is_named_before_anything_starts(cluster: ClusterUnderTest) -> None:
+    with contextlib.closing(socket.create_server(("127.0.0.1", cluster.ports[2]))):
+        up = cluster.cli("up")
+    assert ExitCode.PORT_TAKEN == up.returncode
+    line = cluster.cluster.where("node", "b", "storage-port")
+    assert (f"127.0.0.1:{cluster.ports[2]} (storage-port of node b, {line}) is taken by process "
+            f"{os.getpid()}: ") in up.stderr
+    assert [] == cluster.processes()
+
+
+def test_a_port_taken_on_all_addresses_is_noticed(cluster: ClusterUnderTest) -> None:
+    with contextlib.closing(socket.create_server(("", cluster.ports[0]))):
+        assert ExitCode.PORT_TAKEN == cluster.cli("up").returncode
+
+
+def test_programs_of_a_killed_supervisord_are_recognised(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    orphan = cluster.pid_of("node-a")
+    os.kill(cluster.supervisord_pid(), signal.SIGKILL)
+    wait_until(lambda: not Layout(cluster.cluster).supervisor_socket.exists()
+               or supervisor.program_states(cluster.cluster)["node-a"].state == "UNREACHABLE",
+               "supervisord is gone")
+    up, down = cluster.cli("up"), cluster.cli("down")
+    assert ExitCode.PORT_TAKEN == up.returncode
+    assert f"is taken by process {orphan}: " in up.stderr
+    assert "left behind by a supervisord that was killed" in up.stderr
+    assert f"kill {orphan}" in up.stderr
+    assert (1, True) == (down.returncode, str(orphan) in down.stderr)
+    cluster.close()
+    cluster.up()
+
+
+def test_a_killed_storage_server_is_started_again(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    before = cluster.pid_of("node-a")
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: supervisor.program_states(cluster.cluster)["node-a"].pid
+               not in (None, before), "node-a has a new process")
+    wait_until(lambda: is_listening(cluster, "a storage-port") == [True], "node-a serves")
+
+
+def test_a_frozen_supervisord_costs_two_seconds(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    pid = cluster.supervisord_pid()
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    states = supervisor.program_states(cluster.cluster)
+    assert time.monotonic() - began < 4
+    assert {"UNREACHABLE"} == {program.state for program in states.values()}
+    down = cluster.cli("down")
+    assert (ExitCode.TIMED_OUT, True) == (down.returncode, f"kill -CONT {pid}" in down.stderr)
+    os.kill(pid, signal.SIGCONT)
+    cluster.down()
+
+
+def test_a_node_with_a_damaged_state_file_is_not_started(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    cluster.down()
+    state_file(cluster.cluster.node("a")).write_text("{")
+    up = cluster.cli("up")
+    assert ExitCode.REFUSED == up.returncode
+    assert "the state file of node a can't be used" in up.stderr
+    assert [] == cluster.processes()
+
+
+def test_down_ends_everything_although_a_state_file_is_damaged(
+        cluster: ClusterUnderTest) -> None:
+    """The order of ending is then the one of cluster.conf: the primary before its followers."""
+    cluster.up()
+    for name in ("a", "b"):
+        state_file(cluster.cluster.node(name)).write_text("{")
+    assert ["admin", "node-a", "node-b"] == lifecycle.down(cluster.cluster)
+    assert [] == cluster.processes()
+
+
+def test_a_refusal_under_supervisor_is_final_and_shown(cluster: ClusterUnderTest) -> None:
+    """The state file is damaged between the checks of ``up`` and a later start."""
+    cluster.up()
+    cluster.stop("node-b")
+    state_file(cluster.cluster.node("b")).write_text("{")
+    supervisor.Supervisor(cluster.cluster).start("node-b")
+
+    def b_state() -> str:
+        return supervisor.program_states(cluster.cluster)["node-b"].state
+
+    wait_until(lambda: b_state() == "EXITED", "node-b has refused")
+    time.sleep(3)
+    assert "EXITED" == b_state()
+    log = Layout(cluster.cluster).program_log("node-b").read_text()
+    assert 1 == log.count("NOTICE: the state file of node b can't be used")
+
+
+def test_a_program_that_dies_is_reported_with_its_log(cluster: ClusterUnderTest) -> None:
+    node = cluster.cluster.node("a")
+    node.data_directory.mkdir(parents=True)
+    (node.data_directory / "Data.fs").write_bytes(b"this is no database, it only looks like one")
+    with pytest.raises(OperatorError) as caught:
+        lifecycle.up(cluster.cluster, cluster.installation)
+    assert "node-a did not start" == caught.value.notice
+    assert "Data.fs" in caught.value.detail
+    assert str(Layout(cluster.cluster).program_log("node-a")) in caught.value.hint
+
+
+def test_a_node_resumes_the_role_of_its_state_file(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    cluster.down()
+    for name, role, upstream in (("a", "secondary", "b"), ("b", "primary", None)):
+        node = cluster.cluster.node(name)
+        text = state_file(node).read_text()
+        old = state.read(node)
+        text = text.replace(f'"{old.role}"', f'"{role}"').replace('"epoch": 1', '"epoch": 2')
+        text = text.replace('"upstream": null', f'"upstream": "{upstream}"') if upstream else (
+            text.replace('"upstream": "a"', '"upstream": null'))
+        state_file(node).write_text(text)
+    cluster.up()
+    assert [False, True] == is_listening(cluster, "a replication-port", "b replication-port")
+    assert ["admin", "node-b", "node-a"] == lifecycle.down(cluster.cluster)
+
+
+def test_a_program_new_in_the_cluster_file_is_started(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    kept = cluster.pid_of("node-a")
+    cluster.nodes = {**cluster.nodes, "c": ("secondary", "a")}
+    admin_port = cluster.ports.pop()
+    cluster.ports += [*ClusterUnderTest(cluster.folder, cluster.home).ports[:2], admin_port]
+    cluster.write()
+    assert ["node-c"] == lifecycle.up(cluster.cluster, cluster.installation)
+    assert kept == cluster.pid_of("node-a")
+
+
+def test_an_instance_whose_port_changed_is_started_anew(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(indico=("one",))
+    cluster.up()
+    kept = cluster.pid_of("node-a")
+    cluster.ports[4] = free_ports(1)[0]
+    cluster.write()
+    assert ["indico-one"] == lifecycle.up(cluster.cluster, cluster.installation)
+    assert readiness.indico_answers(cluster.cluster.indico[0]) is None
+    assert kept == cluster.pid_of("node-a")
+
+
+def test_a_node_that_runs_on_another_port_than_the_file_says_is_reported(
+        cluster: ClusterUnderTest) -> None:
+    """It is not restarted unasked: clients and followers hang on it."""
+    cluster.up()
+    kept = cluster.pid_of("node-a")
+    cluster.ports[0] = free_ports(1)[0]
+    cluster.write()
+    up = cluster.cli("up")
+    assert ExitCode.TIMED_OUT == up.returncode
+    assert (f"nothing listens on 127.0.0.1:{cluster.ports[0]} (storage-port of node a)"
+            in up.stderr)
+    assert (f"after a change of cluster.conf: bin/zodbrepl -c {cluster.path} down, then up"
+            in up.stderr)
+    assert kept == cluster.pid_of("node-a")
+
+
+def test_files_are_for_their_owner_where_they_hold_data(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    layout = Layout(cluster.cluster)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (
+        layout.secrets, layout.run, layout.log, layout.indico,
+        cluster.cluster.node("a").data_directory)}
+    assert {0o700} == set(modes.values())
+    assert 0o700 == stat.S_IMODE(layout.supervisor_socket.stat().st_mode)
+
+
+def test_supervisord_gets_nothing_of_the_callers_environment(
+        cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_CALLER", "x")
+    cluster.up()
+    for program in ("node-a", "admin"):
+        environment = Path(f"/proc/{cluster.pid_of(program)}/environ").read_bytes()
+        assert b"SECRET_OF_THE_CALLER" not in environment
+    with exclusive(Layout(cluster.cluster).lock, 5, pytest.fail):
+        pass  # none of them holds the lock that ``up`` had
+
+
+def test_what_is_written_through_zodb_conf_is_read_from_the_secondary(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    layout = Layout(cluster.cluster)
+    done = subprocess.run(
+        [cluster.installation.python27, "-c", WRITE_AND_READ, layout.zodb_conf,
+         layout.node_zodb_conf(cluster.cluster.node("b"))],
+        capture_output=True, text=True, check=False, timeout=120)
+    assert "42 read_only=True" == done.stdout.strip(), done.stderr
+
+
+def test_indico_instances_answer_when_up_returns(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(indico=("one", "two"))
+    up = cluster.cli("up")
+    assert (0, "") == (up.returncode, up.stderr)
+    assert [None, None] == [readiness.indico_answers(instance)
+                            for instance in cluster.cluster.indico]
+    assert [instance.base_url for instance in cluster.cluster.indico] == [
+        line.split()[1] for line in up.stdout.splitlines() if line.startswith("Indico ")]
+    cluster.down()
+    assert [] == cluster.processes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv (util-linux)")
+def test_an_ordinary_user_can_run_it(cluster: ClusterUnderTest) -> None:
+    """It may read everything here, as the installation may be in root's home, but not write."""
+    os.chown(cluster.folder, 65534, 65534)
+    command = [*AS_NOBODY, str(cluster.installation.zodbrepl), "-c", str(cluster.path)]
+    for action in ("up", "down"):
+        done = subprocess.run([*command, action], capture_output=True, text=True, check=False,
+                              timeout=240, cwd="/")
+        assert (0, "") == (done.returncode, done.stderr)
+    assert {65534} == {path.lstat().st_uid for path in cluster.folder.rglob("*")
+                       if path != cluster.path}
+
+
+def test_a_var_directory_too_deep_for_a_socket_works(
+        make_cluster: MakeCluster, tmp_path: Path) -> None:
+    cluster = make_cluster(folder=tmp_path / ("deep" * 12) / ("deep" * 12))
+    socket_path = Layout(cluster.cluster).supervisor_socket
+    assert not socket_path.is_relative_to(cluster.folder)
+    try:
+        cluster.up()
+        assert 0o700 == stat.S_IMODE(socket_path.parent.stat().st_mode)
+        cluster.down()
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            socket_path.parent.rmdir()

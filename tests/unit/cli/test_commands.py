@@ -1,0 +1,149 @@
+"""bin/zodbrepl: the frame of the commands, check and render."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from indico_zodbrepl.cli import COMMANDS, App, main
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.node import generated
+
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "cluster.conf").write_text(EXAMPLE.read_text())
+    monkeypatch.setenv("ZODBREPL_HOME", str(tmp_path))
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def files_in(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_check_takes_the_cluster_file_of_the_installation(home: Path) -> None:
+    result = call("check")
+    expected = (f"{home}/etc/cluster.conf is right: cluster demo, backend zrs, 2 nodes, "
+                "2 Indico instances\n")
+    assert (expected, 0) == (result.stdout, result.exit_code)
+
+
+def test_check_takes_the_file_it_is_given(home: Path) -> None:
+    other = home / "other.conf"
+    other.write_text(EXAMPLE.read_text().replace("name demo", "name other"))
+    assert "cluster other" in call("-c", str(other), "check").stdout
+
+
+def test_check_shows_each_problem_in_one_line_and_changes_nothing(home: Path) -> None:
+    path = home / "etc" / "cluster.conf"
+    path.write_text(path.read_text().replace("upstream a", "upstream z")
+                    .replace("port 8102", "port 8101"))
+    before = files_in(home)
+    result = call("check")
+    assert ("", ExitCode.BAD_CONFIG) == (result.stdout, result.exit_code)
+    assert ["NOTICE: cluster.conf can't be used",
+            f"DETAIL: {path}:22: upstream 'z' is no node of this cluster",
+            f"{path}:32: port 8101 is the port of indico one already, at {path}:27",
+            "HINT: nothing was changed; correct the file, then: bin/zodbrepl check",
+            ] == result.stderr.splitlines()
+    assert before == files_in(home)
+
+
+def test_the_hint_names_the_file_that_was_given(home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other one.conf"
+    other.write_text("name other\n")
+    hint = "then: bin/zodbrepl -c 'other one.conf' check\n"
+    assert hint in call("-c", str(other), "check").stderr
+    assert home.exists()
+
+
+@pytest.mark.parametrize("arguments", [["--jsn"], ["--json", "--watch"], ["too", "much"]])
+def test_a_wrong_call_of_status_is_an_unknown_state_not_a_cluster_that_is_down(
+        home: Path, arguments: list[str]) -> None:
+    result = call("status", *arguments)
+    assert (3, True) == (result.exit_code, result.stderr.startswith("Usage:"))
+    assert home.exists()
+
+
+def test_a_wrong_cluster_file_is_an_unknown_state(home: Path) -> None:
+    (home / "etc" / "cluster.conf").write_text("name demo\n")
+    result = call("status")
+    assert (3, True) == (result.exit_code, result.stderr.startswith("NOTICE: cluster.conf can't"))
+
+
+def test_a_defect_in_status_is_an_unknown_state(
+        home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("indico_zodbrepl.cli.status.take_snapshot", broken)
+    result = call("status")
+    assert (3, True) == (result.exit_code, "ZeroDivisionError: a defect" in result.stderr)
+    assert home.exists()
+
+
+def test_render_shows_every_generated_file_and_changes_nothing(home: Path) -> None:
+    before = files_in(home)
+    result = call("render")
+    assert 0 == result.exit_code
+    app = App(home / "etc" / "cluster.conf", Installation(home))
+    expected = [*generated.cluster_files(app.cluster, app.installation),
+                *generated.node_files(app.cluster)]
+    assert [str(path) for path in expected] == [
+        line.removeprefix("==> ").removesuffix(" <==")
+        for line in result.stdout.splitlines() if line.startswith("==> ")]
+    assert Layout(app.cluster).zodb_conf in expected
+    assert before == files_in(home)
+
+
+def test_up_without_an_installation_says_how_to_get_one(home: Path) -> None:
+    result = call("up")
+    assert ExitCode.NOT_INSTALLED == result.exit_code
+    assert f"HINT: cd {home} && ./bootstrap" in result.stderr
+    assert not (home / "var").exists()
+
+
+def test_node_run_of_an_unknown_node_is_refused_at_once_outside_of_supervisor(
+        home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUPERVISOR_ENABLED", raising=False)
+    result = call("node", "run", "z")
+    assert ExitCode.BAD_CONFIG == result.exit_code
+    assert f"NOTICE: no node 'z' in {home}/etc/cluster.conf" in result.stderr
+
+
+def test_an_interruption_ends_with_130(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("indico_zodbrepl.node.lifecycle.down", interrupted)
+    result = call("down")
+    assert ("interrupted\n", ExitCode.INTERRUPTED) == (result.stderr, result.exit_code)
+    assert home.exists()
+
+
+def test_help_names_every_command(home: Path) -> None:
+    listed = call("--help").stdout
+    assert [] == [command for command in COMMANDS if f"\n  {command} " not in listed]
+    assert home.exists()
+
+
+def test_a_usage_text_names_the_command_as_it_is_typed(home: Path) -> None:
+    assert "Try 'bin/zodbrepl status --help' for help." in call("status", "--jsn").stderr
+    assert home.exists()
+
+
+def test_an_unknown_command_is_a_wrong_call(home: Path) -> None:
+    result = call("destroy")
+    assert (2, True) == (result.exit_code, "No such command 'destroy'" in result.stderr)
+    assert home.exists()

@@ -1,0 +1,154 @@
+"""The steps for each situation: the right ones, in the right order, with commands that parse."""
+
+import dataclasses
+import json
+import shlex
+from typing import Any
+
+import pytest
+import situations
+from situations import (
+    ALL_STOPPED,
+    HEALTHY,
+    HOME,
+    ONE_SECOND,
+    PRIMARY_KILLED,
+    REFUSED,
+    SECONDARY_KILLED,
+    SILENT,
+    TID,
+    cluster,
+    program,
+    server,
+    snapshot,
+)
+
+from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
+from indico_zodbrepl.monitor.advice import Procedure, advise
+from indico_zodbrepl.monitor.answers import ServerAnswer
+from indico_zodbrepl.monitor.promotion import best_candidate, states_after
+
+
+def procedures(in_cluster: Cluster | None = None, **changes: Any) -> tuple[Procedure, ...]:
+    in_cluster = in_cluster or cluster()
+    return advise(in_cluster, snapshot(in_cluster, **changes), HOME)
+
+
+def commands(procedure: Procedure) -> list[str]:
+    return [command for step in procedure.steps for command in step.commands]
+
+
+def test_a_healthy_cluster_needs_nothing() -> None:
+    assert () == procedures(**HEALTHY)
+
+
+def test_a_stopped_secondary_is_started() -> None:
+    (only,) = procedures(**SECONDARY_KILLED)
+    assert "Bring secondary b back" == only.title
+    assert "bin/supervisorctl -c var/etc/supervisord.conf start node-b" in commands(only)
+
+
+def test_a_frozen_secondary_is_restarted() -> None:
+    (only,) = procedures(servers={"b": SILENT}, comparisons={"b": None})
+    assert "bin/supervisorctl -c var/etc/supervisord.conf restart node-b" in commands(only)
+
+
+def test_a_lost_primary_is_brought_back_first_and_replaced_only_then() -> None:
+    titles = [procedure.title for procedure in procedures(**PRIMARY_KILLED)]
+    assert ["Bring primary a back",
+            "Only if the disk or host of node a is lost for good: promote node b"] == titles
+
+
+def test_a_promotion_stops_everything_before_data_moves_and_roles_change() -> None:
+    promotion = procedures(**PRIMARY_KILLED)[1]
+    assert [
+        "bin/zodbrepl down",
+        "mv var/node/a var/node/a.before-epoch-2",
+        "mv var/indico/cache var/indico/cache.before-epoch-2",
+    ] == commands(promotion)[:3]
+    assert ["bin/zodbrepl check", "bin/zodbrepl up", "bin/zodbrepl status"] == commands(
+        promotion)[-3:]
+
+
+def test_a_promotion_writes_state_files_that_the_nodes_accept() -> None:
+    promotion = procedures(**PRIMARY_KILLED)[1]
+    written = {}
+    for command in commands(promotion):
+        words = shlex.split(command)
+        if "echo" in words:
+            written[words[-1]] = json.loads(words[words.index("echo") + 1])
+    assert {
+        "var/node/a/state.json": {"format": 1, "cluster": "demo", "node": "a",
+                                  "role": "secondary", "upstream": "b", "epoch": 2},
+        "var/node/b/state.json": {"format": 1, "cluster": "demo", "node": "b",
+                                  "role": "primary", "upstream": None, "epoch": 2},
+    } == written
+
+
+def test_a_promotion_says_what_the_candidate_holds() -> None:
+    assert "0x040d243a1e64b6aa" in procedures(**PRIMARY_KILLED)[1].steps[0].text
+    unreachable = {**PRIMARY_KILLED, "servers": {"a": REFUSED, "b": SILENT}}
+    assert "what it holds is not known" in procedures(**unreachable)[1].steps[0].text
+
+
+def test_commands_name_a_cluster_file_that_is_not_the_default_one() -> None:
+    elsewhere = cluster(source=HOME.parent / "my clusters" / "c.conf")
+    found = procedures(elsewhere, **ALL_STOPPED)[0]
+    assert "bin/zodbrepl -c '/srv/my clusters/c.conf' up" in commands(found)
+
+
+def test_a_stopped_cluster_is_started() -> None:
+    assert ("Start the cluster", "bin/zodbrepl up") == (
+        procedures(**ALL_STOPPED)[0].title, commands(procedures(**ALL_STOPPED)[0])[0])
+
+
+def test_an_unknown_cluster_is_looked_for_on_its_host() -> None:
+    (only,) = procedures(servers={"a": SILENT, "b": SILENT}, comparisons={"b": None},
+                         indico={"one": SILENT, "two": SILENT}, programs={},
+                         supervisor_problem="no answer in time")
+    assert "Find out whether the cluster runs at all" == only.title
+
+
+def test_a_dead_indico_instance_is_restarted() -> None:
+    (only,) = procedures(indico={"one": REFUSED},
+                         programs={"indico-one": program("indico-one", "FATAL")})
+    assert "bin/supervisorctl -c var/etc/supervisord.conf restart indico-one" in commands(only)
+
+
+@pytest.fixture
+def three() -> Cluster:
+    """b is a relay that follows a; c follows b; d follows a."""
+    def node(name: str, role: Role, upstream: str | None) -> Node:
+        port = 8111 + 10 * (ord(name) - ord("a"))
+        return Node(name, "127.0.0.1", port, port + 1, HOME / "var/node" / name, role, upstream)
+    return dataclasses.replace(cluster(), nodes=(
+        node("a", Role.PRIMARY, None), node("b", Role.RELAY, "a"), node("c", Role.SECONDARY, "b"),
+        node("d", Role.SECONDARY, "a")))
+
+
+def holding(name: str, last_tid: int) -> ServerAnswer:
+    return ServerAnswer(last_tid, 0, dataclasses.replace(
+        situations.replication("b", connected=False), node=name))
+
+
+def test_the_node_with_the_newest_transaction_is_promoted_and_the_others_repointed(
+        three: Cluster) -> None:
+    states = {node.name: NodeState("demo", node.name, node.role, node.upstream, 4)
+              for node in three.nodes}
+    found = snapshot(three, states=states, comparisons={"b": None}, servers={
+        "a": REFUSED, "b": holding("b", TID), "c": holding("c", TID),
+        "d": holding("d", TID + ONE_SECOND)})
+    candidate = best_candidate(found)
+    assert candidate is not None
+    assert "d" == candidate.name
+    after = states_after(three, found, found.node("a"), candidate)
+    assert {"a": (Role.SECONDARY, "d", 5), "b": (Role.RELAY, "d", 5),
+            "c": (Role.SECONDARY, "b", 5), "d": (Role.PRIMARY, None, 5)} == {
+        name: (state.role, state.upstream, state.epoch) for name, state in after.items()}
+
+
+def test_a_cluster_of_one_node_has_no_candidate() -> None:
+    alone = dataclasses.replace(cluster(), nodes=cluster().nodes[:1])
+    found = snapshot(alone, servers={"a": server("a")}, states={"b": None},
+                     comparisons={"b": None})
+    assert best_candidate(found) is None

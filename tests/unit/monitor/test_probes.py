@@ -1,0 +1,221 @@
+"""Probes against real sockets whose owners misbehave."""
+
+import contextlib
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from situations import TID
+
+from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.monitor.answers import IndicoAnswer, ServerAnswer
+from indico_zodbrepl.monitor.probes import probe_indico, probe_missing, probe_server
+from indico_zodbrepl.monitor.wire import MAX_ANSWER, FailureKind, ProbeError
+
+Behave = Callable[[socket.socket, threading.Event], None]
+Probe = Callable[[Address, float], ServerAnswer | IndicoAnswer]
+
+PATIENCE = 0.5
+GENEROUS = 5.0
+"""Seconds within which even a busy machine must have given up after PATIENCE."""
+
+
+def framed(*payloads: bytes) -> bytes:
+    return b"".join(struct.pack(">I", len(payload)) + payload for payload in payloads)
+
+
+@contextlib.contextmanager
+def listening(behave: Behave) -> Iterator[Address]:
+    """A server on a free port that hands its one connection to ``behave``."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                connection, _peer = server.accept()
+                with connection:
+                    behave(connection, over)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield Address(*server.getsockname())
+        finally:
+            over.set()
+            with contextlib.suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            thread.join(GENEROUS)
+            assert not thread.is_alive()
+
+
+def saying(data: bytes) -> Behave:
+    def behave(connection: socket.socket, over: threading.Event) -> None:
+        connection.recv(1024)
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        over.wait(GENEROUS)
+    return behave
+
+
+def silent(_connection: socket.socket, over: threading.Event) -> None:
+    over.wait(GENEROUS)
+
+
+def dripping(connection: socket.socket, over: threading.Event) -> None:
+    """Every byte arrives well before the deadline, the answer never does."""
+    for byte in framed(b"Z5", b" " * 1000):
+        if over.wait(0.05):
+            return
+        connection.sendall(bytes([byte]))
+
+
+def hanging_up(connection: socket.socket, _over: threading.Event) -> None:
+    connection.recv(1)
+
+
+def resetting(connection: socket.socket, _over: threading.Event) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def failure_of(probe: Probe, behave: Behave) -> ProbeError:
+    with listening(behave) as address:
+        started = time.monotonic()
+        with pytest.raises(ProbeError) as caught:
+            probe(address, started + PATIENCE)
+        assert time.monotonic() - started < GENEROUS
+    return caught.value
+
+
+BOTH = pytest.mark.parametrize("probe", [probe_server, probe_indico])
+
+
+@BOTH
+@pytest.mark.parametrize("behave", [silent, dripping])
+def test_a_peer_that_does_not_finish_its_answer_is_silent(probe: Probe, behave: Behave) -> None:
+    assert FailureKind.SILENT == failure_of(probe, behave).kind
+
+
+@BOTH
+@pytest.mark.parametrize("behave", [hanging_up, resetting])
+def test_a_peer_that_hangs_up_has_closed(probe: Probe, behave: Behave) -> None:
+    assert FailureKind.CLOSED == failure_of(probe, behave).kind
+
+
+@BOTH
+def test_a_port_where_nothing_listens_refuses(probe: Probe) -> None:
+    with socket.socket() as bound_only:
+        bound_only.bind(("127.0.0.1", 0))
+        with pytest.raises(ProbeError) as caught:
+            probe(Address(*bound_only.getsockname()), time.monotonic() + PATIENCE)
+    assert FailureKind.REFUSED == caught.value.kind
+
+
+def test_a_name_that_does_not_resolve_is_unreachable() -> None:
+    with pytest.raises(ProbeError) as caught:
+        probe_server(Address("no-such-host.invalid", 1), time.monotonic() + GENEROUS)
+    assert FailureKind.UNREACHABLE == caught.value.kind
+
+
+def test_a_probe_whose_time_is_over_asks_nobody() -> None:
+    with listening(silent) as address, pytest.raises(ProbeError) as caught:
+        probe_server(address, time.monotonic())
+    assert FailureKind.SILENT == caught.value.kind
+
+
+@BOTH
+def test_an_endless_answer_is_cut_off(probe: Probe) -> None:
+    data = framed(b"Z5") + struct.pack(">I", (1 << 32) - 1) + b"x" * 100
+    if probe is probe_indico:
+        data = b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * (MAX_ANSWER + 1)
+    assert FailureKind.TOO_LONG == failure_of(probe, saying(data)).kind
+
+
+@pytest.mark.parametrize("data", [
+    framed(b"\x00\x01", b"{}"),
+    framed(b"Z5", b"\xff\xfe garbage"),
+    framed(b"Z5", b"[" * 100_000),
+    framed(b"Z5", b"1" * 10_000),
+    framed(b"Z5", b"[]"),
+    framed(b"Z5", b"{}"),
+    framed(b"Z5", b'{"1": 3}'),
+    framed(b"Z5", b'{"1": {}}'),
+    framed(b"Z5", b'{"1": {"last-transaction": "nonsense", "connections": 0}}'),
+    framed(b"Z5", b'{"1": {"last-transaction": "00", "connections": 1e400}}'),
+    framed(b"Z5", b'{"1": {"last-transaction": "00", "connections": 0, "zodbrepl": 1}}'),
+    framed(b"Z5", b'{"1": {"last-transaction": "00", "connections": 0, '
+                  b'"zodbrepl": {"role": "king"}}}'),
+])
+def test_an_answer_that_is_no_status_is_malformed(data: bytes) -> None:
+    assert FailureKind.MALFORMED == failure_of(probe_server, saying(data)).kind
+
+
+def test_a_web_server_on_the_port_is_no_zeo_server() -> None:
+    failure = failure_of(probe_server, saying(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+    assert FailureKind.TOO_LONG == failure.kind
+    assert "not a ZEO server?" in failure.detail
+
+
+@pytest.mark.parametrize("data", [
+    b"garbage\r\n\r\n",
+    b"HTTP/1.0 200 OK\r\n\r\nno json",
+    b"HTTP/1.0 404 Not Found\r\n\r\n{}",
+    b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n{}",
+    b'HTTP/1.0 200 OK\r\n\r\n{"instance": 3}',
+    b"HTTP/1.0 abc OK\r\n\r\n{}",
+])
+def test_an_answer_that_is_no_health_is_malformed(data: bytes) -> None:
+    assert FailureKind.MALFORMED == failure_of(probe_indico, saying(data)).kind
+
+
+def test_the_status_of_a_server_is_read() -> None:
+    status = {"1": {"last-transaction": "040d243a1e64b6aa", "connections": 3, "zodbrepl": {
+        "cluster": "demo", "node": "b", "role": "relay", "epoch": 4, "upstream": "127.0.0.1:8112",
+        "connected": True, "followers": ["127.0.0.1:40112"], "pid": 17, "size": 4096,
+        "read_only": True}}}
+    with listening(saying(framed(b"Z5", json.dumps(status).encode()))) as address:
+        answer = probe_server(address, time.monotonic() + GENEROUS)
+    assert (TID, 3) == (answer.last_tid, answer.clients)
+    assert answer.replication is not None
+    assert ("demo", "b", "relay", 4) == (
+        answer.replication.cluster, answer.replication.node, answer.replication.role,
+        answer.replication.epoch)
+    assert (("127.0.0.1:40112",), True) == (
+        answer.replication.followers, answer.replication.connected)
+
+
+def test_characters_that_steer_a_terminal_are_replaced() -> None:
+    status = {"1": {"last-transaction": "00", "connections": 0, "zodbrepl": {
+        "cluster": "\x1b[2Jdemo" + "x" * 1000, "node": "b", "role": "primary", "epoch": 1,
+        "upstream": None, "connected": None, "followers": ["\x07"], "pid": 1, "size": 0,
+        "read_only": False}}}
+    with listening(saying(framed(b"Z5", json.dumps(status).encode()))) as address:
+        answer = probe_server(address, time.monotonic() + GENEROUS)
+    assert answer.replication is not None
+    assert answer.replication.cluster.startswith("?[2Jdemo")
+    assert 200 == len(answer.replication.cluster)
+    assert ("?",) == answer.replication.followers
+
+
+def test_the_count_of_missing_transactions_is_asked_by_tid() -> None:
+    asked: list[bytes] = []
+
+    def behave(connection: socket.socket, _over: threading.Event) -> None:
+        asked.append(connection.recv(1024))
+        connection.sendall(framed(b"Z5", b'{"1": {"transactions": 12, "exact": false}}'))
+    with listening(behave) as address:
+        answer = probe_missing(address, TID, time.monotonic() + GENEROUS)
+    assert [framed(b"since040d243a1e64b6aa")] == asked
+    assert (12, False) == (answer.transactions, answer.exact)
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"503 Service Unavailable"])
+def test_the_health_of_an_instance_is_read_whether_it_is_well_or_not(status: bytes) -> None:
+    body = json.dumps({"instance": "one", "pid": 5, "server": None, "connected": False,
+                       "read_only": False, "last_tid": None, "storage": "x", "cache": {},
+                       "built": True}).encode()
+    with listening(saying(b"HTTP/1.1 " + status + b"\r\nContent-Length: "
+                          + str(len(body)).encode() + b"\r\n\r\n" + body)) as address:
+        answer = probe_indico(address, time.monotonic() + GENEROUS)
+    assert ("one", False, None) == (answer.instance, answer.connected, answer.server)

@@ -1,0 +1,76 @@
+"""What ``status`` prints: everything, whole, within 80 columns where nothing has to stay whole."""
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+from situations import (
+    ALL_STOPPED,
+    HEALTHY,
+    HOME,
+    ONE_SECOND,
+    PRIMARY_KILLED,
+    SECONDARY_KILLED,
+    TID,
+    behind,
+    cluster,
+    server,
+    snapshot,
+)
+
+from indico_zodbrepl.cli.status_view import view
+from indico_zodbrepl.monitor.advice import advise
+from indico_zodbrepl.monitor.answers import ServerRole
+from indico_zodbrepl.monitor.snapshot import Snapshot
+
+
+def printed(found: Snapshot) -> str:
+    console = Console(width=80, highlight=False)
+    with console.capture() as capture:
+        for part in view(found, advise(cluster(), found, HOME), HOME):
+            console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
+    return capture.get()
+
+
+@pytest.mark.parametrize("situation", [HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED])
+def test_nothing_is_cut(situation: dict[str, Any]) -> None:
+    found = snapshot(**situation)
+    text = printed(found)
+    words = " ".join(text.split())
+    for warning in found.warnings:
+        for part in (warning.text, warning.detail, warning.hint):
+            assert part in words
+    if found.state in ("down", "unknown"):
+        for procedure in advise(cluster(), found, HOME):
+            for step in procedure.steps:
+                assert " ".join(step.text.split()) in words
+                for command in step.commands:
+                    assert f"{command}\n" in text, "a command is on one line, ready to be copied"
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("situation", [HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED])
+def test_tables_and_sentences_fit_80_columns(situation: dict[str, Any]) -> None:
+    for line in printed(snapshot(**situation)).splitlines():
+        assert len(line.rstrip()) <= 80 or "bin/" in line or "var/" in line, line
+
+
+def test_reality_stands_against_intent() -> None:
+    text = printed(snapshot(servers={"b": server(
+        "b", role=ServerRole.PRIMARY, upstream=None, connected=None, read_only=False)}))
+    assert "* primary" in text
+    assert "! primary" in text
+    assert "not secondary" in text
+    assert "? secondary" in printed(snapshot(**SECONDARY_KILLED))
+
+
+def test_lag_is_shown_in_seconds_and_transactions() -> None:
+    text = printed(snapshot(comparisons={"b": behind(12, TID + 3 * ONE_SECOND, exact=False)}))
+    assert "3.0 s" in text
+    assert ">=12 trans." in text
+
+
+def test_a_folded_hint_keeps_its_commands_whole() -> None:
+    text = printed(snapshot(**SECONDARY_KILLED))
+    assert "`bin/supervisorctl -c var/etc/supervisord.conf start node-b`" in text

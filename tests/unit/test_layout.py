@@ -1,0 +1,134 @@
+"""What runs on which interpreter, who may import whom, and that the tools are content with it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import indico_zodbrepl
+from indico_zodbrepl import MAY_IMPORT, PYTHON3, PYTHON27, RUNS_ON
+
+SOURCE = Path(indico_zodbrepl.__file__).parent
+HOME = SOURCE.parent.parent
+INSTALLED = Path(os.environ.get("ZODBREPL_HOME") or HOME)
+INTERPRETERS = {PYTHON27: str(INSTALLED / "parts/python27/bin/python"), PYTHON3: sys.executable}
+# What is outside of the package and runs on Python 2.7; tests not named are Python 3's.
+OUTSIDE_ON_27 = ("bulkloader", "tests/dataplane", "tests/bulkloader", "tests/patches")
+# The loader is part of the data plane: it works inside Indico and shares its preparations.
+LOADER_MAY_IMPORT = {"dataplane"}
+
+# Runs on both interpreters: the modules that each file imports, or the error that it has.
+IMPORTS = r"""
+import ast, json, sys
+found = {}
+for path in sys.argv[1:]:
+    with open(path, 'rb') as source:
+        tree = compile(source.read(), path, 'exec', ast.PyCF_ONLY_AST, True)
+    compile(tree, path, 'exec')
+    names = found[path] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.extend([0, alias.name] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ''
+            names.append([node.level, base])
+            names.extend([node.level, (base + '.' + alias.name).strip('.')] for alias in node.names)
+json.dump(found, sys.stdout)
+"""
+
+
+def python_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def parts_of_the_package() -> dict[str, list[Path]]:
+    """Each sub-package or top-level module, and its files."""
+    parts = {path.stem: [path] for path in SOURCE.glob("*.py")}
+    parts |= {path.name: python_files(path) for path in SOURCE.iterdir() if python_files(path)}
+    return {name: files for name, files in parts.items() if name != "__pycache__"}
+
+
+def imports(files: Iterable[Path], interpreter: str) -> dict[str, list[tuple[int, str]]]:
+    """Compile files by an interpreter; (level, module) of everything that each imports."""
+    command = [INTERPRETERS[interpreter], "-c", IMPORTS, *map(str, files)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return {path: [(level, name) for level, name in names]
+            for path, names in json.loads(answer.stdout).items()}  # fmt: skip
+
+
+def imported_parts(path: Path, found: Iterable[tuple[int, str]]) -> set[str]:
+    """The parts of our package among what a file imports."""
+    parts = set()
+    package = ("indico_zodbrepl", *path.relative_to(SOURCE).parent.parts)
+    for level, name in found:
+        base = package[: len(package) - level + 1] if level else ()
+        full = [*base, *name.split(".")]
+        if full[0] == "indico_zodbrepl" and len(full) > 1 and full[1] in RUNS_ON:
+            parts.add(full[1])
+    return parts
+
+
+def test_each_part_of_the_package_is_classified_and_each_classified_part_exists() -> None:
+    assert set(RUNS_ON) == set(parts_of_the_package())
+    assert set(MAY_IMPORT) == set(RUNS_ON) - {"__init__"}
+
+
+@pytest.mark.parametrize("part", sorted(RUNS_ON))
+def test_a_part_compiles_on_its_interpreters_and_imports_only_what_it_may(part: str) -> None:
+    files = parts_of_the_package()[part]
+    for interpreter in RUNS_ON[part]:
+        for name, found in imports(files, interpreter).items():
+            used = imported_parts(Path(name), found) - {part}
+            assert used <= set(MAY_IMPORT.get(part, ())), name
+
+
+@pytest.mark.parametrize("folder", OUTSIDE_ON_27)
+def test_python_27_code_outside_of_the_package_compiles(folder: str) -> None:
+    for name, found in imports(python_files(HOME / folder), PYTHON27).items():
+        ours = {module.split(".")[1] for _, module in found
+                if module.startswith("indico_zodbrepl.")}  # fmt: skip
+        allowed = LOADER_MAY_IMPORT if folder == "bulkloader" else {"dataplane"}
+        assert ours <= allowed, name
+
+
+@pytest.mark.parametrize("folder", ["tests/unit", "tests/integration"])
+def test_tests_of_the_control_plane_do_not_import_the_data_plane(folder: str) -> None:
+    for name, found in imports(python_files(HOME / folder), PYTHON3).items():
+        assert not any(module.startswith("indico_zodbrepl.dataplane") for _, module in found), name
+
+
+def test_an_import_in_the_wrong_direction_is_found(tmp_path: Path) -> None:
+    """Each way to write an import is seen; the tests above would fail by it."""
+    path = tmp_path / "wrong.py"
+    path.write_text(
+        "import indico_zodbrepl.admin\nfrom indico_zodbrepl import demo\n"
+        "from .. import cli\nfrom ..dataplane.server import main\nfrom . import records\n"
+    )
+    found = imports([path], PYTHON3)[str(path)]
+    expected = {"admin", "demo", "cli", "dataplane", "cluster"}
+    assert expected == imported_parts(SOURCE / "cluster/wrong.py", found)
+
+
+def test_bootstrap_is_readable_for_any_python_3() -> None:
+    """So that an old one can say that it is too old."""
+    ast.parse((HOME / "bootstrap").read_text(), feature_version=(3, 4))
+
+
+@pytest.mark.parametrize(
+    "command", [["bin/ruff", "check"], ["bin/mypy"]], ids=["ruff", "mypy --strict"]
+)
+def test_a_checker_finds_nothing_in_the_python_3_code(command: list[str]) -> None:
+    """Which files it reads, and each exception with its reason, is in pyproject.toml."""
+    program, *arguments = command
+    answer = subprocess.run(
+        [INSTALLED / program, *arguments], cwd=HOME, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -1,0 +1,138 @@
+"""tests/run counts every suite, and doubts one that died, had no tests or failed without a test."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "run"
+
+
+@pytest.fixture(scope="module")
+def runner() -> ModuleType:
+    loader = SourceFileLoader("tests_run", str(SCRIPT))
+    spec = importlib.util.spec_from_loader("tests_run", loader)
+    assert spec
+    module = importlib.util.module_from_spec(spec)
+    # Records look up their own module while they are made.
+    sys.modules["tests_run"] = module
+    loader.exec_module(module)
+    return module
+
+
+def report(tmp_path: Path, *suites: str) -> Path:
+    path = tmp_path / "report.xml"
+    path.write_text(
+        f"<testsuites>{''.join(f'<testsuite {suite}/>' for suite in suites)}</testsuites>"
+    )
+    return path
+
+
+FINE = 'tests="5" failures="0" errors="0" skipped="1"'
+FAILING = 'tests="4" failures="2" errors="1" skipped="0"'
+
+
+def test_passed_failed_and_skipped_are_counted_over_all_suites_of_a_report(
+    tmp_path: Path, runner: ModuleType
+) -> None:
+    counts, doubt = runner.counts_of(report(tmp_path, FINE, FAILING), 1)
+    assert ("5 passed, 3 failed, 1 skipped", "") == (str(counts), doubt)
+
+
+def test_a_report_of_nose_is_understood(tmp_path: Path, runner: ModuleType) -> None:
+    """nose 1.3 calls the skipped ones skip, and has no outer element."""
+    path = tmp_path / "report.xml"
+    path.write_text('<testsuite name="nosetests" tests="96" errors="0" failures="0" skip="1"/>')
+    assert "95 passed, 0 failed, 1 skipped" == str(runner.counts_of(path, 0)[0])
+
+
+@pytest.mark.parametrize(
+    ("suites", "exit_code", "expected"),
+    [
+        (None, -9, "0 passed, 1 failed, 0 skipped"),
+        ([], 5, "0 passed, 1 failed, 0 skipped"),
+        (['tests="0" failures="0" errors="0" skipped="0"'], 0, "0 passed, 1 failed, 0 skipped"),
+        ([FINE], 3, "4 passed, 1 failed, 1 skipped"),
+    ],
+    ids=["died", "collected nothing", "no tests", "failed after its tests"],
+)
+def test_a_suite_that_is_to_be_doubted_counts_as_a_failure(
+    tmp_path: Path,
+    runner: ModuleType,
+    suites: list[str] | None,
+    exit_code: int,
+    expected: str,
+) -> None:
+    path = tmp_path / "none.xml" if suites is None else report(tmp_path, *suites)
+    counts, doubt = runner.counts_of(path, exit_code)
+    assert expected == str(counts)
+    assert doubt
+
+
+def test_a_suite_that_does_not_exist_is_refused() -> None:
+    answer = subprocess.run([SCRIPT, "untis"], capture_output=True, text=True, check=False)
+    assert (1, "") == (answer.returncode, answer.stdout)
+    assert answer.stderr.startswith("tests/run: no suite untis; there are: unit")
+
+
+def test_a_suite_that_takes_too_long_is_ended_with_what_it_started(
+    tmp_path: Path, runner: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "TIME_LIMIT", 1.0)
+    pid_file = tmp_path / "pid"
+    script = f"trap '' INT; sleep 300 & echo $! >{pid_file}; wait"
+    slow = runner.Suite("slow", "", ("sh", "-c", script))
+    monkeypatch.setattr(runner, "GRACE", 1.0)
+    assert runner.Runner().run(slow, tmp_path / "x.xml") != 0
+    assert _is_gone(int(pid_file.read_text()))
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether a process ends within 10 s."""
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_its_suites(tmp_path: Path, number: signal.Signals) -> None:
+    """Run as a copy whose suites are two sleeping programs."""
+    pid_files = [tmp_path / "one", tmp_path / "two"]
+    suites = "".join(
+        f"Suite({path.name!r}, 'tests', ('sh', '-c', 'echo $$ >{path}; sleep 300; true')),"
+        for path in pid_files
+    )
+    copy = tmp_path / "run"
+    head, _, tail = SCRIPT.read_text().partition("def counts_of")
+    home = f"Path({str(SCRIPT.parents[1])!r})"
+    head = head.replace("Path(__file__).resolve().parent.parent", home)
+    copy.write_text(f"{head}SUITES = ({suites})\n\n\ndef counts_of{tail}")
+    runner = subprocess.Popen([sys.executable, copy], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            if all(path.exists() and path.read_text() for path in pid_files):
+                break
+            time.sleep(0.1)
+        runner.send_signal(number)
+        assert 130 == runner.wait(60)
+        for path in pid_files:
+            assert _is_gone(int(path.read_text()))
+    finally:
+        runner.kill()
+        runner.wait()
