@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -92,7 +93,8 @@ def test_a_suite_that_takes_too_long_is_ended_with_what_it_started(
     script = f"trap '' INT; sleep 300 & echo $! >{pid_file}; wait"
     slow = runner.Suite("slow", "", ("sh", "-c", script))
     monkeypatch.setattr(runner, "GRACE", 1.0)
-    assert runner.Runner().run(slow, tmp_path / "x.xml") != 0
+    code, _ = runner.Runner().run(slow, tmp_path / "x.xml")
+    assert code != 0
     assert _is_gone(int(pid_file.read_text()))
 
 
@@ -110,6 +112,16 @@ def _is_gone(pid: int) -> bool:
     return False
 
 
+def copy_with(suites: str, folder: Path) -> Path:
+    """A copy of tests/run with other suites."""
+    copy = folder / "run"
+    head, _, tail = SCRIPT.read_text().partition("def counts_of")
+    home = f"Path({str(SCRIPT.parents[1])!r})"
+    head = head.replace("Path(__file__).resolve().parent.parent", home)
+    copy.write_text(f"{head}SUITES = ({suites})\n\n\ndef counts_of{tail}")
+    return copy
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_ends_its_suites(tmp_path: Path, number: signal.Signals) -> None:
     """Run as a copy whose suites are two sleeping programs."""
@@ -118,11 +130,7 @@ def test_an_interrupted_run_ends_its_suites(tmp_path: Path, number: signal.Signa
         f"Suite({path.name!r}, 'tests', ('sh', '-c', 'echo $$ >{path}; sleep 300; true')),"
         for path in pid_files
     )
-    copy = tmp_path / "run"
-    head, _, tail = SCRIPT.read_text().partition("def counts_of")
-    home = f"Path({str(SCRIPT.parents[1])!r})"
-    head = head.replace("Path(__file__).resolve().parent.parent", home)
-    copy.write_text(f"{head}SUITES = ({suites})\n\n\ndef counts_of{tail}")
+    copy = copy_with(suites, tmp_path)
     runner = subprocess.Popen([sys.executable, copy], stdout=subprocess.DEVNULL)
     try:
         for _ in range(300):
@@ -136,3 +144,78 @@ def test_an_interrupted_run_ends_its_suites(tmp_path: Path, number: signal.Signa
     finally:
         runner.kill()
         runner.wait()
+
+
+TESTS_OF_EACH_KIND = """
+import pytest
+
+def wait_for(what):
+    assert what == "rain", f"not in time: {what}"
+
+def test_that_fails():
+    wait_for("the weather")
+
+@pytest.mark.parametrize("number", range(2))
+def test_without_its_program(number):
+    pytest.skip("needs a program")
+
+def test_that_passes():
+    pass
+"""
+
+
+def last_lines_of(copy: Path) -> list[str]:
+    """What a run writes after its last heading."""
+    run = subprocess.run([sys.executable, copy], capture_output=True, text=True, check=False)
+    assert (1, "") == (run.returncode, run.stderr)
+    return run.stdout.partition("\n===== all suites\n")[2].splitlines()
+
+
+def test_the_end_tells_what_was_skipped_and_how_a_test_failed(tmp_path: Path) -> None:
+    """What is kept of a run may be no more than its last two thousand characters."""
+    (tmp_path / "test_kinds.py").write_text(TESTS_OF_EACH_KIND)
+    command = ("-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider", str(tmp_path))
+    copy = copy_with(f"Suite('kinds', 'tests', {(sys.executable, *command)}),", tmp_path)
+    counts, skipped, *told, name, reason, total = last_lines_of(copy)
+    assert counts.startswith("kinds: 1 passed, 1 failed, 2 skipped in ")
+    assert "skipped: 2 x kinds: needs a program" == skipped
+    assert name.startswith("FAILED kinds: ")
+    assert name.endswith("test_kinds::test_that_fails")
+    assert "       AssertionError: not in time: the weather" == reason
+    assert "1 passed, 1 failed, 2 skipped" == total
+    assert name.replace("FAILED", "---") == told[0]
+    assert [
+        '>       wait_for("the weather")',
+        "E       AssertionError: not in time: the weather",
+    ] == [line.strip() for line in (told[1], told[4])]
+    assert told[-1].endswith("test_kinds.py:5: AssertionError")
+
+
+def test_the_end_tells_the_last_words_of_a_suite_that_died(tmp_path: Path) -> None:
+    script = "echo first; echo last words; exit 3"
+    copy = copy_with(f"Suite('dead', 'tests', ('sh', '-c', {script!r})),", tmp_path)
+    reason = "it ended with code 3 and no counts of its tests"
+    assert [
+        "--- dead",
+        "    first",
+        "    last words",
+        "FAILED dead",
+        f"       {reason}",
+        "0 passed, 1 failed, 0 skipped",
+    ] == last_lines_of(copy)[1:]
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_the_end_stays_short_and_names_failures_last(runner: ModuleType, count: int) -> None:
+    failures = tuple(
+        runner.Failure(f"suite: module::test_{number}", f"reason {number}", ("line",) * 12)
+        for number in range(count)
+    )
+    outcome = runner.Outcome(runner.Counts(failed=count), "suite: ...", failures, Counter())
+    lines = list(runner.closing_lines([outcome]))
+    assert len(lines) <= 60
+    named = [line for line in lines if line.startswith("FAILED suite: ")]
+    assert min(count, 8) == len(named)
+    assert 0 < lines.count("    line") <= 36
+    assert (f"FAILED {count - 8} more" in lines) is (count > 8)
+    assert lines.index(named[0]) > max(n for n, line in enumerate(lines) if "line" in line)
