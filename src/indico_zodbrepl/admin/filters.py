@@ -8,8 +8,8 @@ import re
 from flask import Flask
 from markupsafe import Markup, escape
 
-from indico_zodbrepl.monitor import tid
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
+from indico_zodbrepl.probing import tid
 
 MARK_WORDS = {Mark.AS_ASSIGNED: "as assigned", Mark.DIFFERS: "not as it should be",
               Mark.UNREACHABLE: "unreachable"}

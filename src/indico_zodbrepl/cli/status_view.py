@@ -12,7 +12,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from indico_zodbrepl.monitor import tid
 from indico_zodbrepl.monitor.advice import Procedure
 from indico_zodbrepl.monitor.snapshot import (
     Alert,
@@ -24,6 +23,7 @@ from indico_zodbrepl.monitor.snapshot import (
     Snapshot,
     State,
 )
+from indico_zodbrepl.probing import tid
 
 STATE_STYLES = {State.HEALTHY: "bold green", State.DEGRADED: "bold yellow",
                 State.DOWN: "bold red", State.UNKNOWN: "bold magenta"}

@@ -16,10 +16,10 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
-from indico_zodbrepl.monitor import tid
 from indico_zodbrepl.monitor.promotion import best_candidate, states_after
 from indico_zodbrepl.monitor.rules.facts import RUNNING, start_verb
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot, State
+from indico_zodbrepl.probing import tid
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,13 +6,7 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Address, Cluster, IndicoInstance, Node, Role
-from indico_zodbrepl.monitor import rules, tid, verdict
-from indico_zodbrepl.monitor.answers import (
-    IndicoAnswer,
-    MissingAnswer,
-    Replication,
-    ServerAnswer,
-)
+from indico_zodbrepl.monitor import rules, verdict
 from indico_zodbrepl.monitor.findings import (
     Assignment,
     Failure,
@@ -21,6 +15,13 @@ from indico_zodbrepl.monitor.findings import (
     source_of_truth,
 )
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import (
+    IndicoAnswer,
+    MissingAnswer,
+    Replication,
+    ServerAnswer,
+)
 
 
 def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:

@@ -9,7 +9,6 @@ from functools import partial
 from indico_zodbrepl.cluster.installation import home_from_environment
 from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.monitor.answers import IndicoAnswer, MissingAnswer, ServerAnswer
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.findings import (
     Comparison,
@@ -18,12 +17,13 @@ from indico_zodbrepl.monitor.findings import (
     assignments,
     source_of_truth,
 )
-from indico_zodbrepl.monitor.probes import probe_indico, probe_missing, probe_server
-from indico_zodbrepl.monitor.race import Race
 from indico_zodbrepl.monitor.snapshot import Program, Snapshot
-from indico_zodbrepl.monitor.wire import FailureKind, ProbeError
 from indico_zodbrepl.node import state as node_state
 from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
+from indico_zodbrepl.probing.probes import probe_indico, probe_missing, probe_server
+from indico_zodbrepl.probing.race import Race
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 TIME_LIMIT = 1.25
 """Seconds for a round; leaves room within the two seconds promised for a whole command."""

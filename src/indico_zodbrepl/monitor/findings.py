@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
-from indico_zodbrepl.monitor.answers import IndicoAnswer, MissingAnswer, ServerAnswer
 from indico_zodbrepl.monitor.snapshot import Program
-from indico_zodbrepl.monitor.wire import FailureKind
+from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
+from indico_zodbrepl.probing.wire import FailureKind
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ import enum
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.monitor import tid
-from indico_zodbrepl.monitor.answers import ServerRole
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import ServerRole
 
 
 class State(enum.StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from indico_zodbrepl.monitor.findings import Failure, Findings
 from indico_zodbrepl.monitor.snapshot import Alert, IndicoStatus, Level, NodeStatus, State
-from indico_zodbrepl.monitor.wire import FailureKind
+from indico_zodbrepl.probing.wire import FailureKind
 
 
 def state(findings: Findings, nodes: Sequence[NodeStatus], indico: Sequence[IndicoStatus],

@@ -20,7 +20,7 @@ from situations import (
 from werkzeug.serving import make_server
 
 from indico_zodbrepl.monitor.findings import Failure
-from indico_zodbrepl.monitor.wire import FailureKind
+from indico_zodbrepl.probing.wire import FailureKind
 
 pytestmark = pytest.mark.skipif(chromium.PROGRAM is None, reason="there is no Chromium")
 

@@ -20,9 +20,9 @@ from situations import (
     server,
 )
 
-from indico_zodbrepl.monitor.answers import ServerAnswer
 from indico_zodbrepl.monitor.findings import Failure
-from indico_zodbrepl.monitor.wire import FailureKind
+from indico_zodbrepl.probing.answers import ServerAnswer
+from indico_zodbrepl.probing.wire import FailureKind
 
 MakeClient = Callable[..., FlaskClient]
 SITUATIONS = [HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED, UNKNOWN]

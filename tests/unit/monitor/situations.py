@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Admin, Cluster, IndicoInstance, Node, NodeState, Role
-from indico_zodbrepl.monitor.answers import (
+from indico_zodbrepl.monitor.assessment import assess
+from indico_zodbrepl.monitor.findings import Comparison, Failure, Findings
+from indico_zodbrepl.monitor.snapshot import Program, Snapshot
+from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
     MissingAnswer,
     Replication,
     ServerAnswer,
     ServerRole,
 )
-from indico_zodbrepl.monitor.assessment import assess
-from indico_zodbrepl.monitor.findings import Comparison, Failure, Findings
-from indico_zodbrepl.monitor.snapshot import Program, Snapshot
-from indico_zodbrepl.monitor.wire import FailureKind
+from indico_zodbrepl.probing.wire import FailureKind
 
 HOME = Path("/srv/indico")
 TID = 0x040d243a1e64b6aa

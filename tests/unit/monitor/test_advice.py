@@ -25,8 +25,8 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
 from indico_zodbrepl.monitor.advice import Procedure, advise
-from indico_zodbrepl.monitor.answers import ServerAnswer
 from indico_zodbrepl.monitor.promotion import best_candidate, states_after
+from indico_zodbrepl.probing.answers import ServerAnswer
 
 
 def procedures(in_cluster: Cluster | None = None, **changes: Any) -> tuple[Procedure, ...]:

@@ -21,8 +21,8 @@ from situations import (
 
 from indico_zodbrepl.cli.status_view import view
 from indico_zodbrepl.monitor.advice import advise
-from indico_zodbrepl.monitor.answers import ServerRole
 from indico_zodbrepl.monitor.snapshot import Snapshot
+from indico_zodbrepl.probing.answers import ServerRole
 
 
 def printed(found: Snapshot) -> str:

@@ -6,9 +6,9 @@ import dataclasses
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
-from indico_zodbrepl.monitor.answers import Replication, ServerAnswer, ServerRole
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Program
+from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
 
 RUNNING = ("RUNNING", "STARTING")
 RESTARTED = (*RUNNING, "BACKOFF")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.monitor import tid
-from indico_zodbrepl.monitor.answers import ServerRole
 from indico_zodbrepl.monitor.findings import Comparison
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import ServerRole
 
 LARGE_LAG = 10.0
 """Seconds.  Measured under load: 99 % of transactions arrive within 0.1 s."""

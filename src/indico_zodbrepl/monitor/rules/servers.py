@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.model import NodeState, Role
-from indico_zodbrepl.monitor.answers import ServerAnswer
 from indico_zodbrepl.monitor.findings import Failure
 from indico_zodbrepl.monitor.rules.facts import (
     RUNNING,
@@ -17,6 +16,7 @@ from indico_zodbrepl.monitor.rules.facts import (
     start_verb,
 )
 from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+from indico_zodbrepl.probing.answers import ServerAnswer
 
 
 def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from indico_zodbrepl.monitor.race import Race
+from indico_zodbrepl.probing.race import Race
 
 Results = Iterator[tuple[tuple[str, str], object]]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from indico_zodbrepl.monitor import tid
+from indico_zodbrepl.probing import tid
 
 
 @pytest.mark.parametrize(("number", "seconds"), [

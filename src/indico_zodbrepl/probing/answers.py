@@ -11,8 +11,8 @@ import enum
 import json
 from collections.abc import Mapping
 
-from indico_zodbrepl.monitor import tid
-from indico_zodbrepl.monitor.wire import FailureKind, ProbeError
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 MAX_TEXT = 200
 MAX_FOLLOWERS = 100

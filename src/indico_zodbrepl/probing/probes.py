@@ -8,9 +8,9 @@ import socket
 from typing import cast
 
 from indico_zodbrepl.cluster.model import Address
-from indico_zodbrepl.monitor import answers
-from indico_zodbrepl.monitor.answers import IndicoAnswer, MissingAnswer, ServerAnswer
-from indico_zodbrepl.monitor.wire import (
+from indico_zodbrepl.probing import answers
+from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
+from indico_zodbrepl.probing.wire import (
     MAX_ANSWER,
     FailureKind,
     ProbeError,

@@ -12,9 +12,9 @@ import pytest
 from situations import TID
 
 from indico_zodbrepl.cluster.model import Address
-from indico_zodbrepl.monitor.answers import IndicoAnswer, ServerAnswer
-from indico_zodbrepl.monitor.probes import probe_indico, probe_missing, probe_server
-from indico_zodbrepl.monitor.wire import MAX_ANSWER, FailureKind, ProbeError
+from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
+from indico_zodbrepl.probing.probes import probe_indico, probe_missing, probe_server
+from indico_zodbrepl.probing.wire import MAX_ANSWER, FailureKind, ProbeError
 
 Behave = Callable[[socket.socket, threading.Event], None]
 Probe = Callable[[Address, float], ServerAnswer | IndicoAnswer]

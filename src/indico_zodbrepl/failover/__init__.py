@@ -1,0 +1,1 @@
+"""Switchover, failover, rejoin and the rest: planner, executor, journal."""

@@ -1,0 +1,1 @@
+"""The monitor as a program of its own: history, events, hooks, metrics."""
