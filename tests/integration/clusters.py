@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -11,18 +12,23 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.node import supervisor
 
-# Below the ports that the kernel gives to outgoing connections.
+# Below the ports that the kernel gives to outgoing connections; other suites have others.
 PORTS = range(20000, 32000)
-CLI_SECONDS = 240
+CLI_SECONDS = 400
+# Generous: the machine that runs the tests may be busy.
+PATIENCE = 180.0
 
 PAIR = {"a": ("primary", None), "b": ("secondary", "a")}
 CHAIN = {"a": ("primary", None), "b": ("relay", "a"), "c": ("secondary", "b")}
 
+A = TypeVar("A")
+T = TypeVar("T")
 Roles = dict[str, tuple[str, str | None]]
 
 
@@ -91,7 +97,7 @@ class ClusterUnderTest:
 
     def pid_of(self, program: str) -> int:
         """Process id of a supervised program that runs."""
-        pid = supervisor.program_states(self.cluster)[program].pid
+        pid = supervisor.program_states(self.cluster, PATIENCE)[program].pid
         assert pid is not None, f"{program} does not run"
         return pid
 
@@ -119,7 +125,7 @@ class ClusterUnderTest:
         assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Call ``condition`` until it is true; AssertionError naming ``what`` after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -127,19 +133,39 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) ->
         time.sleep(0.1)
 
 
+def settled(ask: Callable[[], A], seen: Callable[[A], T], expected: T) -> A:
+    """Call ``ask`` until what is ``seen`` of it is as expected; what was asked last.
+
+    For what a probe with a time limit says: on a busy machine it may miss an answer now and then.
+    Raises an AssertionError that compares the two when it does not settle.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while seen(found := ask()) != expected and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert expected == seen(found)
+    return found
+
+
+def settles_at(expected: T, ask: Callable[[], T]) -> None:
+    """As ``settled``, for an answer that is compared as it is."""
+    settled(ask, lambda found: found, expected)
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nothing listens on."""
-    with contextlib.ExitStack() as held:
-        return [_hold_one(held) for _ in range(count)]
+    """Ports of 127.0.0.1 that nothing listens on; no port is given twice."""
+    return list(itertools.islice(filter(_is_free, _untried_ports), count))
 
 
-def _hold_one(held: contextlib.ExitStack) -> int:
-    while True:
-        candidate = held.enter_context(socket.socket())
-        with contextlib.suppress(OSError):
-            candidate.bind(("127.0.0.1", random.choice(PORTS)))  # noqa: S311  # no secret
-            port: int = candidate.getsockname()[1]
-            return port
+_untried_ports = itertools.cycle(random.sample(PORTS, len(PORTS)))
+
+
+def _is_free(port: int) -> bool:
+    with contextlib.closing(socket.socket()) as candidate:
+        try:
+            candidate.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _works_in(pid: int, folder: Path) -> bool:

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 import requests
 from bs4 import BeautifulSoup, Tag
 
-TIME_LIMIT = 90  # seconds a page may take; the machine may be busy
+TIME_LIMIT = 180  # seconds a page may take; the machine may be busy
 
 
 class FormNotShown(requests.HTTPError):
@@ -25,6 +25,8 @@ class IndicoBrowser:
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url
         self.session = requests.Session()
+        # A kept connection may be closed by the server just when a request is sent on it.
+        self.session.headers["Connection"] = "close"
         self._token: str | None = None
 
     def get(self, path: str) -> requests.Response:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 import requests
-from clusters import ClusterUnderTest
+from clusters import PATIENCE, ClusterUnderTest
 from indico_browser import FormNotShown, IndicoBrowser
 
 from indico_zodbrepl.cluster.layout import Layout
@@ -22,7 +22,7 @@ from indico_zodbrepl.demo import credentials
 from indico_zodbrepl.demo.programs import Indico27
 
 PAUSE = 0.1  # seconds between two requests of a user
-END_SECONDS = 120
+END_SECONDS = 240
 
 # Runs on Python 2.7 with one node's own storage: loads every object, prints JSON.
 READ_STORAGE = """
@@ -253,7 +253,7 @@ def held_by(under_test: ClusterUnderTest, node: str) -> Held:
     done = subprocess.run(
         [under_test.installation.python27, "-c", READ_STORAGE,
          Layout(cluster).node_zodb_conf(cluster.node(node))],
-        capture_output=True, text=True, timeout=240, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
         env={**os.environ, "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0]))})
     assert done.returncode == 0, done.stderr
     return Held(**json.loads(done.stdout))

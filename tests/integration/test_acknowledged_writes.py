@@ -22,9 +22,6 @@ from indico_zodbrepl.monitor import State, take_snapshot
 
 INSTANCES = {"one", "two"}
 CONFERENCES = 5
-RECOVERY_SECONDS = 90
-# A client gives a silent server up after 15 s.
-FREEZE_LIMIT = 75
 FULL_SECONDS = 4
 ROOM = 100_000  # bytes that still fit on the disk that is almost full
 
@@ -48,7 +45,7 @@ def freeze_the_primary(under_test: ClusterUnderTest, users: Users) -> None:
     try:
         since = time.monotonic()
         wait_until(lambda: all(each.read_only for each in take_snapshot(under_test.cluster).indico),
-                   "the instances have left the frozen primary", FREEZE_LIMIT)
+                   "the instances have left the frozen primary")
         fallen_back = time.monotonic()
         wait_until(lambda: users.read_since(fallen_back) == INSTANCES, "pages are shown")
         assert set() == users.saved_since(since)
@@ -61,9 +58,11 @@ def fill_the_primary_s_disk(under_test: ClusterUnderTest, users: Users) -> None:
     server = under_test.pid_of("node-a")
     data = under_test.cluster.node("a").data_directory / "Data.fs"
     before = resource.prlimit(server, resource.RLIMIT_FSIZE)
+    os.kill(server, signal.SIGSTOP)  # so that it does not grow before the limit is set
     limit = data.stat().st_size + ROOM
     started = time.monotonic()
     resource.prlimit(server, resource.RLIMIT_FSIZE, (limit, before[1]))
+    os.kill(server, signal.SIGCONT)
     try:
         wait_until(lambda: any(answer.status == 503 and answer.began > started
                                for answer in users.writes()), "a write does not fit")
@@ -119,7 +118,7 @@ def wait_until_all_goes_well(users: Users) -> None:
     """Wait until both instances save and show pages."""
     moment = time.monotonic()
     wait_until(lambda: users.saved_since(moment) == users.read_since(moment) == INSTANCES,
-               "both instances save and show pages", RECOVERY_SECONDS)
+               "both instances save and show pages")
 
 
 def test_what_was_told_saved_is_there_once(history: History) -> None:

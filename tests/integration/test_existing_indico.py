@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import requests
 from bs4 import BeautifulSoup
-from clusters import ClusterUnderTest, MakeCluster, wait_until
+from clusters import PATIENCE, ClusterUnderTest, MakeCluster, wait_until
 from indico_browser import IndicoBrowser
 
 from indico_zodbrepl.cluster import Cluster
@@ -24,7 +24,6 @@ from indico_zodbrepl.node import supervisor
 BASE_URL = "https://events.example.org/indico"
 OWNER = {"login": "owner", "password": "old secret", "email": "owner@example.org",
          "first_name": "Ow", "last_name": "Ner"}
-SECONDS = 120
 
 # What an indico.conf of Indico 1.2 looks like; the folders are not there any more.
 SITE_CONF = f"""\
@@ -82,7 +81,7 @@ class OldSite:
 def python27(indico_conf: Path, *command: str | Path) -> str:
     """Run a program of the data plane; its standard output."""
     done = subprocess.run(command, env={**os.environ, "INDICO_CONF": str(indico_conf)}, text=True,
-                          capture_output=True, timeout=SECONDS, check=False)
+                          capture_output=True, timeout=PATIENCE, check=False)
     assert 0 == done.returncode, done.stderr
     return done.stdout
 
@@ -109,6 +108,7 @@ def site(tmp_path: Path, under_test: ClusterUnderTest) -> OldSite:
 
 
 def identical(cluster: Cluster) -> bool:
+    filecmp.clear_cache()  # which takes a file for unchanged that was just written again
     return filecmp.cmp(data_fs(cluster.node("a")), data_fs(cluster.node("b")), shallow=False)
 
 
@@ -139,7 +139,7 @@ def test_an_existing_site_comes_onto_the_pair_and_goes_back(
     assert f"{BASE_URL}/event/0/" in event.text
     assert "help@example.org" in browser.get("/contact").text
     browser.log_in(OWNER["login"], OWNER["password"])
-    answers = [each.session.get(f"{each.base_url}/admin/", allow_redirects=False, timeout=SECONDS)
+    answers = [each.session.get(f"{each.base_url}/admin/", allow_redirects=False, timeout=PATIENCE)
                for each in (browser, IndicoBrowser(browser.base_url))]
     assert [200, 303] == [answer.status_code for answer in answers]
     assert answers[1].headers["Location"].startswith(f"{BASE_URL}/user/login")

@@ -23,7 +23,8 @@ HOME = Path(__file__).resolve().parents[2]
 # What bootstrap makes, and what is not of the project.
 NOT_CLONED = {".git", ".venv", "parts", "bin", "eggs", "develop-eggs", "var", "downloads"}
 NOT_CLONED |= {".installed.cfg", ".pytest_cache", ".mypy_cache", ".ruff_cache", "__pycache__"}
-TIME_LIMIT = 300.0
+NOT_CLONED_SUFFIXES = (".egg-info", ".pyc")
+TIME_LIMIT = 600.0
 UP_TO_DATE = "bootstrap: everything is up to date\n"
 
 
@@ -142,7 +143,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     folder = tmp_path_factory.mktemp("setup") / "clone"
     shutil.copytree(
         HOME, folder, symlinks=True,
-        ignore=lambda _, names: [n for n in names if n in NOT_CLONED or n.endswith(".egg-info")],
+        ignore=lambda _, names: [
+            n for n in names if n in NOT_CLONED or n.endswith(NOT_CLONED_SUFFIXES)],
     )  # fmt: skip
     shutil.copytree(
         HOME / "downloads", folder / "downloads", copy_function=links_or_copy,

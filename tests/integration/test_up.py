@@ -11,10 +11,19 @@ import socket
 import stat
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from clusters import CHAIN, ClusterUnderTest, MakeCluster, free_ports, wait_until
+from clusters import (
+    CHAIN,
+    PATIENCE,
+    ClusterUnderTest,
+    MakeCluster,
+    free_ports,
+    settles_at,
+    wait_until,
+)
 
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -31,7 +40,7 @@ tid = writer.storage.lastTransaction()
 connection.close()
 writer.close()
 reader = ZODB.config.storageFromURL(sys.argv[2])
-deadline = time.time() + 60
+deadline = time.time() + 150
 while reader.lastTransaction() < tid and time.time() < deadline:
     time.sleep(0.1)
 db = ZODB.DB(reader)
@@ -59,8 +68,8 @@ def test_up_starts_all_and_down_ends_all(cluster: ClusterUnderTest) -> None:
     assert f"admin page  {cluster.cluster.admin.base_url}" == up.stdout.splitlines()[-1].rstrip()
     assert [True, True, True] == is_listening(
         cluster, "a storage-port", "a replication-port", "b storage-port")
-    assert {"RUNNING"} == {program.state for program
-                           in supervisor.program_states(cluster.cluster).values()}
+    assert {"RUNNING"} == {program.state for program in supervisor.program_states(
+        cluster.cluster, PATIENCE).values()}
     assert 0 == cluster.cli("down").returncode
     assert [] == cluster.processes()
     assert all(ports.is_free(endpoint.address) for endpoint in cluster.cluster.endpoints())
@@ -150,18 +159,31 @@ def test_a_killed_storage_server_is_started_again(cluster: ClusterUnderTest) -> 
     wait_until(lambda: is_listening(cluster, "a storage-port") == [True], "node-a serves")
 
 
-def test_a_frozen_supervisord_costs_two_seconds(cluster: ClusterUnderTest) -> None:
+def test_a_frozen_supervisord_is_told_of_and_hangs_nothing(cluster: ClusterUnderTest) -> None:
     cluster.up()
     pid = cluster.supervisord_pid()
     os.kill(pid, signal.SIGSTOP)
-    began = time.monotonic()
     states = supervisor.program_states(cluster.cluster)
-    assert time.monotonic() - began < 4
     assert {"UNREACHABLE"} == {program.state for program in states.values()}
     down = cluster.cli("down")
     assert (ExitCode.TIMED_OUT, True) == (down.returncode, f"kill -CONT {pid}" in down.stderr)
     os.kill(pid, signal.SIGCONT)
     cluster.down()
+
+
+def test_a_supervisord_that_is_slow_to_answer_is_waited_for(cluster: ClusterUnderTest) -> None:
+    """As one is on a busy machine; status has not that much time."""
+    cluster.up()
+    pid = cluster.supervisord_pid()
+    os.kill(pid, signal.SIGSTOP)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        try:
+            down = pool.submit(cluster.cli, "down")
+            time.sleep(2 * supervisor.ANSWER_SECONDS)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert 0 == down.result().returncode, down.result().stderr
+    assert [] == cluster.processes()
 
 
 def test_a_node_with_a_damaged_state_file_is_not_started(cluster: ClusterUnderTest) -> None:
@@ -246,7 +268,7 @@ def test_an_instance_whose_port_changed_is_started_anew(make_cluster: MakeCluste
     cluster.ports[4] = free_ports(1)[0]
     cluster.write()
     assert ["indico-one"] == lifecycle.up(cluster.cluster, cluster.installation)
-    assert readiness.indico_answers(cluster.cluster.indico[0]) is None
+    settles_at(None, lambda: readiness.indico_answers(cluster.cluster.indico[0]))
     assert kept == cluster.pid_of("node-a")
 
 
@@ -294,7 +316,7 @@ def test_what_is_written_through_zodb_conf_is_read_from_the_secondary(
     done = subprocess.run(
         [cluster.installation.python27, "-c", WRITE_AND_READ, layout.zodb_conf,
          layout.node_zodb_conf(cluster.cluster.node("b"))],
-        capture_output=True, text=True, check=False, timeout=120)
+        capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert "42 read_only=True" == done.stdout.strip(), done.stderr
 
 
@@ -302,8 +324,8 @@ def test_indico_instances_answer_when_up_returns(make_cluster: MakeCluster) -> N
     cluster = make_cluster(indico=("one", "two"))
     up = cluster.cli("up")
     assert (0, "") == (up.returncode, up.stderr)
-    assert [None, None] == [readiness.indico_answers(instance)
-                            for instance in cluster.cluster.indico]
+    for instance in cluster.cluster.indico:
+        settles_at(None, partial(readiness.indico_answers, instance))
     assert [instance.base_url for instance in cluster.cluster.indico] == [
         line.split()[1] for line in up.stdout.splitlines() if line.startswith("Indico ")]
     cluster.down()

@@ -21,7 +21,8 @@ from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
 
 # A stopped supervisord accepts connections but never answers.
-ANSWER_SECONDS = 2.0
+ANSWER_SECONDS = 2.0  # for who only looks
+PATIENCE = 20.0  # for who starts and ends programs: on a busy machine it may be slow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Supervisor:
     SupervisorAwayError or SupervisorSilentError; any thread may use an object of its own.
     """
 
-    def __init__(self, cluster: Cluster, seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, cluster: Cluster, seconds: float = PATIENCE) -> None:
         self._cluster = cluster
         self._layout = Layout(cluster)
         self._seconds = seconds
