@@ -15,8 +15,8 @@ setup(
                     '!=3.9.*, !=3.10.*',
     install_requires=[],
     extras_require={
-        'control': ['click', 'Flask', 'rich', 'supervisor', 'waitress', 'ZConfig', 'zope.interface'],
-        'test': ['beautifulsoup4', 'mypy', 'pytest', 'requests', 'ruff'],
+        'control': ['click', 'Flask', 'prometheus_client', 'rich', 'supervisor', 'waitress', 'ZConfig', 'zope.interface'],
+        'test': ['beautifulsoup4', 'mypy', 'pytest', 'pytest-bdd', 'requests', 'ruff'],
         'recipe': ['pip', 'virtualenv', 'zc.buildout', 'zc.recipe.egg'],
     },
     entry_points={
