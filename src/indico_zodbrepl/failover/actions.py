@@ -1,0 +1,76 @@
+"""What the steps of a plan can do: a table of actions, each loaded when a plan names it.
+
+An action is a module's object with the methods of ``Action``.  To add one: write it, and give it
+a line in ``ACTIONS``.  Actions have to be idempotent: after a crash of the control plane in the
+middle of ``do``, ``check`` says whether the effect is there already, and if not, ``do`` is
+called again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ..cluster import Cluster
+from ..cluster.installation import Installation
+from ..errors import OperatorError
+from .steps import Figures, Plan, Step
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What an action works with.
+
+    Attributes:
+        operation_id: the operation's id, as in the journal.
+        plan: the whole plan.
+        results: what the steps before returned, by action and subject.
+        say: shows one line to the operator.
+    """
+
+    cluster: Cluster
+    installation: Installation
+    operation_id: str
+    plan: Plan
+    results: Mapping[tuple[str, str], Figures]
+    say: Callable[[str], None]
+
+
+class Action(Protocol):
+    """One kind of step.
+
+    The executor calls it in a thread of its own and waits ``Step.seconds`` at most.  All
+    methods may raise OperatorError: the step has failed then.
+    """
+
+    def check(self, context: Context, step: Step) -> Figures | None:
+        """Whether the effect is there already: its figures, or None when ``do`` is needed.
+
+        Called when an interrupted operation goes on, not before.  Changes nothing.
+        """
+
+    def do(self, context: Context, step: Step) -> Figures:
+        """Do it and see that it worked; what there is to tell of it, for the journal."""
+
+    def undo(self, context: Context, step: Step) -> None:
+        """Take back what ``do`` did, wholly or in part; may be called though nothing was done."""
+
+
+# action: module of this package and its object there
+ACTIONS: dict[str, str] = {
+}
+
+
+def find(name: str) -> Action:
+    """The action of that name.
+
+    Raises OperatorError when there is none: the plan is of another release.
+    """
+    if name not in ACTIONS:
+        raise OperatorError(f"no action {name!r}", "the operation was begun by another release",
+                            "continue it with that release")
+    module, _, attribute = ACTIONS[name].partition(":")
+    action: Action = getattr(importlib.import_module(f".{module}", __package__), attribute)
+    return action

@@ -1,0 +1,282 @@
+"""Executes a plan so that it can be killed at any moment and go on, or be taken back, later.
+
+Each step is written down before it begins and after it ends.  Until the point of no return a
+failure takes everything back; after it the operation stays open until ``resume`` ends it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..cluster import Cluster
+from ..cluster.commands import Commands
+from ..cluster.installation import Installation
+from ..errors import ExitCode, OperatorError
+from . import actions, journal, operation, store
+from .actions import Context
+from .operation import Operation, Outcome, Progress, StepRecord
+from .steps import Figures, Plan, Step
+
+T = TypeVar("T")
+
+SETTLED = (Progress.DONE, Progress.FAILED)
+
+
+class Observer:
+    """Is told what happens; this one looks away.  Called from the executor's thread."""
+
+    def step(self, running: Operation, index: int) -> None:
+        """A step has begun, ended, failed or been taken back: ``running.records[index]``."""
+
+    def say(self, text: str) -> None:
+        """Something to show, one line."""
+
+
+def execute(cluster: Cluster, installation: Installation, plan: Plan,
+            observer: Observer | None = None, actor: str = "") -> Operation:
+    """Carry out a plan from its first step.
+
+    Args:
+        plan: made of the cluster's state right now.
+        observer: shows the steps.
+        actor: who gave the command; by default who runs this process.
+
+    Returns:
+        The ended operation, as journaled: its outcome is ``done`` or ``incomplete``.
+
+    Raises:
+        OperatorError: exit 8, another operation is at work or has not ended, nothing was
+            changed; else a step failed, and the text says whether everything is as before
+            (outcome ``undone``) or ``resume`` is needed (outcome ``stopped``).
+    """
+    with store.alone(cluster):
+        store.refuse_unfinished(cluster)
+        begun = operation.new(cluster.name, plan, actor or operation.actor(), time.time())
+        run = _Run(cluster, installation, begun, observer or Observer())
+        run.begin()
+        return run.go_on(0)
+
+
+def resume(cluster: Cluster, installation: Installation, observer: Observer | None = None, *,
+           undo: bool = False) -> Operation:
+    """Continue the operation that has begun and not ended, or take it back.
+
+    Before the point of no return it starts over, as what held then (writes held, a target
+    that has everything) need not hold any more; steps whose effect is there are skipped.
+
+    Returns and raises as ``execute``; exit 6 when there is no such operation, exit 8 when
+    it is past the point of no return and ``undo`` is set.
+    """
+    with store.alone(cluster):
+        run = _Run(cluster, installation, _open_one(cluster), observer or Observer())
+        if undo:
+            return run.take_back_on_demand()
+        return run.go_on(run.where_to_go_on(), checking=True)
+
+
+def abandon(cluster: Cluster, reason: str) -> Operation:
+    """Close the operation that has begun and not ended, as it stands.
+
+    For when it can't be ended, such as when its target died too.  Raises as ``resume``.
+    """
+    with store.alone(cluster):
+        left = dataclasses.replace(_open_one(cluster), outcome=Outcome.ABANDONED,
+                                   ended=time.time(), remark=f"{operation.actor()}: {reason}")
+        journal.append(cluster, left)
+        store.save(cluster, left)
+        return left
+
+
+def _open_one(cluster: Cluster) -> Operation:
+    found = store.unfinished(cluster)
+    if found is None:
+        raise OperatorError("there is nothing to resume", "every operation has ended",
+                            exit_code=ExitCode.NOT_RUNNING)
+    return found
+
+
+class _Run:
+    def __init__(self, cluster: Cluster, installation: Installation, begun: Operation,
+                 observer: Observer) -> None:
+        self._cluster = cluster
+        self._installation = installation
+        self._now = begun
+        self._observer = observer
+        self._plan = begun.plan
+
+    def begin(self) -> None:
+        store.save(self._cluster, self._now)
+        journal.append(self._cluster, self._now)
+
+    def where_to_go_on(self) -> int:
+        """Index of the first step to look at.
+
+        The point of no return counts as reached when its effect is there, whatever was
+        written down: the process may have been killed in between.
+        """
+        index = self._plan.no_return()
+        if index == len(self._plan.steps):
+            return 0
+        record = self._now.records[index]
+        if record.progress is Progress.PENDING:
+            return 0
+        if record.progress is Progress.DONE or self._effect(index) is not None:
+            return index
+        return 0
+
+    def go_on(self, first: int, *, checking: bool = False) -> Operation:
+        before = first < self._plan.no_return()
+        for index in range(first, len(self._plan.steps)):
+            record = self._now.records[index]
+            if record.progress is Progress.DONE and not (before and checking):
+                continue
+            try:
+                self._do(index, checking=checking)
+            except OperatorError as error:
+                self._failed(index, error)
+            except KeyboardInterrupt:
+                self._failed(index, OperatorError("interrupted", exit_code=ExitCode.INTERRUPTED))
+        return self._close(self._final_outcome())
+
+    def take_back_on_demand(self) -> Operation:
+        no_return = self._plan.no_return()
+        if any(record.progress is not Progress.PENDING
+               for record in self._now.records[no_return:]):
+            raise OperatorError(
+                f"{self._plan.operation} to {self._plan.target} can't be taken back any more",
+                f"{self._now.identifier} is past its point of no return: "
+                f"{self._plan.steps[no_return].title}",
+                f"{self._resume} to go on", ExitCode.REFUSED)
+        self._take_back()
+        return self._close(Outcome.UNDONE)
+
+    @property
+    def _resume(self) -> str:
+        return Commands.here(self._cluster).zodbrepl("resume")
+
+    def _do(self, index: int, *, checking: bool) -> None:
+        step = self._plan.steps[index]
+        figures = None
+        if checking:
+            figures = self._effect(index)
+        if figures is None:
+            self._record(index, StepRecord(Progress.BEGUN, time.time()))
+            action, context = actions.find(step.action), self._context()
+            figures = _within(step, lambda: action.do(context, step))
+        began = self._now.records[index].began or time.time()
+        last = index == len(self._plan.steps) - 1
+        self._record(index, StepRecord(Progress.DONE, began, time.time(), figures), saved=last)
+
+    def _effect(self, index: int) -> Figures | None:
+        step = self._plan.steps[index]
+        action, context = actions.find(step.action), self._context()
+        return _within(step, lambda: action.check(context, step))
+
+    def _failed(self, index: int, error: OperatorError) -> None:
+        """Note a step's failure; goes on when it may fail, else raises OperatorError."""
+        step = self._plan.steps[index]
+        record = dataclasses.replace(self._now.records[index], progress=Progress.FAILED,
+                                     ended=time.time(), error=str(error))
+        self._record(index, record)
+        past = any(record.progress is not Progress.PENDING
+                   for record in self._now.records[self._plan.no_return():])
+        what = f"{self._plan.operation} to {self._plan.target}"
+        if not past:
+            try:
+                self._take_back()
+            except OperatorError as second:
+                self._close(Outcome.STOPPED, str(second))
+                raise OperatorError(
+                    f"{what} failed, and could not be taken back",
+                    f"{step.title}: {_told(error)}\nthen, taking it back: {_told(second)}",
+                    f"when that is repaired: {self._resume} --undo", error.exit_code) from error
+            self._close(Outcome.UNDONE, str(error))
+            raise OperatorError(f"{what} was not done; everything is as before",
+                                f"{step.title}: {_told(error)}", error.hint,
+                                error.exit_code) from error
+        if step.may_fail and error.exit_code is not ExitCode.INTERRUPTED:
+            return
+        self._close(Outcome.STOPPED, str(error))
+        left = "; ".join(step.title for step, record in zip(
+            self._plan.steps, self._now.records, strict=True)
+            if record.progress not in SETTLED)
+        raise OperatorError(
+            f"{what} stopped after its point of no return",
+            f"{step.title}: {_told(error)}\nnot done yet: {left or 'only this step'}",
+            f"when that is repaired: {self._resume}", error.exit_code) from error
+
+    def _take_back(self) -> None:
+        for index in reversed(range(self._plan.no_return())):
+            record = self._now.records[index]
+            step = self._plan.steps[index]
+            if record.progress in (Progress.PENDING, Progress.UNDONE) or not step.undoes:
+                continue
+            undo = functools.partial(actions.find(step.action).undo, self._context(), step)
+            _within(step, undo)
+            self._record(index, dataclasses.replace(
+                record, progress=Progress.UNDONE, ended=time.time()))
+
+    def _final_outcome(self) -> Outcome:
+        failed = any(record.progress is Progress.FAILED for record in self._now.records)
+        return Outcome.INCOMPLETE if failed else Outcome.DONE
+
+    def _record(self, index: int, record: StepRecord, *, saved: bool = True) -> None:
+        """Keep what became of a step; the end of one is saved with the beginning of the next."""
+        self._now = self._now.changed(index, record)
+        if saved:
+            store.save(self._cluster, self._now)
+        self._observer.step(self._now, index)
+
+    def _close(self, outcome: Outcome, remark: str = "") -> Operation:
+        """Journal first: a crash between the two leaves the operation open, not unwritten."""
+        self._now = dataclasses.replace(self._now, outcome=outcome, ended=time.time(),
+                                        remark=remark)
+        journal.append(self._cluster, self._now)
+        store.save(self._cluster, self._now)
+        return self._now
+
+    def _context(self) -> Context:
+        results = {(step.action, step.subject): record.figures
+                   for step, record in zip(self._plan.steps, self._now.records, strict=True)
+                   if record.progress is Progress.DONE}
+        return Context(self._cluster, self._installation, self._now.identifier, self._plan,
+                       results, self._observer.say)
+
+
+def _within(step: Step, work: Callable[[], T]) -> T:
+    """What ``work`` returns; it has the step's time.
+
+    A thread that overruns is left alone: it ends with this process at the latest.
+    Raises OperatorError: what ``work`` raised, or exit 7 when time ran out.
+    """
+    returned: list[T] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            returned.append(work())
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name=f"step-{step.action}", daemon=True)
+    thread.start()
+    thread.join(step.seconds)
+    if returned:
+        return returned[0]
+    if not raised:
+        raise OperatorError(f"not done within {step.seconds:g} s", exit_code=ExitCode.TIMED_OUT)
+    error = raised[0]
+    if isinstance(error, OperatorError):
+        raise error
+    raise OperatorError(f"{type(error).__name__}: {error}",
+                        "".join(traceback.format_exception(error)).strip()) from error
+
+
+def _told(error: OperatorError) -> str:
+    return f"{error.notice}: {error.detail}" if error.detail else error.notice

@@ -1,0 +1,98 @@
+"""The journal: who changed what, when, why and with what result.
+
+``VAR/journal.jsonl`` holds one JSON object a line: an operation, as ``Operation.to_json`` gives
+it, when it begins and again when it ends.  Of several lines with one id the last one counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from pathlib import Path
+
+from ..cluster import Cluster
+from ..cluster.layout import Layout
+from ..errors import OperatorError
+from . import operation
+from .operation import Operation, Outcome
+from .steps import Figures, Plan
+
+
+def append(cluster: Cluster, entry: Operation) -> None:
+    """Add a line; it is on disk when this returns, and no other writer's line is mixed with it.
+
+    A torn line that a crash left is ended first.  Raises OperatorError.
+    """
+    path = Layout(cluster).journal
+    line = json.dumps(entry.to_json(), separators=(",", ":")).encode() + b"\n"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o640)
+        try:
+            if not _ends_a_line(descriptor):
+                line = b"\n" + line
+            if os.write(descriptor, line) != len(line):
+                raise OSError(0, "only a part of the line could be written")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise OperatorError("the journal can't be written", f"{path}: {error.strerror}",
+                            "is the disk full, or is the file another user's?") from error
+
+
+def _ends_a_line(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+
+
+def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
+    """All operations in the order in which they began, and a notice for each unusable line.
+
+    Raises OperatorError when the file is there but can't be read.
+    """
+    path = Layout(cluster).journal
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        raise OperatorError("the journal can't be read", f"{path}: {error.strerror}") from error
+    entries: dict[str, Operation] = {}
+    notices = []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            entry = operation.operation_from_json(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            notices.append(_unusable(path, number, last=number == len(lines), error=error))
+        else:
+            entries[entry.identifier] = entry
+    return list(entries.values()), notices
+
+
+def _unusable(path: Path, number: int, *, last: bool, error: Exception) -> str:
+    if last:
+        return f"{path}:{number}: torn; the program was killed while it wrote this line"
+    return f"{path}:{number}: no entry of a journal: {type(error).__name__}: {error}"
+
+
+def note(cluster: Cluster, what: str, subject: str, reason: str, *, epoch: int = 0,
+         figures: Figures | None = None, outcome: Outcome = Outcome.DONE,
+         remark: str = "") -> Operation:
+    """Journal something that was done without a plan, such as a forced start.
+
+    Args:
+        what: the kind of operation, one word.
+        subject: the node it was about.
+        epoch: the epoch that it began, if it did.
+    """
+    now = time.time()
+    plan = Plan(what, subject, "", reason, epoch, (), None, ())
+    entry = dataclasses.replace(
+        operation.new(cluster.name, plan, operation.actor(), now), ended=now, outcome=outcome,
+        remark=remark, told=figures or {})
+    append(cluster, entry)
+    return entry

@@ -1,0 +1,132 @@
+"""An operation: a plan and how far it has come.  One file each, and one line of the journal."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import getpass
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from .steps import Figures, Plan, plan_from_json
+
+FORMAT = 1
+
+
+class Progress(enum.StrEnum):
+    """What has become of a step."""
+
+    PENDING = "pending"
+    BEGUN = "begun"
+    DONE = "done"
+    FAILED = "failed"
+    UNDONE = "undone"
+
+
+class Outcome(enum.StrEnum):
+    """What has become of an operation.
+
+    running: at work, or its process was killed.  stopped: it could neither go on nor be taken
+    back.  These two are open: ``resume`` ends them.  incomplete: done, but for some steps that
+    could be left out.
+    """
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    DONE = "done"
+    INCOMPLETE = "incomplete"
+    UNDONE = "undone"
+    ABANDONED = "abandoned"
+
+    @property
+    def is_open(self) -> bool:
+        return self in (Outcome.RUNNING, Outcome.STOPPED)
+
+
+@dataclasses.dataclass(frozen=True)
+class StepRecord:
+    """One step's fate.
+
+    Attributes:
+        began, ended: seconds since 1970; None before.
+        figures: what the action told.
+        error: why it failed, as the operator saw it; empty if it didn't.
+    """
+
+    progress: Progress = Progress.PENDING
+    began: float | None = None
+    ended: float | None = None
+    figures: Figures = dataclasses.field(default_factory=dict)
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """One operation.
+
+    Attributes:
+        identifier: UTC time of its begin and its kind.
+        actor: who gave the command.
+        pid: process that works, or worked, on it.
+        began, ended: seconds since 1970.
+        records: one for each step of the plan.
+        remark: why it was abandoned, or what is left to do; may be empty.
+        told: figures that belong to no step.
+    """
+
+    identifier: str
+    cluster: str
+    actor: str
+    pid: int
+    began: float
+    ended: float | None
+    outcome: Outcome
+    plan: Plan
+    records: tuple[StepRecord, ...]
+    remark: str = ""
+    told: Figures = dataclasses.field(default_factory=dict)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """All figures; a later step's takes the place of an earlier one's of the same name."""
+        return {**self.told, **{key: value for record in self.records
+                                for key, value in record.figures.items()}}
+
+    def changed(self, index: int, record: StepRecord) -> Operation:
+        """The same with another record of one step."""
+        return dataclasses.replace(self, records=(
+            *self.records[:index], record, *self.records[index + 1:]))
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``json.dumps``; ``operation_from_json`` turns it back."""
+        values = dataclasses.asdict(self)
+        return {"format": FORMAT, "id": values.pop("identifier"),
+                "operation": self.plan.operation, "reason": self.plan.reason,
+                "figures": self.figures, "steps": values.pop("records"), **values}
+
+
+def operation_from_json(values: Mapping[str, Any]) -> Operation:
+    """Raises KeyError, TypeError or ValueError when that is no operation."""
+    if values["format"] != FORMAT:
+        raise ValueError(f"its format is {values['format']!r}, this program knows {FORMAT}")
+    return Operation(
+        identifier=values["id"], cluster=values["cluster"], actor=values["actor"],
+        pid=values["pid"], began=values["began"], ended=values["ended"],
+        outcome=Outcome(values["outcome"]), plan=plan_from_json(values["plan"]),
+        records=tuple(StepRecord(**{**record, "progress": Progress(record["progress"])})
+                      for record in values["steps"]),
+        remark=values["remark"], told=values["told"])
+
+
+def new(cluster: str, plan: Plan, actor: str, now: float) -> Operation:
+    """An operation of which nothing is done yet; ``now`` in seconds since 1970."""
+    stamp = datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
+    return Operation(f"{stamp}Z-{plan.operation}", cluster, actor, os.getpid(), now, None,
+                     Outcome.RUNNING, plan, tuple(StepRecord() for _step in plan.steps))
+
+
+def actor() -> str:
+    """Who gives the command: $SUDO_USER, or the login name."""
+    return os.environ.get("SUDO_USER") or getpass.getuser()
