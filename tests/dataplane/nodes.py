@@ -15,7 +15,7 @@ from ZODB.POSException import POSKeyError
 from ZODB.serialize import ObjectWriter
 from ZODB.utils import load_current, p64, u64, z64
 
-from processes import free_ports, wait_for
+from processes import PATIENCE, free_ports, wait_for
 
 SERVER = ['python', '-m', 'indico_zodbrepl.dataplane.server']
 
@@ -93,7 +93,8 @@ class Node(object):
 
     def ask(self, request):
         """Sends one status request; returns the JSON of storage "1"."""
-        with_timeout = socket.create_connection(('127.0.0.1', self.port), 30)
+        with_timeout = socket.create_connection(
+            ('127.0.0.1', self.port), PATIENCE)
         try:
             with_timeout.sendall(struct.pack('>I', len(request)) + request)
             answer = with_timeout.makefile('rb')
@@ -125,11 +126,18 @@ class Node(object):
         wait_for(lambda: self.last_tid() == tid,
                  'tid %s on %s' % (tid.encode('hex'), self.name))
 
-    def client(self, **options):
-        options.setdefault('wait_timeout', 60)
+    def client(self, patience=PATIENCE, **options):
+        """A client storage.
+
+        Args:
+            patience: seconds that a call waits when the server is away later.
+        """
         options.setdefault('blob_dir',
                            str(self.folder.ensure('client-blobs', dir=True)))
-        return ClientStorage(('127.0.0.1', self.port), **options)
+        client = ClientStorage(
+            ('127.0.0.1', self.port), wait_timeout=PATIENCE, **options)
+        client._server.timeout = patience
+        return client
 
     def bytes(self):
         with open(self.data, 'rb') as data:

@@ -2,8 +2,11 @@
 
 Only processes started here are ever signalled, by process id.
 """
+import contextlib
 import errno
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,19 +14,24 @@ import sys
 import time
 
 # Generous: the machine that runs the tests may be busy.
-PATIENCE = 60.0
+PATIENCE = 180.0
+# Below the ports that the kernel gives to outgoing connections; other suites have others.
+PORTS = range(10000, 16000)
+_untried_ports = itertools.cycle(random.sample(PORTS, len(PORTS)))
 
 
 def free_ports(count):
-    """Returns `count` different TCP ports of 127.0.0.1 that were free a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(('127.0.0.1', 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Returns `count` TCP ports of 127.0.0.1 that nothing uses; no port is given twice."""
+    return list(itertools.islice(itertools.ifilter(_is_free, _untried_ports), count))
+
+
+def _is_free(port):
+    with contextlib.closing(socket.socket()) as candidate:
+        try:
+            candidate.bind(('127.0.0.1', port))
+        except socket.error:
+            return False
+    return True
 
 
 def wait_for(condition, what, seconds=PATIENCE):

@@ -5,6 +5,7 @@ import pytest
 import requests
 
 from indico_site import ADMIN, IndicoSite
+from processes import PATIENCE
 
 FILESTORAGE = '''\
 %%import indico_zodbrepl.dataplane
@@ -152,5 +153,5 @@ def test_everything_a_page_includes_is_there(site):
     assert any('screen_sass' in each for each in included)
     assert any('base_' in each for each in included)
     wrong = [each for each in included
-             if requests.get(each, timeout=60).status_code != 200]
+             if requests.get(each, timeout=PATIENCE).status_code != 200]
     assert [] == wrong

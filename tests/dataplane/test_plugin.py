@@ -3,6 +3,7 @@ import pytest
 import requests
 
 from indico_site import IndicoSite
+from processes import PATIENCE
 from test_firstrun import filestorage
 
 
@@ -36,7 +37,7 @@ def test_an_administrator_sees_the_status(site):
 def test_who_is_not_logged_in_gets_403_and_no_redirect(site, headers):
     answer = requests.get(
         site.address + '/indico/zodbrepl/status', headers=headers,
-        allow_redirects=False, timeout=60)
+        allow_redirects=False, timeout=PATIENCE)
     assert 403 == answer.status_code
     assert {'error': 'for administrators only'} == answer.json()
 

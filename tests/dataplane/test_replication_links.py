@@ -41,10 +41,9 @@ def test_a_follower_that_takes_no_data_vanishes(primary, monkeypatch):
     """The kernel gives its connection up, frozen though the peer may be."""
     monkeypatch.setattr(replication_links, 'DEAD_AFTER', 1)
     follower = follow(primary)
+    assert [format_address(follower.getsockname())] == followers(primary)
     for _ in range(100):
         commit(primary, pickle_of(100000 * 'x'))
-
-    assert [format_address(follower.getsockname())] == followers(primary)
     wait_for(lambda: followers(primary) == [], 'the follower is given up')
     follower.close()
 

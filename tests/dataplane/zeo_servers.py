@@ -69,7 +69,7 @@ class ZEOServer(object):
         self.process.kill()
 
 
-def client_config(servers, wrapped=True, wait=10):
+def client_config(servers, wrapped=True, wait=30):
     """The storage configuration of a client with read-only fallback.
 
     Args:

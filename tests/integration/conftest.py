@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from clusters import ClusterUnderTest, MakeCluster, Roles
+
+# Where the tests run in the background SIGINT is ignored, and programs would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

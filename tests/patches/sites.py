@@ -4,8 +4,10 @@
 returns the JSON document it printed last.
 """
 import contextlib
+import itertools
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -15,7 +17,10 @@ import threading
 from trees import HERE
 
 # Generous: the machine that runs the tests may be busy.
-PATIENCE = 240
+PATIENCE = 400
+# Below the ports that the kernel gives to outgoing connections; other suites have others.
+PORTS = range(16000, 18000)
+_untried_ports = itertools.cycle(random.sample(PORTS, len(PORTS)))
 
 INDICO_CONF = '''
 DBStorageURL = {folder!r} + '/zodb.conf'
@@ -130,7 +135,14 @@ def copy_of(template, tmpdir_factory):
 
 
 def some_free_port():
-    """Returns a TCP port of 127.0.0.1 that was free a moment ago."""
+    """Returns a TCP port of 127.0.0.1 that nothing uses; no port is given twice."""
+    return next(port for port in _untried_ports if _is_free(port))
+
+
+def _is_free(port):
     with contextlib.closing(socket.socket()) as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+        try:
+            probe.bind(('127.0.0.1', port))
+        except socket.error:
+            return False
+    return True
