@@ -8,12 +8,14 @@ from .model import (
     Admin,
     Cluster,
     Endpoint,
+    Forced,
     IndicoInstance,
     Node,
     NodeState,
     Position,
     Role,
+    Watch,
 )
 
-__all__ = ["Address", "Admin", "Cluster", "Endpoint", "IndicoInstance", "Node", "NodeState",
-           "Position", "Role", "check_site_conf", "load"]
+__all__ = ["Address", "Admin", "Cluster", "Endpoint", "Forced", "IndicoInstance", "Node",
+           "NodeState", "Position", "Role", "Watch", "check_site_conf", "load"]

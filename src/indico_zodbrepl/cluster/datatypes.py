@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os.path
 import re
+import urllib.parse
 from pathlib import Path
 
 from .model import Role
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+MAIL_ADDRESS = re.compile(r"[A-Za-z0-9._%+=/-]+@[A-Za-z0-9.-]+")
 UNSAFE_IN_PATH = re.compile(r"""[\x00-\x1f\x7f"'\\;#%$]""")
 
 
@@ -72,6 +74,49 @@ def keep_alive_delay(text: str) -> int:
     if seconds != int(seconds):
         raise ValueError(f"{text!r} is not a whole number of seconds")
     return int(seconds)
+
+
+def follower_count(text: str) -> int:
+    """A number of followers, from 0."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is not a number of followers: a whole number from 0")
+    return int(text)
+
+
+def lag_limit(text: str) -> float:
+    """Seconds, 0.1 to 3600."""
+    return _seconds(text, 0.1)
+
+
+def failover_after(text: str) -> float:
+    """Seconds, 1 to 3600."""
+    return _seconds(text, 1)
+
+
+def web_address(text: str) -> str:
+    """The URL of something that takes requests: http or https, without user and password."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        valid = (parts.scheme in ("http", "https") and parts.hostname is not None
+                 and parts.username is None and parts.port != 0 and text.isprintable()
+                 and " " not in text and host(parts.hostname) != "")
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError(f"{text!r} is not a URL: http:// or https://, a host, and no password")
+    return text
+
+
+def mail_address(text: str) -> str:
+    """One address for mail, without a display name."""
+    if not MAIL_ADDRESS.fullmatch(text):
+        raise ValueError(f"{text!r} is not a mail address")
+    return text
+
+
+def mail_addresses(text: str) -> tuple[str, ...]:
+    """Addresses separated by blanks or commas; at least one."""
+    return tuple(mail_address(each) for each in text.replace(",", " ").split())
 
 
 def _seconds(text: str, least: float) -> float:

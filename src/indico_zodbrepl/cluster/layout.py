@@ -50,6 +50,49 @@ class Layout:
         return self.run / "lifecycle.lock"
 
     @property
+    def epoch_record(self) -> Path:
+        """The control host's record of the current epoch and its primary."""
+        return self.var / "epoch.json"
+
+    def instance_epoch_record(self, instance: IndicoInstance) -> Path:
+        """The same, as the host of an Indico instance keeps it."""
+        return self.var / "epochs" / f"{instance.name}.json"
+
+    @property
+    def journal(self) -> Path:
+        """Who changed what, when, why and with what result: one JSON object a line."""
+        return self.var / "journal.jsonl"
+
+    @property
+    def operations(self) -> Path:
+        """Plan and progress of each operation, a file each."""
+        return self.var / "operations"
+
+    def operation(self, identifier: str) -> Path:
+        """Plan and progress of one operation."""
+        return self.operations / f"{identifier}.json"
+
+    @property
+    def operation_lock(self) -> Path:
+        """Held by an operation that changes the cluster's roles or data."""
+        return self.run / "operation.lock"
+
+    @property
+    def lost_tails(self) -> Path:
+        """What was cut off diverged nodes, a folder each, for its owner alone."""
+        return self.var / "lost-tails"
+
+    @property
+    def watch(self) -> Path:
+        """What the watching program remembers: events, lag, the primary when last seen."""
+        return self.var / "watch"
+
+    @property
+    def last_seen(self) -> Path:
+        """The cluster in the last second in which it had a writable primary."""
+        return self.watch / "last-seen.json"
+
+    @property
     def supervisord_conf(self) -> Path:
         return self.etc / "supervisord.conf"
 
@@ -107,3 +150,13 @@ def data_fs(node: Node) -> Path:
 def zeo_conf(node: Node) -> Path:
     """Configuration of the node's storage server, rendered at each start."""
     return node.data_directory / "zeo.conf"
+
+
+def lineage_file(node: Node) -> Path:
+    """How far the node's history was shown to be that of the cluster."""
+    return node.data_directory / "lineage.json"
+
+
+def control_socket(node: Node) -> Path:
+    """Where the node's running server takes commands; its path may be too long to bind."""
+    return node.data_directory / "control.sock"

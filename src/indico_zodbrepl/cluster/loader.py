@@ -15,7 +15,7 @@ import ZConfig
 from ..errors import ExitCode, OperatorError
 from .commands import zodbrepl
 from .installation import home_from_environment
-from .model import Admin, Cluster, IndicoInstance, Node, Positions
+from .model import Address, Admin, Cluster, IndicoInstance, Node, Positions, Watch
 from .positions import PositionedLoader
 from .validation import Addresses, problems
 
@@ -98,13 +98,22 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
         indico=tuple(IndicoInstance(instance.getSectionName(), instance.host, instance.port)
                      for instance in values.indico),
         admin=Admin(values.admin.host, values.admin.port),
+        watch=None if values.watch is None else _watch(values.watch),
         var_directory=values.var_directory,
         reconnect_delay=values.reconnect_delay,
         keep_alive_delay=values.keep_alive_delay,
         allow_public_addresses=values.allow_public_addresses,
         source=path,
         site_conf=values.site_conf,
+        min_followers=values.min_followers,
         positions=positions)
+
+
+def _watch(values: Any) -> Watch:
+    server = values.mail_host and Address(values.mail_host, values.mail_port)
+    return Watch(values.host, values.port, values.lag_limit, values.failover_after,
+                 values.webhook, values.webhook_secret_file, server, values.mail_from,
+                 values.mail_to or ())
 
 
 def _resolve(cluster: Cluster) -> Addresses:

@@ -51,8 +51,8 @@ class Position:
 class Positions:
     """Where the sections and keys of a cluster file stand.
 
-    ``kind`` is the section's type (node, indico, admin), None for the keys outside
-    of sections; ``name`` is the section's name, None for admin.
+    ``kind`` is the section's type (node, indico, admin, watch), None for the keys outside
+    of sections; ``name`` is the section's name, None for admin and watch.
     """
 
     def __init__(self) -> None:
@@ -117,14 +117,32 @@ class Node:
 
 
 @dataclasses.dataclass(frozen=True)
+class Forced:
+    """Who made a node the primary although nobody could vouch for it.
+
+    Attributes:
+        actor: login name.
+        at: when, ISO 8601 in UTC.
+    """
+
+    actor: str
+    reason: str
+    at: str
+
+
+@dataclasses.dataclass(frozen=True)
 class NodeState:
-    """What a node has been told to be; ``epoch`` counts the cluster's promotions from 1."""
+    """What a node has been told to be; ``epoch`` counts the cluster's promotions from 1.
+
+    ``forced`` is set while it is a primary that an operator forced into this epoch.
+    """
 
     cluster: str
     node: str
     role: Role
     upstream: str | None
     epoch: int
+    forced: Forced | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +190,39 @@ class Admin:
 
 
 @dataclasses.dataclass(frozen=True)
+class Watch:
+    """The program that watches, remembers, tells and counts.
+
+    Attributes:
+        lag_limit: seconds of lag above which an event says so.
+        failover_after: seconds after which a lost primary counts as gone for good.
+        webhook: URL that events are posted to.
+        webhook_secret_file: holds what the requests prove themselves with.
+        mail_server: SMTP server; with it come ``mail_from`` and ``mail_to``.
+    """
+
+    host: str
+    port: int
+    lag_limit: float = 10.0
+    failover_after: float = 10.0
+    webhook: str | None = None
+    webhook_secret_file: Path | None = None
+    mail_server: Address | None = None
+    mail_from: str | None = None
+    mail_to: tuple[str, ...] = ()
+
+    program = "watch"
+
+    @property
+    def address(self) -> Address:
+        return Address(self.host, self.port)
+
+    @property
+    def metrics_url(self) -> str:
+        return f"http://{self.address}/metrics"
+
+
+@dataclasses.dataclass(frozen=True)
 class Cluster:
     """A whole cluster.
 
@@ -180,6 +231,8 @@ class Cluster:
         site_conf: an existing site's own indico.conf, which the instances' ones execute.
         reconnect_delay: seconds a secondary waits before it tries its upstream again.
         keep_alive_delay: seconds between keep-alive messages on a replication link.
+        min_followers: connected followers without which the primary takes no writes.
+        watch: None when nothing watches the cluster.
         source: the file this was read from.
         positions: where in ``source`` each section and key stands.
     """
@@ -195,6 +248,8 @@ class Cluster:
     allow_public_addresses: bool
     source: Path
     site_conf: Path | None = None
+    min_followers: int = 0
+    watch: Watch | None = None
     positions: Positions = dataclasses.field(
         default_factory=Positions, compare=False, repr=False)
 
@@ -208,7 +263,8 @@ class Cluster:
     def program_names(self) -> list[str]:
         """Names of the supervised programs, in the order in which they start."""
         return [*(node.program for node in self.nodes),
-                *(instance.program for instance in self.indico), self.admin.program]
+                *(instance.program for instance in self.indico), self.admin.program,
+                *([self.watch.program] if self.watch else [])]
 
     def endpoints(self) -> Iterator[Endpoint]:
         """Everything the cluster may listen on, in the order of cluster.conf's kinds."""
@@ -218,6 +274,8 @@ class Cluster:
         for instance in self.indico:
             yield Endpoint("indico", instance.name, "port", instance.address)
         yield Endpoint("admin", None, "port", self.admin.address)
+        if self.watch:
+            yield Endpoint("watch", None, "port", self.watch.address)
 
     def where(self, kind: str | None, name: str | None = None, key: str | None = None) -> Position:
         """The line of ``source`` that says this; line 1 when nothing there does."""

@@ -21,7 +21,7 @@ from ZConfig.substitution import substitute
 from . import datatypes
 from .model import Position, Positions
 
-SECTIONS = ("node", "indico", "admin")
+SECTIONS = ("node", "indico", "admin", "watch")
 HOME_VARIABLE = "$(ZODBREPL_HOME)"
 
 

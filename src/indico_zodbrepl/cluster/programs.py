@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import ExitCode
 from .installation import Installation
 from .layout import Layout
-from .model import Cluster, IndicoInstance
+from .model import Cluster, IndicoInstance, Watch
 
 # Supervisor counts an exit within this time as a failed start, whatever its code.
 START_SECONDS = 1
@@ -58,7 +58,16 @@ def indico_program(cluster: Cluster, installation: Installation,
         directory=layout.indico,
         stop_seconds=15,
         environment={"INDICO_CONF": str(layout.indico_conf(instance)),
-                     "ZODBREPL_INSTANCE": instance.name})
+                     "ZODBREPL_INSTANCE": instance.name,
+                     "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance))})
+
+
+def watch_program(cluster: Cluster, installation: Installation, watch: Watch) -> Program:
+    """The program that watches the cluster."""
+    return Program(name=watch.program,
+                   command=zodbrepl_command(cluster, installation, "watch"),
+                   directory=Layout(cluster).var, stop_seconds=5,
+                   final_exits=(0, ExitCode.BAD_CONFIG, ExitCode.PORT_TAKEN))
 
 
 def admin_program(cluster: Cluster, installation: Installation) -> Program:

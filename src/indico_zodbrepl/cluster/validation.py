@@ -133,6 +133,29 @@ def _data_directories(cluster: Cluster, addresses: Addresses) -> Iterator[Proble
                           f"{cluster.where('node', earlier.name, 'data-directory')}")
 
 
+def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    others = len(cluster.nodes) - 1
+    if cluster.min_followers > others:
+        yield Problem(cluster.where(None, key="min-followers"),
+                      f"min-followers is {cluster.min_followers}, but the primary can have "
+                      f"{others} at most: it would never take a write")
+
+
+def _watch_hooks(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    watch = cluster.watch
+    if watch is None:
+        return
+    if watch.webhook_secret_file and not watch.webhook:
+        yield Problem(cluster.where("watch", None, "webhook-secret-file"),
+                      "webhook-secret-file is for a webhook, and there is none")
+    for key, given in (("mail-from", watch.mail_from), ("mail-to", watch.mail_to)):
+        if watch.mail_server and not given:
+            yield Problem(cluster.where("watch", None, "mail-host"),
+                          f"mail-host needs {key} too")
+        if given and not watch.mail_server:
+            yield Problem(cluster.where("watch", None, key), f"{key} needs mail-host too")
+
+
 def _public(address: IPAddress) -> bool:
     return address.is_unspecified or not any(
         address in network for network in PRIVATE_NETWORKS)
@@ -148,4 +171,5 @@ def _one_machine(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool
 
 
 RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
-    _backend, _one_primary, _upstreams, _hosts, _ports, _data_directories)
+    _backend, _one_primary, _upstreams, _hosts, _ports, _data_directories,
+    _min_followers, _watch_hooks)

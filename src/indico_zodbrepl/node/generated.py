@@ -10,7 +10,7 @@ from ..backends import backend_of
 from ..cluster import Cluster, rendering
 from ..cluster.installation import Installation
 from ..cluster.layout import Layout
-from ..cluster.programs import Program, admin_program, indico_program
+from ..cluster.programs import Program, admin_program, indico_program, watch_program
 from ..errors import ExitCode, OperatorError
 from . import state
 
@@ -21,7 +21,8 @@ def programs(cluster: Cluster, installation: Installation) -> list[Program]:
     return [*(program for node in cluster.nodes
               for program in backend.programs(cluster, installation, node)),
             *(indico_program(cluster, installation, instance) for instance in cluster.indico),
-            admin_program(cluster, installation)]
+            admin_program(cluster, installation),
+            *([watch_program(cluster, installation, cluster.watch)] if cluster.watch else [])]
 
 
 def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path, str]:
@@ -65,7 +66,7 @@ def _make_directories(cluster: Cluster) -> None:
     layout = Layout(cluster)
     for folder in (layout.var, layout.etc):
         folder.mkdir(parents=True, exist_ok=True)
-    for private in (layout.secrets, layout.run, layout.log, layout.indico):
+    for private in (layout.secrets, layout.run, layout.log, layout.indico, layout.watch):
         private.mkdir(mode=0o700, exist_ok=True)
         private.chmod(0o700)
     for instance in cluster.indico:

@@ -120,6 +120,8 @@ def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
     """The program that listens on an endpoint."""
     named = {("node", node.name): node.program for node in cluster.nodes}
     named |= {("indico", instance.name): instance.program for instance in cluster.indico}
+    if cluster.watch:
+        named[("watch", "")] = cluster.watch.program
     return named.get((endpoint.kind, endpoint.name or ""), cluster.admin.program)
 
 
@@ -149,7 +151,12 @@ def _stages(cluster: Cluster, states: dict[str, NodeState]) -> list[Stage]:
     return [[(node.program, listens(node.program)) for node in cluster.nodes],
             [(instance.program, functools.partial(readiness.indico_answers, instance))
              for instance in cluster.indico],
-            [(cluster.admin.program, listens(cluster.admin.program))]]
+            [(program, listens(program)) for program in _lookouts(cluster)]]
+
+
+def _lookouts(cluster: Cluster) -> list[str]:
+    """The programs that only look on: the last to start, the first to end."""
+    return [cluster.admin.program, *([cluster.watch.program] if cluster.watch else [])]
 
 
 def _start(cluster: Cluster, stage: Stage, missing: list[str], deadline: float,
@@ -193,7 +200,7 @@ def _adopt_changes(cluster: Cluster, deadline: float, progress: Progress) -> lis
 
 def _ending_stages(cluster: Cluster) -> list[list[str]]:
     upstreams = {node.name: _upstream(cluster, node) for node in cluster.nodes}
-    return [[cluster.admin.program, *(instance.program for instance in cluster.indico)],
+    return [[*_lookouts(cluster), *(instance.program for instance in cluster.indico)],
             *([node.program] for node in drain_order(cluster.nodes, upstreams))]
 
 

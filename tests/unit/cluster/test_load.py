@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.cluster import Address, Cluster, Role, check_site_conf, load
+from indico_zodbrepl.cluster import Address, Cluster, Role, Watch, check_site_conf, load
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 GOOD = """\
@@ -150,7 +150,8 @@ def test_a_cluster_has_a_node(tmp_path: Path) -> None:
                  id="unknown key"),
     pytest.param("backend zrs", "backend zrs\ncolour blue",
                  "3: unknown key 'colour' (known: allow-public-addresses, backend, "
-                 "keep-alive-delay, name, reconnect-delay, site-conf, var-directory)",
+                 "keep-alive-delay, min-followers, name, reconnect-delay, site-conf, "
+                 "var-directory)",
                  id="unknown key outside of sections"),
     pytest.param("  storage-port 8121\n", "",
                  "13: <node b>: the key 'storage-port' is missing", id="missing key"),
@@ -165,7 +166,7 @@ def test_a_cluster_has_a_node(tmp_path: Path) -> None:
                  id="section not closed"),
     pytest.param("</indico>", "</indigo>", "24: unbalanced section end", id="unbalanced end"),
     pytest.param("<indico one>", "<indigo one>",
-                 "22: unknown section <indigo> (known: node, indico, admin)",
+                 "22: unknown section <indigo> (known: node, indico, admin, watch)",
                  id="unknown section"),
     pytest.param("port 8101", "port 8121",
                  "23: port 8121 is the storage-port of node b already, at cluster.conf:15",
@@ -237,6 +238,12 @@ def test_a_cluster_has_a_node(tmp_path: Path) -> None:
                  "3: 'soon' is not a number of seconds", id="not seconds"),
     pytest.param("backend zrs", "backend zrs\nreconnect-delay 0",
                  "3: '0' is out of range: 0.1 to 3600 seconds", id="delay out of range"),
+    pytest.param("backend zrs", "backend zrs\nmin-followers some",
+                 "3: 'some' is not a number of followers: a whole number from 0",
+                 id="not a number of followers"),
+    pytest.param("backend zrs", "backend zrs\nmin-followers 2",
+                 "3: min-followers is 2, but the primary can have 1 at most: it would never take "
+                 "a write", id="more followers than there are nodes"),
     pytest.param("backend zrs", "backend zrs\nkeep-alive-delay nan",
                  "3: 'nan' is out of range: 1 to 3600 seconds", id="delay not a number"),
     pytest.param("$(ZODBREPL_HOME)/var\n", "$(NO_SUCH_VARIABLE)/var\n",
@@ -304,3 +311,49 @@ def test_a_public_address_is_allowed_when_asked_for(tmp_path: Path) -> None:
     text = GOOD.replace("<indico one>", "<indico one>\n  host 203.0.113.9").replace(
         "backend zrs", "backend zrs\nallow-public-addresses true")
     assert "203.0.113.9" == load_text(tmp_path, text).indico[0].host
+
+
+WATCH = """
+<watch>
+  port 8103
+  lag-limit 2.5
+  webhook https://alarm.example.org/zodbrepl?to=us
+  webhook-secret-file /etc/zodbrepl/webhook
+  mail-host 127.0.0.1
+  mail-from zodbrepl@example.org
+  mail-to one@example.org, two@example.org
+</watch>
+"""
+
+
+def test_nothing_watches_a_cluster_without_the_section(tmp_path: Path) -> None:
+    cluster = load_text(tmp_path, GOOD)
+    assert cluster.watch is None
+    assert "watch" not in cluster.program_names()
+
+
+def test_the_watch_section_says_whom_to_tell(tmp_path: Path) -> None:
+    cluster = load_text(tmp_path, GOOD + WATCH)
+    assert Watch("127.0.0.1", 8103, 2.5, 10.0, "https://alarm.example.org/zodbrepl?to=us",
+                 Path("/etc/zodbrepl/webhook"), Address("127.0.0.1", 25), "zodbrepl@example.org",
+                 ("one@example.org", "two@example.org")) == cluster.watch
+    assert "watch" == cluster.program_names()[-1]
+    assert "http://127.0.0.1:8103/metrics" == cluster.watch.metrics_url
+
+
+@pytest.mark.parametrize(("old", "new", "line", "expected"), [
+    ("webhook https", "webhook ftp", 4, "is not a URL: http:// or https://, a host, and no passw"),
+    ("https://alarm", "https://me:secret@alarm", 4, "is not a URL"),
+    ("  webhook https://alarm.example.org/zodbrepl?to=us\n", "", 4,
+     "webhook-secret-file is for a webhook, and there is none"),
+    ("  mail-from zodbrepl@example.org\n", "", 6, "mail-host needs mail-from too"),
+    ("  mail-host 127.0.0.1\n", "", 6, "mail-from needs mail-host too"),
+    ("one@example.org", "Somebody", 8, "'Somebody' is not a mail address"),
+    ("lag-limit 2.5", "lag-limit 0", 3, "out of range"),
+    ("port 8103", "port 8100", 2, "port 8100 is the port of admin already"),
+])
+def test_a_mistake_in_the_watch_section_is_refused_with_its_line(
+        tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:
+    where, _, message = refusal(tmp_path, GOOD + WATCH.replace(old, new))[0].partition(": ")
+    assert expected in message
+    assert LAST_LINE + 1 + line == int(where.rpartition(":")[2])

@@ -18,9 +18,9 @@ def entries(container: Any, title: str) -> Iterator[tuple[str, Any]]:
 
 def test_every_key_and_section_is_described() -> None:
     described = {name: (info.description or "").strip() for name, info in entries(schema(), "")}
-    assert 17 == len(described)
+    assert 28 == len(described)
     assert [] == [name for name, text in described.items() if not text.endswith(".")]
-    assert all(schema().gettype(kind).description for kind in ("node", "indico", "admin"))
+    assert all(schema().gettype(kind).description for kind in ("node", "indico", "admin", "watch"))
 
 
 def test_every_optional_key_has_a_default_or_says_that_it_has_none() -> None:
