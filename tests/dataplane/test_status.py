@@ -1,10 +1,11 @@
 """What is said of a storage, with and without its server."""
+import pytest
 import transaction
 import ZODB.config
 from ZODB.DB import DB
 from ZODB.utils import tid_repr
 
-from indico_zodbrepl.dataplane.status import storage_status
+from indico_zodbrepl.dataplane.status import recorded_epoch, storage_status
 
 from processes import wait_for
 from zeo_servers import (
@@ -79,3 +80,20 @@ def test_an_answer_does_not_need_a_server_that_answers(processes, tmpdir):
     assert storage_status(db)['connected']
     server.process.resume()
     db.close()
+
+
+@pytest.mark.parametrize('content, expected', [
+    ('{"epoch": 3, "primary": "b"}', (3, 'b')),
+    ('{"epoch": 3', (None, None)),
+    ('[]', (None, None)),
+    ('{"epoch": true, "primary": "b"}', (None, None)),
+    ('{"epoch": 3, "primary": null}', (None, None)),
+    (None, (None, None)),
+])
+def test_the_epoch_is_what_the_record_of_this_host_says(
+        tmpdir, content, expected):
+    path = tmpdir.join('one.json')
+    if content is not None:
+        path.write(content)
+    found = recorded_epoch(str(path))
+    assert expected == (found['epoch'], found['epoch_primary'])

@@ -9,8 +9,9 @@ For mod_wsgi the script file is one line (with WSGIApplicationGroup %{GLOBAL}):
     from indico_zodbrepl.dataplane.app import application
 
 Environment: INDICO_CONF, the path of indico.conf; ZODBREPL_INSTANCE, the name
-shown in the health report.  One process with threads, or several processes;
-never fork a process that has answered a request.
+shown in the health report; ZODBREPL_EPOCH_RECORD, the path of this host's
+record of the current epoch, may be missing.  One process with threads, or
+several processes; never fork a process that has answered a request.
 
   /zodbrepl/health  how this process and its storage are, as JSON; 200 when
                     connected, else 503; never waits for storage or Indico.
@@ -27,7 +28,7 @@ import time
 from ZEO.Exceptions import ClientDisconnected
 
 from .indico_instance import IndicoInstance, NotSetUp
-from .status import NO_STORAGE, storage_status
+from .status import NO_STORAGE, recorded_epoch, storage_status
 
 HEALTH_PATH = '/zodbrepl/health'
 MAY_WAIT = 2  # requests at once
@@ -42,11 +43,13 @@ class Application(object):
     Args:
         instance: an IndicoInstance.
         name: the instance's name, for the health report.
+        epoch_record: path of the record of the current epoch, or None.
     """
 
-    def __init__(self, instance, name):
+    def __init__(self, instance, name, epoch_record=None):
         self._instance = instance
         self._name = name
+        self._epoch_record = epoch_record
         self._waiting = threading.BoundedSemaphore(MAY_WAIT)
 
     def __call__(self, environ, start_response):
@@ -67,6 +70,7 @@ class Application(object):
     def _health(self, start_response):
         db = self._instance.db
         report = dict(NO_STORAGE if db is None else storage_status(db))
+        report.update(recorded_epoch(self._epoch_record))
         report.update(
             instance=self._name, pid=os.getpid(),
             built=self._instance.application is not None)
@@ -120,4 +124,5 @@ def _answer(start_response, status, text, content_type, *headers):
 
 
 application = Application(
-    IndicoInstance(), os.environ.get('ZODBREPL_INSTANCE'))
+    IndicoInstance(), os.environ.get('ZODBREPL_INSTANCE'),
+    os.environ.get('ZODBREPL_EPOCH_RECORD'))

@@ -3,6 +3,8 @@
 Nothing here waits for the network, so it answers at once when the storage is
 away.
 """
+import json
+
 from ZEO.ClientStorage import ClientStorage
 from ZODB.utils import tid_repr, z64
 
@@ -46,6 +48,31 @@ def storage_status(db):
             None if last_tid in (None, b'', z64) else tid_repr(last_tid)),
         'cache': _cache_figures(db, storage._cache if remote else None),
     }
+
+
+def recorded_epoch(path):
+    """What this host knows of the cluster's current epoch.
+
+    Args:
+        path: of the record, or None.
+
+    Returns: a dict for JSON.  epoch, a number, and epoch_primary, a node's
+    name; both None without a record, or with one that cannot be used.
+    """
+    nothing = {'epoch': None, 'epoch_primary': None}
+    if path is None:
+        return nothing
+    try:
+        with open(path) as stream:
+            record = json.load(stream)
+    except (IOError, ValueError):
+        return nothing
+    if not isinstance(record, dict):
+        return nothing
+    epoch, primary = record.get('epoch'), record.get('primary')
+    if type(epoch) is not int or not isinstance(primary, unicode):
+        return nothing
+    return {'epoch': epoch, 'epoch_primary': primary}
 
 
 def _place(storage):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
-from ..cluster import Cluster, Node, NodeState, Role
+from ..cluster import Cluster, Forced, Node, NodeState, Role
 from ..cluster.layout import state_file
 from ..errors import ExitCode, OperatorError
 from .files import write_atomically
 
-FORMAT = 1
-KEYS = {"format", "cluster", "node", "role", "upstream", "epoch"}
+FORMAT = 2  # 1, which is still read, has no ``forced``
+KEYS = {"format", "cluster", "node", "role", "upstream", "epoch", "forced"}
+FORCED_KEYS = {"actor", "reason", "at"}
 
 
 def initial(cluster: Cluster, node: Node) -> NodeState:
@@ -50,10 +52,20 @@ def read(node: Node) -> NodeState:
 
 
 def write(node: Node, state: NodeState) -> None:
-    """Replace the state file atomically; it is on disk afterwards.  Raises OSError."""
+    """Replace the state file atomically; it is on disk afterwards.
+
+    Raises OperatorError (exit 1) when it can't be written; the old one is in place then.
+    """
     values = {"format": FORMAT, "cluster": state.cluster, "node": state.node,
-              "role": str(state.role), "upstream": state.upstream, "epoch": state.epoch}
-    write_atomically(state_file(node), json.dumps(values, indent=2) + "\n")
+              "role": str(state.role), "upstream": state.upstream, "epoch": state.epoch,
+              "forced": state.forced and dataclasses.asdict(state.forced)}
+    path = state_file(node)
+    try:
+        write_atomically(path, json.dumps(values, indent=2) + "\n")
+    except OSError as error:
+        raise OperatorError(f"the state file of node {node.name} can't be written",
+                            f"{path}: {error.strerror}",
+                            "the old one is in place; make room there, then try again") from error
 
 
 def _read(node: Node) -> NodeState:
@@ -66,11 +78,14 @@ def _read(node: Node) -> NodeState:
         raise _refusal(node, f"can't be read: {error.strerror}") from error
     except ValueError as error:
         raise _refusal(node, f"is no JSON: {error}") from error
+    if isinstance(values, dict) and values.get("format") == 1:
+        values.setdefault("forced", None)
     wrong = _what_is_wrong(values)
     if wrong:
         raise _refusal(node, wrong)
+    forced = values["forced"]
     state = NodeState(values["cluster"], values["node"], Role(values["role"]),
-                      values["upstream"], values["epoch"])
+                      values["upstream"], values["epoch"], forced and Forced(**forced))
     if state.node != node.name:
         raise _refusal(node, f"it belongs to node {state.node!r}",
                        "two nodes can't share a data directory")
@@ -82,8 +97,8 @@ def _what_is_wrong(values: Any) -> str | None:
         return f"its keys are not {', '.join(sorted(KEYS))}"
     follows = values["role"] != Role.PRIMARY
     rules = {
-        f"its format is {values['format']!r}, this program knows {FORMAT}":
-            values["format"] == FORMAT,
+        f"its format is {values['format']!r}, this program knows 1 and {FORMAT}":
+            values["format"] in (1, FORMAT),
         "cluster and node are not both texts":
             all(isinstance(values[key], str) for key in ("cluster", "node")),
         f"its role is {values['role']!r}, not one of {', '.join(Role)}":
@@ -92,8 +107,15 @@ def _what_is_wrong(values: Any) -> str | None:
             type(values["epoch"]) is int and values["epoch"] >= 1,
         f"upstream {values['upstream']!r} does not go with role {values['role']!r}":
             isinstance(values["upstream"], str) if follows else values["upstream"] is None,
+        f"forced is {values['forced']!r}, not null or actor, reason and at, as a primary has it":
+            values["forced"] is None or (not follows and _is_forced(values["forced"])),
     }
     return next((wrong for wrong, kept in rules.items() if not kept), None)
+
+
+def _is_forced(value: Any) -> bool:
+    return (isinstance(value, dict) and set(value) == FORCED_KEYS
+            and all(isinstance(text, str) for text in value.values()))
 
 
 def _refusal(node: Node, detail: str, hint: str = "") -> OperatorError:

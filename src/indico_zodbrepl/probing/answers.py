@@ -71,7 +71,12 @@ class MissingAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class IndicoAnswer:
-    """Answer of an Indico instance to its health probe."""
+    """Answer of an Indico instance to its health probe.
+
+    Attributes:
+        epoch: the current one by the record that its host keeps; None when it has none.
+        epoch_primary: the primary of that epoch.
+    """
 
     instance: str
     pid: int
@@ -79,6 +84,8 @@ class IndicoAnswer:
     connected: bool
     read_only: bool
     last_tid: int | None
+    epoch: int | None = None
+    epoch_primary: str | None = None
 
 
 def read_server_answer(raw: bytes) -> ServerAnswer:
@@ -127,7 +134,9 @@ def read_indico_answer(raw: bytes) -> IndicoAnswer:
         raise _malformed(str(error)) from None
     return IndicoAnswer(fields.text("instance"), fields.count("pid"),
                         fields.text_or_none("server"), fields.flag("connected"),
-                        fields.flag("read_only"), last_tid)
+                        fields.flag("read_only"), last_tid,
+                        None if values.get("epoch") is None else fields.count("epoch"),
+                        fields.text_or_none("epoch_primary"))
 
 
 def clean(text: str) -> str:

@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster import Cluster, Forced, NodeState, Role, load
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.node import state
 from indico_zodbrepl.node.files import write_all, write_atomically
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
-GOOD = {"format": 1, "cluster": "demo", "node": "a", "role": "primary", "upstream": None,
-        "epoch": 1}
+GOOD = {"format": 2, "cluster": "demo", "node": "a", "role": "primary", "upstream": None,
+        "epoch": 1, "forced": None}
+FORCED = {"actor": "ann", "reason": "host b burnt down", "at": "2026-02-03T04:05:06Z"}
 
 WRITER_KILLED_BEFORE_THE_RENAME = """
 import os, signal, sys
@@ -47,6 +48,33 @@ def test_what_is_written_is_read_again(cluster: Cluster) -> None:
     assert written == state.read(node)
 
 
+def test_who_forced_a_node_is_kept(cluster: Cluster) -> None:
+    written = NodeState("demo", "a", Role.PRIMARY, None, 2, Forced(**FORCED))
+    state.write(cluster.node("a"), written)
+    assert written == state.read(cluster.node("a"))
+
+
+def test_a_file_of_the_first_format_is_still_read(cluster: Cluster) -> None:
+    old = {key: value for key, value in GOOD.items() if key != "forced"} | {"format": 1}
+    state_file(cluster.node("a")).write_text(json.dumps(old))
+    assert NodeState("demo", "a", Role.PRIMARY, None, 1) == state.read(cluster.node("a"))
+
+
+def test_a_state_that_can_not_be_written_is_told_of_with_the_file(
+        cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = cluster.node("a")
+    state.write(node, state.initial(cluster, node))
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OperatorError) as caught:
+        state.write(node, NodeState("demo", "a", Role.PRIMARY, None, 2))
+    assert f"{state_file(node)}: No space left on device" == caught.value.detail
+    assert 1 == state.read(node).epoch
+
+
 def test_the_file_has_the_documented_form(cluster: Cluster) -> None:
     node = cluster.node("a")
     state.write(node, state.initial(cluster, node))
@@ -70,7 +98,9 @@ def test_the_state_file_outweighs_the_cluster_file(cluster: Cluster) -> None:
     ('{"format": 1, "clus', "is no JSON"),
     ("[]", "its keys are not"),
     (json.dumps({"format": 1}), "its keys are not"),
-    (json.dumps(GOOD | {"format": 2}), "its format is 2, this program knows 1"),
+    (json.dumps(GOOD | {"format": 3}), "its format is 3, this program knows 1 and 2"),
+    (json.dumps(GOOD | {"forced": {"actor": "ann"}}), "forced is {'actor': 'ann'}"),
+    (json.dumps(GOOD | {"forced": FORCED, "role": "secondary", "upstream": "b"}), "forced is "),
     (json.dumps(GOOD | {"role": "boss"}), "its role is 'boss'"),
     (json.dumps(GOOD | {"role": ["primary"]}), "its role is ['primary']"),
     (json.dumps(GOOD | {"epoch": 0}), "its epoch is 0"),
