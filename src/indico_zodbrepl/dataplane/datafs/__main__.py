@@ -1,0 +1,92 @@
+"""The program: answers as JSON on standard output, errors as one line on standard error.
+
+exit status: 0 done, 1 another failure, 2 wrong command line, 3 no such file, 4 damaged or
+no Data.fs, 5 a server has it open, 6 no such transaction, 7 changed while it was read,
+8 something is where the result is to go, 130 interrupted.
+"""
+import argparse
+import json
+import sys
+
+from .compare import compare
+from .datafile import DataFile
+from .failures import DataFileError, NoSuchTransaction
+from .records import digest, time_of
+
+
+def last(options):
+    """Describes the last complete transaction."""
+    with DataFile(options.file) as data_file:
+        transaction = data_file.last()
+        return {
+            'tid': transaction and transaction.tid.encode('hex'),
+            'time': transaction and time_of(transaction.tid),
+            'end': data_file.end,
+            'size': data_file.size,
+        }
+
+
+def digest_of(options):
+    """Identifies the content of one transaction."""
+    with DataFile(options.file) as data_file:
+        transaction = data_file.find(options.tid)
+        if transaction is None or transaction.tid != options.tid:
+            raise NoSuchTransaction('%s has no transaction %s' % (
+                options.file, options.tid.encode('hex')))
+        return {'tid': options.tid.encode('hex'), 'digest': digest(data_file, transaction)}
+
+
+def _compare(options):
+    return compare(options.file, options.upstream, options.verified)
+
+
+def _tid(text):
+    if len(text) != 16:
+        raise argparse.ArgumentTypeError('%r is not 16 hexadecimal digits' % text)
+    try:
+        return text.decode('hex')
+    except TypeError:
+        raise argparse.ArgumentTypeError('%r is not 16 hexadecimal digits' % text)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog='python -m indico_zodbrepl.dataplane.datafs',
+        description='Reads, compares, exports, cuts and copies Data.fs files.')
+    commands = parser.add_subparsers(metavar='COMMAND')
+
+    def command(name, action, explanation, *files):
+        added = commands.add_parser(name, help=explanation, description=explanation)
+        added.set_defaults(action=action)
+        for each in files:
+            added.add_argument(each, metavar=each.upper())
+        return added
+
+    command('last', last, 'the last complete transaction', 'file')
+    command('digest', digest_of, "what identifies a transaction's content", 'file') \
+        .add_argument('tid', metavar='TID', type=_tid)
+    command('compare', _compare, 'how two histories relate', 'file', 'upstream') \
+        .add_argument('--verified', metavar='TID', type=_tid,
+                      help='the two are known to be the same up to there')
+    return parser
+
+
+def main(arguments=None):
+    """Runs one command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        print(json.dumps(options.action(options), sort_keys=True))
+        return 0
+    except DataFileError as error:
+        sys.stderr.write('%s\n' % error)
+        return error.exit_code
+    except EnvironmentError as error:
+        sys.stderr.write('%s\n' % error)
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write('interrupted\n')
+        return 130
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""Where the last complete transaction of a Data.fs ends."""
+import time
+
+from .failures import Damaged
+from .records import COMPLETE, MAGIC, NUMBER, RECORD, START, TRANSACTION, UNFINISHED
+
+PATIENCE = 0.5  # seconds that a server gets to finish what it is writing
+PAUSE = 0.02
+
+
+def find_end(data_file):
+    """Returns (end of the last complete transaction, size of the file).
+
+    A server first appends a transaction as unfinished and then sets its status, so that
+    an unfinished one at the end is no fault.  Cheap unless the last one is only partly
+    there for longer, as when its server was killed: then all headers are read.
+
+    Args:
+        data_file: a DataFile; only its `raw`, `path` and `present_size` are used.
+
+    Raises Damaged when the end is neither complete nor unfinished.
+    """
+    limit = time.time() + PATIENCE
+    while True:
+        size = data_file.present_size()
+        magic = data_file.raw(0, START)
+        if magic != MAGIC[:len(magic)]:
+            raise Damaged(data_file.path, 0, 'this is no Data.fs')
+        end = START if size <= START else _from_the_end(data_file, size)
+        if end is not None:
+            return end, size
+        if time.time() > limit:
+            return _from_the_beginning(data_file), size
+        time.sleep(PAUSE)
+
+
+def _from_the_end(data_file, size):
+    """Judges by the length that is repeated after each transaction; None when it is none."""
+    last = _ending_at(data_file, size)
+    if last is None:
+        return None
+    begin, status = last
+    if status != UNFINISHED:
+        return size
+    if begin == START or _ending_at(data_file, begin) is not None:
+        return begin
+    return None
+
+
+def _ending_at(data_file, end):
+    """Returns (begin, status) of the transaction that ends there, or None."""
+    number = data_file.raw(end - NUMBER.size, NUMBER.size)
+    if len(number) < NUMBER.size:
+        return None
+    length, = NUMBER.unpack(number)
+    begin = end - NUMBER.size - length
+    if begin < START or length < TRANSACTION.size:
+        return None
+    header = data_file.raw(begin, TRANSACTION.size)
+    if len(header) < TRANSACTION.size:
+        return None
+    _tid, again, status, user, description, extension = TRANSACTION.unpack(header)
+    texts = TRANSACTION.size + user + description + extension
+    if again != length or texts > length or status not in COMPLETE + UNFINISHED:
+        return None
+    if texts < length:
+        record = data_file.raw(begin + texts, RECORD.size)
+        # Each record knows where its transaction begins; nothing else in a file does.
+        if len(record) < RECORD.size or RECORD.unpack(record)[3] != begin:
+            return None
+    return begin, status
+
+
+def _from_the_beginning(data_file):
+    position = START
+    tid = b''
+    while True:
+        header = data_file.raw(position, TRANSACTION.size)
+        size = data_file.present_size()
+        if not header:
+            return position
+        if len(header) <= 16:  # its status is not there yet
+            return position
+        if header[16] == UNFINISHED:
+            return position
+        end = _complete(data_file, position, header, size)
+        if header[:8] <= tid:
+            raise Damaged(data_file.path, position, 'transaction %s comes after %s' % (
+                header[:8].encode('hex'), tid.encode('hex')))
+        tid, position = header[:8], end
+
+
+def _complete(data_file, position, header, size):
+    """Returns where a transaction ends that is not unfinished; raises Damaged."""
+    if header[16] not in COMPLETE:
+        raise Damaged(data_file.path, position, 'this is no transaction')
+    if len(header) == TRANSACTION.size:
+        length = TRANSACTION.unpack(header)[1]
+        end = position + length + NUMBER.size
+        if end <= size:
+            number = data_file.raw(end - NUMBER.size, NUMBER.size)
+            if number != NUMBER.pack(length) or length < TRANSACTION.size:
+                raise Damaged(data_file.path, position,
+                              'a transaction has two different lengths')
+            return end
+    raise Damaged(data_file.path, position,
+                  'the file was cut off within transaction %s' % header[:8].encode('hex'))
