@@ -184,6 +184,8 @@ class _Run:
         record = dataclasses.replace(self._now.records[index], progress=Progress.FAILED,
                                      ended=time.time(), error=str(error))
         self._record(index, record)
+        if step.may_fail and error.exit_code is not ExitCode.INTERRUPTED:
+            return
         past = any(record.progress is not Progress.PENDING
                    for record in self._now.records[self._plan.no_return():])
         what = f"{self._plan.operation} to {self._plan.target}"
@@ -200,8 +202,6 @@ class _Run:
             raise OperatorError(f"{what} was not done; everything is as before",
                                 f"{step.title}: {_told(error)}", error.hint,
                                 error.exit_code) from error
-        if step.may_fail and error.exit_code is not ExitCode.INTERRUPTED:
-            return
         self._close(Outcome.STOPPED, str(error))
         left = "; ".join(step.title for step, record in zip(
             self._plan.steps, self._now.records, strict=True)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 
 
-def best_candidate(snapshot: Snapshot) -> NodeStatus | None:
+def best_candidate(snapshot: Snapshot, unfit: Collection[str] = ()) -> NodeStatus | None:
     """The follower with the newest transaction; the first one when none can be reached.
 
-    None when no node is assigned to follow.
+    None when no node is assigned to follow, apart from those named ``unfit``.
     """
-    followers = [node for node in snapshot.nodes if node.assigned_role is not Role.PRIMARY]
+    followers = [node for node in snapshot.nodes
+                 if node.assigned_role is not Role.PRIMARY and node.name not in unfit]
     return max(followers, key=lambda node: -1 if node.last_tid is None else node.last_tid,
                default=None)
 

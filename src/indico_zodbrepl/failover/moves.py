@@ -1,0 +1,132 @@
+"""The steps that switchover and failover are put together from, each with its texts.  Pure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..cluster import Cluster, NodeState
+from ..cluster.commands import Commands
+from .steps import Step
+
+HOLD_SECONDS = 20.0
+"""A hold that nobody renews ends by itself: long enough to prove, short enough for users."""
+SEAL_SECONDS = 86400.0
+"""The last hold, which has to outlast the old primary's end whatever happens to us."""
+PROVE_SECONDS = 10.0
+STOP_SECONDS = 40.0
+START_SECONDS = 60.0
+FOLLOW_SECONDS = 60.0
+INDICO_SECONDS = 60.0
+QUICK_SECONDS = 15.0
+PROMOTE_SECONDS = 60.0
+FENCE_SECONDS = 20.0
+EXPORT_SECONDS = 600.0
+
+
+class Moves:
+    """Makes steps.
+
+    Args:
+        cluster: the cluster they act on.
+        commands: for what a person would type in their place.
+    """
+
+    def __init__(self, cluster: Cluster, commands: Commands) -> None:
+        self._cluster = cluster
+        self._commands = commands
+
+    def hold(self, node: str) -> Step:
+        return Step("hold", node, {"seconds": HOLD_SECONDS},
+                    f"Hold writes on primary {node}",
+                    "it runs as primary; commits under way finish",
+                    f"release writes on {node}; after {HOLD_SECONDS:g} s it does so by itself",
+                    self._node("hold", node), QUICK_SECONDS, False)
+
+    def prove(self, node: str, primary: str) -> Step:
+        return Step("prove", node, {"primary": primary},
+                    f"See that {node} has the very last transaction of {primary}",
+                    f"same transaction id and same content, within {PROVE_SECONDS:g} s", "",
+                    self._commands.zodbrepl("lineage", node, primary), PROVE_SECONDS, False)
+
+    def seal(self, node: str) -> Step:
+        return Step("seal", node, {"seconds": SEAL_SECONDS},
+                    f"Keep {node} from taking writes until it ends",
+                    "nothing was committed there since the first hold",
+                    f"release writes on {node}", self._node("hold", node), QUICK_SECONDS, False)
+
+    def fence(self, node: str) -> Step:
+        return Step("fence", node, {}, f"Fence {node}: kill it, and let nobody start it",
+                    "afterwards its process is gone and its ports are closed",
+                    f"let supervisor start {node} again, if it ran",
+                    self._node("fence", node), FENCE_SECONDS, False)
+
+    def export_tail(self, node: str, against: str, folder: Path, *,
+                    expected: int | None) -> Step:
+        count = {None: "what it may have", 0: "whether it has any"}.get(
+            expected, f"{expected} expected")
+        return Step("export-tail", node, {"against": against, "folder": str(folder)},
+                    f"Export what only {node} has ({count})",
+                    f"the data files of {node} and {against} are compared", "",
+                    self._commands.zodbrepl("lineage", node, against, "--full"),
+                    EXPORT_SECONDS, False, may_fail=True)
+
+    def promote(self, node: str, epoch: int, reason: str) -> Step:
+        return Step("promote", node, {"epoch": epoch, "reason": reason},
+                    f"Promote {node} to primary in epoch {epoch}",
+                    "epoch records are raised first; nobody else may write", "",
+                    self._node("promote", node, "--epoch", str(epoch)), PROMOTE_SECONDS, True)
+
+    def stop(self, node: str) -> Step:
+        return Step("stop", node, {}, f"End {node}; its clients go over",
+                    "it takes no writes any more", "", self._node("stop", node), STOP_SECONDS,
+                    True)
+
+    def follow(self, state: NodeState) -> Step:
+        upstream = state.upstream or ""
+        return Step("follow", state.node,
+                    {"upstream": upstream, "epoch": state.epoch, "role": str(state.role)},
+                    f"Let {state.node} follow {upstream} in epoch {state.epoch}",
+                    "its server goes on serving reads", "",
+                    self._node("follow", state.node, "--upstream", upstream, "--epoch",
+                               str(state.epoch)), FOLLOW_SECONDS, True, may_fail=True)
+
+    def assign(self, state: NodeState) -> Step:
+        upstream = ["--upstream", state.upstream] if state.upstream else []
+        return Step("assign", state.node,
+                    {"role": str(state.role), "upstream": state.upstream, "epoch": state.epoch},
+                    f"Make {state.node} {state.role} of {state.upstream} in its state file",
+                    "its server does not run", "",
+                    self._node("assign", state.node, "--role", str(state.role), *upstream,
+                               "--epoch", str(state.epoch)), QUICK_SECONDS, True, may_fail=True)
+
+    def start(self, node: str) -> Step:
+        return Step("start", node, {}, f"Start {node}",
+                    "guard and lineage check of its start", "", self._node("start", node),
+                    START_SECONDS, True, may_fail=True)
+
+    def see_following(self, node: str, upstream: str) -> Step:
+        return Step("see-following", node, {"upstream": upstream},
+                    f"See {node} follow {upstream}", "linked, and nothing is missing", "",
+                    self._commands.zodbrepl("status"), FOLLOW_SECONDS, True, may_fail=True)
+
+    def see_writable(self, instance: str, primary: str) -> Step:
+        return Step("see-writable", instance, {"primary": primary},
+                    f"See Indico instance {instance} writable on {primary}",
+                    "it becomes so by itself", "", self._commands.zodbrepl("status"), INDICO_SECONDS,
+                    True, may_fail=True)
+
+    def restart_client(self, instance: str) -> Step:
+        return Step("restart-client", instance, {},
+                    f"Restart Indico instance {instance}: it may remember what is lost",
+                    "its persistent cache files are deleted", "",
+                    self._node("restart-client", instance), INDICO_SECONDS, True,
+                    may_fail=True)
+
+    def verify(self, primary: str, epoch: int) -> Step:
+        return Step("verify", primary, {"epoch": epoch},
+                    f"See all nodes in epoch {epoch}, and {primary} the only primary",
+                    "each node's server, or its state file if it does not run", "",
+                    self._commands.zodbrepl("status"), QUICK_SECONDS, True, may_fail=True)
+
+    def _node(self, *arguments: str) -> str:
+        return self._commands.zodbrepl("node", *arguments)

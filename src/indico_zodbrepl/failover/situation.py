@@ -1,0 +1,64 @@
+"""All that a planner looks at.  Gathered in ``survey``; the planners themselves are pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..cluster.layout import Layout
+from ..cluster.model import Cluster
+from ..monitor.findings import Findings
+from ..monitor.snapshot import NodeStatus, Snapshot
+from ..node.datafs import Comparison
+from .evidence import Process
+
+
+@dataclasses.dataclass(frozen=True)
+class LastSeen:
+    """What the watch program last saw of a primary that answered.
+
+    Attributes:
+        at: seconds since 1970.
+    """
+
+    at: float
+    primary: str
+    last_tid: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Situation:
+    """One moment of a cluster.
+
+    Attributes:
+        now: seconds since 1970.
+        findings, snapshot: one round of probes, raw and judged.
+        comparisons: nodes' data files held against another one's, which the planner's own
+            words name; a text where that could not be done, which says why.
+        conditions: of each node's lineage file that says something else than ``ok``.
+        free: bytes free where a node's data is.
+        process: of the node that ought to be primary.
+        last_seen: None when there is no such record.
+    """
+
+    now: float
+    findings: Findings
+    snapshot: Snapshot
+    comparisons: Mapping[str, Comparison | str]
+    conditions: Mapping[str, str]
+    free: Mapping[str, int]
+    process: Process = Process.UNKNOWN
+    last_seen: LastSeen | None = None
+
+    def assigned_primary(self) -> NodeStatus | None:
+        """The node that its state file makes primary, of several the one in the highest epoch."""
+        primaries = [node for node in self.snapshot.nodes if node.assigned_role == "primary"]
+        return max(primaries, key=lambda node: node.assigned_epoch or 0, default=None)
+
+
+def tail_folder(cluster: Cluster, node: str, epoch: int, now: float) -> Path:
+    """Where what only ``node`` has is kept once ``epoch`` begins without it."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    return Layout(cluster).lost_tails / f"{node}-{epoch}-{stamp}"
