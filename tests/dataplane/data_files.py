@@ -52,21 +52,24 @@ class Site(object):
         return tids
 
     def remove(self, name):
-        """Makes an object garbage."""
+        """Makes an object garbage; returns the transaction's tid."""
         storage = self.open()
         db = ZODB.DB(storage)
-        connection = db.open()
+        manager = transaction.TransactionManager()
+        connection = db.open(manager)
         del connection.root()[name]
-        transaction.commit()
+        manager.commit()
         connection.close()
         db.close()
         return storage.lastTransaction()
 
     def undo(self, tid):
+        """Undoes the last transaction; returns the tid of the one that does it."""
         storage = self.open()
         db = ZODB.DB(storage)
-        db.undo(tid.encode('base64').rstrip('\n'))
-        transaction.commit()
+        manager = transaction.TransactionManager()
+        db.undo(tid.encode('base64').rstrip('\n'), manager.get())
+        manager.commit()
         db.close()
         return storage.lastTransaction()
 
