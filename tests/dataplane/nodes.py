@@ -106,6 +106,26 @@ class Node(object):
         assert 'Z5' == protocol
         return json.loads(status)['1']
 
+    def control(self, **request):
+        """Sends one request to the control socket; returns the answer."""
+        peer = self.control_connection()
+        try:
+            peer.sendall(json.dumps(request) + '\n')
+            return json.loads(peer.makefile('rb').readline())
+        finally:
+            peer.close()
+
+    def control_connection(self):
+        """A socket connected to the control socket, however long its path."""
+        peer = socket.socket(socket.AF_UNIX)
+        peer.settimeout(60)
+        folder = os.open(str(self.folder), os.O_RDONLY)
+        try:
+            peer.connect('/proc/self/fd/%d/control.sock' % folder)
+        finally:
+            os.close(folder)
+        return peer
+
     def ruok(self):
         return self.ask('ruok')
 

@@ -26,7 +26,7 @@ WRONG_LIBRARY = 7
 def identity(node):
     """The part of the status that does not depend on the role."""
     return {'cluster': 'test', 'node': node.name, 'epoch': 3,
-            'pid': node.process.pid, 'size': 4}
+            'pid': node.process.pid, 'size': 4, 'held': None}
 
 
 def address(port):

@@ -10,7 +10,8 @@ usage: python -m indico_zodbrepl.dataplane.server -C ZEO_CONF
 --reconnect-delay SECONDS   how long a secondary waits before it connects to
                             its upstream again; 1 unless given
 
-The server logs to standard error.  On SIGTERM, SIGINT or SIGHUP it hands its
+The server takes orders from `control.sock` beside the data file (see
+`server_control`) and logs to standard error.  On SIGTERM, SIGINT or SIGHUP it hands its
 followers what they lack, for at most 10 seconds, and ends.
 
 exit status: 0 ended by a signal, 1 unforeseen error, 2 wrong command line or
@@ -30,7 +31,9 @@ from ZEO.runzeo import ZEOOptions, ZEOServer
 from indico_zodbrepl.dataplane import (
     replication_links, server_startup, zrs_repair)
 from indico_zodbrepl.dataplane.addresses import format_address
+from indico_zodbrepl.dataplane.control_socket import ControlSocket
 from indico_zodbrepl.dataplane.drain import drain_and_close
+from indico_zodbrepl.dataplane.server_control import ServerControl
 from indico_zodbrepl.dataplane.server_log import log_to_stderr
 from indico_zodbrepl.dataplane.server_startup import Refusal
 from indico_zodbrepl.dataplane.storage_server import NodeStorageServer
@@ -72,6 +75,7 @@ class NodeServer(ZEOServer):
     """Runs until a signal comes; `main()` of the base class is the frame."""
 
     storages = {}
+    control = control_socket = None
 
     def setup_default_logging(self):
         if self.options.config_logger is None:
@@ -109,17 +113,27 @@ class NodeServer(ZEOServer):
                 ssl=options.ssl)
         except socket.error as error:
             raise server_startup.storage_port_refusal(options.address, error)
+        self.control = ServerControl(self.server)
+        self.control_socket = ControlSocket(self._folder(), self.control)
         Termination(self._stop_serving, END_LIMIT,
                     server_startup.FORCED).install()
         logger.info('node %s of cluster %s, epoch %d, serves on %s',
                     options.node, options.cluster, options.epoch,
                     format_address(self.server.addr))
 
+    def _folder(self):
+        opener = self.options.storages[0]
+        path = server_startup.data_file(opener.config)
+        return os.path.dirname(os.path.abspath(path))
+
     def _stop_serving(self):
         self.server.acceptor.event_loop.call_soon_threadsafe(
             self.server.stop_serving)
 
     def close_server(self):
+        if self.control_socket is not None:
+            self.control_socket.close()
+            self.control.end()
         deadline = time.time() + DRAIN_LIMIT
         for storage in self.storages.values():
             drain_and_close(storage, deadline)

@@ -7,21 +7,29 @@ It adds to ZEO 5.4.1:
   tells how many transactions each storage holds after that one;
 - a connection that the server itself closes gives its commit lock back.
   ZEO's own protocol forgets it, so one client that votes and then runs into
-  `transaction-timeout` would block every later commit for good.
+  `transaction-timeout` would block every later commit for good;
+- a gate (`commit_gate`) that lets commits wait or refuses them.
 """
 import json
 import re
 
 from ZEO.StorageServer import StorageServer, ZEOStorage
 from ZEO.asyncio.server import Acceptor, ServerProtocol
+from ZODB.POSException import ReadOnlyError
 
-from indico_zodbrepl.dataplane.server_status import node_status
+from indico_zodbrepl.dataplane.commit_gate import CommitGate, GatedLockManager
+from indico_zodbrepl.dataplane.control_socket import Refused
+from indico_zodbrepl.dataplane.server_status import (
+    node_status, replication_status)
 from indico_zodbrepl.dataplane.transaction_recorder import record
 
 _SINCE = re.compile(br'since([0-9a-fA-F]{16})\Z')
 
 
 class NodeProtocol(ServerProtocol):
+
+    unlogged_exception_types = (
+        ServerProtocol.unlogged_exception_types + (ReadOnlyError,))
 
     def finish_connection(self, protocol_version):
         since = _SINCE.match(protocol_version)
@@ -49,6 +57,11 @@ class NodeAcceptor(Acceptor):
 
 class NodeZEOStorage(ZEOStorage):
 
+    def register(self, storage_id, read_only):
+        if not read_only and self.server.gate.closed_to_writers:
+            raise ReadOnlyError()
+        return ZEOStorage.register(self, storage_id, read_only)
+
     def _pack_impl(self, time):
         ZEOStorage._pack_impl(self, time)
         self.server.packed(self.storage_id)
@@ -64,7 +77,9 @@ class NodeStorageServer(StorageServer):
     """
 
     def __init__(self, address, storages, cluster, node, epoch, **options):
-        self.identity = cluster, node, epoch
+        self.cluster = cluster
+        self.node = node
+        self.epoch = self.known_epoch = epoch
         self.recorders = {}
         for name, storage in storages.items():
             recorder = record(storage)
@@ -72,16 +87,47 @@ class NodeStorageServer(StorageServer):
                 self.recorders[name] = recorder
         StorageServer.__init__(
             self, address, storages, Acceptor=NodeAcceptor, **options)
+        self.gate = CommitGate(self.acceptor.event_loop.call_later)
+        for name, ungated in self.lock_managers.items():
+            self.lock_managers[name] = GatedLockManager(
+                self.gate, name, ungated.stats, ungated.timeout)
+        self.gate.lock_managers = self.lock_managers
 
     def create_client_handler(self):
         return NodeZEOStorage(self, self.read_only)
 
     def server_status(self, storage_id):
         status = StorageServer.server_status(self, storage_id)
-        cluster, node, epoch = self.identity
         status['zodbrepl'] = node_status(
-            self.storages[storage_id], cluster, node, epoch, self.read_only)
+            self.storages[storage_id], self.cluster, self.node, self.epoch,
+            self.read_only)
+        status['zodbrepl']['held'] = self.gate.held
         return status
+
+    def control_status(self):
+        """Returns what the control socket tells of this server."""
+        name = next(iter(self.storages))
+        status = self.server_status(name)
+        return dict(status['zodbrepl'], last_tid=status['last-transaction'],
+                    clients=status['connections'],
+                    known_epoch=self.known_epoch,
+                    held_for=self.gate.seconds_left)
+
+    def only_storage(self):
+        """Returns the one storage it serves; Refused when there are more."""
+        if len(self.storages) != 1:
+            raise Refused('this server has %d storages' % len(self.storages),
+                          'it can be controlled when it has one')
+        return next(iter(self.storages.values()))
+
+    def enter_epoch(self, epoch):
+        """Notes that the cluster is in an epoch: a primary of a lower one
+        takes no commits any more."""
+        self.known_epoch = epoch
+        if replication_status(self.only_storage())['role'] != 'primary':
+            self.epoch = epoch
+        elif epoch > self.epoch:
+            self.gate.supersede(epoch)
 
     def since(self, tid):
         """Returns for each storage how many transactions follow `tid`.

@@ -1,0 +1,167 @@
+"""Whether a storage server lets commits begin.
+
+A commit begins when its client votes: up to then the server has written nothing.
+A client that votes during an operator's hold waits.  When the hold is released
+it goes on; when its connection is closed instead, because another node took
+over, its commit has not happened, and it may safely try it again there.
+
+Without a hold, a server that knows of a higher epoch than the one it serves
+in, or has too few followers, refuses votes with ReadOnlyError.
+
+Use everything here in the thread of the server's event loop.
+"""
+import logging
+import time
+
+from ZEO.StorageServer import LockManager
+from ZODB.POSException import ReadOnlyError
+
+logger = logging.getLogger('zodbrepl.control')
+
+OPERATOR = 'operator'
+EPOCH = 'epoch'
+FOLLOWERS = 'followers'
+
+
+class GatedLockManager(LockManager):
+    """Gives the commit lock to nobody while the gate is closed.
+
+    Args:
+        gate: a CommitGate.
+        others: as for ZEO's LockManager.
+    """
+
+    def __init__(self, gate, *others):
+        LockManager.__init__(self, *others)
+        self._gate = gate
+
+    def lock(self, zs, func):
+        if self._gate.refusal is not None:
+            raise ReadOnlyError(self._gate.refusal)
+        return LockManager.lock(self, zs, func)
+
+    def _can_lock(self, zs):
+        return LockManager._can_lock(self, zs) and not self._gate.waits
+
+    def go_on(self):
+        """Lets those who wait have the lock, one after the other."""
+        for zs in list(self.waiting):
+            zs.call_soon_threadsafe(self._lock_waiting, zs)
+
+    def refuse_waiting(self, reason):
+        for zs, (_, delay) in list(self.waiting.items()):
+            del self.waiting[zs]
+            delay.sent = 'error'
+            delay.protocol.send_error(delay.msgid, ReadOnlyError(reason))
+
+
+class CommitGate(object):
+    """The reasons for which a server lets no commit begin.
+
+    Args:
+        call_later: as that of an event loop.
+    """
+
+    def __init__(self, call_later):
+        self._call_later = call_later
+        self._timer = None
+        self._until = None
+        self._superseded_by = None
+        self._short_of_followers = None
+        self.lock_managers = {}
+
+    @property
+    def waits(self):
+        """Whether votes wait for the end of an operator's hold."""
+        return self._timer is not None
+
+    @property
+    def refusal(self):
+        """Why votes are refused, in words; None when they are not."""
+        if self.waits:
+            return None
+        if self._superseded_by is not None:
+            return ('the cluster is in epoch %d, and this server holds an '
+                    'earlier one' % self._superseded_by)
+        return self._short_of_followers
+
+    @property
+    def held(self):
+        """Why no commit begins, as `ruok` shows it; None when they may."""
+        if self.waits:
+            return OPERATOR
+        if self._superseded_by is not None:
+            return EPOCH
+        return FOLLOWERS if self._short_of_followers is not None else None
+
+    @property
+    def seconds_left(self):
+        """Seconds until an operator's hold ends by itself; None without one."""
+        return max(0.0, self._until - time.time()) if self.waits else None
+
+    @property
+    def closed_to_writers(self):
+        """Whether new clients should look for another server to write to."""
+        return self.held in (OPERATOR, EPOCH)
+
+    @property
+    def idle(self):
+        """Whether no client is between its vote and its end."""
+        return all(each.locked is None for each in self.lock_managers.values())
+
+    def hold(self, seconds):
+        """Lets votes wait from now on, for so many seconds at most."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._until = time.time() + seconds
+        self._timer = self._call_later(seconds, self._expired)
+        logger.warning('commits are held for %g s at most', seconds)
+
+    def release(self):
+        """Ends an operator's hold; tells whether there was one."""
+        if self._timer is None:
+            return False
+        self._timer.cancel()
+        self._end_of_hold('commits are no longer held')
+        return True
+
+    def supersede(self, epoch):
+        """Closes for good to a server of an epoch lower than this one."""
+        self._superseded_by = epoch
+        logger.warning('commits are refused from now on: the cluster is in '
+                       'epoch %d', epoch)
+        self._settle()
+
+    def reopen(self):
+        """Ends a hold and forgets higher epochs: the server was promoted."""
+        self._superseded_by = None
+        if not self.release():
+            self._settle()
+
+    def short_of_followers(self, reason):
+        """Refuses votes for this reason (words) until called with None."""
+        if reason != self._short_of_followers:
+            self._short_of_followers = reason
+            logger.warning('%s', 'commits are refused: ' + reason if reason
+                           else 'there are followers enough: commits are '
+                           'taken again')
+            self._settle()
+
+    def _expired(self):
+        self._end_of_hold('nobody ended the hold of commits in time: it ends '
+                          'by itself')
+
+    def _end_of_hold(self, message):
+        self._timer = self._until = None
+        logger.warning(message)
+        self._settle()
+
+    def _settle(self):
+        if self.waits:
+            return
+        refusal = self.refusal
+        for lock_manager in self.lock_managers.values():
+            if refusal is None:
+                lock_manager.go_on()
+            else:
+                lock_manager.refuse_waiting(refusal)

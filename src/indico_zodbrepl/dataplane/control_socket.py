@@ -1,0 +1,124 @@
+"""A socket in the data folder at which a running server is told what to do.
+
+One line of JSON in, one line of JSON out, one request for each connection.
+Who may write to the folder's socket (mode 0600) is the server's own user.
+"""
+import json
+import logging
+import os
+import socket
+import threading
+
+logger = logging.getLogger('zodbrepl.control')
+
+NAME = 'control.sock'
+
+_LONGEST_REQUEST = 4096
+# seconds for a peer to say what it wants, and to take the answer
+_PATIENCE = 10
+
+
+class Refused(Exception):
+    """A request that was not carried out; nothing has changed.
+
+    Args:
+        error: what could not be done, one line.
+        detail: why.
+    """
+
+    def __init__(self, error, detail=''):
+        Exception.__init__(self, error, detail)
+        self.error = error
+        self.detail = detail
+
+
+class ControlSocket(object):
+    """Listens from the moment it is made; each request has a thread.
+
+    Args:
+        folder: where the socket is made; one of an earlier server is replaced,
+            so the caller has to know that this one is gone.
+        handle: called with a request (a dict), returns the answer (a dict);
+            may raise Refused.
+    """
+
+    def __init__(self, folder, handle):
+        self._handle = handle
+        self._path = os.path.join(folder, NAME)
+        if os.path.lexists(self._path):
+            os.unlink(self._path)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        _bind(self._listener, folder)
+        os.chmod(self._path, 0o600)
+        self._listener.listen(5)
+        self._closed = False
+        _start(self._accept, ())
+
+    def close(self):
+        """Takes no more requests; those under way go on."""
+        self._closed = True
+        os.unlink(self._path)
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self):
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except socket.error:
+                if self._closed:
+                    return
+                raise
+            _start(self._serve, (peer,))
+
+    def _serve(self, peer):
+        try:
+            peer.settimeout(_PATIENCE)
+            line = peer.makefile('rb').readline(_LONGEST_REQUEST)
+            if line:
+                peer.sendall(json.dumps(self._answer(line)) + '\n')
+        except socket.error as error:
+            logger.warning('a control connection ended early: %s', error)
+        finally:
+            peer.close()
+
+    def _answer(self, line):
+        try:
+            return dict(self._handle(_parsed(line)), ok=True)
+        except Refused as refused:
+            logger.warning('refused %s: %s: %s', line.strip(), refused.error,
+                           refused.detail)
+            return _failure(refused.error, refused.detail)
+        except Exception as error:
+            logger.exception('control request %r failed', line)
+            return _failure('the server met an unforeseen error',
+                            '%s: %s' % (type(error).__name__, error))
+
+
+def _parsed(line):
+    try:
+        request = json.loads(line)
+    except ValueError as error:
+        raise Refused('the request is no JSON', str(error))
+    if not isinstance(request, dict):
+        raise Refused('the request is no JSON object', line.strip())
+    return request
+
+
+def _failure(error, detail):
+    return {'ok': False, 'error': error, 'detail': detail}
+
+
+def _bind(listener, folder):
+    """Binds by a short path: the folder's may be longer than a socket's can be."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        listener.bind('/proc/self/fd/%d/%s' % (descriptor, NAME))
+    finally:
+        os.close(descriptor)
+
+
+def _start(target, args):
+    thread = threading.Thread(target=target, args=args, name='control')
+    thread.daemon = True
+    thread.start()

@@ -1,0 +1,157 @@
+"""What a running storage server does when it is told to by its control socket.
+
+    {"do": "status"}
+    {"do": "hold", "seconds": S}      no new commits; answers when none runs
+    {"do": "release"}                 ends a hold
+    {"do": "epoch", "epoch": N}       the cluster is in epoch N
+
+An answer has "ok": true; a failure "ok": false, "error" and "detail".  A hold
+ends by itself after S seconds, so that a control plane that dies blocks nobody
+for good.  But a primary that is told of a higher epoch than its own takes no
+commits any more, hold or not, until it is promoted itself: another node may be
+writable by then.
+"""
+import logging
+import threading
+import time
+
+import zc.zrs.primary
+import zc.zrs.secondary
+
+from indico_zodbrepl.dataplane.control_socket import Refused
+
+logger = logging.getLogger('zodbrepl.control')
+
+LONGEST_HOLD = 120.0
+
+_POLL = 0.002
+# seconds for the event loop to take one short call
+_LOOP_LIMIT = 10.0
+
+
+class ServerControl(object):
+    """Carries out control requests, one after the other; status at any time.
+
+    Args:
+        server: a NodeStorageServer.
+    """
+
+    def __init__(self, server):
+        self._server = server
+        self._lock = threading.Lock()
+        self._ending = False
+
+    def __call__(self, request):
+        """Carries out one request in the calling thread; returns its answer.
+
+        Raises Refused.  Do not call it in the event loop's or the reactor's
+        thread.
+        """
+        if request.get('do') == 'status':
+            return self._in_loop(self._status)
+        action = {'hold': self._hold, 'release': self._release,
+                  'epoch': self._epoch}.get(request.get('do'))
+        if action is None:
+            raise Refused('no such control request', repr(request.get('do')))
+        with self._lock:
+            if self._ending:
+                raise Refused('the server is about to end')
+            begin = time.time()
+            answer = action(request)
+            logger.info('did %s in %.3f s', request, time.time() - begin)
+            return answer
+
+    def end(self):
+        """Waits for a request under way; refuses those that come later."""
+        with self._lock:
+            self._ending = True
+
+    def _status(self):
+        return self._server.control_status()
+
+    def _hold(self, request):
+        seconds = _number(request, 'seconds')
+        if not 0 < seconds <= LONGEST_HOLD:
+            raise Refused('cannot hold commits for %g s' % seconds,
+                          'more than 0 and at most %g' % LONGEST_HOLD)
+        self._require_primary()
+        gate = self._server.gate
+        deadline = time.time() + seconds
+        self._in_loop(gate.hold, seconds)
+        while not self._in_loop(lambda: gate.idle):
+            if time.time() > deadline - min(1, seconds / 2):
+                self._in_loop(gate.release)
+                raise Refused('commits could not be held',
+                              'a client has voted and did not end its commit '
+                              'within %g s' % seconds)
+            time.sleep(_POLL)
+        return self._in_loop(self._status)
+
+    def _release(self, request):
+        was_held = self._in_loop(self._server.gate.release)
+        return dict(self._in_loop(self._status), was_held=was_held)
+
+    def _epoch(self, request):
+        self._in_loop(self._server.enter_epoch, self._new_epoch(request))
+        return self._in_loop(self._status)
+
+    def _new_epoch(self, request):
+        epoch = _number(request, 'epoch', int)
+        if epoch < self._server.known_epoch:
+            raise Refused('epoch %d is over' % epoch, 'this server knows of '
+                          'epoch %d' % self._server.known_epoch)
+        return epoch
+
+    def _require_primary(self):
+        if not is_primary(self._server.only_storage()):
+            raise Refused('not a primary', 'it takes no commits')
+
+    def _in_loop(self, function, *args):
+        return call_in_loop(self._server.acceptor.event_loop, function, *args)
+
+
+def is_primary(storage):
+    """Tells whether an open storage takes commits, apart from gates."""
+    return not isinstance(storage, zc.zrs.secondary.Secondary)
+
+
+def call_in_loop(loop, function, *args):
+    """Returns what a short function returns in the thread of an event loop.
+
+    Raises what it raises; Refused when the loop has ended or hangs.
+    """
+    done = threading.Event()
+    outcome = []
+
+    def call():
+        try:
+            outcome.append((function(*args), None))
+        except Exception as error:
+            outcome.append((None, error))
+        done.set()
+
+    try:
+        loop.call_soon_threadsafe(call)
+    except RuntimeError:
+        raise Refused('the server is about to end')
+    deadline = time.time() + _LOOP_LIMIT
+    # A wait with a time limit is a polling one in Python 2.7: up to 50 ms late.
+    while not done.is_set():
+        if loop.is_closed():
+            raise Refused('the server is about to end')
+        if time.time() > deadline:
+            raise Refused('the server did not react',
+                          'its event loop has ended or hangs')
+        time.sleep(0.001)
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value
+
+
+def _number(request, key, kind=float):
+    value = request.get(key)
+    if isinstance(value, bool) or not isinstance(
+            value, (int, long) if kind is int else (int, long, float)):
+        raise Refused('%s has to be a number' % key, repr(value))
+    return kind(value)
