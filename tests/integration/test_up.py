@@ -186,14 +186,16 @@ def test_a_supervisord_that_is_slow_to_answer_is_waited_for(cluster: ClusterUnde
     assert [] == cluster.processes()
 
 
-def test_a_node_with_a_damaged_state_file_is_not_started(cluster: ClusterUnderTest) -> None:
+def test_a_node_with_a_damaged_state_file_is_not_started_but_the_rest_is(
+        cluster: ClusterUnderTest) -> None:
     cluster.up()
     cluster.down()
     state_file(cluster.cluster.node("a")).write_text("{")
     up = cluster.cli("up")
     assert ExitCode.REFUSED == up.returncode
     assert "the state file of node a can't be used" in up.stderr
-    assert [] == cluster.processes()
+    assert "everything but node-a is up" in up.stderr
+    assert [False, True] == is_listening(cluster, "a storage-port", "b storage-port")
 
 
 def test_down_ends_everything_although_a_state_file_is_damaged(

@@ -8,31 +8,21 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ..backends import backend_of
 from ..cluster import Cluster, Endpoint, Node, NodeState, check_site_conf
 from ..cluster.installation import Installation
 from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
-from . import daemon, generated, ports, readiness, run, state
+from . import admission, daemon, generated, ports, readiness, run, state
 from .files import write_all
 from .locking import exclusive
+from .supervised import STARTED, Progress, Stage, end, ignore, start, wait_for_end
 from .supervisor import Supervisor
 
 UP_SECONDS = 180.0
 DOWN_SECONDS = 120.0
-RUNNING_SECONDS = 15.0  # for a program that ran already, perhaps restarted just now
-POLL_SECONDS = 0.1
-ENDED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
-STARTED = ("RUNNING", "STARTING")
-
-Progress = Callable[[str], None]
-Stage = list[tuple[str, Callable[[], str | None]]]
-
-
-def ignore(_step: str) -> None:
-    """Progress that nobody looks at."""
 
 
 def up(cluster: Cluster, installation: Installation, progress: Progress = ignore,
@@ -49,9 +39,10 @@ def up(cluster: Cluster, installation: Installation, progress: Progress = ignore
 
     Raises:
         OperatorError: exit 2, site-conf can't be read; exit 4, the installation is
-            incomplete; exit 5, a port is taken, and nothing was started; exit 8, a
-            node's state file or data directory or var-directory can't be used; exit 7,
-            time ran out; exit 1, a program died, with the end of its log.  Programs
+            incomplete; exit 5, a port is taken, and nothing was started; exit 8,
+            var-directory can't be used, or a node refused to start, or its state file or data
+            directory can't be used: everything else is up then, so that pages are served;
+            exit 7, time ran out; exit 1, a program died, with the end of its log.  Programs
             that were started stay.
     """
     deadline = time.monotonic() + seconds
@@ -59,9 +50,10 @@ def up(cluster: Cluster, installation: Installation, progress: Progress = ignore
     check_site_conf(cluster)
     generated.make_directories(cluster)
     with exclusive(Layout(cluster).lock, seconds, progress):
-        states = {node.name: run.prepare(cluster, node) for node in cluster.nodes}
+        states, failures = _prepare(cluster)
         running = _running(cluster, deadline) if daemon.is_running(cluster) else None
-        missing = [name for name in cluster.program_names() if name not in (running or ())]
+        missing = [name for name in cluster.program_names()
+                   if name not in (running or ()) and name not in failures]
         ports.check_free(cluster, [endpoint for endpoint in needed(cluster, states)
                                    if program_of(cluster, endpoint) in missing])
         write_all(generated.cluster_files(cluster, installation))
@@ -69,11 +61,17 @@ def up(cluster: Cluster, installation: Installation, progress: Progress = ignore
             daemon.start(cluster, installation)
             progress("supervisord is up")
         else:
-            missing = _adopt_changes(cluster, deadline, progress) + missing
+            changed = _adopt_changes(cluster, deadline, progress)
+            missing = [name for name in changed if name not in failures] + missing
+        _found(cluster, states, progress)
         started = []
         for stage in _stages(cluster, states):
-            started += _start(cluster, stage, missing, deadline, progress)
-        return started
+            done = start(cluster, stage, missing, deadline, progress)
+            started += done.programs
+            failures |= done.failures
+    if failures:
+        raise _partly_up(failures)
+    return started
 
 
 def down(cluster: Cluster, progress: Progress = ignore,
@@ -100,18 +98,18 @@ def down(cluster: Cluster, progress: Progress = ignore,
             return []
         ended = []
         for stage in _ending_stages(cluster):
-            ended += _end(cluster, stage, deadline, progress)
-        ended += _end(cluster, list(Supervisor(cluster).states()), deadline, progress)
+            ended += end(cluster, stage, deadline, progress)
+        ended += end(cluster, list(Supervisor(cluster).states()), deadline, progress)
         daemon.end(cluster)
         progress("supervisord ended")
         _refuse_orphans(cluster)
         return ended
 
 
-def needed(cluster: Cluster, states: dict[str, NodeState]) -> list[Endpoint]:
-    """What the cluster listens on when its nodes are in these states."""
+def needed(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Endpoint]:
+    """What the cluster listens on when its nodes are in these states; others don't run."""
     backend = backend_of(cluster)
-    return [*(endpoint for node in cluster.nodes
+    return [*(endpoint for node in cluster.nodes if node.name in states
               for endpoint in backend.listens_on(cluster, states[node.name])),
             *(endpoint for endpoint in cluster.endpoints() if endpoint.kind != "node")]
 
@@ -141,14 +139,52 @@ def drain_order(nodes: Iterable[Node], upstreams: dict[str, str | None]) -> list
     return sorted(nodes, key=lambda node: depth(node.name))
 
 
-def _stages(cluster: Cluster, states: dict[str, NodeState]) -> list[Stage]:
+def _prepare(cluster: Cluster) -> tuple[dict[str, NodeState], dict[str, OperatorError]]:
+    """The nodes' states, and by program why other nodes can't be started.
+
+    Raises the first reason when no node can.
+    """
+    states, failures = {}, {}
+    for node in cluster.nodes:
+        try:
+            states[node.name] = run.prepare(cluster, node)
+        except OperatorError as error:
+            failures[node.program] = error
+    if not states:
+        raise next(iter(failures.values()))
+    return states, failures
+
+
+def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Progress) -> None:
+    raised = admission.found(cluster, states)
+    for keeper, problem in (raised.failed if raised else {}).items():
+        progress(f"{keeper} has no record of the epoch: {problem}")
+
+
+def _partly_up(failures: Mapping[str, OperatorError]) -> OperatorError:
+    """What is to be known when everything but some programs is up."""
+    errors = list(failures.values())
+    refused = any(error.exit_code is ExitCode.REFUSED for error in errors)
+    rest = f"everything but {', '.join(failures)} is up"
+    if len(errors) == 1:
+        return OperatorError(errors[0].notice, f"{errors[0].detail}\n{rest}", errors[0].hint,
+                             errors[0].exit_code)
+    return OperatorError(f"{len(errors)} programs did not start",
+                         "\n".join([*(f"{error.notice}\n{error.detail}" for error in errors),
+                                    rest]),
+                         "\n      ".join(error.hint for error in errors),
+                         ExitCode.REFUSED if refused else ExitCode.FAILED)
+
+
+def _stages(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
     endpoints = needed(cluster, states)
 
     def listens(program: str) -> Callable[[], str | None]:
         own = tuple(e for e in endpoints if program_of(cluster, e) == program)
         return functools.partial(readiness.listening, own)
 
-    return [[(node.program, listens(node.program)) for node in cluster.nodes],
+    return [[(node.program, listens(node.program)) for node in cluster.nodes
+             if node.name in states],
             [(instance.program, functools.partial(readiness.indico_answers, instance))
              for instance in cluster.indico],
             [(program, listens(program)) for program in _lookouts(cluster)]]
@@ -159,30 +195,12 @@ def _lookouts(cluster: Cluster) -> list[str]:
     return [cluster.admin.program, *([cluster.watch.program] if cluster.watch else [])]
 
 
-def _start(cluster: Cluster, stage: Stage, missing: list[str], deadline: float,
-           progress: Progress) -> list[str]:
-    """Start a stage's missing programs; those that ran already have to be ready too.
-
-    One that isn't was started with another cluster.conf, or is out of order.
-    """
-    supervisor = Supervisor(cluster)
-    started = [program for program, _ready in stage
-               if program in missing and supervisor.start(program)]
-    for program, ready in stage:
-        patience = deadline if program in missing else min(
-            deadline, time.monotonic() + RUNNING_SECONDS)
-        readiness.wait_until_ready(cluster, program, ready, patience)
-        if program in missing:
-            progress(f"{program} is up")
-    return started
-
-
 def _running(cluster: Cluster, deadline: float) -> set[str]:
     """What runs, after what an interrupted ``down`` was ending has ended."""
     states = Supervisor(cluster).states()
     for name, program in states.items():
         if program.state == "STOPPING":
-            _wait_for_end(cluster, name, deadline)
+            wait_for_end(cluster, name, deadline)
     return {name for name, program in states.items() if program.state in STARTED}
 
 
@@ -191,7 +209,7 @@ def _adopt_changes(cluster: Cluster, deadline: float, progress: Progress) -> lis
     supervisor = Supervisor(cluster)
     added, changed, removed = supervisor.reload()
     for program in [*changed, *removed]:
-        _end(cluster, [program], deadline, progress)
+        end(cluster, [program], deadline, progress)
         supervisor.remove(program)
     for program in [*added, *changed]:
         supervisor.add(program)
@@ -213,30 +231,6 @@ def _upstream(cluster: Cluster, node: Node) -> str | None:
         return state.current(cluster, node).upstream
     except OperatorError:
         return state.initial(cluster, node).upstream
-
-
-def _end(cluster: Cluster, programs: list[str], deadline: float,
-         progress: Progress) -> list[str]:
-    supervisor = Supervisor(cluster)
-    known = supervisor.states()
-    ended = [program for program in programs
-             if program in known and known[program].state not in ENDED]
-    for program in ended:
-        supervisor.stop(program)
-    for program in ended:
-        _wait_for_end(cluster, program, deadline)
-        progress(f"{program} ended")
-    return ended
-
-
-def _wait_for_end(cluster: Cluster, program: str, deadline: float) -> None:
-    supervisor = Supervisor(cluster)
-    while supervisor.states()[program].state not in ENDED:
-        if time.monotonic() > deadline:
-            raise OperatorError(f"{program} did not end in time",
-                                readiness.log_tail(cluster, program),
-                                exit_code=ExitCode.TIMED_OUT)
-        time.sleep(POLL_SECONDS)
 
 
 def _refuse_orphans(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from .supervisor import Supervisor
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 3.0
 LOG_LINES = 12
+REFUSAL = re.compile(r"NOTICE: ([^\n]*)(?:\nDETAIL: (.*?))?(?:\nHINT: (.*))?", re.DOTALL)
 DEAD = ("EXITED", "FATAL", "STOPPED", "UNKNOWN")
 
 
@@ -29,8 +31,8 @@ def wait_until_ready(cluster: Cluster, program: str, ready: Callable[[], str | N
         ready: returns None when it is, else what is still missing.
         deadline: on the clock of ``time.monotonic``.
 
-    Raises OperatorError when it died (with the end of its log) or at the deadline
-    (exit 7).
+    Raises OperatorError when it refused (exit 8, with its own words), when it died (with the
+    end of its log) or at the deadline (exit 7).
     """
     supervisor = Supervisor(cluster)
     while True:
@@ -39,6 +41,9 @@ def wait_until_ready(cluster: Cluster, program: str, ready: Callable[[], str | N
         if missing is None:
             return
         if state.state in DEAD:
+            refusal = _refusal(cluster, program) if state.exit_status == ExitCode.REFUSED else None
+            if refusal is not None:
+                raise refusal
             raise OperatorError(f"{program} did not start",
                                 f"supervisor says {state.state}: {state.description}\n"
                                 f"{log_tail(cluster, program)}",
@@ -79,6 +84,17 @@ def log_tail(cluster: Cluster, program: str) -> str:
         return f"{path} does not exist"
     lines = path.read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
     return "\n".join(["its last log lines:", *(f"  {line}" for line in lines)])
+
+
+def _refusal(cluster: Cluster, program: str) -> OperatorError | None:
+    """The OperatorError that ends a program's log, as ``str`` put it there."""
+    path = Layout(cluster).program_log(program)
+    text = path.read_text("utf-8", "replace") if path.exists() else ""
+    found = REFUSAL.fullmatch(text[text.rfind("NOTICE: "):].strip())
+    if found is None:
+        return None
+    notice, detail, hint = found.groups("")
+    return OperatorError(notice, detail, hint, ExitCode.REFUSED)
 
 
 def _get_json(instance: IndicoInstance) -> Any:

@@ -9,28 +9,34 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from ..backends import backend_of
-from ..cluster import Cluster, Node, NodeState
+from ..cluster import Cluster, Node, NodeState, Role
 from ..cluster.installation import Installation
 from ..cluster.layout import state_file
 from ..cluster.programs import START_SECONDS
 from ..errors import ExitCode, OperatorError
 from . import ports, state
+from .admission import admit_primary, newest_record
 from .files import write_all
+from .testimony import has_data
 
 
 def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
     """Become the storage server of a node, or refuse.
 
-    Reads the node's state (makes it on the first start), checks that it may run, writes
-    the server's configuration and replaces this process by the server.
+    Reads the node's state (makes it on the first start), checks that it may run in it: as the
+    primary only when it holds the current epoch.  Then writes the server's configuration and
+    replaces this process by the server.
 
     Raises:
         OperatorError: exit 2, no such node; exit 5, a port is taken; exit 8, the data
-            directory or the state file can't be used.
+            directory or the state file can't be used, or the node must not run in its role.
     """
     node = node_named(cluster, name)
     installation.check()
     present = prepare(cluster, node)
+    if present.role is Role.PRIMARY:
+        for remark in admit_primary(cluster, present):
+            print(remark, flush=True)
     backend = backend_of(cluster)
     ports.check_free(cluster, list(backend.listens_on(cluster, present)))
     write_all(backend.node_files(cluster, present))
@@ -56,10 +62,29 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
             f"the data directory of node {node.name} can't be written",
             f"{folder} ({cluster.where('node', node.name, 'data-directory')}): {error.strerror}",
             f"as the user who runs the cluster: touch {folder}/x", ExitCode.REFUSED) from error
-    present = state.current(cluster, node)
-    if not state_file(node).exists():
-        state.write(node, present)
-    return present
+    if state_file(node).exists():
+        return state.current(cluster, node)
+    first = _first_state(cluster, node)
+    state.write(node, first)
+    return first
+
+
+def _first_state(cluster: Cluster, node: Node) -> NodeState:
+    """What a node without a state file is to be: cluster.conf's word, as long as that counts.
+
+    In a later epoch the records say who is the primary.  A node without data follows it,
+    which can lose nothing; one with data is left to the guard.
+    """
+    first = state.initial(cluster, node)
+    record = newest_record(cluster)
+    if record is None or record.epoch == 1 or record.primary == node.name:
+        return first
+    if first.role is Role.PRIMARY and has_data(node):
+        return first
+    if record.primary not in {other.name for other in cluster.nodes}:
+        return first
+    role = Role.SECONDARY if first.role is Role.PRIMARY else first.role
+    return NodeState(cluster.name, node.name, role, record.primary, record.epoch)
 
 
 def hold_refusal(environment: Mapping[str, str]) -> None:

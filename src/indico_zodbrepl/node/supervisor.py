@@ -34,12 +34,14 @@ class ProgramState:
             STOPPING, UNKNOWN), or UNREACHABLE when supervisord didn't say.
         pid: None unless it runs.
         description: one line for people.
+        exit_status: how its last run ended; None when it says nothing.
     """
 
     name: str
     state: str
     pid: int | None
     description: str
+    exit_status: int | None = None
 
 
 class SupervisorAwayError(OperatorError):
@@ -69,7 +71,8 @@ class Supervisor:
     def states(self) -> dict[str, ProgramState]:
         """All programs it knows, by name."""
         return {info["name"]: ProgramState(info["name"], info["statename"],
-                                           info["pid"] or None, info["description"])
+                                           info["pid"] or None, info["description"],
+                                           info["exitstatus"])
                 for info in self._call("getAllProcessInfo")}
 
     def start(self, program: str) -> bool:

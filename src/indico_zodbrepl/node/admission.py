@@ -1,0 +1,128 @@
+"""Whether a node may start as the primary: everybody is asked, and a refusal says who said what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..cluster import Cluster, NodeState, Role
+from ..cluster.commands import Commands
+from ..errors import ExitCode, OperatorError
+from . import epochs, guard, testimony
+from .epochs import EpochRecord, Raised
+from .guard import Testimony, Verdict
+
+
+def admit_primary(cluster: Cluster, claim: NodeState) -> list[str]:
+    """Make sure that a node holds the current epoch before it starts as its primary.
+
+    Takes a second at most.  Afterwards the records that knew only a lower epoch know this one.
+
+    Args:
+        claim: what the node is to be; its role is primary.
+
+    Returns:
+        What an operator should know although the node may start, one line each.
+
+    Raises:
+        OperatorError: exit 8, somebody knows better, or nobody can vouch for the node, or it
+            has no data and others have; the detail tells what each voucher said.
+    """
+    testimonies = testimony.gather(cluster, claim.node, claim)
+    verdict = guard.judge(claim, testimonies)
+    if not verdict.allowed:
+        raise _refusal(cluster, claim, verdict, testimonies)
+    _refuse_without_data(cluster, claim)
+    remarks = [f"a voucher says nothing: {each}" for each in testimonies
+               if each.problem and each.voucher.startswith("the record")]
+    if verdict.forced and claim.forced:
+        remarks.append(f"nobody vouches for epoch {claim.epoch}; {claim.forced.actor} forced it "
+                       f"at {claim.forced.at}: {claim.forced.reason}")
+    raised = epochs.raise_everywhere(cluster, claim.epoch, claim.node, "the primary started")
+    remarks += [f"{keeper} has no record of epoch {claim.epoch}: {problem}"
+                for keeper, problem in raised.failed.items()]
+    return remarks
+
+
+def found(cluster: Cluster, states: Mapping[str, NodeState]) -> Raised | None:
+    """Write the records of a cluster that has none, or that one of its hosts has not.
+
+    A new cluster begins in epoch 1 with the primary of its cluster.conf; one that is older
+    than the records is what its state files say, if exactly one node is the primary of their
+    highest epoch.  Records that are there are copied to the hosts that know less.
+
+    Args:
+        states: the state of every node.
+
+    Returns:
+        What was written; None when it can't be told who the primary is, so that the guard
+        has to find out.
+    """
+    record = newest_record(cluster)
+    if record is not None:
+        return epochs.raise_everywhere(cluster, record.epoch, record.primary, record.reason)
+    if any(path.exists() for path in epochs.paths(cluster).values()):
+        return None
+    epoch = max(state.epoch for state in states.values())
+    primaries = [state.node for state in states.values()
+                 if state.role is Role.PRIMARY and state.epoch == epoch]
+    if len(primaries) != 1 or len(states) < len(cluster.nodes):
+        return None
+    return epochs.raise_everywhere(cluster, epoch, primaries[0], "the cluster's first records")
+
+
+def newest_record(cluster: Cluster) -> EpochRecord | None:
+    """The record of the highest epoch among those that can be read.
+
+    None when there is none, or when two of that epoch name different primaries.
+    """
+    records = []
+    for path in epochs.paths(cluster).values():
+        try:
+            records.append(epochs.read(cluster, path))
+        except OperatorError:
+            continue  # the guard tells of it, with the path
+    readable = [record for record in records if record is not None]
+    if not readable:
+        return None
+    newest = max(readable, key=lambda record: record.epoch)
+    primaries = {record.primary for record in readable if record.epoch == newest.epoch}
+    return newest if len(primaries) == 1 else None
+
+
+def highest_epoch(cluster: Cluster, name: str, own: int) -> tuple[int, list[Testimony]]:
+    """The highest epoch that a node or anybody else who can be asked knows, and what they said."""
+    testimonies = testimony.gather(cluster, name)
+    return guard.highest(own, testimonies), testimonies
+
+
+def listed(testimonies: list[Testimony]) -> str:
+    """What everybody said, a line each."""
+    return "\n".join(f"  {testimony}" for testimony in testimonies)
+
+
+def _refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
+    holders = testimony.holders_of_data(cluster, claim.node)
+    if not holders or testimony.has_data(cluster.node(claim.node)):
+        return
+    commands = Commands.here(cluster)
+    raise OperatorError(
+        f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}",
+        f"it has no data, but node {' and node '.join(holders)} has: Indico would find an empty "
+        f"database in {cluster.node(claim.node).data_directory}",
+        f"is a disk not mounted? else: {commands.zodbrepl('failover', holders[0])}",
+        ExitCode.REFUSED)
+
+
+def _refusal(cluster: Cluster, claim: NodeState, verdict: Verdict,
+             testimonies: list[Testimony]) -> OperatorError:
+    commands = Commands.here(cluster)
+    newer = next((each.primary for each in testimonies
+                  if each.epoch == verdict.seen and each.primary not in (None, claim.node)), None)
+    if newer is not None:
+        hint = f"let it follow node {newer}: {commands.zodbrepl('rejoin', claim.node)}"
+    else:
+        hint = ("bring one of them back; only if you are certain that no other node was promoted: "
+                + commands.zodbrepl("node", "start", claim.node, "--force", "--reason", "TEXT"))
+    return OperatorError(
+        f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}",
+        f"{verdict.reason}\n{listed(testimonies)}", hint, ExitCode.REFUSED)
