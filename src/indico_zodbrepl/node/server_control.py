@@ -1,0 +1,189 @@
+"""The running storage server of a node, told what to do by its control socket."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+
+from ..cluster import Address, Node
+from ..errors import ExitCode, OperatorError
+
+NAME = "control.sock"
+
+# Seconds for an answer; what may take longer by itself gets that on top.
+ANSWER_SECONDS = 5.0
+# A server gives its upstream, and followers that it leaves, this long.
+CHANGE_SECONDS = 30.0
+_LONGEST_ANSWER = 1 << 20
+
+
+class NoServerError(OperatorError):
+    """Nothing listens on the control socket: the node's server does not run."""
+
+
+class ServerSilentError(OperatorError):
+    """The server did not answer in time; whether it did what it was told is unknown."""
+
+
+class ServerRefusedError(OperatorError):
+    """The server answered that it did not do what it was told, and why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerStatus:
+    """What a server says of itself after a request.
+
+    Attributes:
+        role: primary, secondary, relay or standalone, as the server runs now.
+        epoch: in which it serves.
+        known_epoch: the highest it was told of; a primary of a lower one takes no commits.
+        last_tid: its last transaction.
+        held: why no commit begins: "operator", "epoch", "followers"; None when they may.
+        held_for: seconds until an operator's hold ends by itself; None without one.
+        upstream: replication address it follows, ``host:port``.
+        connected: whether that link stands.
+        followers: addresses of those who follow it.
+    """
+
+    role: str
+    epoch: int
+    known_epoch: int
+    last_tid: int
+    held: str | None
+    held_for: float | None
+    upstream: str | None
+    connected: bool | None
+    followers: tuple[str, ...]
+
+
+class ServerControl:
+    """Makes one connection for each call; usable from any thread.
+
+    Each method ends by its deadline and raises NoServerError (exit 6), ServerSilentError
+    (exit 7) or ServerRefusedError (exit 8).
+
+    Args:
+        node: whose server it is; its data directory has to be on this host.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def status(self, seconds: float = ANSWER_SECONDS) -> ServerStatus:
+        """What the server is now; answered in ``seconds``, also while it does something else."""
+        return self._ask({"do": "status"}, seconds)
+
+    def hold(self, seconds: float) -> ServerStatus:
+        """Let no commit begin; the running ones have ended when this returns.
+
+        Clients that save meanwhile wait.  The hold ends by itself after ``seconds``; refused
+        when a client keeps a commit open for as long as that.
+        """
+        return self._ask({"do": "hold", "seconds": seconds}, seconds + ANSWER_SECONDS)
+
+    def release(self) -> ServerStatus:
+        """End a hold; nothing happens without one."""
+        return self._ask({"do": "release"}, ANSWER_SECONDS)
+
+    def promote(self, epoch: int, replicate_to: Address) -> ServerStatus:
+        """Make it a primary in this epoch that listens for followers at this address.
+
+        Its clients reconnect.  On a primary this ends a hold and raises the epoch.
+        """
+        return self._ask({"do": "promote", "epoch": epoch, "replicate_to": str(replicate_to)},
+                         CHANGE_SECONDS)
+
+    def follow(self, epoch: int, upstream: Address) -> ServerStatus:
+        """Turn a secondary or relay to another upstream; its clients notice nothing.
+
+        A primary becomes a secondary if its commits are held, and its clients reconnect.
+        """
+        return self._ask({"do": "follow", "epoch": epoch, "upstream": str(upstream)},
+                         CHANGE_SECONDS)
+
+    def set_epoch(self, epoch: int) -> ServerStatus:
+        """Tell it the cluster's epoch: a primary of a lower one takes no commits any more."""
+        return self._ask({"do": "epoch", "epoch": epoch}, ANSWER_SECONDS)
+
+    def _ask(self, request: Mapping[str, object], seconds: float) -> ServerStatus:
+        deadline = time.monotonic() + seconds
+        try:
+            answer = _converse(self._node, json.dumps(request).encode() + b"\n", deadline)
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise NoServerError(
+                f"the server of node {self._node.name} does not run",
+                f"{self._node.data_directory / NAME}: {error.strerror}",
+                f"bin/zodbrepl node start {self._node.name}", ExitCode.NOT_RUNNING) from error
+        except TimeoutError as error:
+            raise self._silent(request, f"no answer within {seconds:g} s") from error
+        except OSError as error:
+            raise self._silent(request, error.strerror or str(error)) from error
+        return self._read(request, answer)
+
+    def _read(self, request: Mapping[str, object], raw: bytes) -> ServerStatus:
+        try:
+            answer = json.loads(raw)
+            if answer["ok"]:
+                return _status(answer)
+            error, detail = str(answer["error"]), str(answer["detail"])
+        except (ValueError, KeyError, TypeError) as problem:
+            raise self._silent(request, f"no usable answer: {raw[:80]!r}") from problem
+        raise ServerRefusedError(
+            f"node {self._node.name} refused to {_words(request)}: {error}", detail,
+            exit_code=ExitCode.REFUSED)
+
+    def _silent(self, request: Mapping[str, object], detail: str) -> ServerSilentError:
+        return ServerSilentError(
+            f"the server of node {self._node.name} did not say whether it did "
+            f"{_words(request)}", detail, "bin/zodbrepl status", ExitCode.TIMED_OUT)
+
+
+def _words(request: Mapping[str, object]) -> str:
+    return " ".join(str(value) for value in request.values())
+
+
+def _status(answer: Mapping[str, object]) -> ServerStatus:
+    followers, held, held_for = answer["followers"], answer["held"], answer["held_for"]
+    upstream, connected = answer["upstream"], answer["connected"]
+    if not isinstance(followers, list):
+        raise TypeError("followers")
+    return ServerStatus(
+        role=str(answer["role"]), epoch=int(str(answer["epoch"])),
+        known_epoch=int(str(answer["known_epoch"])), last_tid=int(str(answer["last_tid"]), 16),
+        held=None if held is None else str(held),
+        held_for=None if held_for is None else float(str(held_for)),
+        upstream=None if upstream is None else str(upstream),
+        connected=None if connected is None else bool(connected),
+        followers=tuple(str(each) for each in followers))
+
+
+def _converse(node: Node, request: bytes, deadline: float) -> bytes:
+    """The line that the server answers.  Raises OSError; TimeoutError at the deadline."""
+    # The path may be longer than a socket's can be.
+    folder = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.settimeout(_remaining(deadline))
+            peer.connect(f"/proc/self/fd/{folder}/{NAME}")
+            peer.sendall(request)
+            answer = bytearray()
+            while not answer.endswith(b"\n"):
+                peer.settimeout(_remaining(deadline))
+                chunk = peer.recv(65536)
+                if not chunk or len(answer) > _LONGEST_ANSWER:
+                    raise ConnectionAbortedError(0, "it ended the connection without an answer")
+                answer += chunk
+            return bytes(answer)
+    finally:
+        os.close(folder)
+
+
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError
+    return remaining
