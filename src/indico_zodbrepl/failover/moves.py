@@ -112,8 +112,8 @@ class Moves:
     def see_writable(self, instance: str, primary: str) -> Step:
         return Step("see-writable", instance, {"primary": primary},
                     f"See Indico instance {instance} writable on {primary}",
-                    "it becomes so by itself", "", self._commands.zodbrepl("status"), INDICO_SECONDS,
-                    True, may_fail=True)
+                    "it becomes so by itself", "", self._commands.zodbrepl("status"),
+                    INDICO_SECONDS, True, may_fail=True)
 
     def restart_client(self, instance: str) -> Step:
         return Step("restart-client", instance, {},

@@ -1,0 +1,198 @@
+"""An operation can be killed at any moment: it goes on or is taken back, and is never half done."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_world import NAMES, NO_RETURN, PLAN, World, cluster, killed, make
+
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.failover import executor, journal, store
+from indico_zodbrepl.failover.operation import Operation, Outcome, Progress
+
+EVERY_EFFECT = {f"{name}.effect" for name in NAMES}
+BEFORE = NAMES[:NAMES.index(NO_RETURN)]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return make(tmp_path, monkeypatch)
+
+
+def execute(world: World) -> Operation:
+    return executor.execute(cluster(world.folder), Installation(world.folder), PLAN)
+
+
+def resume(world: World, *, undo: bool = False) -> Operation:
+    return executor.resume(cluster(world.folder), Installation(world.folder), undo=undo)
+
+
+def journaled(world: World) -> Operation:
+    entries, notices = journal.read(cluster(world.folder))
+    assert ([], 1) == (notices, len(entries))
+    return entries[0]
+
+
+def worlds_killed_at_every_moment(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A world for each moment of an execution, in which the executor was killed then."""
+    for moment in range(1, 200):
+        with monkeypatch.context() as patch:
+            (tmp_path / str(moment)).mkdir()
+            world = make(tmp_path / str(moment), patch)
+            if not killed(world, cluster(world.folder), moment):
+                assert moment > 2 * len(NAMES), "too few moments to prove anything"
+                return
+            yield world
+    raise AssertionError("an execution has no end")
+
+
+def test_a_plan_is_carried_out_in_its_order_and_journaled(world: World) -> None:
+    ended = execute(world)
+    assert (Outcome.DONE, list(NAMES)) == (ended.outcome, world.done())
+    assert {"number": str(len(NAMES))} == ended.figures
+    assert all(record.progress is Progress.DONE for record in ended.records)
+    assert ended == journaled(world)
+    assert store.unfinished(cluster(world.folder)) is None
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_end(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for world in worlds_killed_at_every_moment(tmp_path, monkeypatch):
+        if store.unfinished(cluster(world.folder)) is None:
+            assert not world.effects() or world.effects() == EVERY_EFFECT
+            continue
+        with pytest.raises(OperatorError, match="has begun and not ended"):
+            execute(world)
+        assert Outcome.DONE is resume(world).outcome
+        assert EVERY_EFFECT == world.effects()
+        assert Outcome.DONE is journaled(world).outcome
+        assert len(set(world.done())) == len(NAMES)
+
+
+def test_killed_at_any_moment_it_is_taken_back_before_the_point_of_no_return_only(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = set()
+    for world in worlds_killed_at_every_moment(tmp_path, monkeypatch):
+        left = store.unfinished(cluster(world.folder))
+        if left is None:
+            continue
+        begun = left.records[left.plan.no_return()].progress is not Progress.PENDING
+        if begun:
+            with pytest.raises(OperatorError, match="can't be taken back any more") as refused:
+                resume(world, undo=True)
+            assert ExitCode.REFUSED is refused.value.exit_code
+            outcomes.add(resume(world).outcome)
+            assert EVERY_EFFECT == world.effects()
+        else:
+            outcomes.add(resume(world, undo=True).outcome)
+            assert set() == world.effects()
+            assert Outcome.UNDONE is journaled(world).outcome
+    assert {Outcome.DONE, Outcome.UNDONE} == outcomes
+
+
+def test_what_held_before_the_kill_is_made_sure_of_again(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hold that nobody renews ends by itself: the proof after it is void."""
+    held_again = 0
+    for world in worlds_killed_at_every_moment(tmp_path, monkeypatch):
+        left = store.unfinished(cluster(world.folder))
+        if left is None or world.file(NO_RETURN).exists():
+            continue
+        for name in BEFORE:
+            held_again += world.file(name).exists()
+            world.file(name).unlink(missing_ok=True)
+        before = len(world.done())
+        assert Outcome.DONE is resume(world).outcome
+        assert list(NAMES) == world.done()[before:]
+    assert held_again > len(BEFORE)
+
+
+def test_a_failure_before_the_point_of_no_return_takes_everything_back(world: World) -> None:
+    world.failing["seal"] = 1
+    with pytest.raises(OperatorError) as failed:
+        execute(world)
+    assert "switchover to b was not done; everything is as before" == failed.value.notice
+    assert ("do seal: seal failed: as it was told", "a hint") == (
+        failed.value.detail, failed.value.hint)
+    assert set() == world.effects()
+    ended = journaled(world)
+    assert Outcome.UNDONE is ended.outcome
+    assert [Progress.UNDONE] * 3 + [Progress.PENDING] * 4 == [
+        record.progress for record in ended.records]
+    assert "seal failed" in ended.remark
+
+
+def test_a_failure_after_it_stops_with_what_is_left_and_can_be_resumed(world: World) -> None:
+    world.failing["stop"] = 1
+    with pytest.raises(OperatorError) as failed:
+        execute(world)
+    assert "switchover to b stopped after its point of no return" == failed.value.notice
+    assert "do stop: stop failed: as it was told\nnot done yet: do follow; do start" == (
+        failed.value.detail)
+    assert failed.value.hint.endswith("resume")
+    assert Outcome.STOPPED is journaled(world).outcome
+    assert Outcome.DONE is resume(world).outcome
+    assert list(NAMES) == world.done()
+
+
+def test_a_step_that_may_fail_leaves_the_operation_incomplete(world: World) -> None:
+    world.failing["follow"] = 1
+    ended = execute(world)
+    assert Outcome.INCOMPLETE is ended.outcome
+    assert ["follow failed" in record.error for record in ended.records] == [
+        name == "follow" for name in NAMES]
+    assert EVERY_EFFECT - {"follow.effect"} == world.effects()
+    assert store.unfinished(cluster(world.folder)) is None
+
+
+def test_an_operation_that_can_not_end_can_be_abandoned_with_a_reason(world: World) -> None:
+    world.failing["stop"] = 9
+    with pytest.raises(OperatorError):
+        execute(world)
+    left = executor.abandon(cluster(world.folder), "b died too")
+    assert Outcome.ABANDONED is left.outcome
+    assert journaled(world).remark.endswith(": b died too")
+    with pytest.raises(OperatorError, match="nothing to resume"):
+        resume(world)
+
+
+def test_a_step_has_only_its_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = PLAN.steps[0]
+    freed = threading.Event()
+    monkeypatch.setattr(world, "moment", freed.wait)
+    monkeypatch.setattr(store, "save", lambda *_arguments: None)
+    monkeypatch.setattr(journal, "append", lambda *_arguments: None)
+    plan = replace(PLAN, steps=(replace(slow, seconds=0.05, undoes=""), *PLAN.steps[1:]))
+    try:
+        with pytest.raises(OperatorError, match="was not done") as failed:
+            executor.execute(cluster(world.folder), Installation(world.folder), plan)
+    finally:
+        freed.set()
+    assert ExitCode.TIMED_OUT is failed.value.exit_code
+
+
+def test_only_one_operation_works_at_a_time_and_the_other_is_told_which(world: World) -> None:
+    other = cluster(world.folder)
+    with store.alone(other), pytest.raises(OperatorError) as refused:
+        execute(world)
+    assert ExitCode.REFUSED is refused.value.exit_code
+    assert "another operation is at work (process " in refused.value.notice
+    assert set() == world.effects()
+    assert not Layout(other).journal.exists()
+
+
+def test_the_operations_file_says_all_that_the_journal_says(world: World) -> None:
+    ended = execute(world)
+    kept = json.loads(Layout(cluster(world.folder)).operation(ended.identifier).read_text())
+    lines = Layout(cluster(world.folder)).journal.read_text().splitlines()
+    assert kept == json.loads(lines[-1])
+    assert ("switchover", "a reason", "done") == (
+        kept["operation"], kept["reason"], kept["outcome"])
