@@ -1,0 +1,115 @@
+"""Writers and readers: ZEO clients in processes of their own, and what they logged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from clusters import ClusterUnderTest, wait_until
+from ledger import Attempt, Sight, records
+
+PROGRAMS = Path(__file__).parent.parent / "python27"
+END_SECONDS = 60
+
+
+class Client:
+    """A writer or a reader; it ends when this process ends, whatever happens.
+
+    Args:
+        program: name of the program in ``python27/``.
+        configuration: its storage, a file.
+        log: what it did, kept when the client is started again.
+        arguments: what the program takes besides.
+    """
+
+    def __init__(self, under_test: ClusterUnderTest, program: str, configuration: Path, log: Path,
+                 *arguments: str) -> None:
+        self._log = log
+        log.touch()
+        errors = log.with_suffix(".err").open("ab")
+        with errors:
+            self._process = subprocess.Popen(
+                [under_test.installation.python27, PROGRAMS / program, configuration, log,
+                 *arguments], stdin=subprocess.PIPE, stdout=errors, stderr=errors)
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """What it logged; a line that is being written is left out."""
+        for line in self._log.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+    def successes_since(self, moment: float) -> int:
+        """How many attempts that began at a moment or later succeeded."""
+        return sum(each["kind"] in ("acknowledged", "seen") and each["began"] >= moment
+                   for each in self.entries())
+
+    def wait_for_successes(self, count: int, since: float) -> None:
+        wait_until(lambda: self.successes_since(since) >= count or self._is_over(),
+                   f"{self._log.stem} succeeds; its last entry: {self._last_entry()}")
+        assert not self._is_over(), self._log.with_suffix(".err").read_text()[-2000:]
+
+    def end(self) -> None:
+        """Let it finish its attempt and end; killed when that takes too long."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.end()
+
+    def _is_over(self) -> bool:
+        return self._process.poll() is not None
+
+    def _last_entry(self) -> str:
+        return (self._log.read_text().splitlines() or ["none"])[-1][:300]
+
+
+class Writer(Client):
+    """Commits numbered records.
+
+    Args:
+        name: in its records.
+        size: bytes of a record, about.
+    """
+
+    def __init__(self, under_test: ClusterUnderTest, configuration: Path, log: Path, name: str,
+                 size: int) -> None:
+        self.name = name
+        super().__init__(under_test, "writer.py", configuration, log, name, str(size),
+                         "0.01")
+
+    def attempts(self) -> Iterator[Attempt]:
+        for each in self.entries():
+            if "number" in each:
+                yield Attempt((self.name, each["number"]), each["kind"] == "acknowledged",
+                              each["began"], each["ended"])
+
+
+class Reader(Client):
+    """Reads what all writers wrote."""
+
+    def __init__(self, under_test: ClusterUnderTest, configuration: Path, log: Path) -> None:
+        super().__init__(under_test, "reader.py", configuration, log, "0.03")
+
+    def sights(self) -> Iterator[Sight]:
+        for each in self.entries():
+            if each["kind"] == "seen":
+                yield Sight(records(each["seen"]), each["began"], each["ended"])
+
+
+def examine(under_test: ClusterUnderTest, what: str, paths: Iterable[Path]) -> list[Any]:
+    """What ``python27/examine.py`` tells of nodes or tails, in their order."""
+    done = subprocess.run(
+        [under_test.installation.python27, PROGRAMS / "examine.py", what, *paths],
+        capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[Any] = json.loads(done.stdout)
+    return found

@@ -1,0 +1,152 @@
+"""What a scenario works with: a cluster, clients at work, what was measured."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clients import Reader, Writer, examine
+from clusters import Roles, wait_until
+from hosts import Hosts
+from ledger import Account, Record, account, records
+from sampler import Sampler
+
+STARTED = 25  # successes of each client before a fault, and after it
+
+
+class World:
+    """One scenario's; ``close`` ends everything that was started.
+
+    Args:
+        folder: an empty folder.
+        home: the installation.
+        feature, name: of the scenario.
+    """
+
+    def __init__(self, folder: Path, home: Path, feature: str, name: str) -> None:
+        self.feature = feature
+        self.name = name
+        self.folder = folder
+        self.writers: list[Writer] = []
+        self.readers: list[Reader] = []
+        self.settled = 0.0
+        self.times: dict[str, float] = {}
+        self._home = home
+        self._cluster: Hosts | None = None
+        self._opened = contextlib.ExitStack()
+
+    @property
+    def cluster(self) -> Hosts:
+        assert self._cluster, "the scenario has no cluster"
+        return self._cluster
+
+    @functools.cached_property
+    def sampler(self) -> Sampler:
+        return self._opened.enter_context(Sampler(self.cluster.cluster))
+
+    def make_cluster(self, nodes: Roles, indico: tuple[str, ...] = ()) -> Hosts:
+        """A cluster that is not up yet."""
+        folder = self.folder / "cluster"
+        folder.mkdir()
+        self._cluster = Hosts(folder, self._home, nodes, indico)
+        self._opened.callback(self._cluster.close)
+        return self._cluster
+
+    def start_clients(self, writers: int, readers: int, size: int = 2000) -> None:
+        """Start writers and readers, and wait until each has succeeded several times."""
+        assert self.sampler
+        began = time.monotonic()
+        for number in range(1, writers + 1):
+            self.start_writer(f"writer-{number}", size)
+        for number in range(1, readers + 1):
+            self.start_reader(f"reader-{number}")
+        self.wait_for_clients(began)
+
+    def start_writer(self, name: str, size: int = 2000) -> None:
+        self.writers.append(Writer(
+            self.cluster, self.cluster.layout.zodb_conf, self.folder / f"{name}.log", name, size))
+        self._opened.callback(self.writers[-1].kill)
+
+    def start_reader(self, name: str, configuration: Path | None = None) -> Reader:
+        reader = Reader(self.cluster, configuration or self.cluster.layout.zodb_conf,
+                        self.folder / f"{name}.log")
+        self.readers.append(reader)
+        self._opened.callback(reader.kill)
+        return reader
+
+    def wait_for_clients(self, since: float, count: int = STARTED) -> None:
+        """Wait until all clients have succeeded so many times."""
+        for client in (*self.writers, *self.readers):
+            client.wait_for_successes(count, since)
+
+    def wait_for_writers(self, since: float, count: int = STARTED) -> None:
+        for writer in self.writers:
+            writer.wait_for_successes(count, since)
+
+    def wait_for_readers(self, since: float, count: int = STARTED) -> None:
+        for reader in self.readers:
+            reader.wait_for_successes(count, since)
+
+    def run(self, *arguments: str) -> str:
+        """A command that has to succeed; its output. How long it took is kept."""
+        began = time.monotonic()
+        done = self.cluster.cli(*arguments)
+        self.times[arguments[0]] = time.monotonic() - began
+        assert done.returncode == 0, (
+            f"zodbrepl {' '.join(arguments)}: {done.returncode}\n{done.stdout}")
+        return done.stdout
+
+    def examine(self, nodes: Sequence[str]) -> dict[str, Any]:
+        """What nodes hold, each by its own word."""
+        paths = [self.cluster.layout.node_zodb_conf(self.cluster.cluster.node(node))
+                 for node in nodes]
+        return dict(zip(nodes, examine(self.cluster, "nodes", paths), strict=True))
+
+    def stop_writers(self) -> None:
+        for writer in self.writers:
+            writer.end()
+
+    def wait_until_equal(self, nodes: list[str]) -> None:
+        """End the writers, then wait until the nodes hold the same, object by object."""
+        self.stop_writers()
+        wait_until(lambda: len({self.last(node) for node in nodes}) == 1,
+                   f"{', '.join(nodes)} end with the same transaction")
+        found = self.examine(nodes)
+        assert dict.fromkeys(nodes, found[nodes[0]]) == found
+
+    def last(self, node: str) -> str:
+        """The last transaction of a node, by its own word; a text that is nobody else's if none."""
+        answer = self.sampler.ask(self.cluster.cluster.node(node))
+        return f"unknown of {node}" if answer is None else f"{answer.last_tid:x}"
+
+    def primary(self) -> str:
+        """The node that is assigned as primary in the highest epoch."""
+        states = {name: self.cluster.state(name) for name in self.cluster.nodes
+                  if self.cluster.data_fs(name).exists()}
+        return max((name for name, state in states.items() if state["role"] == "primary"),
+                   key=lambda name: str(states[name]["epoch"]).zfill(9))
+
+    @functools.cached_property
+    def account(self) -> Account:
+        """The ledger, closed: clients end, what they did is compared with the primary."""
+        self.stop_writers()
+        for reader in self.readers:
+            reader.end()
+        primary = self.primary()
+        return account(
+            (attempt for writer in self.writers for attempt in writer.attempts()),
+            (sight for reader in self.readers for sight in reader.sights()),
+            records(self.examine([primary])[primary]["held"]), self.exported(), self.settled)
+
+    def exported(self) -> frozenset[Record]:
+        """What the lost tails hold, as their own data files say."""
+        tails = sorted((self.cluster.layout.var / "lost-tails").glob("*/tail.fs"))
+        found = examine(self.cluster, "tails", tails) if tails else []
+        return frozenset((name, number) for tail in found for name, number in tail)
+
+    def close(self) -> None:
+        self._opened.close()

@@ -1,0 +1,108 @@
+"""What the writer and the reader have in common; Python 2.7.
+
+Each is a ZEO client as Indico is one.  It appends what it did to its log, a JSON object a line,
+and works until its standard input ends.  Times are seconds of the monotonic clock, which all
+processes of a machine share.
+"""
+import ctypes
+import json
+import os
+import random
+import sys
+import threading
+
+import transaction
+import ZODB
+import ZODB.config
+from ZODB.utils import z64
+
+END_LIMIT = 20  # seconds for an attempt that runs when the end is asked for
+KEY = 'scenario %s'
+CLOCK_MONOTONIC = 1
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = [('seconds', ctypes.c_long), ('nanoseconds', ctypes.c_long)]
+
+
+_clock_gettime = ctypes.CDLL(None).clock_gettime
+
+
+def now():
+    """Seconds of the monotonic clock."""
+    time = _Timespec()
+    _clock_gettime(CLOCK_MONOTONIC, ctypes.byref(time))
+    return time.seconds + time.nanoseconds * 1e-9
+
+
+class Log(object):
+    """A file that holds each entry as soon as `write` returns, whatever happens to the writer."""
+
+    def __init__(self, path):
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def write(self, kind, began, **values):
+        values.update(kind=kind, began=began, ended=now())
+        os.write(self._file, json.dumps(values) + '\n')
+
+
+class Work(object):
+    """Repeats attempts until standard input ends.
+
+    Args:
+        configuration: of the storage, a file.
+        log: a `Log`.
+    """
+
+    def __init__(self, configuration, log):
+        self.log = log
+        self.storage = ZODB.config.storageFromURL(configuration)
+        self.db = ZODB.DB(self.storage)
+        self.connection = self.db.open()
+        self._ended = threading.Event()
+        thread = threading.Thread(target=self._wait_for_the_end)
+        thread.setDaemon(True)
+        thread.start()
+
+    def _wait_for_the_end(self):
+        sys.stdin.read()
+        self._ended.set()
+        threading.Event().wait(END_LIMIT)
+        os._exit(3)
+
+    def root(self):
+        return self.connection.root()
+
+    def ask_the_server(self):
+        """One question that no cache answers."""
+        self.storage.history(z64, 1)
+
+    def repeat(self, attempt, pause):
+        """Calls `attempt` again and again, each a transaction of its own; ends the process.
+
+        Args:
+            attempt: called without arguments; what it raises is logged as failed.
+            pause: seconds between two attempts, on average.
+        """
+        while not self._ended.is_set():
+            began = now()
+            try:
+                transaction.begin()
+                attempt(began)
+            except Exception as error:
+                self.log.write('failed', began, error='%s: %s' % (type(error).__name__, error))
+            transaction.abort()
+            self._ended.wait(pause * random.uniform(0.5, 1.5))
+        # The storage is not closed: that would wait for a server that is frozen.
+        os._exit(0)
+
+
+def ranges(numbers):
+    """Sorted numbers as a list of [first, last]."""
+    found = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return found

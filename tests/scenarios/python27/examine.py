@@ -1,0 +1,60 @@
+"""Tells as JSON what a node holds or what a lost tail holds; Python 2.7.
+
+usage: examine.py nodes ZODB_CONF...    of each node, the numbers of each writer's records, and a
+                                        digest of the present state of every object
+       examine.py tails DATA_FS...      writer and number of each record in exported tails
+"""
+import hashlib
+import json
+import os
+import sys
+
+import client
+import ZODB
+import ZODB.config
+from ZODB.FileStorage import FileStorage
+
+
+def node(configuration):
+    """Loads every object of a node, through its own server."""
+    storage = ZODB.config.storageFromURL(configuration)
+    last = storage.lastTransaction()
+    digest, objects, following = hashlib.sha1(), 0, None
+    while last.strip(b'\0'):
+        oid, tid, data, following = storage.record_iternext(following)
+        digest.update(oid + tid + data)
+        objects += 1
+        if following is None:
+            break
+    held = {}
+    if objects:
+        root = ZODB.DB(storage).open().root()
+        for key, tree in root.items():
+            if key.startswith(client.KEY % ''):
+                name = key[len(client.KEY % ''):]
+                for number, record in tree.items():
+                    if record['marker'] != '%s %d' % (name, number):
+                        raise AssertionError('%s %d is %r' % (name, number, record['marker']))
+                held[name] = client.ranges(tree.keys())
+    return {'held': held, 'digest': digest.hexdigest(), 'objects': objects,
+            'last': last.encode('hex')}
+
+
+def tail(path):
+    """Reads an exported tail, whose records have to hold what their transaction's note says."""
+    storage = FileStorage(path, read_only=True)
+    found = []
+    for each in storage.iterator():
+        if each.description.startswith(b'scenario '):
+            marker = each.description[len(b'scenario '):]
+            if any(record.data and marker in record.data for record in each):
+                name, number = marker.decode('ascii').rsplit(' ', 1)
+                found.append([name, int(number)])
+    return found
+
+
+if __name__ == '__main__':
+    what, paths = sys.argv[1], sys.argv[2:]
+    json.dump([{'nodes': node, 'tails': tail}[what](path) for path in paths], sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)
