@@ -7,8 +7,6 @@ from ZODB.FileStorage import FileStorage
 
 from .salvage_records import class_of
 
-NOTES = 'salvaged.json'
-
 
 class NoTail(Exception):
     """A folder holds no lost tail that can be read; the text says why."""
@@ -49,11 +47,15 @@ class Tail(object):
     """
 
     def __init__(self, path):
-        self.folder = os.path.dirname(path) if path.endswith('.fs') else path
+        self.folder = os.path.dirname(path) if path.endswith('.fs') else os.path.normpath(path)
         described = self._read_description()
-        self.after = described['after'].decode('hex')
-        notes = {(transaction['tid'], each['oid']): each
-                 for transaction in described['transactions'] for each in transaction['objects']}
+        try:
+            self.after = described['after'].decode('hex')
+            notes = {(transaction['tid'], each['oid']): each
+                     for transaction in described['transactions']
+                     for each in transaction['objects']}
+        except (KeyError, TypeError) as error:
+            raise NoTail('%s/tail.json: %s: %s' % (self.folder, type(error).__name__, error))
         self.transactions = self._read_transactions(notes)
         self.created = {}
         self._revisions = collections.defaultdict(list)
@@ -104,4 +106,4 @@ class Tail(object):
 def _record(record, note):
     what = note.get('what') or note.get('class') or (
         class_of(record.data) if record.data else 'undone creation')
-    return Record(record.tid, record.oid, record.data, bool(note.get('new')), what)
+    return Record(record.tid, record.oid, record.data, note.get('change') == 'new', what)

@@ -1,0 +1,161 @@
+"""Salvage of a lost tail: its transactions beside the database, and the picked ones made again.
+
+The data plane's program does it, as a client of the running primary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..cluster import Cluster
+from ..cluster.commands import Commands
+from ..cluster.installation import Installation
+from ..cluster.layout import Layout
+from ..errors import ExitCode, OperatorError
+from . import journal, operation
+from .operation import Outcome
+
+PROGRAM = "indico_zodbrepl.dataplane.salvage"
+SECONDS = 3600.0
+NOTHING = 5  # exit status: nothing that was picked can be made again
+EXIT_CODES = {1: ExitCode.NOT_RUNNING, 2: ExitCode.BAD_CONFIG, 3: ExitCode.BAD_CONFIG,
+              4: ExitCode.TIMED_OUT}
+ALL = "all"
+APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A field of an object's state, or a key of a collection; None: not there on that side."""
+
+    field: str
+    old: str | None
+    new: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class LostObject:
+    """An object as a lost transaction left it.
+
+    Attributes:
+        what: its class, or what Indico's users call it.
+        relation: how the database stands to it: ``unchanged`` or ``changed`` since the common
+            point, ``gone``, ``new`` (the tail made it), ``there`` (the database has the change).
+        outcome: ``applies``, ``merges``, ``conflicts`` or ``has it``.
+        why: why it conflicts; else empty.
+        differences: what the lost transaction changed in it; of new objects nothing.
+    """
+
+    oid: str
+    what: str
+    relation: str
+    outcome: str
+    why: str
+    differences: tuple[Difference, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class LostTransaction:
+    """A lost transaction; ``outcome`` is ``applies``, ``conflicts`` or ``has it``."""
+
+    tid: str
+    user: str
+    description: str
+    outcome: str
+    objects: tuple[LostObject, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Salvage:
+    """A tail beside the database.
+
+    Attributes:
+        tail: the name of its folder.
+        after: the last common transaction.
+        written: the transaction that made the picked ones again; None when none was written.
+        objects_written: how many objects were, or of a dry run would be, written.
+    """
+
+    tail: str
+    after: str
+    written: str | None
+    objects_written: int
+    transactions: tuple[LostTransaction, ...]
+
+    def count(self, outcome: str) -> int:
+        """How many transactions have that outcome."""
+        return sum(transaction.outcome == outcome for transaction in self.transactions)
+
+
+def show(cluster: Cluster, installation: Installation, tail: Path) -> Salvage:
+    """What a tail holds and how the database stands to it; changes nothing.
+
+    Args:
+        tail: the exported folder, or the ``tail.fs`` in it.
+
+    Raises:
+        OperatorError: exit 2, it is no exported tail; exit 6, no storage server answers.
+    """
+    return _run(cluster, installation, "show", tail)
+
+
+def apply(cluster: Cluster, installation: Installation, tail: Path, picks: Sequence[str], *,
+          dry_run: bool = False) -> Salvage:
+    """Make lost transactions again, in one transaction on the primary, and journal it.
+
+    Args:
+        picks: transactions' ids, or ``TID:OID`` of single objects, or ``ALL`` alone.
+        dry_run: find out what would be written, no more.
+
+    Raises:
+        OperatorError: as ``show``; exit 2 also for a pick that the tail doesn't hold, exit 6
+            for a storage that is read-only, exit 7 when others kept changing the same
+            objects.  Nothing was written then.
+    """
+    actor = operation.actor()
+    done = _run(cluster, installation, "apply", tail, ",".join(picks), "--user", actor,
+                *(["--dry-run"] if dry_run else []))
+    if done.written is not None:
+        taken = [each.tid for each in done.transactions if each.outcome == APPLIES]
+        journal.note(
+            cluster, "salvage", done.tail, f"picked: {', '.join(picks)}",
+            figures={"written": done.written, "objects": done.objects_written,
+                     "transactions": list(taken), "left": done.count(CONFLICTS)},
+            outcome=Outcome.INCOMPLETE if done.count(CONFLICTS) else Outcome.DONE)
+    return done
+
+
+def _run(cluster: Cluster, installation: Installation, command: str, tail: Path,
+         *arguments: str) -> Salvage:
+    conf = Layout(cluster).zodb_conf
+    if not conf.exists():
+        raise OperatorError("the cluster is not up", f"{conf}: there is no such file",
+                            Commands.here(cluster).zodbrepl("up"), ExitCode.NOT_RUNNING)
+    try:
+        ended = subprocess.run(
+            [installation.python27, "-m", PROGRAM, command, str(tail.absolute()), str(conf),
+             *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise OperatorError("the salvage did not end in time", f"after {SECONDS:g} s", "",
+                            ExitCode.TIMED_OUT) from error
+    if ended.returncode not in (0, NOTHING):
+        lines = ended.stderr.strip().splitlines()
+        raise OperatorError(
+            "nothing was salvaged", lines[-1] if lines else f"exit status {ended.returncode}",
+            Commands.here(cluster).zodbrepl("status"),
+            EXIT_CODES.get(ended.returncode, ExitCode.FAILED))
+    return _salvage(json.loads(ended.stdout))
+
+
+def _salvage(values: Mapping[str, Any]) -> Salvage:
+    return Salvage(**{**values, "transactions": tuple(
+        LostTransaction(**{**transaction, "objects": tuple(
+            LostObject(**{**each, "differences": tuple(
+                Difference(**difference) for difference in each["differences"])})
+            for each in transaction["objects"])})
+        for transaction in values["transactions"])})
