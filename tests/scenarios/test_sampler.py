@@ -54,7 +54,7 @@ def answers_ruok(port: int, node: str, role: str) -> Iterator[None]:
     answer = json.dumps({"1": {"last-transaction": "1", "connections": 0, "zodbrepl": {
         "cluster": "test", "node": node, "role": role, "epoch": 1, "upstream": None,
         "connected": None, "followers": [], "pid": ord(node), "size": 0,
-        "read_only": role != "primary", "min_followers": 0, "held": False, "refused": []}}})
+        "read_only": role != "primary", "min_followers": 0, "held": None, "refused": []}}})
     listener = socket.create_server(("127.0.0.1", port))
 
     def serve() -> None:

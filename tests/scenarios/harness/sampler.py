@@ -18,11 +18,11 @@ PAUSE = 0.05
 PATIENCE = 1.0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Writable:
-    """A time through which one server process was a writable primary, beyond doubt.
+    """A time through which one server process was a primary that takes writes.
 
-    It had answered so by ``since``, and did so again to a question asked at ``until``.
+    It had answered so by ``since``, and did so to all questions until the one asked at ``until``.
     """
 
     node: str
@@ -44,7 +44,7 @@ class Sampler:
 
     def __init__(self, cluster: Cluster) -> None:
         self._ended = threading.Event()
-        self._found: dict[tuple[str, int, int], Writable] = {}
+        self._found: list[Writable] = []
         self._threads = [threading.Thread(target=self._watch, args=(node,), daemon=True)
                          for node in cluster.nodes]
 
@@ -61,12 +61,12 @@ class Sampler:
 
     def double_primaries(self) -> list[tuple[Writable, Writable]]:
         """The pairs of different nodes that were seen writable at the same moment."""
-        return overlaps(list(self._found.values()))
+        return overlaps(list(self._found))
 
     def primaries(self) -> list[str]:
         """The nodes that were seen writable, the first one first."""
         return list(dict.fromkeys(
-            each.node for each in sorted(self._found.values(), key=lambda each: each.since)))
+            each.node for each in sorted(self._found, key=lambda each: each.since)))
 
     def ask(self, node: Node) -> ServerAnswer | None:
         """A node's answer to ``ruok``; None when there is none in time."""
@@ -76,11 +76,16 @@ class Sampler:
             return None
 
     def _watch(self, node: Node) -> None:
+        present: Writable | None = None
         while not self._ended.wait(PAUSE):
             asked = time.monotonic()
             found = self.ask(node)
             answer = found and found.replication
-            if answer and answer.role is ServerRole.PRIMARY and not answer.read_only:
-                key = node.name, answer.pid, answer.epoch
-                since = self._found[key].since if key in self._found else time.monotonic()
-                self._found[key] = Writable(*key, since, asked)
+            if not (answer and answer.role is ServerRole.PRIMARY and not answer.read_only
+                    and answer.held is None):
+                present = None
+            elif present and (present.pid, present.epoch) == (answer.pid, answer.epoch):
+                present.until = asked
+            else:
+                present = Writable(node.name, answer.pid, answer.epoch, time.monotonic(), asked)
+                self._found.append(present)

@@ -10,12 +10,16 @@ import os
 import random
 import sys
 import threading
+import time
 
 import transaction
 import ZODB
 import ZODB.config
+from ZEO.Exceptions import ClientDisconnected
+from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
+OPENING_ATTEMPTS = 300
 END_LIMIT = 20  # seconds for an attempt that runs when the end is asked for
 KEY = 'scenario %s'
 CLOCK_MONOTONIC = 1
@@ -30,9 +34,9 @@ _clock_gettime = ctypes.CDLL(None).clock_gettime
 
 def now():
     """Seconds of the monotonic clock."""
-    time = _Timespec()
-    _clock_gettime(CLOCK_MONOTONIC, ctypes.byref(time))
-    return time.seconds + time.nanoseconds * 1e-9
+    found = _Timespec()
+    _clock_gettime(CLOCK_MONOTONIC, ctypes.byref(found))
+    return found.seconds + found.nanoseconds * 1e-9
 
 
 class Log(object):
@@ -57,12 +61,21 @@ class Work(object):
     def __init__(self, configuration, log):
         self.log = log
         self.storage = ZODB.config.storageFromURL(configuration)
-        self.db = ZODB.DB(self.storage)
+        self.db = self._open_database()
         self.connection = self.db.open()
         self._ended = threading.Event()
         thread = threading.Thread(target=self._wait_for_the_end)
         thread.setDaemon(True)
         thread.start()
+
+    def _open_database(self):
+        """Opens it; makes the root of an empty one, unless another client is doing so."""
+        for _ in range(OPENING_ATTEMPTS):
+            try:
+                return ZODB.DB(self.storage)
+            except (ConflictError, ClientDisconnected) as error:
+                time.sleep(0.1)
+        raise error
 
     def _wait_for_the_end(self):
         sys.stdin.read()
