@@ -2,16 +2,19 @@
 
 exit status: 0 done, 1 another failure, 2 wrong command line, 3 no such file, 4 damaged or
 no Data.fs, 5 a server has it open, 6 no such transaction, 7 changed while it was read,
-8 something is where the result is to go, 130 interrupted.
+8 something is where the result is to go, 9 too little space on the disk, 130 interrupted.
 """
 import argparse
 import json
 import sys
 
 from .compare import compare
+from .copying import copy
 from .datafile import DataFile
+from .export import export
 from .failures import DataFileError, NoSuchTransaction
 from .records import digest, time_of
+from .truncate import truncate
 
 
 def last(options):
@@ -38,6 +41,23 @@ def digest_of(options):
 
 def _compare(options):
     return compare(options.file, options.upstream, options.verified)
+
+
+def _export(options):
+    return export(options.file, options.after, options.to)
+
+
+def _truncate(options):
+    return truncate(options.file, options.after, options.keep, options.dry_run)
+
+
+def _copy(options):
+    return copy(options.source, options.target, _tell_progress)
+
+
+def _tell_progress(progress):
+    sys.stderr.write(json.dumps(progress, sort_keys=True) + '\n')
+    sys.stderr.flush()
 
 
 def _tid(text):
@@ -68,7 +88,20 @@ def _parser():
     command('compare', _compare, 'how two histories relate', 'file', 'upstream') \
         .add_argument('--verified', metavar='TID', type=_tid,
                       help='the two are known to be the same up to there')
+    exported = command('export', _export, 'the end of a file, in a folder of its own', 'file')
+    _add_after(exported)
+    exported.add_argument('--to', metavar='FOLDER', required=True)
+    cut = command('truncate', _truncate, 'cut off the end, after keeping it', 'file')
+    _add_after(cut)
+    cut.add_argument('--keep', metavar='FOLDER', required=True)
+    cut.add_argument('--dry-run', action='store_true', help='only tell what would be cut')
+    command('copy', _copy, 'copy a file that a server may be writing', 'source', 'target')
     return parser
+
+
+def _add_after(parser):
+    parser.add_argument('--after', metavar='TID', type=_tid, required=True,
+                        help='the last transaction before that end')
 
 
 def main(arguments=None):

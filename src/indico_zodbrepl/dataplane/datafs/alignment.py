@@ -50,7 +50,7 @@ def skip_identical(left, right, position):
         position: a boundary in both.
     """
     end = min(left.end, right.end)
-    differs = _first_difference(left, right, position, end)
+    differs = first_difference(left.raw, right.raw, position, end)
     if differs == end:
         return end  # it is a boundary in one file, thus also in the other one
     if differs - position < left.end - differs:
@@ -61,10 +61,15 @@ def skip_identical(left, right, position):
     return START
 
 
-def _first_difference(left, right, position, end):
+def first_difference(left, right, position, end):
+    """Returns the first position in which two files differ, or `end`.
+
+    Args:
+        left, right: functions of a position and a length in bytes that return bytes.
+    """
     while position < end:
         length = min(BLOCK, end - position)
-        ours, theirs = left.raw(position, length), right.raw(position, length)
+        ours, theirs = left(position, length), right(position, length)
         if ours != theirs:
             return position + _equal_bytes(ours, theirs)
         position += length

@@ -16,6 +16,7 @@ class DataFile(object):
 
     Args:
         path: of the Data.fs.
+        damaged: whether to read what comes before a damaged end, too.
 
     Attributes:
         end: position after the last complete transaction; 4 when there is none.
@@ -25,7 +26,7 @@ class DataFile(object):
     Raises Missing, Damaged.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, damaged=False):
         self.path = path
         try:
             self._file = os.open(path, os.O_RDONLY)
@@ -34,7 +35,7 @@ class DataFile(object):
         self._window = b''
         self._begin = 0
         try:
-            self.end, self.size = find_end(self)
+            self.end, self.size = find_end(self, damaged)
         except:  # noqa: E722 raised again
             self.close()
             raise
@@ -164,25 +165,32 @@ class DataFile(object):
         """Yields the Records of a transaction.  Raises Damaged."""
         position, end = transaction.records, transaction.end - NUMBER.size
         while position < end:
-            oid, tid, _previous, begin, version, length = RECORD.unpack(
+            oid, tid, previous, begin, version, length = RECORD.unpack(
                 self.read(position, RECORD.size))
             data = position + RECORD.size
             after = data + (length or NUMBER.size)
             if begin != transaction.position or version or after > end:
                 raise Damaged(self.path, position, 'this is no record of transaction %s'
                               % transaction.tid.encode('hex'))
-            yield Record(oid, tid, data, length, 0 if length else self.number(data))
+            back = 0 if length else self.number(data)
+            yield Record(oid, tid, data, length, back, previous)
             position = after
 
     def data(self, record):
         """Returns a record's data, which may be in an older one; None when it has none."""
+        position, length = self._data_of(record)
+        return self.read(position, length) if length else None
+
+    def length(self, record):
+        """Returns the number of bytes of a record's data, 0 when it has none."""
+        return self._data_of(record)[1]
+
+    def _data_of(self, record):
         length, position, back = record.length, record.position, record.back
-        while not length:
-            if not back:
-                return None
+        while not length and back:
             if back >= position:
                 raise Damaged(self.path, position, 'it points forward, to %d' % back)
             length = RECORD.unpack(self.read(back, RECORD.size))[-1]
             position = back + RECORD.size
             back = 0 if length else self.number(position)
-        return self.read(position, length)
+        return position, length

@@ -8,7 +8,7 @@ PATIENCE = 0.5  # seconds that a server gets to finish what it is writing
 PAUSE = 0.02
 
 
-def find_end(data_file):
+def find_end(data_file, damaged=False):
     """Returns (end of the last complete transaction, size of the file).
 
     A server first appends a transaction as unfinished and then sets its status, so that
@@ -17,6 +17,7 @@ def find_end(data_file):
 
     Args:
         data_file: a DataFile; only its `raw`, `path` and `present_size` are used.
+        damaged: whether what comes before damage counts, rather than that it is raised.
 
     Raises Damaged when the end is neither complete nor unfinished.
     """
@@ -30,7 +31,12 @@ def find_end(data_file):
         if end is not None:
             return end, size
         if time.time() > limit:
-            return _from_the_beginning(data_file), size
+            try:
+                return _from_the_beginning(data_file), size
+            except Damaged as error:
+                if not damaged:
+                    raise
+                return error.position, size
         time.sleep(PAUSE)
 
 

@@ -51,3 +51,9 @@ class Occupied(DataFileError):
     """Something is where the result is to go."""
 
     exit_code = 8
+
+
+class NoSpace(DataFileError):
+    """The disk is too small for the result."""
+
+    exit_code = 9

@@ -18,7 +18,7 @@ COMPLETE = b' pu'
 NO_DATA = (1 << 64) - 1
 
 
-class Record(collections.namedtuple('Record', 'oid tid position length back')):
+class Record(collections.namedtuple('Record', 'oid tid position length back previous')):
     """One data record.
 
     Attributes:
@@ -26,6 +26,8 @@ class Record(collections.namedtuple('Record', 'oid tid position length back')):
         position: of its data or, when length is 0, of its back pointer.
         length: of its data, in bytes; 0 when the data is where `back` points to.
         back: position of an older record of the object; 0, with length 0, for none at all.
+        previous: position of the object's record before this one; 0 when the object is new,
+            and for all that was packed.
     """
 
     __slots__ = ()

@@ -1,0 +1,176 @@
+"""Copies a data file that a server may be writing, to where another server will use it."""
+import os
+import time
+
+from . import disk
+from .alignment import first_difference
+from .blobs import Blobs, folder_of
+from .datafile import DataFile
+from .failures import Changed, NoSpace, Occupied
+from .truncate import locked
+
+SYNC_EACH = 64 << 20  # bytes, so that the running server never waits for all of it
+CLOSE = 1 << 20  # bytes that replication may fetch
+ATTEMPTS = 5
+PASSES = 20  # each copies what was written during the one before
+REPORT_EACH = 0.5  # seconds
+
+
+class Progress(object):
+    """Tells now and then how far it is.
+
+    Args:
+        say: takes a dict with stage ('data' or 'blobs'), done and total, in bytes; the
+            total is None while it is not known.
+    """
+
+    def __init__(self, say):
+        self._say = say
+        self._next = 0
+
+    def __call__(self, stage, done, total, now=False):
+        if now or time.time() >= self._next:
+            self._next = time.time() + REPORT_EACH
+            self._say({'stage': stage, 'done': done, 'total': total})
+
+
+def copy(source, target, say):
+    """Copies a Data.fs up to a complete transaction, and its blobs.
+
+    The target appears when it is complete and on disk; until then it is TARGET.part.  What
+    a previous run left there is taken over as far as it is the same.
+
+    Args:
+        source: path of a Data.fs; a server may have it open, and may pack it.
+        target: path; must not exist.
+        say: as for Progress.
+
+    Returns a dict for JSON: last tid, bytes, how many of them a previous run had left
+    (`resumed`), blobs, blob_bytes, seconds.
+
+    Raises DataFileError.
+    """
+    begin = time.time()
+    progress = Progress(say)
+    with locked(target):
+        if os.path.lexists(target):
+            raise Occupied('%s exists already' % target)
+        for _ in range(ATTEMPTS):
+            with _Part(target + '.part') as part:
+                resumed = _copy_data(source, part, progress)
+            blobs = _copy_blobs(source, target, progress)
+            if blobs is not None:
+                break
+        else:
+            raise Changed('%s is packed again and again' % source)
+        with DataFile(part.path) as copied:
+            last, size = copied.last(), copied.size
+        os.rename(part.path, target)
+        disk.sync_folder(disk.parent(target))
+    return {'tid': last and last.tid.encode('hex'), 'bytes': size, 'resumed': resumed,
+            'blobs': blobs[0], 'blob_bytes': blobs[1],
+            'seconds': round(time.time() - begin, 3)}
+
+
+class _Part(object):
+    """The growing copy."""
+
+    def __init__(self, path):
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._unsynced = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self._file)
+
+    def size(self):
+        return os.fstat(self._file).st_size
+
+    def read(self, position, length):
+        os.lseek(self._file, position, os.SEEK_SET)
+        return os.read(self._file, length)
+
+    def cut(self, position):
+        """Goes on from there."""
+        os.ftruncate(self._file, position)
+        os.lseek(self._file, position, os.SEEK_SET)
+
+    def write(self, data):
+        self._unsynced += len(data)
+        while data:
+            data = data[os.write(self._file, data):]
+        if self._unsynced >= SYNC_EACH:
+            self.sync()
+
+    def sync(self):
+        os.fdatasync(self._file)
+        self._unsynced = 0
+
+
+def _copy_data(source, part, progress):
+    """Makes the part a copy of what is complete; returns how much of it was there before."""
+    present = DataFile(source)
+    resumed = position = _take_over(present, part)
+    try:
+        for _ in range(PASSES):
+            _check_space(part, present.end - position)
+            behind = present.end - position
+            for position in _append(present, part, position):
+                progress('data', position, present.end)
+            if behind <= CLOSE and not present.replaced():
+                break
+            newer = DataFile(source)
+            replaced = present.replaced()
+            present.close()
+            present = newer
+            if replaced:
+                position = resumed = _take_over(present, part)
+        part.sync()
+        progress('data', position, present.end, now=True)
+        return resumed
+    finally:
+        present.close()
+
+
+def _take_over(present, part):
+    """Cuts the part to what it has in common with the source; returns its size."""
+    end = min(present.end, part.size())
+    same = first_difference(present.raw, part.read, 0, end)
+    part.cut(same)
+    return same
+
+
+def _append(present, part, position):
+    """Copies from a position to the end; yields the position now and then."""
+    while position < present.end:
+        data = present.raw(position, min(disk.BLOCK, present.end - position))
+        if not data:
+            raise Changed('%s was cut while it was copied' % present.path)
+        part.write(data)
+        position += len(data)
+        yield position
+
+
+def _check_space(part, needed):
+    system = os.statvfs(part.path)
+    free = system.f_bavail * system.f_frsize
+    if free < needed:
+        raise NoSpace('%d MB are needed for %s, %d MB are free' % (
+            needed >> 20, part.path, free >> 20))
+
+
+def _copy_blobs(source, target, progress):
+    """Returns (how many, bytes); None when a pack has removed some of them meanwhile."""
+    blobs, folder = Blobs(folder_of(source)), folder_of(target)
+    count = copied = 0
+    for name in blobs.names():
+        size = blobs.copy(name, folder)
+        if size is None:
+            return None
+        count += 1
+        copied += size
+        progress('blobs', copied, None)
+    return count, copied

@@ -1,0 +1,153 @@
+"""Takes out of a Data.fs what follows one of its transactions, for people and for programs."""
+import itertools
+import json
+import os
+
+from ZODB.blob import is_blob_record
+from ZODB.FileStorage import FileStorage
+
+from . import disk
+from .alignment import same_content
+from .blobs import FOLDER, Blobs, folder_of
+from .datafile import DataFile
+from .failures import Changed, NoSuchTransaction, Occupied
+from .pickles import describe
+from .records import START, time_of
+from .tailfile import TailFile
+
+TAIL, LIST = 'tail.fs', 'tail.json'
+EVERYTHING = b'\0' * 8
+NOTABLE = 20
+
+
+def boundary(data_file, tid):
+    """Returns the position after a transaction; 4 for the tid of zeroes.
+
+    Raises NoSuchTransaction.
+    """
+    if tid == EVERYTHING:
+        return START
+    transaction = data_file.find(tid)
+    if transaction is None or transaction.tid != tid:
+        raise NoSuchTransaction('%s has no transaction %s' % (
+            data_file.path, tid.encode('hex')))
+    return transaction.end
+
+
+def export(path, after, folder):
+    """Writes the transactions after `after` into a new folder, which appears when complete.
+
+    The folder gets tail.fs, a Data.fs of them alone; tail.json, which lists them and their
+    objects; and blobs, with the content of theirs.  A server may have the file open.
+
+    Args:
+        path: of the Data.fs.
+        after: a tid that it holds, or eight zero bytes for everything.
+        folder: must not exist.
+
+    Returns a dict for JSON: the folder, first and last tid, how many transactions, objects,
+    new, changed, bytes, blobs and missing_blobs, and in `notable` what the first few of
+    Indico's objects are.
+
+    Raises DataFileError.
+    """
+    folder = os.path.abspath(folder)
+    if os.path.lexists(folder):
+        raise Occupied('%s exists already' % folder)
+    part = folder + '.part'
+    disk.remove(part)
+    os.makedirs(part, 0o700)
+    with DataFile(path) as data_file:
+        position = boundary(data_file, after)
+        summary = _Exported(data_file, Blobs(folder_of(path)), part)
+        with open(os.path.join(part, TAIL), 'wb') as target:
+            tail = TailFile(target.write)
+            listed = summary.write(tail, after, data_file.forward(position))
+            disk.write_file(os.path.join(part, LIST), listed)
+            target.flush()
+            os.fsync(target.fileno())
+        _check(data_file, position, os.path.join(part, TAIL))
+        if data_file.replaced():
+            raise Changed('%s was replaced while it was read' % path)
+    disk.sync_folder(part)
+    os.rename(part, folder)
+    disk.sync_folder(disk.parent(folder))
+    return dict(summary.numbers, folder=folder, after=after.encode('hex'))
+
+
+def _check(data_file, position, path):
+    """Reads the new file again, as a data file and as a storage."""
+    with DataFile(path) as tail:
+        for one, other in itertools.izip_longest(data_file.forward(position), tail.forward()):
+            if one is None or other is None or not same_content(data_file, one, tail, other):
+                raise Changed('%s was written wrongly' % path)
+        last = tail.last()
+    storage = FileStorage(path, read_only=True)
+    try:
+        if last is not None and storage.lastTransaction() != last.tid:
+            raise Changed('%s was written wrongly' % path)
+    finally:
+        storage.close()
+
+
+class _Exported(object):
+    """What was exported so far."""
+
+    def __init__(self, data_file, blobs, folder):
+        self._data_file = data_file
+        self._blobs = blobs
+        self._folder = folder
+        self.numbers = dict.fromkeys(
+            ('transactions', 'objects', 'new', 'changed', 'bytes', 'blobs',
+             'missing_blobs'), 0)
+        self.numbers.update(first=None, last=None, notable=[])
+
+    def write(self, tail, after, transactions):
+        """Appends transactions to a TailFile; yields the bytes of tail.json."""
+        yield b'{"format": 1, "file": %s, "after": "%s", "transactions": [' % (
+            json.dumps(os.path.abspath(self._data_file.path)), after.encode('hex'))
+        separator = b'\n'
+        for transaction in transactions:
+            tail.add(self._data_file, transaction)
+            yield separator + json.dumps(self._transaction(transaction), sort_keys=True)
+            separator = b',\n'
+        yield b'\n]}\n'
+
+    def _transaction(self, transaction):
+        tid = transaction.tid.encode('hex')
+        self.numbers['first'] = self.numbers['first'] or tid
+        self.numbers['last'] = tid
+        self.numbers['transactions'] += 1
+        self.numbers['bytes'] += transaction.size
+        return {
+            'tid': tid, 'time': time_of(transaction.tid),
+            'user': transaction.user.decode('utf-8', 'replace'),
+            'description': transaction.description.decode('utf-8', 'replace'),
+            'bytes': transaction.size,
+            'objects': [self._object(record)
+                        for record in self._data_file.records(transaction)],
+        }
+
+    def _object(self, record):
+        data = self._data_file.data(record)
+        named, what = describe(data)
+        change = 'changed' if record.previous else 'new'
+        self.numbers['objects'] += 1
+        self.numbers[change] += 1
+        notable = self.numbers['notable']
+        if what and what not in notable and len(notable) < NOTABLE:
+            notable.append(what)
+        told = {'oid': record.oid.encode('hex'), 'class': named, 'what': what,
+                'bytes': len(data or b''), 'change': change}
+        if is_blob_record(data):
+            told['blob'] = self._blob(record)
+        return told
+
+    def _blob(self, record):
+        """Copies a blob; returns its path in the folder, or None when there is no such file."""
+        name = self._blobs.name(record.oid, record.tid)
+        if name is None or self._blobs.copy(name, os.path.join(self._folder, FOLDER)) is None:
+            self.numbers['missing_blobs'] += 1
+            return None
+        self.numbers['blobs'] += 1
+        return os.path.join(FOLDER, name)

@@ -1,0 +1,145 @@
+"""Cuts the end off a Data.fs, after keeping what is cut."""
+import contextlib
+import json
+import os
+import time
+
+import zc.lockfile
+from ZODB.blob import is_blob_record
+from ZODB.FileStorage import FileStorage
+
+from . import disk
+from .datafile import DataFile
+from .export import EVERYTHING, boundary
+from .failures import Changed, InUse, NoSuchTransaction, Occupied
+
+CUT, INDEX, NOTE = 'cut.bin', 'cut.index', 'cut.json'
+
+
+def truncate(path, after, keep, dry_run=False):
+    """Cuts off what follows a transaction; run again, it finishes what was interrupted.
+
+    First the bytes (cut.bin) and the index (cut.index) are copied to the folder `keep`, with
+    cut.json, which tells where they belong: `cut.bin` appended to the file gives the old one.
+    A damaged end can be cut off too.  Afterwards a new index is there.  Blob files of what
+    is cut stay where they are.
+
+    Args:
+        path: of the Data.fs; no server may have it open.
+        after: the tid of the last transaction to stay.
+        keep: a folder, made when it is missing; it must not hold another cut.
+        dry_run: only tell.
+
+    Returns a dict for JSON: offset and number of bytes cut, first and last tid and how many
+    transactions, how many blobs they have, the folder kept, sha256 of cut.bin, and `done`.
+
+    Raises DataFileError.
+    """
+    if after == EVERYTHING:
+        raise NoSuchTransaction('at least one transaction has to stay')
+    keep = os.path.abspath(keep)
+    with locked(path, dry_run):
+        cut = _plan(path, after)
+        cut.update(keep=keep, sha256=None, done=False, after=after.encode('hex'))
+        earlier = _earlier(keep)
+        if earlier is not None:
+            _check_earlier(earlier, cut, path, keep)
+            cut.update(earlier)
+        if dry_run:
+            return cut
+        if earlier is None and cut['bytes']:
+            _keep(path, cut, keep)
+        if os.path.getsize(path) > cut['offset']:
+            _cut(path, cut['offset'])
+    if cut['bytes']:
+        _open_as_storage(path, after)
+    return dict(cut, done=True)
+
+
+@contextlib.contextmanager
+def locked(path, dry_run=False):
+    """Holds the lock that a server holds on a Data.fs.  Raises InUse."""
+    name = path + '.lock'
+    if dry_run and not os.path.exists(name):
+        yield
+        return
+    try:
+        lock = zc.lockfile.LockFile(name)
+    except zc.lockfile.LockError:
+        raise InUse('a server has %s open; stop it first' % path)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+def _plan(path, after):
+    with DataFile(path, damaged=True) as data_file:
+        offset = boundary(data_file, after)
+        plan = {'offset': offset, 'bytes': data_file.present_size() - offset,
+                'transactions': 0, 'first': None, 'last': None, 'blobs': 0}
+        for transaction in data_file.forward(offset):
+            plan['transactions'] += 1
+            plan['last'] = transaction.tid.encode('hex')
+            plan['first'] = plan['first'] or plan['last']
+            plan['blobs'] += sum(is_blob_record(data_file.data(record))
+                                 for record in data_file.records(transaction))
+        return plan
+
+
+def _earlier(keep):
+    """Returns what was kept by an earlier, interrupted run, if there was one."""
+    try:
+        with open(os.path.join(keep, NOTE)) as note:
+            return json.load(note)
+    except IOError as error:
+        if os.path.exists(os.path.join(keep, NOTE)):
+            raise error
+        return None
+
+
+def _check_earlier(earlier, cut, path, keep):
+    """What was kept has to be what is cut now, or what has been cut already."""
+    same = earlier['after'] == cut['after'] and earlier['offset'] == cut['offset']
+    if same and cut['bytes']:
+        same = disk.sha256(path, cut['offset']) == earlier['sha256']
+    if not same:
+        raise Occupied('%s holds another cut' % keep)
+
+
+def _keep(path, cut, keep):
+    if not os.path.isdir(keep):
+        os.makedirs(keep, 0o700)
+        disk.sync_folder(disk.parent(keep))
+    cut['sha256'] = disk.write_file(os.path.join(keep, CUT), disk.blocks(path, cut['offset']))
+    index = path + '.index'
+    if os.path.exists(index):
+        disk.write_file(os.path.join(keep, INDEX), disk.blocks(index))
+    note = dict(cut, format=1, file=os.path.abspath(path), cut_at=time.strftime(
+        '%Y-%m-%dT%H:%M:%SZ', time.gmtime()))
+    disk.write_file(os.path.join(keep, NOTE), [json.dumps(note, indent=2, sort_keys=True)])
+
+
+def _cut(path, offset):
+    for suffix in ('.index', '.index.index_tmp', '.tmp'):
+        disk.remove(path + suffix)
+    disk.sync_folder(disk.parent(path))
+    with open(path, 'r+b') as data_file:
+        data_file.truncate(offset)
+        data_file.flush()
+        os.fsync(data_file.fileno())
+
+
+def _open_as_storage(path, last):
+    """Opens it as a server will, which makes its index."""
+    try:
+        storage = FileStorage(path)
+    except zc.lockfile.LockError:
+        raise InUse('%s was cut, but then a server opened it' % path)
+    try:
+        found = storage.lastTransaction()
+    finally:
+        storage.close()
+    if found != last:
+        raise Changed('%s was cut and ends with %s, not %s' % (
+            path, found.encode('hex'), last.encode('hex')))
