@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..cluster import Cluster, NodeState, Role
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
-from . import epochs, guard, testimony
+from . import epochs, guard, lineage, testimony
 from .epochs import EpochRecord, Raised
 from .guard import Testimony, Verdict
 
@@ -31,16 +31,28 @@ def admit_primary(cluster: Cluster, claim: NodeState) -> list[str]:
     verdict = guard.judge(claim, testimonies)
     if not verdict.allowed:
         raise _refusal(cluster, claim, verdict, testimonies)
-    _refuse_without_data(cluster, claim)
+    refuse_without_data(cluster, claim)
     remarks = [f"a voucher says nothing: {each}" for each in testimonies
                if each.problem and each.voucher.startswith("the record")]
     if verdict.forced and claim.forced:
         remarks.append(f"nobody vouches for epoch {claim.epoch}; {claim.forced.actor} forced it "
                        f"at {claim.forced.at}: {claim.forced.reason}")
+    lineage.enter_primary(cluster, claim)
     raised = epochs.raise_everywhere(cluster, claim.epoch, claim.node, "the primary started")
     remarks += [f"{keeper} has no record of epoch {claim.epoch}: {problem}"
                 for keeper, problem in raised.failed.items()]
     return remarks
+
+
+def admit_promotion(cluster: Cluster, name: str, epoch: int) -> None:
+    """Raise OperatorError (exit 8) when anybody objects to a node as an epoch's primary."""
+    testimonies = testimony.gather(cluster, name)
+    objection = guard.objection(name, epoch, testimonies)
+    if objection:
+        raise OperatorError(f"node {name} can't become the primary of epoch {epoch}",
+                            f"{objection}\n{listed(testimonies)}",
+                            f"see: {Commands.here(cluster).zodbrepl('status')}",
+                            ExitCode.REFUSED)
 
 
 def found(cluster: Cluster, states: Mapping[str, NodeState]) -> Raised | None:
@@ -100,13 +112,14 @@ def listed(testimonies: list[Testimony]) -> str:
     return "\n".join(f"  {testimony}" for testimony in testimonies)
 
 
-def _refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
+def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
+    """Raise OperatorError (exit 8) when a primary would be empty although others have data."""
     holders = testimony.holders_of_data(cluster, claim.node)
     if not holders or testimony.has_data(cluster.node(claim.node)):
         return
     commands = Commands.here(cluster)
     raise OperatorError(
-        f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}",
+        f"node {claim.node} can't be the primary of epoch {claim.epoch}",
         f"it has no data, but node {' and node '.join(holders)} has: Indico would find an empty "
         f"database in {cluster.node(claim.node).data_directory}",
         f"is a disk not mounted? else: {commands.zodbrepl('failover', holders[0])}",

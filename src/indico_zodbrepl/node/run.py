@@ -17,6 +17,7 @@ from ..errors import ExitCode, OperatorError
 from . import ports, state
 from .admission import admit_primary, newest_record
 from .files import write_all
+from .lineage import admit_follower
 from .testimony import has_data
 
 
@@ -36,6 +37,9 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
     present = prepare(cluster, node)
     if present.role is Role.PRIMARY:
         for remark in admit_primary(cluster, present):
+            print(remark, flush=True)
+    else:
+        for remark in admit_follower(cluster, installation, present):
             print(remark, flush=True)
     backend = backend_of(cluster)
     ports.check_free(cluster, list(backend.listens_on(cluster, present)))

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..cluster import Cluster, IndicoInstance, Node, NodeState, Role
 from ..cluster.layout import data_fs, state_file
 from ..errors import OperatorError
-from ..probing.answers import IndicoAnswer, ServerAnswer, ServerRole
+from ..probing.answers import Hold, IndicoAnswer, ServerAnswer, ServerRole
 from ..probing.probes import probe_indico, probe_server
 from ..probing.race import Race
 from ..probing.wire import ProbeError
@@ -162,7 +162,8 @@ def _of_server(node: Node, said: object, states: dict[str, NodeState],
     if running is None or (running.cluster, running.node) != (cluster.name, node.name):
         return Testimony(voucher, node=node.name,
                          problem=f"something else answers on {node.storage_address}")
-    writable = not running.read_only and running.role is ServerRole.PRIMARY
+    writable = (not running.read_only and running.role is ServerRole.PRIMARY
+                and running.held not in (Hold.OPERATOR, Hold.EPOCH))
     if running.role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
         primary: str | None = node.name
     else:

@@ -7,6 +7,7 @@ that could steer a terminal are replaced before anybody prints them.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import json
 from collections.abc import Mapping
@@ -29,6 +30,31 @@ class ServerRole(enum.StrEnum):
     STANDALONE = "standalone"
 
 
+class Hold(enum.StrEnum):
+    """Why a server lets no commit begin.
+
+    operator: somebody asked for it, and it ends by itself.  epoch: the cluster is in a later one.
+    followers: fewer are connected than there have to be.
+    """
+
+    OPERATOR = "operator"
+    EPOCH = "epoch"
+    FOLLOWERS = "followers"
+
+
+@dataclasses.dataclass(frozen=True)
+class RefusedFollower:
+    """A follower that a server turned away: its address, its last transaction, when it came.
+
+    Attributes:
+        at: as the server says it.
+    """
+
+    peer: str
+    tid: int
+    at: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Replication:
     """What our servers add to the usual ``ruok`` answer.
@@ -38,6 +64,9 @@ class Replication:
         connected: whether the link to the upstream stands; None without upstream.
         followers: addresses from which others follow.
         size: bytes of the data file.
+        held: why it lets no commit begin; None when it does.
+        min_followers: followers without which it takes no writes.
+        refused: followers that it turned away, as their last transaction is not in its history.
     """
 
     cluster: str
@@ -50,6 +79,9 @@ class Replication:
     pid: int
     size: int
     read_only: bool
+    held: Hold | None = None
+    min_followers: int = 0
+    refused: tuple[RefusedFollower, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +99,18 @@ class MissingAnswer:
 
     transactions: int
     exact: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class HistoryAnswer:
+    """Whether a server holds a transaction; None when it can't tell, as after a pack.
+
+    Attributes:
+        digest: over the transaction's content; None when it is not known or not held.
+    """
+
+    known: bool | None
+    digest: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +158,46 @@ def _read_replication(values: Mapping[str, object]) -> Replication:
         epoch=fields.count("epoch"), upstream=fields.text_or_none("upstream"),
         connected=None if values.get("connected") is None else fields.flag("connected"),
         followers=tuple(clean(str(follower)) for follower in followers[:MAX_FOLLOWERS]),
-        pid=fields.count("pid"), size=fields.count("size"), read_only=fields.flag("read_only"))
+        pid=fields.count("pid"), size=fields.count("size"), read_only=fields.flag("read_only"),
+        held=_read_hold(fields),
+        min_followers=0 if values.get("min_followers") is None else fields.count("min_followers"),
+        refused=_read_refused(values.get("refused", [])))
+
+
+def _read_hold(fields: _Fields) -> Hold | None:
+    text = fields.text_or_none("held")
+    try:
+        return None if text is None else Hold(text)
+    except ValueError:
+        raise _malformed(f"held is {text!r}") from None
+
+
+def _read_refused(values: object) -> tuple[RefusedFollower, ...]:
+    if not isinstance(values, list):
+        raise _malformed("refused is no list")
+    found = []
+    for value in values[-MAX_FOLLOWERS:]:
+        each = _Fields(_mapping(value))
+        try:
+            last = tid.parse(each.text("tid"))
+        except ValueError as error:
+            raise _malformed(str(error)) from None
+        found.append(RefusedFollower(each.text("peer"), last, _moment(each.values.get("at"))))
+    return tuple(found)
+
+
+def _moment(value: object) -> str:
+    """Seconds since 1970 as a time in UTC; what is something else as it stands."""
+    if isinstance(value, int | float) and 0 <= value < 1 << 33:
+        return f"{datetime.datetime.fromtimestamp(value, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return clean(str(value))
+
+
+def read_history_answer(raw: bytes) -> HistoryAnswer:
+    """Raises ProbeError (MALFORMED) when it is no answer to ``history``."""
+    fields = _Fields(_storage(raw))
+    known = None if fields.values.get("known") is None else fields.flag("known")
+    return HistoryAnswer(known, fields.text_or_none("digest"))
 
 
 def read_missing_answer(raw: bytes) -> MissingAnswer:

@@ -1,0 +1,163 @@
+"""Changing the role of a node, in place when its server runs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..cluster import Cluster, Node, NodeState, Role
+from ..cluster.installation import Installation
+from ..errors import ExitCode, OperatorError
+from . import admission, epochs, lineage, run, state
+from .server_control import NoServerError, ServerControl, ServerRefusedError
+from .starts import START_SECONDS, restart_node, stop_node
+from .supervised import Progress, ignore
+
+ANSWER_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Changed:
+    """How a node came into its new role.
+
+    Attributes:
+        in_place: its server did not have to be restarted.
+        remarks: what an operator should know, one line each.
+    """
+
+    in_place: bool
+    remarks: tuple[str, ...]
+
+
+def promote(cluster: Cluster, installation: Installation, name: str, *,
+            epoch: int, reason: str = "", progress: Progress = ignore,
+            seconds: float = START_SECONDS) -> Changed:
+    """Make a node the primary of an epoch, in place when its server runs.
+
+    First nobody may object: know a later epoch, another primary of this one, or take writes
+    (a held primary doesn't).  Then the records are raised, running primaries of older epochs
+    are told, and the node's own state is written; from then on the node is the primary even if
+    everything is interrupted.
+
+    Args:
+        reason: for the records, one line.
+
+    Raises:
+        OperatorError: exit 8, somebody objects, or the node's data is not whole, or no record
+            can be raised: nothing was changed; else the node is the primary by its state file,
+            but its server doesn't serve as such: exit 7 or 1, as ``start_node``.
+    """
+    node = run.node_named(cluster, name)
+    present = run.prepare(cluster, node)
+    refuse_older(cluster, present, epoch)
+    admission.admit_promotion(cluster, name, epoch)
+    claim = NodeState(cluster.name, name, Role.PRIMARY, None, epoch,
+                      present.forced if present.epoch == epoch else None)
+    admission.refuse_without_data(cluster, claim)
+    lineage.enter_primary(cluster, claim)
+    raised = epochs.raise_everywhere(cluster, epoch, name, reason or "promoted")
+    if not raised.written:
+        raise OperatorError(f"node {name} can't be promoted", "no record of the epoch could be "
+                            f"raised: {'; '.join(raised.failed.values())}",
+                            exit_code=ExitCode.REFUSED)
+    remarks = [f"{keeper} has no record of epoch {epoch}: {problem}"
+               for keeper, problem in raised.failed.items()]
+    state.write(node, claim)
+    remarks += _tell_epoch(cluster, name, epoch)
+    try:
+        ServerControl(node).promote(epoch, node.replication_address)
+    except NoServerError:
+        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
+    except ServerRefusedError as error:
+        remarks.append(f"restarted, because it was not changed in place: {error.notice}: "
+                       f"{error.detail}")
+        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
+    else:
+        return Changed(True, tuple(remarks))
+    return Changed(False, tuple(remarks))
+
+
+def follow(cluster: Cluster, installation: Installation, name: str, *,
+           upstream: str, epoch: int, role: Role | None = None, progress: Progress = ignore,
+           seconds: float = START_SECONDS) -> Changed:
+    """Let a node follow another one, in place when its server runs.
+
+    Its history is compared with the upstream's first.  One that diverged is ended, and stays
+    what it is by its state file: nobody should read from it.
+
+    Args:
+        role: SECONDARY or RELAY; None: what it is, and a primary becomes a secondary.
+
+    Raises:
+        OperatorError: exit 2, no such node; exit 8, its history is not that of the upstream, or
+            a later epoch is known, or it takes writes; exit 7 or 1, as ``start_node``.
+    """
+    node, above = run.node_named(cluster, name), run.node_named(cluster, upstream)
+    present = run.prepare(cluster, node)
+    refuse_older(cluster, present, epoch)
+    if role is None:
+        role = Role.RELAY if present.role is Role.RELAY else Role.SECONDARY
+    if role is Role.PRIMARY or name == upstream:
+        raise OperatorError(f"node {name} can't follow node {upstream} as {role}",
+                            exit_code=ExitCode.BAD_CONFIG)
+    wanted = NodeState(cluster.name, name, role, upstream, epoch)
+    _refuse_writable(node)
+    try:
+        remarks = lineage.admit_follower(cluster, installation, wanted)
+    except OperatorError as error:
+        if error.exit_code is ExitCode.REFUSED:
+            stop_node(cluster, name, progress=progress)
+        raise
+    state.write(node, wanted)
+    try:
+        status = ServerControl(node).follow(epoch, above.replication_address)
+    except NoServerError:
+        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
+    except ServerRefusedError as error:
+        remarks.append(f"restarted, because it was not changed in place: {error.notice}: "
+                       f"{error.detail}")
+        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
+    else:
+        if status.role == role:
+            return Changed(True, tuple(remarks))
+        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
+    return Changed(False, tuple(remarks))
+
+
+def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
+    """Raise OperatorError (exit 8) when a later epoch is known here."""
+    record = admission.newest_record(cluster)
+    newest = max(present.epoch, record.epoch if record else 1)
+    if epoch < newest:
+        raise OperatorError(f"epoch {epoch} is over", f"the cluster has seen epoch {newest}",
+                            f"use --epoch {newest} or later", ExitCode.REFUSED)
+
+
+def _tell_epoch(cluster: Cluster, name: str, epoch: int) -> list[str]:
+    """Tell running primaries of older epochs, which take no commits from then on."""
+    remarks = []
+    for node in cluster.nodes:
+        if node.name == name:
+            continue
+        control = ServerControl(node)
+        try:
+            if control.status(ANSWER_SECONDS).role == Role.PRIMARY:
+                control.set_epoch(epoch)
+        except NoServerError:
+            continue
+        except OperatorError as error:
+            remarks.append(f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
+                           f"{error.detail}")
+    return remarks
+
+
+def _refuse_writable(node: Node) -> None:
+    """A primary that takes writes has to be held first, or what is acknowledged now is lost."""
+    try:
+        status = ServerControl(node).status()
+    except NoServerError:
+        return
+    if status.role == Role.PRIMARY and status.held not in ("operator", "epoch"):
+        raise OperatorError(f"node {node.name} is a primary that takes writes",
+                            "it would lose what it acknowledges now",
+                            f"bin/zodbrepl switchover, or first: bin/zodbrepl node hold "
+                            f"{node.name}", ExitCode.REFUSED)

@@ -1,0 +1,146 @@
+"""Making sure that a node's server is gone, whatever state it is in."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import signal
+import time
+from pathlib import Path
+
+from ..cluster import Cluster, Node
+from ..cluster.layout import data_fs
+from ..errors import ExitCode, OperatorError
+from . import daemon, ports
+from .ports import Owner
+from .supervisor import Supervisor, SupervisorAwayError, SupervisorSilentError
+
+SUPERVISOR_SECONDS = 1.0
+GONE_SECONDS = 5.0
+POLL_SECONDS = 0.005
+
+
+@dataclasses.dataclass(frozen=True)
+class Fenced:
+    """What was done to fence a node.
+
+    Attributes:
+        killed: process ids.
+        remark: what an operator should know, one line; empty when there is nothing.
+    """
+
+    killed: tuple[int, ...]
+    remark: str
+
+
+def fence(cluster: Cluster, node: Node) -> Fenced:
+    """End a node's server at once, frozen or not, and prove that it is gone.
+
+    Supervisor is told not to start it again; nothing is waited for that a frozen process
+    could delay, so the server's followers may miss its last transactions.
+
+    Returns:
+        What was done: nothing to a node that doesn't run.  Its ports are closed, its
+        processes are gone and nobody has its data file.
+
+    Raises:
+        OperatorError: exit 8, somebody else than this cluster has the node's port or data;
+            exit 7, a process doesn't go although it was killed.
+    """
+    supervised, remark = _stop_supervising(cluster, node)
+    killed: list[int] = []
+    deadline = time.monotonic() + GONE_SECONDS
+    while True:
+        pids = _pids_of(cluster, node, supervised)
+        if not pids and not _is_locked(node):
+            return Fenced(tuple(killed), remark)
+        if time.monotonic() > deadline:
+            raise OperatorError(
+                f"the server of node {node.name} is not gone",
+                f"processes {', '.join(map(str, sorted(pids))) or 'unknown'}: killed, but there; "
+                f"lock of {data_fs(node)}: {'held' if _is_locked(node) else 'free'}",
+                "is a disk hung? then cut the host off", ExitCode.TIMED_OUT)
+        for pid in sorted(pids - set(killed)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        time.sleep(POLL_SECONDS)
+
+
+def _stop_supervising(cluster: Cluster, node: Node) -> tuple[int | None, str]:
+    """Tell supervisor; the process it had for the node, and what went wrong."""
+    supervisor = Supervisor(cluster, SUPERVISOR_SECONDS)
+    try:
+        program = supervisor.states().get(node.program)
+        if program is not None:
+            supervisor.stop(node.program)
+    except SupervisorAwayError:
+        return None, ""
+    except SupervisorSilentError as error:
+        return None, (f"{error.notice}: it may start the server again, which the guard "
+                      "refuses once the epoch is raised")
+    return (program.pid if program is not None else None), ""
+
+
+def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
+    """The live processes that are the node's server, or are about to become it."""
+    pids = {supervised} if supervised is not None and daemon.is_alive(supervised) else set()
+    for address in (node.storage_address, node.replication_address):
+        if not ports.is_listening(address):
+            continue
+        owner = ports.owner_of(address)
+        if owner is None or not ports.is_of_cluster(owner, cluster):
+            if ports.is_listening(address):
+                raise _foreign(node, f"{address} is listened on by", owner)
+            continue
+        pids.add(owner.pid)
+    holder = _lock_holder(node)
+    if holder is not None and _is_locked(node):
+        if not _works_in(holder, node.data_directory):
+            raise _foreign(node, f"{data_fs(node)} is held by", Owner(holder, "", None))
+        pids.add(holder)
+    return pids
+
+
+def _is_locked(node: Node) -> bool:
+    """Whether a process has the data file open as its server."""
+    try:
+        descriptor = os.open(_lock_file(node), os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lock_holder(node: Node) -> int | None:
+    try:
+        return int(_lock_file(node).read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _lock_file(node: Node) -> Path:
+    path = data_fs(node)
+    return path.with_name(f"{path.name}.lock")
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder.resolve())
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # it has just gone; the lock goes with it
+    except PermissionError:
+        return False
+
+
+def _foreign(node: Node, what: str, owner: Owner | None) -> OperatorError:
+    who = f"process {owner.pid} {owner.command}".strip() if owner else "a process of another user"
+    return OperatorError(f"node {node.name} is not fenced", f"{what} {who}, which is no server "
+                         "of this cluster", "end it by hand", ExitCode.REFUSED)
