@@ -39,8 +39,14 @@ class _Placeholder(object):
         pass
 
 
+_placeholders = {}
+
+
 def _placeholder(module, name):
-    return type('Placeholder', (_Placeholder,), {'named': '%s.%s' % (module, name)})
+    named = '%s.%s' % (module, name)
+    if named not in _placeholders:
+        _placeholders[named] = type('Placeholder', (_Placeholder,), {'named': named})
+    return _placeholders[named]
 
 
 def describe(data):
@@ -73,7 +79,7 @@ def _class_name(value):
         value = value[0]
         if isinstance(value, tuple) and len(value) == 2:
             return '%s.%s' % value
-    return getattr(value, 'named', UNKNOWN)
+    return value.named if isinstance(value, type) else UNKNOWN
 
 
 def _text(name, state):

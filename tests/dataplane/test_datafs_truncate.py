@@ -1,0 +1,186 @@
+"""The end of a data file is cut off and kept, whatever happens meanwhile."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from ZODB.FileStorage import FileStorage
+
+from data_files import Site
+from indico_zodbrepl.dataplane.datafs import disk, truncate as module
+from indico_zodbrepl.dataplane.datafs.compare import compare
+from indico_zodbrepl.dataplane.datafs.failures import InUse, NoSuchTransaction, Occupied
+from indico_zodbrepl.dataplane.datafs.truncate import truncate
+
+# Ends itself by SIGKILL when the nth step that changes the disk begins.
+KILLED = u"""
+import os, signal, sys
+from indico_zodbrepl.dataplane.datafs import disk, truncate
+left = [int(sys.argv[4])]
+def dying(whole):
+    def step(*arguments, **more):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return whole(*arguments, **more)
+    return step
+for holder, name in ((disk.os, 'rename'), (disk.os, 'fsync'), (disk, 'remove'),
+                     (truncate.os.path, 'getsize'), (truncate, '_cut'),
+                     (truncate, '_open_as_storage')):
+    setattr(holder, name, dying(getattr(holder, name)))
+truncate.truncate(sys.argv[1], sys.argv[2].decode('hex'), sys.argv[3])
+"""
+
+
+@pytest.fixture
+def site(tmpdir):
+    made = Site(tmpdir.join('Data.fs'))
+    made.commit(u'a', u'b', u'c', u'd')
+    return made
+
+
+@pytest.fixture
+def keep(tmpdir):
+    return tmpdir.join('kept')
+
+
+def content(path):
+    with open(str(path), 'rb') as opened:
+        return opened.read()
+
+
+def test_what_follows_is_cut_and_can_be_put_back(site, keep):
+    before, tids = content(site.path), site.tids()
+    cut = truncate(site.path, tids[2], str(keep))
+
+    assert tids[:3] == site.tids()
+    assert before == content(site.path) + content(keep.join('cut.bin'))
+    assert (len(tids) - 3, tids[3].encode('hex'), tids[-1].encode('hex'), True) == (
+        cut['transactions'], cut['first'], cut['last'], cut['done'])
+    note = json.loads(content(keep.join('cut.json')))
+    assert disk.sha256(str(keep.join('cut.bin'))) == note['sha256'] == cut['sha256']
+    assert len(content(site.path)) == note['offset']
+
+
+def test_the_new_index_belongs_to_the_cut_file(site, keep):
+    old = content(site.path + '.index')
+    tids = site.tids()
+    truncate(site.path, tids[1], str(keep))
+
+    assert old == content(keep.join('cut.index'))
+    storage = FileStorage(site.path)
+    assert (1, tids[1]) == (storage._used_index, storage.lastTransaction())
+    storage.close()
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(site, keep, tmpdir):
+    before = {path.basename: content(path) for path in tmpdir.listdir()}
+    told = truncate(site.path, site.tids()[1], str(keep), dry_run=True)
+
+    assert before == {path.basename: content(path) for path in tmpdir.listdir()}
+    assert not told.pop('done')
+    done = truncate(site.path, site.tids()[1], str(keep))
+    told.pop('sha256')
+    assert told == {key: done[key] for key in told}
+
+
+@pytest.mark.parametrize('dry_run', [False, True])
+def test_a_file_that_a_server_has_open_is_left_alone(site, keep, dry_run):
+    before, tids = content(site.path), site.tids()
+    storage = site.open()
+    try:
+        with pytest.raises(InUse):
+            truncate(site.path, tids[1], str(keep), dry_run)
+    finally:
+        storage.close()
+    assert before == content(site.path)
+    assert not keep.check()
+
+
+def test_a_cut_after_the_last_transaction_changes_nothing(site, keep):
+    before = content(site.path)
+    assert 0 == truncate(site.path, site.tids()[-1], str(keep))['bytes']
+    assert before == content(site.path)
+
+
+@pytest.mark.parametrize('tid', [b'\0' * 8, b'\1' * 8], ids=['none', 'another'])
+def test_the_transaction_has_to_be_there(site, keep, tid):
+    before = content(site.path)
+    with pytest.raises(NoSuchTransaction):
+        truncate(site.path, tid, str(keep))
+    assert before == content(site.path)
+
+
+@pytest.mark.parametrize('end', [b'\0' * 5000, b'garbage', 'cut'],
+                         ids=['zeroes', 'garbage', 'cut'])
+def test_a_damaged_end_is_cut_and_kept(site, keep, end):
+    tids = site.tids()
+    before = content(site.path)[:-9] if end == 'cut' else content(site.path) + end
+    with open(site.path, 'wb') as data_file:
+        data_file.write(before)
+    truncate(site.path, tids[2], str(keep))
+
+    assert tids[:3] == site.tids()
+    assert before == content(site.path) + content(keep.join('cut.bin'))
+
+
+def test_killed_at_any_step_it_leaves_the_old_or_the_new_file_and_then_finishes(
+        site, tmpdir):
+    whole, tids = content(site.path), site.tids()
+    steps = 0
+    while True:
+        steps += 1
+        folder = tmpdir.mkdir('step%d' % steps)
+        copy = site.copy_to(folder.join('Data.fs'))
+        copy.open().close()  # makes its index
+        keep = folder.join('kept')
+        ended = subprocess.call([sys.executable, '-c', KILLED, copy.path,
+                                 tids[1].encode('hex'), str(keep), str(steps)])
+        assert ended in (0, -signal.SIGKILL)
+        now = content(copy.path)
+        assert whole == now or whole == now + content(keep.join('cut.bin'))
+        done = truncate(copy.path, tids[1], str(keep))
+        assert done['done'] and tids[:2] == copy.tids()
+        assert whole == content(copy.path) + content(keep.join('cut.bin'))
+        assert len(whole) - len(content(copy.path)) == done['bytes']
+        if ended == 0:
+            break
+    assert steps > 12
+
+
+def test_what_another_cut_kept_is_not_overwritten(site, keep):
+    tids = site.tids()
+    truncate(site.path, tids[3], str(keep))
+    kept = content(keep.join('cut.bin'))
+    with pytest.raises(Occupied):
+        truncate(site.path, tids[1], str(keep))
+
+    site.commit(u'e')
+    with pytest.raises(Occupied):
+        truncate(site.path, tids[3], str(keep))
+    assert kept == content(keep.join('cut.bin'))
+
+
+def test_a_diverged_file_that_was_cut_can_follow_again(site, keep, tmpdir):
+    other = site.copy_to(tmpdir.join('other.fs'))
+    other.commit(u'mine')
+    site.commit(u'theirs')
+    common = compare(other.path, site.path)['common']['tid']
+    truncate(other.path, common.decode('hex'), str(keep))
+
+    assert 'behind' == compare(other.path, site.path)['relation']
+    other.fetch(site)
+    assert content(site.path) == content(other.path)
+
+
+def test_a_cut_tells_of_blobs(tmpdir, keep):
+    from test_datafs_export import store
+    import ZODB.blob
+    site = Site(tmpdir.join('Data.fs'))
+    after = site.commit(u'a')[-1]
+    store(site, tmpdir.join('blobs'), one=ZODB.blob.Blob('one'), two=ZODB.blob.Blob('two'))
+
+    assert 2 == truncate(site.path, after, str(keep))['blobs']
+    assert module.NOTE in os.listdir(str(keep))
