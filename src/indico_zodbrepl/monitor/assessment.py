@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from indico_zodbrepl.cluster.commands import Commands
@@ -14,7 +15,13 @@ from indico_zodbrepl.monitor.findings import (
     assignments,
     source_of_truth,
 )
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import (
+    IndicoStatus,
+    Mark,
+    Membership,
+    NodeStatus,
+    Snapshot,
+)
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
@@ -45,7 +52,14 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
         sentence=verdict.sentence(state, nodes, indico, warnings),
         primary=primaries[0] if len(primaries) == 1 else None,
         supervisor_problem=findings.supervisor_problem, nodes=nodes, indico=indico,
-        warnings=warnings)
+        warnings=warnings, epoch=_epoch(nodes, findings), records=findings.records,
+        operations=findings.operations)
+
+
+def _epoch(nodes: Sequence[NodeStatus], findings: Findings) -> int | None:
+    said = [*(node.epoch for node in nodes), *(node.assigned_epoch for node in nodes),
+            *(record.epoch for record in findings.records)]
+    return max((epoch for epoch in said if epoch is not None), default=None)
 
 
 def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
@@ -56,6 +70,7 @@ def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
     replication = answer.replication if answer else None
     ours = replication if replication and _is(cluster, node, replication) else None
     lag = _Lag.of(cluster, node, assigned, findings)
+    condition, detail = findings.lineages.get(node.name, (None, ""))
     return NodeStatus(
         name=node.name, address=str(node.storage_address),
         replication_address=str(node.replication_address),
@@ -72,7 +87,11 @@ def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
         last_time=tid.committed_at(answer.last_tid) if answer and ours else None,
         followers=_followers(cluster, node, findings),
         follower_addresses=ours.followers if ours else (),
-        lag_seconds=lag.seconds, lag_transactions=lag.transactions, lag_exact=lag.exact)
+        lag_seconds=lag.seconds, lag_transactions=lag.transactions, lag_exact=lag.exact,
+        held=ours.held if ours else None, min_followers=ours.min_followers if ours else 0,
+        refused=ours.refused if ours else (), membership=lag.membership,
+        condition=condition, condition_detail=detail,
+        refusal=findings.refusals.get(node.name))
 
 
 def _is(cluster: Cluster, node: Node, replication: Replication) -> bool:
@@ -108,10 +127,12 @@ def _followers(cluster: Cluster, node: Node, findings: Findings) -> tuple[str, .
 class _Lag:
     """Lag of a node; everything None when there is nothing sound to compare it with."""
 
-    def __init__(self, seconds: float | None, transactions: int | None, exact: bool) -> None:
+    def __init__(self, seconds: float | None, transactions: int | None, exact: bool,
+                 membership: Membership | None = None) -> None:
         self.seconds = seconds
         self.transactions = transactions
         self.exact = exact
+        self.membership = membership
 
     @classmethod
     def of(cls, cluster: Cluster, node: Node, assigned: dict[str, Assignment],
@@ -123,13 +144,14 @@ class _Lag:
                 or comparison.primary != source_of_truth(node.name, assigned)
                 or not _runs_as_primary(cluster, comparison.primary, findings)):
             return cls(None, None, True)
+        membership = comparison.membership
         if answer.last_tid >= comparison.primary_tid:
-            return cls(0.0, 0, True)
+            return cls(0.0, 0, True, membership)
         missing = comparison.missing
         seconds = _between(answer.last_tid, comparison.primary_tid)
         if isinstance(missing, MissingAnswer):
-            return cls(seconds, missing.transactions, missing.exact)
-        return cls(seconds, None, True)
+            return cls(seconds, missing.transactions, missing.exact, membership)
+        return cls(seconds, None, True, membership)
 
 
 def _between(earlier: int, later: int) -> float | None:

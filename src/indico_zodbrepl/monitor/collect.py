@@ -1,14 +1,17 @@
-"""One round of probes: every server, Indico instance, state file and supervisord at once."""
+"""One round of probes: every server, Indico instance, file that tells something and supervisord."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
 from indico_zodbrepl.cluster.installation import home_from_environment
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState
-from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.monitor import files
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.findings import (
     Comparison,
@@ -17,11 +20,23 @@ from indico_zodbrepl.monitor.findings import (
     assignments,
     source_of_truth,
 )
-from indico_zodbrepl.monitor.snapshot import Program, Snapshot
+from indico_zodbrepl.monitor.snapshot import (
+    EpochWord,
+    Membership,
+    Program,
+    Snapshot,
+    StartRefusal,
+)
+from indico_zodbrepl.node import epochs, supervisor
 from indico_zodbrepl.node import state as node_state
-from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
-from indico_zodbrepl.probing.probes import probe_indico, probe_missing, probe_server
+from indico_zodbrepl.probing.probes import (
+    probe_history,
+    probe_indico,
+    probe_missing,
+    probe_server,
+)
 from indico_zodbrepl.probing.race import Race
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
@@ -33,6 +48,12 @@ STATE_FILES_LIMIT = 0.3
 Results = Iterable[tuple[tuple[str, str], object]]
 
 
+def look(cluster: Cluster, time_limit: float = TIME_LIMIT) -> tuple[Findings, Snapshot]:
+    """As ``take_snapshot``; what was found comes with it, for who has to judge by himself."""
+    findings = collect(cluster, time_limit)
+    return findings, assess(cluster, findings, home_from_environment())
+
+
 def take_snapshot(cluster: Cluster, time_limit: float = TIME_LIMIT) -> Snapshot:
     """Probe everything and judge it.
 
@@ -42,7 +63,7 @@ def take_snapshot(cluster: Cluster, time_limit: float = TIME_LIMIT) -> Snapshot:
 
     Threads: may be called from several at once; each call probes by itself.
     """
-    return assess(cluster, collect(cluster, time_limit), home_from_environment())
+    return look(cluster, time_limit)[1]
 
 
 def collect(cluster: Cluster, time_limit: float) -> Findings:
@@ -51,7 +72,7 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     deadline = started + time_limit
     states = _read_states(cluster, min(deadline, started + STATE_FILES_LIMIT))
     assigned = assignments(cluster, states)
-    race = Race()
+    race = Race(_series(cluster))
     for node in cluster.nodes:
         truth = source_of_truth(node.name, assigned)
         primary = None if truth is None else cluster.node(truth)
@@ -59,12 +80,18 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     for instance in cluster.indico:
         race.start(instance.name, partial(_probe_instance, instance, deadline))
     race.start("supervisor", partial(_ask_supervisor, cluster, time_limit))
+    for name, job in files.jobs(cluster):
+        race.start(name, job)
     found = race.wait(deadline)
     return _findings(cluster, found, states, taken_at, time.monotonic() - started)
 
 
+def _series(cluster: Cluster) -> str:
+    return f"monitor of {cluster.var_directory}"
+
+
 def _read_states(cluster: Cluster, deadline: float) -> dict[str, NodeState | Failure]:
-    race = Race()
+    race = Race(_series(cluster))
     for node in cluster.nodes:
         race.start(f"state-{node.name}", partial(_read_state, cluster, node))
     found = race.wait(deadline)
@@ -104,7 +131,27 @@ def _probe_node(node: Node, primary: Node | None, deadline: float) -> Results:
             missing = probe_missing(primary.storage_address, answer.last_tid, deadline)
         except ProbeError as error:
             missing = Failure(error.kind, error.detail)
-    yield ("comparison", node.name), Comparison(primary.name, reference, missing)
+    comparison = Comparison(primary.name, reference, missing)
+    yield ("comparison", node.name), comparison
+    yield ("comparison", node.name), dataclasses.replace(
+        comparison, membership=_membership(node, primary, answer.last_tid, deadline))
+
+
+def _membership(follower: Node, primary: Node, transaction: int,
+                deadline: float) -> Membership | None:
+    """The follower's last transaction in the primary's history; its content is compared too."""
+    if transaction == tid.EMPTY:
+        return None
+    try:
+        held = probe_history(primary.storage_address, transaction, deadline)
+        own = probe_history(follower.storage_address, transaction, deadline)
+    except ProbeError:
+        return None  # servers older than the question, or dead by now: their own probes tell
+    if held.known is False:
+        return Membership.ABSENT
+    if held.digest is None or own.digest is None:
+        return None
+    return Membership.HELD if held.digest == own.digest else Membership.DIFFERENT
 
 
 def _probe_instance(instance: IndicoInstance, deadline: float) -> Results:
@@ -117,8 +164,14 @@ def _probe_instance(instance: IndicoInstance, deadline: float) -> Results:
 def _ask_supervisor(cluster: Cluster, time_limit: float) -> Results:
     programs = supervisor.program_states(cluster, time_limit)
     yield ("programs", ""), {
-        name: Program(program.name, program.state, program.pid or 0, program.description)
+        name: Program(program.name, program.state, program.pid or 0, program.description,
+                      program.exit_status)
         for name, program in programs.items()}
+    refused = [node for node in cluster.nodes
+               if programs[node.program].state == "EXITED"
+               and programs[node.program].exit_status == ExitCode.REFUSED]
+    for node in refused:
+        yield ("refusal", node.name), files.last_refusal(Layout(cluster).program_log(node.program))
 
 
 def _findings(cluster: Cluster, found: Mapping[tuple[str, str], object],
@@ -137,10 +190,24 @@ def _findings(cluster: Cluster, found: Mapping[tuple[str, str], object],
     for instance in cluster.indico:
         health = found.get(("indico", instance.name), late)
         indico[instance.name] = health if isinstance(health, IndicoAnswer | Failure) else late
+    lineages, refusals = {}, {}
+    for node in cluster.nodes:
+        lineage = found.get(("lineage", node.name))
+        if isinstance(lineage, tuple):
+            lineages[node.name] = lineage
+        refusal = found.get(("refusal", node.name))
+        if isinstance(refusal, StartRefusal):
+            refusals[node.name] = refusal
+    words = [found.get(("record", keeper), EpochWord(keeper, None, None, "not read in time"))
+             for keeper in epochs.paths(cluster)]
+    operations = found.get(("operations", ""), ())
     programs, problem = _programs(found.get(("programs", "")))
     return Findings(
         taken_at=taken_at, duration=duration, states=states, servers=servers,
-        comparisons=comparisons, indico=indico, programs=programs, supervisor_problem=problem)
+        comparisons=comparisons, indico=indico, programs=programs, supervisor_problem=problem,
+        records=tuple(word for word in words if isinstance(word, EpochWord)),
+        lineages=lineages, refusals=refusals,
+        operations=operations if isinstance(operations, tuple) else ())
 
 
 def _programs(found: object) -> tuple[dict[str, Program], str]:

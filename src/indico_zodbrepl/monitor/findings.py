@@ -6,7 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
-from indico_zodbrepl.monitor.snapshot import Program
+from indico_zodbrepl.monitor.snapshot import (
+    Condition,
+    EpochWord,
+    Membership,
+    OpenOperation,
+    Program,
+    StartRefusal,
+)
 from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
 from indico_zodbrepl.probing.wire import FailureKind
 
@@ -29,11 +36,13 @@ class Comparison:
         primary: name of the node asked.
         primary_tid: its last tid.
         missing: transactions it holds after the follower's last one.
+        membership: whether it holds the follower's last one; None when that can't be told.
     """
 
     primary: str
     primary_tid: int
     missing: MissingAnswer | Failure
+    membership: Membership | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +55,11 @@ class Findings:
         states: state files; for a node that never ran, the state it will start with.
         comparisons: only of followers that answered, as their primary did.
         programs: empty when supervisord did not answer; ``supervisor_problem`` says why.
+        records: what each record of the epoch says.
+        lineages: condition of each node that has a lineage file, and its detail; no condition
+            when the file is unusable.
+        refusals: of nodes that refused to start.
+        operations: those that have not ended.
     """
 
     taken_at: float
@@ -56,6 +70,10 @@ class Findings:
     indico: Mapping[str, IndicoAnswer | Failure]
     programs: Mapping[str, Program]
     supervisor_problem: str
+    records: tuple[EpochWord, ...] = ()
+    lineages: Mapping[str, tuple[Condition | None, str]] = dataclasses.field(default_factory=dict)
+    refusals: Mapping[str, StartRefusal] = dataclasses.field(default_factory=dict)
+    operations: tuple[OpenOperation, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

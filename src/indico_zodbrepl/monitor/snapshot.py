@@ -8,7 +8,7 @@ from typing import Any
 
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.answers import Hold, RefusedFollower, ServerRole
 
 
 class State(enum.StrEnum):
@@ -65,12 +65,83 @@ class Alert:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """State of a supervised program; ``pid`` is 0 when it does not run."""
+    """State of a supervised program; ``pid`` is 0 when it does not run.
+
+    ``exit_status``: how its last run ended; None when supervisor does not say.
+    """
 
     name: str
     state: str
     pid: int
     description: str
+    exit_status: int | None = None
+
+
+class Condition(enum.StrEnum):
+    """What a node's lineage file says of its history.
+
+    ok: it is that of the cluster, as far as was looked.  diverged: it holds transactions that its
+    upstream never had.  needs-seeding: it can't go on from what it has.  quarantined: somebody
+    took it out.
+    """
+
+    OK = "ok"
+    DIVERGED = "diverged"
+    NEEDS_SEEDING = "needs-seeding"
+    QUARANTINED = "quarantined"
+
+
+class Membership(enum.StrEnum):
+    """A follower's last transaction, looked up in the history of its primary."""
+
+    HELD = "held"
+    ABSENT = "absent"
+    DIFFERENT = "different"
+
+
+@dataclasses.dataclass(frozen=True)
+class StartRefusal:
+    """Why a node refused to start, in its own words: NOTICE, DETAIL, HINT."""
+
+    notice: str
+    detail: str
+    hint: str
+
+
+@dataclasses.dataclass(frozen=True)
+class EpochWord:
+    """What one record says of the current epoch.
+
+    Attributes:
+        keeper: whose record it is, such as ``the control host``.
+        epoch, primary: None when there is no record, or ``problem`` says why it is unusable.
+    """
+
+    keeper: str
+    epoch: int | None
+    primary: str | None
+    problem: str
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenOperation:
+    """An operation on the cluster that has not ended.
+
+    Attributes:
+        identifier: as ``resume`` takes it.
+        operation: switchover, failover, rejoin or seed.
+        target: the node it is about.
+        began: seconds since 1970.
+        at_work: whether its process is there.
+    """
+
+    identifier: str
+    operation: str
+    target: str
+    actor: str
+    began: float
+    outcome: str
+    at_work: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +162,13 @@ class NodeStatus:
         lag_seconds: time between the primary's last transaction and its own; None when unknown.
         lag_transactions: transactions the primary holds after its last one; None when unknown.
         lag_exact: False when it is at least ``lag_transactions``.
+        held: why its server lets no commit begin; None when it does.
+        min_followers: followers without which its server takes no writes.
+        refused: followers that its server turned away.
+        membership: its last transaction in the history of its primary; None when unknown.
+        condition: what its lineage file says; None when there is none or it is unusable.
+        condition_detail: the same for people; why it is unusable.
+        refusal: why it refused to start; None when it did not.
     """
 
     name: str
@@ -117,6 +195,13 @@ class NodeStatus:
     lag_seconds: float | None
     lag_transactions: int | None
     lag_exact: bool
+    held: Hold | None = None
+    min_followers: int = 0
+    refused: tuple[RefusedFollower, ...] = ()
+    membership: Membership | None = None
+    condition: Condition | None = None
+    condition_detail: str = ""
+    refusal: StartRefusal | None = None
 
     @property
     def reachable(self) -> bool:
@@ -125,7 +210,13 @@ class NodeStatus:
     @property
     def writable_primary(self) -> bool:
         return (self.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE)
-                and self.read_only is False)
+                and self.read_only is False and self.held not in (Hold.EPOCH, Hold.FOLLOWERS))
+
+    @property
+    def out_of_line(self) -> bool:
+        """Whether its history is known not to be that of the cluster."""
+        return (self.condition not in (None, Condition.OK)
+                or self.membership in (Membership.ABSENT, Membership.DIFFERENT))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +263,10 @@ class Snapshot:
         sentence: the situation in one sentence.
         primary: name of the one node that runs as a writable primary; None when there is none
             or more than one.
+        warnings: the worst first.
+        epoch: the highest that any server, state file or record says; None when none does.
+        records: what each record of the epoch says; the control host's comes first.
+        operations: those that have not ended, the oldest first.
     """
 
     cluster: str
@@ -185,6 +280,9 @@ class Snapshot:
     nodes: tuple[NodeStatus, ...]
     indico: tuple[IndicoStatus, ...]
     warnings: tuple[Alert, ...]
+    epoch: int | None = None
+    records: tuple[EpochWord, ...] = ()
+    operations: tuple[OpenOperation, ...] = ()
 
     def node(self, name: str) -> NodeStatus:
         """The node of that name; KeyError when there is none."""
@@ -200,5 +298,5 @@ class Snapshot:
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {key: tid.render(value) if key == "last_tid" and value is not None else value
+    return {key: tid.render(value) if key in ("last_tid", "tid") and value is not None else value
             for key, value in pairs}

@@ -9,7 +9,12 @@ from typing import cast
 
 from indico_zodbrepl.cluster.model import Address
 from indico_zodbrepl.probing import answers
-from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
+from indico_zodbrepl.probing.answers import (
+    HistoryAnswer,
+    IndicoAnswer,
+    MissingAnswer,
+    ServerAnswer,
+)
 from indico_zodbrepl.probing.wire import (
     MAX_ANSWER,
     FailureKind,
@@ -37,6 +42,11 @@ def probe_server(address: Address, deadline: float) -> ServerAnswer:
 def probe_missing(address: Address, after: int, deadline: float) -> MissingAnswer:
     """Ask a server how many transactions it holds after a tid; see ``probe_server``."""
     return answers.read_missing_answer(_ask(address, b"since%016x" % after, deadline))
+
+
+def probe_history(address: Address, transaction: int, deadline: float) -> HistoryAnswer:
+    """Ask a server whether its history holds a transaction; see ``probe_server``."""
+    return answers.read_history_answer(_ask(address, b"history%016x" % transaction, deadline))
 
 
 def _ask(address: Address, request: bytes, deadline: float) -> bytes:

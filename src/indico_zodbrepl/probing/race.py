@@ -6,26 +6,47 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+GRACE = 2.0
+"""Seconds after its deadline for which a job may still be ending."""
+
 
 class Race:
     """Jobs in daemon threads that leave what they find under keys, until a deadline.
 
     A job that outlives the deadline (a name look-up, a hung disk) goes on alone: what it
     finds later is dropped, and it does not keep the process from ending.  Instances are used once.
+
+    Args:
+        series: a name for races that ask the same again and again; as long as a job of an
+            earlier one hangs, it is not started once more, so that threads don't pile up.
     """
 
-    def __init__(self) -> None:
+    _hanging: dict[tuple[str, str], tuple[threading.Thread, float]] = {}  # noqa: RUF012
+    _hanging_lock = threading.Lock()
+
+    def __init__(self, series: str = "") -> None:
+        self._series = series
         self._lock = threading.Condition()
         self._found: dict[tuple[str, str], object] = {}
+        self._threads: dict[str, threading.Thread] = {}
         self._running = 0
         self._crash: BaseException | None = None
         self._over = False
 
     def start(self, name: str, job: Callable[[], Iterable[tuple[tuple[str, str], object]]]) -> None:
         """Start a job; it yields each result as a key and a value as soon as it has it."""
+        if self._hangs(name):
+            return
         with self._lock:
             self._running += 1
-        threading.Thread(target=self._run, args=(job,), name=f"probe-{name}", daemon=True).start()
+        thread = threading.Thread(target=self._run, args=(job,), name=f"probe-{name}", daemon=True)
+        self._threads[name] = thread
+        thread.start()
+
+    def _hangs(self, name: str) -> bool:
+        with self._hanging_lock:
+            thread, until = self._hanging.get((self._series, name), (None, 0.0))
+            return thread is not None and thread.is_alive() and time.monotonic() > until
 
     def _run(self, job: Callable[[], Iterable[tuple[tuple[str, str], object]]]) -> None:
         crash: BaseException | None = None
@@ -53,6 +74,17 @@ class Race:
             self._lock.wait_for(lambda: not self._running,
                                 timeout=max(0.0, deadline - time.monotonic()))
             self._over = True
+            if self._series:
+                self._remember_hanging(deadline + GRACE)
             if self._crash is not None:
                 raise self._crash
             return dict(self._found)
+
+    def _remember_hanging(self, until: float) -> None:
+        with self._hanging_lock:
+            for name, thread in self._threads.items():
+                earlier = self._hanging.pop((self._series, name), None)
+                if earlier is not None and earlier[0].is_alive():
+                    self._hanging[self._series, name] = earlier
+                elif thread.is_alive():
+                    self._hanging[self._series, name] = thread, until

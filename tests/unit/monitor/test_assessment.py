@@ -176,7 +176,7 @@ def test_two_primaries_are_critical_and_the_unassigned_one_is_to_stop() -> None:
     found = snapshot(servers={"b": server("b", role=ServerRole.PRIMARY, upstream=None,
                                           connected=None, read_only=False)})
     assert "2 primaries run at once: a and b" == found.warnings[0].text
-    assert "stop node-b" in found.warnings[0].hint
+    assert "bin/zodbrepl node fence b" in found.warnings[0].hint
     assert found.primary is None
     assert Mark.DIFFERS == found.node("b").mark
 

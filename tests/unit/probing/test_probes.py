@@ -12,8 +12,19 @@ import pytest
 from situations import TID
 
 from indico_zodbrepl.cluster.model import Address
-from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
-from indico_zodbrepl.probing.probes import probe_indico, probe_missing, probe_server
+from indico_zodbrepl.probing.answers import (
+    HistoryAnswer,
+    Hold,
+    IndicoAnswer,
+    RefusedFollower,
+    ServerAnswer,
+)
+from indico_zodbrepl.probing.probes import (
+    probe_history,
+    probe_indico,
+    probe_missing,
+    probe_server,
+)
 from indico_zodbrepl.probing.wire import MAX_ANSWER, FailureKind, ProbeError
 
 Behave = Callable[[socket.socket, threading.Event], None]
@@ -182,6 +193,41 @@ def test_the_status_of_a_server_is_read() -> None:
         answer.replication.followers, answer.replication.connected)
 
 
+def server_that_says(**replication: object) -> ServerAnswer:
+    """What is read of a primary's answer with further fields."""
+    status = {"1": {"last-transaction": "040d243a1e64b6aa", "connections": 3, "zodbrepl": {
+        "cluster": "demo", "node": "a", "role": "primary", "epoch": 4, "upstream": None,
+        "connected": None, "followers": [], "pid": 17, "size": 4096, "read_only": False,
+        **replication}}}
+    with listening(saying(framed(b"Z5", json.dumps(status).encode()))) as address:
+        return probe_server(address, time.monotonic() + GENEROUS)
+
+
+def test_held_writes_and_refused_followers_are_read() -> None:
+    refused = [{"peer": "10.0.0.2:4711", "tid": "040d243a1e64b6aa", "at": 1795172767.1},
+               {"peer": "10.0.0.3:4711", "tid": "0x040d243a1e64b6aa", "at": "then"}]
+    said = server_that_says(held="followers", min_followers=2, refused=refused).replication
+    assert said is not None
+    assert (Hold.FOLLOWERS, 2) == (said.held, said.min_followers)
+    assert (RefusedFollower("10.0.0.2:4711", TID, "2026-11-20 11:06:07 UTC"),
+            RefusedFollower("10.0.0.3:4711", TID, "then")) == said.refused
+
+
+def test_a_server_that_says_nothing_of_them_holds_and_refuses_nothing() -> None:
+    said = server_that_says().replication
+    assert said is not None
+    assert (None, 0, ()) == (said.held, said.min_followers, said.refused)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"held": "perhaps"}, {"held": True}, {"refused": {}}, {"refused": [3]},
+    {"refused": [{"peer": "x", "tid": "no"}]}, {"min_followers": -1}])
+def test_nonsense_about_them_is_malformed(wrong: dict[str, object]) -> None:
+    with pytest.raises(ProbeError) as caught:
+        server_that_says(**wrong)
+    assert FailureKind.MALFORMED == caught.value.kind
+
+
 def test_characters_that_steer_a_terminal_are_replaced() -> None:
     status = {"1": {"last-transaction": "00", "connections": 0, "zodbrepl": {
         "cluster": "\x1b[2Jdemo" + "x" * 1000, "node": "b", "role": "primary", "epoch": 1,
@@ -205,6 +251,23 @@ def test_the_count_of_missing_transactions_is_asked_by_tid() -> None:
         answer = probe_missing(address, TID, time.monotonic() + GENEROUS)
     assert [framed(b"since040d243a1e64b6aa")] == asked
     assert (12, False) == (answer.transactions, answer.exact)
+
+
+@pytest.mark.parametrize(("said", "expected"), [
+    (b'{"known": true, "digest": "ab12"}', HistoryAnswer(True, "ab12")),
+    (b'{"known": false, "digest": null}', HistoryAnswer(False, None)),
+    (b'{"known": null}', HistoryAnswer(None, None))])
+def test_whether_a_server_holds_a_transaction_is_asked_by_tid(
+        said: bytes, expected: HistoryAnswer) -> None:
+    asked: list[bytes] = []
+
+    def behave(connection: socket.socket, _over: threading.Event) -> None:
+        asked.append(connection.recv(1024))
+        connection.sendall(framed(b"Z5", b'{"1": ' + said + b"}"))
+    with listening(behave) as address:
+        answer = probe_history(address, TID, time.monotonic() + GENEROUS)
+    assert [framed(b"history040d243a1e64b6aa")] == asked
+    assert expected == answer
 
 
 @pytest.mark.parametrize("status", [b"200 OK", b"503 Service Unavailable"])

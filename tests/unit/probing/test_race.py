@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from indico_zodbrepl.probing import race as race_module
 from indico_zodbrepl.probing.race import Race
 
 Results = Iterator[tuple[tuple[str, str], object]]
@@ -26,6 +27,29 @@ def test_a_job_that_hangs_delays_nobody_and_its_first_results_count() -> None:
     found = race.wait(time.monotonic() + 3)
     assert {("first", ""): 1, ("quick", ""): 3} == found
     over.set()
+
+
+def test_a_job_that_goes_on_hanging_is_not_started_again_and_again_until_it_ends(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race_module, "GRACE", 0.0)
+    over, started = threading.Event(), []
+
+    def hang() -> Results:
+        started.append(threading.current_thread())
+        over.wait(GENEROUS)
+        yield ("answer", ""), 1
+
+    def once() -> dict[tuple[str, str], object]:
+        race = Race("a series of this test")
+        race.start("hang", hang)
+        return race.wait(time.monotonic() + 0.05)
+    assert [{}, {}, {}] == [once() for _ in range(3)]
+    assert 1 == len(started)
+    over.set()
+    started[0].join(GENEROUS)
+    race = Race("a series of this test")
+    race.start("hang", hang)
+    assert {("answer", ""): 1} == race.wait(time.monotonic() + GENEROUS)
 
 
 def test_all_done_is_not_waited_for() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from indico_zodbrepl.monitor.rules import cluster, instances, links, servers
+from indico_zodbrepl.monitor.rules import (
+    cluster,
+    epochs,
+    histories,
+    instances,
+    links,
+    servers,
+)
 from indico_zodbrepl.monitor.rules.facts import Facts, plays
 from indico_zodbrepl.monitor.snapshot import Alert, Level
 
@@ -13,11 +20,13 @@ __all__ = ["Facts", "plays", "warnings"]
 
 def warnings(facts: Facts) -> list[Alert]:
     """All warnings: the worst first, causes before their consequences."""
-    found = [*cluster.warnings(facts), *_each(facts)]
+    found = [*cluster.warnings(facts), *epochs.warnings(facts), *_each(facts)]
     return sorted(found, key=lambda warning: list(Level).index(warning.level))
 
 
 def _each(facts: Facts) -> Iterator[Alert]:
+    for node in facts.nodes:
+        yield from histories.warnings(facts, node)
     for node in facts.nodes:
         yield from servers.warnings(facts, node)
     for node in facts.nodes:

@@ -25,12 +25,12 @@ def _two_primaries(facts: Facts) -> Iterator[Alert]:
     names = " and ".join(node.name for node in primaries)
     extra = next((node for node in primaries if node.assigned_role is not Role.PRIMARY),
                  min(primaries, key=lambda node: node.epoch or 0))
-    stop = facts.commands.supervisorctl("stop", f"node-{extra.name}")
+    fence = facts.commands.zodbrepl("node", "fence", extra.name)
     yield Alert(
         Level.CRITICAL, "", f"{len(primaries)} primaries run at once: {names}",
         "Clients write to either of them, so their histories diverge; nothing merges them again.",
-        f"stop the one that is not meant to be it at once: `{stop}`; keep its data directory, "
-        "transactions may exist only there, and never start it as a secondary with that data")
+        f"fence the one that is not meant to be it at once: `{fence}`; then "
+        f"`{facts.commands.zodbrepl('rejoin', extra.name, '--dry-run')}` shows what only it has")
 
 
 def _no_primary_assigned(facts: Facts) -> Iterator[Alert]:

@@ -92,7 +92,8 @@ def _count(node: NodeStatus) -> str:
 
 def _ahead(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     comparison = facts.findings.comparisons.get(node.name)
-    if comparison is None or node.last_tid is None or node.last_tid <= comparison.primary_tid:
+    if (comparison is None or node.last_tid is None or node.out_of_line
+            or node.last_tid <= comparison.primary_tid):
         return
     stop = facts.commands.supervisorctl("stop", f"node-{node.name}")
     yield Alert(
@@ -101,8 +102,8 @@ def _ahead(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         f"Its last transaction is {tid.render(node.last_tid)}, the primary's "
         f"{tid.render(comparison.primary_tid)}: it holds what the primary never had. Their "
         "histories diverged, or the primary was put back to an older state.",
-        f"`{stop}` before the primary commits anything newer (ZRS would then accept it silently); "
-        "keep its data directory")
+        f"stop it: `{stop}`; "
+        f"`{facts.commands.zodbrepl('lineage', node.name)}` then compares the two")
 
 
 def _no_follower(facts: Facts, node: NodeStatus) -> Iterator[Alert]:

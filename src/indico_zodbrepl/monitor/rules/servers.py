@@ -113,8 +113,8 @@ def _epoch(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
             Level.CRITICAL if node.writable_primary else Level.WARNING, node.name,
             f"node {node.name} is in epoch {node.epoch}, the cluster in epoch {highest}",
             "A promotion happened without it: its history may have diverged.",
-            f"stop it with `{facts.commands.supervisorctl('stop', f'node-{node.name}')}`, move its "
-            "data directory away and let it synchronise from scratch")
+            f"`{facts.commands.zodbrepl('rejoin', node.name, '--dry-run')}` shows how it becomes "
+            "a follower without losing what only it has")
 
 
 def _read_only(_facts: Facts, node: NodeStatus) -> Iterator[Alert]:

@@ -1,0 +1,146 @@
+"""What files of this host tell of the cluster: records, lineages, operations, refused starts."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from indico_zodbrepl.cluster.layout import Layout, lineage_file
+from indico_zodbrepl.cluster.model import Cluster, Node
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.monitor.snapshot import Condition, EpochWord, OpenOperation, StartRefusal
+from indico_zodbrepl.node import epochs
+from indico_zodbrepl.probing.answers import clean
+
+Results = Iterable[tuple[tuple[str, str], object]]
+Jobs = Iterator[tuple[str, Callable[[], Results]]]
+
+LOG_BYTES = 32 * 1024
+MOST_LINES = 30
+WORDS = ("NOTICE", "DETAIL", "HINT")
+OPEN = ("running", "stopped")
+"""Outcomes of operations that have not ended."""
+
+
+def jobs(cluster: Cluster) -> Jobs:
+    """A name and a job for each file or folder; a hung disk then delays no other answer.
+
+    They yield, under these keys, ("record", keeper) an EpochWord, ("lineage", node) a Condition or
+    None with its detail, and ("operations", "") OpenOperations.
+    """
+    for keeper, path in epochs.paths(cluster).items():
+        yield f"record {path}", partial(_record, cluster, keeper, path)
+    for node in cluster.nodes:
+        yield f"lineage {node.name}", partial(_lineage, node)
+    yield "operations", partial(_operations, cluster)
+
+
+def _record(cluster: Cluster, keeper: str, path: Path) -> Results:
+    try:
+        record = epochs.read(cluster, path)
+    except OperatorError as error:
+        yield ("record", keeper), EpochWord(keeper, None, None, error.detail)
+        return
+    yield ("record", keeper), (
+        EpochWord(keeper, None, None, "") if record is None
+        else EpochWord(keeper, record.epoch, record.primary, ""))
+
+
+def _lineage(node: Node) -> Results:
+    try:
+        values = json.loads(lineage_file(node).read_text("utf-8"))
+        found = Condition(values["condition"]), _text(values.get("detail"))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield ("lineage", node.name), (None, f"{lineage_file(node)}: {error.strerror}")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        yield ("lineage", node.name), (
+            None, f"{lineage_file(node)} is damaged: {type(error).__name__}: {error}")
+    else:
+        yield ("lineage", node.name), found
+
+
+def _operations(cluster: Cluster) -> Results:
+    found = []
+    try:
+        with os.scandir(Layout(cluster).operations) as entries:
+            for entry in entries:
+                if entry.name.endswith(".json"):
+                    status = entry.stat()
+                    operation = _operation(entry.path, status.st_mtime_ns, status.st_size)
+                    if operation is not None:
+                        found.append(operation)
+    except FileNotFoundError:
+        pass  # there was no operation yet, or a file has just been replaced
+    yield ("operations", ""), tuple(
+        _with_process(*each) for each in sorted(found, key=lambda each: each[0].began))
+
+
+@functools.lru_cache(maxsize=1024)
+def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, int] | None:
+    """An operation and its process id; None when it has ended.
+
+    A file that can't be understood counts as one that is open: somebody has to look at it.
+    """
+    name = Path(path).stem
+    try:
+        values = json.loads(Path(path).read_text("utf-8"))
+        if values["outcome"] not in OPEN:
+            return None
+        return OpenOperation(
+            clean(str(values["id"])), clean(str(values["operation"])),
+            clean(str(values["plan"]["target"])), clean(str(values["actor"])),
+            float(values["began"]), values["outcome"], at_work=False), int(values["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return OpenOperation(name, "unreadable operation", "", "", 0.0, "stopped",
+                             at_work=False), 0
+
+
+def _with_process(operation: OpenOperation, pid: int) -> OpenOperation:
+    if operation.outcome != "running" or not pid:
+        return operation
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return operation
+    return OpenOperation(operation.identifier, operation.operation, operation.target,
+                         operation.actor, operation.began, operation.outcome,
+                         at_work=b"zodbrepl" in command)
+
+
+def last_refusal(log: Path) -> StartRefusal | None:
+    """The last NOTICE in a program's log with its DETAIL and HINT; None when it holds none."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - LOG_BYTES))
+            lines = stream.read(LOG_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    starts = [number for number, line in enumerate(lines) if line.startswith("NOTICE: ")]
+    if not starts:
+        return None
+    return _refusal(lines[starts[-1]:][:MOST_LINES])
+
+
+def _refusal(lines: list[str]) -> StartRefusal:
+    parts: dict[str, list[str]] = {}
+    key = ""
+    for line in lines:
+        word, _, rest = line.partition(": ")
+        if word in WORDS and word not in parts:
+            key = word
+            parts[key] = [clean(rest).strip()]
+        elif key == WORDS[-1]:
+            break
+        else:
+            parts[key].append(clean(line).strip())
+    return StartRefusal(*("; ".join(parts.get(word, [])) for word in WORDS))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else clean(str(value))

@@ -1,0 +1,96 @@
+"""Rules about epochs and who may write: records, held writes, operations without an end."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor.rules.facts import Facts
+from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+from indico_zodbrepl.probing.answers import Hold
+
+
+def warnings(facts: Facts) -> Iterator[Alert]:
+    yield from _operations(facts)
+    yield from _records(facts)
+    for node in facts.nodes:
+        yield from _held(facts, node)
+
+
+def _operations(facts: Facts) -> Iterator[Alert]:
+    for operation in facts.findings.operations:
+        began = datetime.datetime.fromtimestamp(operation.began, datetime.UTC)
+        what = f"{operation.operation} {operation.target}".strip()
+        detail = f"{operation.actor or 'Somebody'} began it at {began:%Y-%m-%d %H:%M:%S} UTC."
+        if operation.at_work:
+            yield Alert(Level.NOTICE, "", f"{what} is at work", detail,
+                        f"follow it: `{facts.commands.zodbrepl('journal')}`")
+            continue
+        command = facts.commands.zodbrepl
+        yield Alert(
+            Level.WARNING, "", f"{what} was not finished",
+            f"{detail} It is {operation.outcome}, and no process works on it.",
+            f"`{command('journal', operation.identifier)}` shows how far it came; "
+            f"`{command('resume')}` goes on with it")
+
+
+def _records(facts: Facts) -> Iterator[Alert]:
+    records = facts.findings.records
+    states = {node.assigned_epoch for node in facts.nodes if node.assigned_epoch is not None}
+    epochs = states | {node.epoch for node in facts.nodes if node.epoch is not None}
+    highest = max((*epochs, *(r.epoch for r in records if r.epoch is not None)), default=0)
+    primary = next((node.name for node in facts.nodes
+                    if node.assigned_role is Role.PRIMARY and node.assigned_epoch == highest), None)
+    for record in records:
+        owner = f"the epoch record of {record.keeper}"
+        if record.problem:
+            yield Alert(Level.WARNING, "", f"{owner} is unusable", record.problem,
+                        "a node that starts writes it again once it is moved away; nodes can't "
+                        "ask it for permission meanwhile")
+        elif record.epoch is None:
+            continue
+        elif epochs and record.epoch > max(epochs):
+            yield Alert(
+                Level.CRITICAL, "", f"{owner} is ahead of all nodes",
+                f"It says epoch {record.epoch} with primary {record.primary}; the nodes know "
+                f"epoch {max(epochs)} at most, so none may start as primary.", _look_into(facts))
+        elif record.epoch < highest:
+            yield Alert(
+                Level.WARNING, "", f"{owner} is behind",
+                f"It says epoch {record.epoch} with primary {record.primary}; the cluster is in "
+                f"epoch {highest}.", "the next start of the primary raises it")
+        elif primary is not None and record.primary != primary:
+            yield Alert(
+                Level.CRITICAL, "", f"{owner} names another primary",
+                f"In epoch {highest} it is {record.primary} there, but {primary} by the state "
+                "files.", _look_into(facts))
+
+
+def _look_into(facts: Facts) -> str:
+    command = facts.commands.zodbrepl
+    return (f"`{command('journal')}` tells what was done; an operation that was cut short is ended "
+            f"by `{command('resume')}`")
+
+
+def _held(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    command = facts.commands.zodbrepl
+    if node.held is Hold.OPERATOR:
+        yield Alert(
+            Level.WARNING, node.name, f"{node.actual_role} {node.name} holds writes back",
+            "Somebody asked for it, as a switchover does; whoever saves waits. It ends by itself.",
+            f"to end it now: `{command('node', 'release', node.name)}`")
+    elif node.held is Hold.EPOCH:
+        yield Alert(
+            Level.CRITICAL, node.name,
+            f"{node.actual_role} {node.name} refuses writes: the cluster is in a later epoch",
+            f"It runs in epoch {node.epoch}; another node was promoted.",
+            f"`{command('rejoin', node.name, '--dry-run')}` shows how it becomes a follower")
+    elif node.held is Hold.FOLLOWERS:
+        expected = [other.name for other in facts.nodes if other.assigned_upstream == node.name]
+        yield Alert(
+            Level.CRITICAL, node.name,
+            f"{node.actual_role} {node.name} refuses writes: too few followers",
+            f"{len(node.follower_addresses)} connected, min-followers is {node.min_followers}.",
+            f"bring node {' or '.join(expected) or 'a follower'} back; writes are then taken by "
+            "themselves")

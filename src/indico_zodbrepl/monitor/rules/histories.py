@@ -1,0 +1,87 @@
+"""Rules about whose history is the cluster's: diverged, refused and quarantined nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from indico_zodbrepl.monitor.rules.facts import Facts
+from indico_zodbrepl.monitor.snapshot import Alert, Condition, Level, Membership, NodeStatus
+from indico_zodbrepl.probing import tid
+
+
+def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    yield from _condition(facts, node)
+    yield from _membership(facts, node)
+    yield from _refused_start(facts, node)
+    yield from _refused_followers(facts, node)
+
+
+def _rejoin(facts: Facts, node: str) -> str:
+    command = facts.commands.zodbrepl
+    return (f"`{command('rejoin', node, '--dry-run')}` shows what would be kept and what cut; "
+            f"then `{command('rejoin', node)}`. Never delete its data directory by hand")
+
+
+def _condition(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    texts = {
+        Condition.DIVERGED: (f"node {node.name} has diverged",
+                             "It holds transactions that the cluster never had."),
+        Condition.NEEDS_SEEDING: (f"node {node.name} needs a new copy of the database",
+                                  "It can't go on from the data it has."),
+        Condition.QUARANTINED: (f"node {node.name} is quarantined",
+                                "Its data must not be served or followed.")}
+    if node.condition in texts:
+        text, meaning = texts[node.condition]
+        hint = _rejoin(facts, node.name)
+        if node.condition is Condition.NEEDS_SEEDING:
+            seed = facts.commands.zodbrepl
+            hint = (f"`{seed('seed', node.name, '--dry-run')}` shows the steps; then "
+                    f"`{seed('seed', node.name)}`")
+        yield Alert(Level.CRITICAL, node.name, text,
+                    f"{meaning} {node.condition_detail}".strip(), hint)
+    elif node.condition is None and node.condition_detail:
+        yield Alert(Level.WARNING, node.name, f"the lineage file of node {node.name} is unusable",
+                    node.condition_detail,
+                    "compare it in full: "
+                    f"`{facts.commands.zodbrepl('lineage', node.name, '--full')}`")
+
+
+def _membership(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    comparison = facts.findings.comparisons.get(node.name)
+    if (comparison is None or node.last_tid is None or node.condition is Condition.DIVERGED
+            or node.membership not in (Membership.ABSENT, Membership.DIFFERENT)):
+        return
+    what = ("is not in its history" if node.membership is Membership.ABSENT
+            else "has another content there")
+    stop = facts.commands.supervisorctl("stop", f"node-{node.name}")
+    yield Alert(
+        Level.CRITICAL, node.name,
+        f"{node.actual_role} {node.name} holds what primary {comparison.primary} never had",
+        f"Its last transaction {tid.render(node.last_tid)} {what}: their histories have diverged, "
+        "and nothing merges them again.",
+        f"stop it at once: `{stop}`; then {_rejoin(facts, node.name)}")
+
+
+def _refused_start(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    refusal = node.refusal
+    if refusal is None or node.reachable:
+        return
+    log = facts.commands.show_log(f"node-{node.name}")
+    yield Alert(Level.CRITICAL, node.name, refusal.notice or f"node {node.name} refused to start",
+                refusal.detail, refusal.hint or f"see why with `{log}`")
+
+
+def _refused_followers(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    if not node.refused:
+        return
+    last = node.refused[-1]
+    suspects = [other.name for other in facts.nodes
+                if other.assigned_upstream == node.name and other.connected is not True]
+    who = f"refuses a follower: node {' or '.join(suspects)}" if suspects else "refused a follower"
+    hint = (_rejoin(facts, suspects[0]) if len(suspects) == 1 else
+            f"`{facts.commands.zodbrepl('lineage')}` compares all nodes")
+    yield Alert(
+        Level.CRITICAL if suspects else Level.NOTICE, node.name,
+        f"{node.actual_role} {node.name} {who}",
+        f"{last.peer} came at {last.at} with transaction {tid.render(last.tid)} as its last, which "
+        f"is not in the history of {node.name}.", hint)
