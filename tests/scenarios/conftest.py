@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -17,7 +19,9 @@ from pytest_bdd.parser import Feature, Scenario
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 
+from clients import Reader  # noqa: E402
 from clusters import CHAIN, PAIR, wait_until  # noqa: E402
+from hosts import PRIVATE  # noqa: E402
 from link import Link  # noqa: E402
 from report import Row, keep, table  # noqa: E402
 from world import World  # noqa: E402
@@ -102,6 +106,24 @@ def clients_at_work(world: World, writers: int, readers: int) -> None:
     world.start_clients(writers, readers)
 
 
+@given("a primary a and secondaries b and c")
+def star(world: World) -> None:
+    world.make_cluster({**PAIR, "c": ("secondary", "a")}).up()
+
+
+@given("a reader with a cache on disk", target_fixture="cached")
+def cached_reader(world: World) -> Reader:
+    """Its cache is kept when it ends, as a client's that names one."""
+    configuration = world.folder / "cached.conf"
+    text = world.cluster.layout.zodb_conf.read_text()
+    configuration.write_text(text.replace(
+        "    cache-size", f"    client cached\n    var {world.folder}\n    cache-size"))
+    began = time.monotonic()
+    reader = world.start_reader("cached-reader", configuration)
+    reader.wait_for_successes(1, began)
+    return reader
+
+
 # When
 
 @when(parsers.parse("the server of node {node} is killed"))
@@ -141,7 +163,156 @@ def fill_disk(world: World, node: str, seconds: int) -> None:
         resource.prlimit(server, resource.RLIMIT_FSIZE, before)
 
 
+@when(parsers.parse("the disk of node {node} disappears and its server is killed"))
+def lose_disk(world: World, node: str) -> None:
+    world.cluster.lose_disk(node)
+    world.cluster.signal(node, signal.SIGKILL)
+
+
+@when(parsers.parse("the disk of node {node} is back and supervisor starts its server"))
+@when(parsers.parse("the host of node {node} comes back by itself"))
+def bring_back(world: World, node: str) -> None:
+    world.cluster.bring_back(node)
+
+
+@when(parsers.parse("the server of node {node} dies for good"))
+def die(world: World, node: str) -> None:
+    world.cluster.die(node)
+
+
+@when(parsers.parse("the server of node {node} freezes"))
+def freeze(world: World, node: str) -> None:
+    world.cluster.signal(node, signal.SIGSTOP)
+
+
+@when(parsers.parse("the host of node {node} is lost"))
+def lose_host(world: World, node: str) -> None:
+    world.cluster.die(node)
+    world.cluster.lose_disk(node)
+
+
+@when(parsers.parse("the host of node {node} is lost and the link is cut"))
+def lose_host_and_link(world: World, link: Link, node: str) -> None:
+    lose_host(world, node)
+    link.cut()
+
+
+@when(parsers.parse("the link stalls and each writer commits {count:d} times more"))
+def stall(world: World, link: Link, count: int) -> None:
+    link.stall()
+    world.wait_for_writers(time.monotonic(), count)
+
+
+@when("the reader with the cache has seen that and is killed")
+def kill_cached_reader(world: World, cached: Reader) -> None:
+    written = time.monotonic()
+    cached.wait_for_successes(2, written)
+    cached.kill()
+    world.readers.remove(cached)
+
+
+@when("the reader with the cache starts again")
+def start_cached_reader(world: World) -> None:
+    world.start_reader("cached-reader", world.folder / "cached.conf")
+
+
+@when(parsers.parse("the operator fails over to {node}"))
+def fail_over(world: World, node: str) -> None:
+    world.run("failover", node, "--reason", world.name)
+    world.settled = time.monotonic()
+
+
+@when(parsers.parse("the operator switches over to {node}"))
+def switch_over(world: World, node: str) -> None:
+    world.run("switchover", node)
+    world.settled = time.monotonic()
+
+
+@when(parsers.parse("a failover to {node} is killed at its point of no return"))
+def kill_failover(world: World, node: str) -> None:
+    command = world.cluster.command("failover", node, "--reason", world.name)
+    try:
+        wait_until(lambda: world.cluster.has_begun("promote") or command.poll() is not None,
+                   "the promotion has begun")
+    finally:
+        command.kill()
+    output, _ = command.communicate()
+    assert command.returncode == -signal.SIGKILL, output
+
+
+@when("the operator resumes it")
+def resume(world: World) -> None:
+    world.run("resume")
+    world.settled = time.monotonic()
+
+
+@when(parsers.parse("the operator lets node {node} rejoin"))
+def rejoin(world: World, node: str) -> None:
+    world.run("rejoin", node)
+
+
+@when(parsers.parse("the operator lets node {node} follow {upstream}"))
+def follow(world: World, node: str, upstream: str) -> None:
+    world.run("node", "follow", node, "--upstream", upstream)
+
+
+@when("the cluster is down, and has gone through an unguarded failover from a to b and back")
+def merge_silently(world: World) -> None:
+    """As one would with zc.zrs and two configuration files; no record of epochs exists yet."""
+    world.wait_until_equal(["a", "b"])
+    world.cluster.down()
+    world.cluster.merge_silently("a", "b", world.writers[0].name)
+
+
 # Then
+
+@then(parsers.parse("the data files of {one} and {other} end with the same transaction"))
+def same_last(world: World, one: str, other: str) -> None:
+    """Which is all that zc.zrs and its monitor compare."""
+    assert world.cluster.last_in_file(one) == world.cluster.last_in_file(other)
+
+
+@then(parsers.parse("the cluster does not come up, as node {node} refuses to start"))
+def up_refuses(world: World, node: str) -> None:
+    done = world.cluster.cli("up")
+    assert done.returncode != 0, done.stdout
+    refuses_to_start(world, node)
+
+
+@then(parsers.parse("node {node} refuses to start"))
+def refuses_to_start(world: World, node: str) -> None:
+    wait_until(lambda: world.cluster.program(node) == "EXITED", f"node {node} has refused")
+    log = world.cluster.layout.program_log(f"node-{node}").read_text()
+    assert re.search(rf"NOTICE: node {node} (refuses|can't)", log), log[-2000:]
+
+
+@then(parsers.parse("status tells that node {node} has diverged"))
+def told_diverged(world: World, node: str) -> None:
+    wait_until(lambda: "diverged" in world.cluster.cli("status").stdout,
+               f"status tells of node {node}")
+
+
+@then("the journal tells that transactions were lost")
+def journal_tells(world: World) -> None:
+    [entry, *_] = json.loads(world.run("journal", "--json"))
+    assert entry["plan"]["loss"], entry
+
+
+@then(parsers.parse("what only node {node} had was exported"))
+def exported_private(world: World, node: str) -> None:
+    assert (world.writers[0].name, PRIVATE) in world.exported(), node
+
+
+@then("transactions are missing")
+def something_missing(world: World) -> None:
+    """Otherwise the scenario would prove nothing."""
+    assert world.account.missing
+
+
+@then("the reader succeeds again")
+def readers_succeed(world: World) -> None:
+    world.wait_for_readers(time.monotonic())
+
 
 @then("all clients succeed again")
 def all_succeed(world: World) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from clusters import ClusterUnderTest, wait_until
+from hosts import PROGRAMS
 from ledger import Attempt, Sight, records
 
-PROGRAMS = Path(__file__).parent.parent / "python27"
 END_SECONDS = 60
 
 

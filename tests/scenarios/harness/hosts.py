@@ -12,9 +12,14 @@ from pathlib import Path
 from clusters import CLI_SECONDS, ClusterUnderTest, Roles, free_ports, wait_until
 from link import Link
 
+from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.node import epochs, state, supervisor
+
+PROGRAMS = Path(__file__).parent.parent / "python27"
+# The number of a record that ``merge.py`` leaves on the old primary alone.
+PRIVATE = 10**6 + 1
 
 # Each host has a copy of the cluster file; on that of a follower behind a link that can fail, its
 # upstream is to be reached at the link's port.
@@ -84,22 +89,27 @@ class Hosts(ClusterUnderTest):
         """Send a signal to a node's server."""
         os.kill(self.pid_of(f"node-{node}"), number)
 
-    def lose(self, node: str) -> None:
-        """What a host takes with it: its server dies at once, its disk can't be reached.
+    def die(self, node: str) -> None:
+        """Kill a node's server so that nothing starts it again.
 
-        Its server gets no time to send what its followers lack, and nothing starts it again.
+        It gets no time to send what its followers lack.
         """
         pid = self.pid_of(f"node-{node}")
         os.kill(pid, signal.SIGSTOP)
         supervisor.Supervisor(self.cluster).stop(f"node-{node}")
         os.kill(pid, signal.SIGKILL)
-        folder = self.cluster.node(node).data_directory
-        folder.rename(self.out_of_reach(node))
-        wait_until(lambda: self.program(node) == "STOPPED", f"node {node} is lost")
+        wait_until(lambda: self.program(node) == "STOPPED", f"node {node} is dead")
+
+    def lose_disk(self, node: str) -> None:
+        """Put a node's data directory out of reach."""
+        self.cluster.node(node).data_directory.rename(self.out_of_reach(node))
 
     def bring_back(self, node: str) -> None:
-        """The host starts again and starts what ran on it, without anybody's doing."""
-        self.out_of_reach(node).rename(self.cluster.node(node).data_directory)
+        """Its disk is there again and its server is started, without any operator's doing."""
+        folder = self.cluster.node(node).data_directory
+        if folder.exists():  # made while the disk was not there, and hidden now
+            folder.rename(folder.with_name(f"{node}-below-the-disk"))
+        self.out_of_reach(node).rename(folder)
         supervisor.Supervisor(self.cluster).start(f"node-{node}")
 
     def out_of_reach(self, node: str) -> Path:
@@ -111,6 +121,34 @@ class Hosts(ClusterUnderTest):
         for pid in sorted(self.processes()):  # supervisord is the oldest
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not self.processes(), "all processes have ended")
+
+    def has_begun(self, action: str) -> bool:
+        """Whether an operation's file tells of a step of that kind that has begun."""
+        found = [json.loads(path.read_text()) for path in
+                 sorted((self.layout.var / "operations").glob("*.json"))]
+        return any(step["action"] == action and record["progress"] != "pending"
+                   for operation in found[-1:]
+                   for step, record in zip(operation["plan"]["steps"], operation["records"],
+                                           strict=True))
+
+    def merge_silently(self, old: str, new: str, writer: str) -> None:
+        """Leave data and state as stock zc.zrs does when an old primary follows the new one."""
+        subprocess.run(
+            [self.installation.python27, PROGRAMS / "merge.py", self.data_fs(old),
+             self.data_fs(new), writer], check=True, timeout=120)
+        cluster = self.cluster
+        for node, role, upstream in ((old, Role.SECONDARY, new), (new, Role.PRIMARY, None)):
+            state.write(cluster.node(node), NodeState(cluster.name, node, role, upstream, 2))
+        for record in epochs.paths(cluster).values():
+            record.unlink(missing_ok=True)
+
+    def last_in_file(self, node: str) -> str:
+        """Id of the last transaction in a node's data file."""
+        done = subprocess.run(
+            [self.installation.python27, "-m", "indico_zodbrepl.dataplane.datafs", "last",
+             self.data_fs(node)], check=True, capture_output=True, text=True, timeout=120)
+        last: str = json.loads(done.stdout)["tid"]
+        return last
 
     def program(self, node: str) -> str:
         """Supervisor's word for the state of a node's program."""
