@@ -1,108 +1,51 @@
 """Data.fs files, by the program of the data plane that knows their format.
 
 Servers may have the files open, except where it says otherwise.  Every function raises
-OperatorError; its exit code is REFUSED when a file is damaged or in use, TIMED_OUT when the
-program did not end in time.
+OperatorError; its exit code is REFUSED when a file is damaged, in use, lacks the transaction
+or is in the way, TIMED_OUT when the program did not end in time.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import json
 import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
+from .datafs_answers import (
+    Common,
+    Comparison,
+    Copy,
+    Export,
+    Last,
+    Progress,
+    Relation,
+    Truncation,
+)
+
+__all__ = ["Common", "Comparison", "Copy", "Export", "Last", "Progress", "Relation",
+           "Truncation", "compare", "copy", "digest", "export", "last", "truncate"]
 
 PROGRAM = "indico_zodbrepl.dataplane.datafs"
 SECONDS = 60.0
-COMPARE_SECONDS = 1800.0  # for reading two files of many gigabytes from a slow disk
-# The program's exit status: damaged, in use, no such transaction.
-EXIT_CODES = {4: ExitCode.REFUSED, 5: ExitCode.REFUSED, 6: ExitCode.REFUSED}
+LONG_SECONDS = 1800.0  # for reading files of many gigabytes from a slow disk
+COPY_SECONDS = 6 * 3600.0
+# The program's exit status: damaged, in use, no such transaction, something is in the way.
+EXIT_CODES = dict.fromkeys((4, 5, 6, 8), ExitCode.REFUSED)
 WHAT_FAILED = {
     "last": "the end of a data file can't be read",
     "digest": "a transaction can't be read",
     "compare": "two data files can't be compared",
+    "export": "the end of a data file can't be exported",
+    "truncate": "the end of a data file can't be cut off",
+    "copy": "a data file can't be copied",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Last:
-    """The last complete transaction of a file.
-
-    Attributes:
-        tid: 16 hexadecimal digits; None when there is no transaction.
-        time: when it was committed, ISO 8601 in UTC; None when there is none.
-        end: position after it, in bytes.
-        size: of the file, in bytes; more than ``end`` when an unfinished one follows.
-    """
-
-    tid: str | None
-    time: str | None
-    end: int
-    size: int
-
-
-class Relation(enum.StrEnum):
-    """How a file's history relates to its upstream's."""
-
-    EMPTY = "empty"
-    EQUAL = "equal"
-    BEHIND = "behind"
-    AHEAD = "ahead"
-    DIVERGED = "diverged"
-    UNRELATED = "unrelated"
-
-    @property
-    def may_follow(self) -> bool:
-        """Whether the file's node may start as that upstream's follower."""
-        return self in {Relation.EMPTY, Relation.EQUAL, Relation.BEHIND}
-
-
-@dataclasses.dataclass(frozen=True)
-class Common:
-    """A transaction that both files have, with the digest of its content."""
-
-    tid: str
-    digest: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """How a file's history relates to its upstream's; counts are transactions.
-
-    Attributes:
-        relation: the verdict.
-        common: the last common transaction before the two go apart.
-        private: those that only the file has; ``private_first`` and ``private_last`` are tids.
-        missing: those that only the upstream has.
-        holes: those of ``missing`` that are older than a common one, which a follower would
-            never fetch.
-        conflicting: those with the same tid and different content.
-        packed: whether one of the files was packed.
-        packed_away: those that only the file has, but that a pack of the upstream may have
-            removed; ``packed_away_last`` is a tid.  When the node was writable since it was
-            verified, and this is newer, transactions of its own may be among them.
-        bytes_private: of the private and the conflicting ones, in the file.
-        examined: transactions read one by one in both files.
-    """
-
-    relation: Relation
-    common: Common | None
-    private: int
-    private_first: str | None
-    private_last: str | None
-    missing: int
-    holes: int
-    conflicting: int
-    packed: bool
-    packed_away: int
-    packed_away_last: str | None
-    bytes_private: int
-    examined: int
 
 
 def last(installation: Installation, file: Path) -> Last:
@@ -116,7 +59,7 @@ def digest(installation: Installation, file: Path, tid: str) -> str:
 
 
 def compare(installation: Installation, file: Path, upstream: Path,
-            verified: str | None = None, seconds: float = COMPARE_SECONDS) -> Comparison:
+            verified: str | None = None, seconds: float = LONG_SECONDS) -> Comparison:
     """Compare a file's history with its upstream's.
 
     Args:
@@ -134,26 +77,115 @@ def compare(installation: Installation, file: Path, upstream: Path,
                       common=Common(**common) if common else None, **answer)
 
 
+def export(installation: Installation, file: Path, after: str, folder: Path,
+           seconds: float = LONG_SECONDS) -> Export:
+    """Put the transactions after one into a folder of their own, which appears when complete.
+
+    Args:
+        installation: where Python 2.7 is.
+        file: the Data.fs.
+        after: a tid that the file holds; 16 zeroes for everything.
+        folder: must not exist.
+        seconds: time limit.
+    """
+    answer = _run(installation, seconds, "export", str(file), "--after", after,
+                  "--to", str(folder))
+    return Export(folder=Path(answer.pop("folder")), notable=tuple(answer.pop("notable")),
+                  **answer)
+
+
+def truncate(installation: Installation, file: Path, after: str, keep: Path, *,
+             dry_run: bool = False, seconds: float = LONG_SECONDS) -> Truncation:
+    """Cut off what follows a transaction, after a copy of it is on disk.
+
+    Interrupted, it leaves the old file or the new one; done again with the same arguments,
+    it finishes.
+
+    Args:
+        installation: where Python 2.7 is.
+        file: the Data.fs; REFUSED while a server has it open.
+        after: tid of the last transaction that stays.
+        keep: a folder for what is cut; made when it is missing.
+        dry_run: only tell what would be cut.
+        seconds: time limit.
+    """
+    more = ["--dry-run"] if dry_run else []
+    answer = _run(installation, seconds, "truncate", str(file), "--after", after,
+                  "--keep", str(keep), *more)
+    names = [field.name for field in dataclasses.fields(Truncation)]
+    return Truncation(**{name: answer[name] for name in names}
+                      | {"keep": Path(answer["keep"])})
+
+
+def copy(installation: Installation, source: Path, target: Path,
+         on_progress: Callable[[Progress], None] | None = None,
+         seconds: float = COPY_SECONDS) -> Copy:
+    """Copy a Data.fs, which a server may be writing, up to a complete transaction.
+
+    The target appears when it is complete and on disk; until then it is TARGET.part.  Done
+    again after an interruption, it goes on from there.
+
+    Args:
+        installation: where Python 2.7 is.
+        source: the Data.fs.
+        target: must not exist, and no server may have it open.
+        on_progress: called about twice a second, in this thread.
+        seconds: time limit.
+    """
+    return Copy(**_run(installation, seconds, "copy", str(source), str(target),
+                       on_progress=on_progress))
+
+
 def _run(installation: Installation, seconds: float, command: str, *arguments: str,
-         ) -> dict[str, Any]:
-    try:
-        ended = subprocess.run(
-            [installation.python27, "-m", PROGRAM, command, *arguments],
-            capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise _failure(command, f"it did not end within {seconds:g} seconds",
-                       ExitCode.TIMED_OUT) from error
-    except OSError as error:
-        raise _failure(command, f"{installation.python27}: {error.strerror}",
-                       ExitCode.NOT_INSTALLED) from error
-    if ended.returncode:
-        lines = ended.stderr.strip().splitlines()
-        raise _failure(command, lines[-1] if lines else f"exit status {ended.returncode}",
-                       EXIT_CODES.get(ended.returncode, ExitCode.FAILED))
-    answer = json.loads(ended.stdout)
+         on_progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        try:
+            process = subprocess.Popen(
+                [installation.python27, "-m", PROGRAM, command, *arguments],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
+                encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise _failure(command, f"{installation.python27}: {error.strerror}",
+                           ExitCode.NOT_INSTALLED) from error
+        detail = _follow(process, seconds, command, on_progress)
+        if process.returncode:
+            raise _failure(command, detail or f"exit status {process.returncode}",
+                           EXIT_CODES.get(process.returncode, ExitCode.FAILED))
+        output.seek(0)
+        answer = json.load(output)
     if not isinstance(answer, dict):
         raise TypeError(f"{command} answered {answer!r}")
     return answer
+
+
+def _follow(process: subprocess.Popen[str], seconds: float, command: str,
+            on_progress: Callable[[Progress], None] | None) -> str:
+    """Read what the program says until its end; returns the last line that is no progress."""
+    assert process.stderr is not None  # noqa: S101  # for the type checker
+    said = ""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    with process:
+        try:
+            for line in process.stderr:
+                if not line.startswith("{"):
+                    said = line.strip()
+                elif on_progress is not None:
+                    on_progress(Progress(**json.loads(line)))
+            process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+    if late.is_set():
+        raise _failure(command, f"it did not end within {seconds:g} seconds",
+                       ExitCode.TIMED_OUT)
+    return said
 
 
 def _failure(command: str, detail: str, exit_code: ExitCode) -> OperatorError:
