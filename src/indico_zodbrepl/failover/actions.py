@@ -28,6 +28,7 @@ class Context:
         plan: the whole plan.
         results: what the steps before returned, by action and subject.
         say: shows one line to the operator.
+        began: when the operation began, seconds since 1970.
     """
 
     cluster: Cluster
@@ -36,6 +37,7 @@ class Context:
     plan: Plan
     results: Mapping[tuple[str, str], Figures]
     say: Callable[[str], None]
+    began: float
 
 
 class Action(Protocol):
@@ -60,6 +62,28 @@ class Action(Protocol):
 
 # action: module of this package and its object there
 ACTIONS: dict[str, str] = {
+    "hold": "holding:HOLD",
+    "prove": "holding:PROVE",
+    "seal": "holding:SEAL",
+    "promote": "taking_over:PROMOTE",
+    "turn": "taking_over:TURN",
+    "fence": "taking_over:FENCE",
+    "follow": "taking_over:FOLLOW",
+    "assign": "taking_over:ASSIGN",
+    "start": "taking_over:START",
+    "stop": "taking_over:STOP",
+    "restart-client": "taking_over:RESTART_CLIENT",
+    "export-tail": "tails:EXPORT_TAIL",
+    "see-following": "seeing:SEE_FOLLOWING",
+    "see-writable": "seeing:SEE_WRITABLE",
+    "verify": "seeing:VERIFY",
+    "rejoin-compare": "rejoin_actions:COMPARE",
+    "rejoin-export": "rejoin_actions:EXPORT",
+    "rejoin-cut": "rejoin_actions:CUT",
+    "rejoin-mark": "rejoin_actions:MARK",
+    "rejoin-catch-up": "rejoin_actions:CATCH_UP",
+    "seed-copy": "seed_actions:COPY",
+    "seed-swap": "seed_actions:SWAP",
 }
 
 

@@ -11,7 +11,7 @@ from ..monitor.promotion import states_after
 from ..monitor.snapshot import NodeStatus
 from ..node.datafs import Comparison
 from .candidates import choose, is_fit, loss, losses_of_others, lost_count
-from .evidence import Sight, findings_of, is_gone, testimonies
+from .evidence import Process, Sight, findings_of, is_gone, testimonies
 from .moves import Moves
 from .situation import Situation, tail_folder
 from .steps import Finding, Loss, Plan, Refusal, Step, Verdict
@@ -38,7 +38,8 @@ def plan_failover(cluster: Cluster, situation: Situation, target: str | None, re
     if old is None:
         return Refusal("no node is assigned as primary", f"look: {commands.zodbrepl('status')}",
                        (Finding(Verdict.AGAINST, "", "no state file names a primary"),))
-    said = testimonies(situation.findings, snapshot, old.name, situation.process)
+    said = testimonies(situation.findings, snapshot, old.name,
+                       situation.processes.get(old.name, Process.UNKNOWN))
     findings = list(findings_of(said, old.name))
     if not is_gone(said):
         return _refuse_alive(old, said_serving=any(each.sight is Sight.SERVING for each in said),
@@ -119,7 +120,8 @@ def _steps(choice: _Choice, moves: Moves, reason: str) -> Iterator[Step]:
         found = situation.comparisons.get(name)
         if isinstance(found, Comparison):
             folder = tail_folder(choice.cluster, name, epoch, situation.now)
-            yield moves.export_tail(name, new, folder, expected=lost_count(found))
+            yield moves.export_tail(name, new, folder, expected=lost_count(found),
+                                    fingerprint=situation.fingerprints.get(name, ""))
     yield moves.promote(new, epoch, reason)
     for instance in up:
         yield moves.see_writable(instance, new)

@@ -10,8 +10,9 @@ from .steps import Step
 
 HOLD_SECONDS = 20.0
 """A hold that nobody renews ends by itself: long enough to prove, short enough for users."""
-SEAL_SECONDS = 86400.0
-"""The last hold, which has to outlast the old primary's end whatever happens to us."""
+SEAL_SECONDS = 120.0
+"""The last hold, the longest there is.  Promotion, next, tells the old primary of the new epoch:
+from then on it takes no writes for good, whatever happens to us."""
 PROVE_SECONDS = 10.0
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
@@ -60,12 +61,12 @@ class Moves:
                     f"let supervisor start {node} again, if it ran",
                     self._node("fence", node), FENCE_SECONDS, False)
 
-    def export_tail(self, node: str, against: str, folder: Path, *,
-                    expected: int | None) -> Step:
-        count = {None: "what it may have", 0: "whether it has any"}.get(
-            expected, f"{expected} expected")
-        return Step("export-tail", node, {"against": against, "folder": str(folder)},
-                    f"Export what only {node} has ({count})",
+    def export_tail(self, node: str, against: str, folder: Path, *, expected: int,
+                    fingerprint: str) -> Step:
+        what = f"{expected} transactions" if expected else "nothing, as far as seen"
+        return Step("export-tail", node, {"against": against, "folder": str(folder),
+                                           "expected": expected, "fingerprint": fingerprint},
+                    f"Export what only {node} has: {what}",
                     f"the data files of {node} and {against} are compared", "",
                     self._commands.zodbrepl("lineage", node, against, "--full"),
                     EXPORT_SECONDS, False, may_fail=True)
@@ -73,13 +74,22 @@ class Moves:
     def promote(self, node: str, epoch: int, reason: str) -> Step:
         return Step("promote", node, {"epoch": epoch, "reason": reason},
                     f"Promote {node} to primary in epoch {epoch}",
-                    "epoch records are raised first; nobody else may write", "",
-                    self._node("promote", node, "--epoch", str(epoch)), PROMOTE_SECONDS, True)
+                    "nobody else takes writes; epoch records are raised first", "",
+                    self._node("promote", node, "--epoch", str(epoch), "--reason", reason),
+                    PROMOTE_SECONDS, True)
 
     def stop(self, node: str) -> Step:
         return Step("stop", node, {}, f"End {node}; its clients go over",
                     "it takes no writes any more", "", self._node("stop", node), STOP_SECONDS,
                     True)
+
+    def turn(self, state: NodeState) -> Step:
+        upstream = state.upstream or ""
+        return Step("turn", state.node,
+                    {"upstream": upstream, "epoch": state.epoch, "role": str(state.role)},
+                    f"Turn {state.node} into a {state.role} of {upstream}; its clients go over",
+                    "it takes no writes any more, and has nothing of its own", "",
+                    self._follow(state), START_SECONDS, True)
 
     def follow(self, state: NodeState) -> Step:
         upstream = state.upstream or ""
@@ -87,8 +97,7 @@ class Moves:
                     {"upstream": upstream, "epoch": state.epoch, "role": str(state.role)},
                     f"Let {state.node} follow {upstream} in epoch {state.epoch}",
                     "its server goes on serving reads", "",
-                    self._node("follow", state.node, "--upstream", upstream, "--epoch",
-                               str(state.epoch)), FOLLOW_SECONDS, True, may_fail=True)
+                    self._follow(state), FOLLOW_SECONDS, True, may_fail=True)
 
     def assign(self, state: NodeState) -> Step:
         upstream = ["--upstream", state.upstream] if state.upstream else []
@@ -127,6 +136,10 @@ class Moves:
                     f"See all nodes in epoch {epoch}, and {primary} the only primary",
                     "each node's server, or its state file if it does not run", "",
                     self._commands.zodbrepl("status"), QUICK_SECONDS, True, may_fail=True)
+
+    def _follow(self, state: NodeState) -> str:
+        return self._node("follow", state.node, "--upstream", state.upstream or "", "--epoch",
+                          str(state.epoch))
 
     def _node(self, *arguments: str) -> str:
         return self._commands.zodbrepl("node", *arguments)

@@ -39,7 +39,8 @@ class Situation:
             words name; a text where that could not be done, which says why.
         conditions: of each node's lineage file that says something else than ``ok``.
         free: bytes free where a node's data is.
-        process: of the node that ought to be primary.
+        processes: those of the nodes whose programs supervisor knows.
+        fingerprints: of the data files, taken before they were compared.
         last_seen: None when there is no such record.
     """
 
@@ -49,8 +50,9 @@ class Situation:
     comparisons: Mapping[str, Comparison | str]
     conditions: Mapping[str, str]
     free: Mapping[str, int]
-    process: Process = Process.UNKNOWN
+    processes: Mapping[str, Process] = dataclasses.field(default_factory=dict)
     last_seen: LastSeen | None = None
+    fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def assigned_primary(self) -> NodeStatus | None:
         """The node that its state file makes primary, of several the one in the highest epoch."""

@@ -82,14 +82,16 @@ def _steps(moves: Moves, snapshot: Snapshot, after: Mapping[str, NodeState], rea
     yield moves.prove(new.node, old.name)
     yield moves.seal(old.name)
     yield moves.promote(new.node, new.epoch, reason)
-    yield moves.stop(old.name)
+    in_place = all(snapshot.node(name).reachable for name in after)
+    yield moves.turn(after[old.name]) if in_place else moves.stop(old.name)
     for instance in instances_up(snapshot):
         yield moves.see_writable(instance, new.node)
     others = by_depth(after, (old.name, new.node))
     for state in others:
         yield moves.follow(state)
-    yield moves.assign(after[old.name])
-    yield moves.start(old.name)
+    if not in_place:
+        yield moves.assign(after[old.name])
+        yield moves.start(old.name)
     for state in [*others, after[old.name]]:
         if snapshot.node(state.node).reachable:
             yield moves.see_following(state.node, state.upstream or "")

@@ -1,0 +1,162 @@
+"""Plans and operations as text of at most 96 columns, plain when piped."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Iterator
+
+import click
+
+from ..cluster import Cluster
+from ..cluster.commands import Commands
+from ..failover.executor import Observer
+from ..failover.operation import Operation, Outcome, Progress, StepRecord
+from ..failover.steps import Finding, Loss, Plan, Refusal, Step, Verdict
+
+WIDTH = 96
+COLOURS = {Verdict.WARNING: "yellow", Verdict.AGAINST: "red"}
+OUTCOMES = {
+    Outcome.RUNNING: "is not finished", Outcome.STOPPED: "stopped half-way",
+    Outcome.DONE: "is done", Outcome.INCOMPLETE: "is done, but for some steps",
+    Outcome.UNDONE: "was taken back; everything is as before it",
+    Outcome.ABANDONED: "was abandoned as it stood"}
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """A plan: what was found, what is lost, and each step with all that is known of it."""
+    yield from heading(plan)
+    yield ""
+    yield from finding_lines(plan.findings)
+    yield ""
+    yield from loss_lines(plan.loss)
+    yield ""
+    yield "Steps"
+    no_return = plan.no_return()
+    for index, step in enumerate(plan.steps):
+        if index == no_return:
+            yield "      ---- point of no return: from here on nothing is taken back ----"
+        yield from _step_lines(index + 1, step)
+
+
+def heading(plan: Plan) -> Iterator[str]:
+    """What, from whom to whom, and why."""
+    source = f" from {plan.source}" if plan.source else ""
+    yield click.style(f"{plan.operation.upper()}{source} to {plan.target}, epoch {plan.epoch}",
+                      bold=True)
+    if plan.reason:
+        yield from _folded(f"reason: {plan.reason}", "  ")
+
+
+def finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
+    """What was looked at, a line each, with how it is known."""
+    yield "Found"
+    for finding in findings:
+        mark = "ok" if finding.verdict is Verdict.FINE else str(finding.verdict).upper()
+        coloured = click.style(f"{mark:<8}", fg=COLOURS.get(finding.verdict))
+        subject = f"{finding.subject}: " if finding.subject else ""
+        evidence = f" ({finding.evidence})" if finding.evidence else ""
+        first, *more = _folded(f"{subject}{finding.text}{evidence}", " " * 11)
+        yield f"  {coloured} {first.strip()}"
+        yield from more
+
+
+def loss_lines(loss: Loss | None) -> Iterator[str]:
+    """What Indico loses by a plan."""
+    if loss is None:
+        yield "Lost: nothing"
+    else:
+        yield from _folded(click.style(f"LOST: {loss.text}", fg="red"), "")
+
+
+def refusal_lines(refusal: Refusal) -> Iterator[str]:
+    """Why there is no plan; the error itself is told apart."""
+    yield from finding_lines(refusal.findings)
+
+
+def _step_lines(number: int, step: Step) -> Iterator[str]:
+    optional = "; the others go on without it" if step.may_fail else ""
+    yield from _folded(click.style(f"{number:>4}. {step.title}", bold=True), "      ")
+    rows = (("checks", step.checks), ("undo", step.undoes),
+            ("limit", f"{step.seconds:g} s{optional}"))
+    for name, text in rows:
+        if text:
+            yield from _folded(f"      {name:<8} {text}", " " * 15)
+    if step.command:
+        yield f"      by hand  {step.command}"  # never folded: it is copied
+
+
+def _folded(text: str, later: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=later, break_long_words=False,
+                         break_on_hyphens=False) or [""]
+
+
+class Printer(Observer):
+    """Shows each step with its time as it happens.
+
+    Who no longer listens (a closed pipe or terminal) does not stop the operation.
+    """
+
+    def __init__(self) -> None:
+        self._open = False
+        self._deaf = False
+
+    def step(self, running: Operation, index: int) -> None:
+        record, step = running.records[index], running.plan.steps[index]
+        prefix = f"{index + 1:>3}/{len(running.plan.steps)}  {step.title}"
+        if record.progress is Progress.BEGUN:
+            self._echo(f"{prefix} ... ", line=False)
+            self._open = True
+            return
+        self._echo(f"{'' if self._open else prefix + ' ... '}{_fate(record)}")
+        self._open = False
+
+    def say(self, text: str) -> None:
+        self._echo(f"{chr(10) if self._open else ''}         {text}")
+        self._open = False
+
+    def _echo(self, text: str, *, line: bool = True) -> None:
+        if self._deaf:
+            return
+        try:
+            click.echo(text, nl=line)
+        except (BrokenPipeError, OSError):
+            self._deaf = True
+
+
+def _fate(record: StepRecord) -> str:
+    took = (record.ended or 0.0) - (record.began or 0.0)
+    if record.progress is Progress.FAILED:
+        indented = record.error.replace("\n", "\n         ")
+        return click.style(f"FAILED after {took:.3f} s", fg="red") + f"\n         {indented}"
+    if record.progress is Progress.UNDONE:
+        return click.style("taken back", fg="yellow")
+    return f"{took:.3f} s"
+
+
+def ending_lines(cluster: Cluster, ended: Operation) -> Iterator[str]:
+    """What an operation came to, in some sentences, and what is left to do."""
+    plan, figures, commands = ended.plan, ended.figures, Commands.here(cluster)
+    took = (ended.ended or ended.began) - ended.began
+    yield click.style(f"{plan.operation} to {plan.target} {OUTCOMES[ended.outcome]} "
+                      f"({took:.2f} s)", bold=True)
+    if "write_gap_seconds" in figures:
+        yield f"Nobody could write for {figures['write_gap_seconds']:.2f} s."
+    elif "writable_after_seconds" in figures:
+        yield f"Writes are possible again {figures['writable_after_seconds']:.2f} s after the plan."
+    if figures.get("lost_transactions"):
+        yield from _folded(f"{figures['lost_transactions']} transactions are not in the cluster "
+                           f"any more; they are kept in {figures.get('exported_to')}.", "")
+    for node in figures.get("diverged", []):
+        yield f"Node {node} is not started before: {commands.zodbrepl('rejoin', node)}"
+    for step, record in zip(plan.steps, ended.records, strict=True):
+        if record.progress is Progress.FAILED:
+            yield from _folded(f"Not done: {step.title}. By hand: {step.command}", "  ")
+    yield f"Journal: {commands.zodbrepl('journal', ended.identifier)}"
+
+
+def seconds_text(moment: float | None) -> str:
+    """A moment for a table, in UTC."""
+    if moment is None:
+        return "-"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))

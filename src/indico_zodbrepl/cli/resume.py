@@ -1,0 +1,33 @@
+"""``zodbrepl resume``: ends an operation that was interrupted."""
+
+from __future__ import annotations
+
+import click
+
+from ..failover import executor
+from .app import App, pass_app
+from .operating import conclude
+from .operation_view import ending_lines
+
+
+@click.command()
+@click.option("--undo", is_flag=True, help="Take it back; before its point of no return only.")
+@click.option("--abandon", is_flag=True,
+              help="Close it as it stands, for when it can't be ended; needs --reason.")
+@click.option("--reason", default="", help="Why it is abandoned, for the journal.")
+@pass_app
+def resume(app: App, undo: bool, abandon: bool, reason: str) -> None:
+    """Go on with the operation that has begun and not ended.
+
+    Before its point of no return it starts over, and skips what is done already; after it, it
+    goes on where it stopped.
+    """
+    if undo and abandon:
+        raise click.UsageError("--undo and --abandon exclude each other")
+    if abandon and not reason.strip():
+        raise click.UsageError("--abandon needs --reason TEXT")
+    if abandon:
+        for line in ending_lines(app.cluster, executor.abandon(app.cluster, reason.strip())):
+            click.echo(line)
+        return
+    conclude(app, executor.resume, undo=undo)

@@ -1,0 +1,100 @@
+"""Actions of a switchover before its point of no return: hold writes, prove, keep them held."""
+
+from __future__ import annotations
+
+import time
+
+from ..errors import ExitCode, OperatorError
+from ..node import operations
+from ..probing import tid
+from ..probing.probes import probe_history, probe_server
+from ..probing.wire import ProbeError
+from .actions import Context
+from .steps import Figures, Step
+
+POLL_SECONDS = 0.005
+ANSWER_SECONDS = 2.0
+
+
+class Hold:
+    """Writes on a primary wait; ``last_tid`` is the last transaction before."""
+
+    def check(self, _context: Context, _step: Step) -> Figures | None:
+        """Always done again: what is left of an earlier hold may end at any moment."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        began = time.time()
+        return {"last_tid": _hold(context, step), "held_at": began}
+
+    def undo(self, context: Context, step: Step) -> None:
+        operations.release(context.cluster, step.subject)
+
+
+class Seal(Hold):
+    """The same for good, after nothing was committed since the first hold."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        last = _hold(context, step)
+        before = context.results["hold", step.subject]["last_tid"]
+        if last != before:
+            raise OperatorError(
+                f"the hold of writes on {step.subject} ended too soon",
+                f"its last transaction was {before}, and is {last} now",
+                "try again; if it happens again, the machine is too slow for a switchover now",
+                ExitCode.TIMED_OUT)
+        return {}
+
+
+class Prove:
+    """A follower has the held primary's last transaction, with the same content."""
+
+    def check(self, _context: Context, _step: Step) -> Figures | None:
+        """Always done again, as it belongs to the hold before it."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        primary = str(step.arguments["primary"])
+        last = tid.parse(str(context.results["hold", primary]["last_tid"]))
+        address = context.cluster.node(step.subject).storage_address
+        deadline = time.monotonic() + step.seconds
+        while (seen := _last(context, step.subject, deadline)) < last:
+            time.sleep(POLL_SECONDS)
+        if seen > last:
+            raise OperatorError(f"{step.subject} has a transaction that {primary} lacks",
+                                f"{seen:016x} is newer than {last:016x}",
+                                exit_code=ExitCode.REFUSED)
+        if last == tid.EMPTY:
+            return {"digest": None}
+        theirs = probe_history(context.cluster.node(primary).storage_address, last, deadline)
+        own = probe_history(address, last, deadline)
+        if not own.known or own.digest is None or own.digest != theirs.digest:
+            raise OperatorError(
+                f"the last transactions of {primary} and {step.subject} differ",
+                f"{last:016x} has digest {theirs.digest} there and {own.digest} here",
+                f"bin/zodbrepl lineage {step.subject} --full", ExitCode.REFUSED)
+        return {"digest": own.digest}
+
+    def undo(self, _context: Context, _step: Step) -> None:
+        """There is nothing to take back."""
+
+
+def _last(context: Context, node: str, deadline: float) -> int:
+    """A server's last transaction; raises OperatorError when it does not answer."""
+    patience = min(deadline, time.monotonic() + ANSWER_SECONDS)
+    try:
+        return probe_server(context.cluster.node(node).storage_address, patience).last_tid
+    except ProbeError as error:
+        if time.monotonic() >= deadline:
+            raise OperatorError(f"{node} did not get the last transaction in time", error.detail,
+                                exit_code=ExitCode.TIMED_OUT) from error
+        raise OperatorError(f"{node} does not answer", error.detail) from error
+
+
+def _hold(context: Context, step: Step) -> str:
+    """Hold writes anew; the last transaction, 16 hex digits."""
+    seconds = step.arguments["seconds"]
+    if not isinstance(seconds, int | float):
+        raise TypeError(f"seconds is {seconds!r}")
+    return operations.hold(context.cluster, step.subject, float(seconds))
+
+
+HOLD, PROVE, SEAL = Hold(), Prove(), Seal()

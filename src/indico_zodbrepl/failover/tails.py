@@ -1,0 +1,60 @@
+"""Action: what only a fenced node has is exported before anybody can overwrite it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ..cluster.layout import data_fs
+from ..node import datafs, lineage
+from ..probing import tid
+from .actions import Context
+from .candidates import lost_count
+from .comparing import against, fingerprint
+from .steps import Figures, Step
+
+NO_TRANSACTION = f"{tid.EMPTY:016x}"
+
+
+class ExportTail:
+    """Compares a node that no longer runs with the new primary, and exports its tail.
+
+    A node that has one is marked ``diverged``: it may not follow before its tail is cut off.
+    """
+
+    def check(self, _context: Context, step: Step) -> Figures | None:
+        """A folder of exported transactions appears whole or not at all."""
+        folder = Path(str(step.arguments["folder"]))
+        if not folder.is_dir():
+            return None
+        kept = json.loads((folder / "tail.json").read_text("utf-8"))
+        return self._told(step, len(kept["transactions"]), folder)
+
+    def do(self, context: Context, step: Step) -> Figures:
+        node = context.cluster.node(step.subject)
+        unchanged = step.arguments["fingerprint"] == fingerprint(node) != ""
+        if step.arguments["expected"] == 0 and unchanged:
+            return {"lost_transactions": 0}
+        new = str(step.arguments["against"])
+        found = against(context.cluster, context.installation, step.subject, new)
+        count = lost_count(found)
+        if not count:
+            return {"lost_transactions": 0}
+        folder = Path(str(step.arguments["folder"]))
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        datafs.export(context.installation, data_fs(node),
+                      found.common.tid if found.common else NO_TRANSACTION, folder)
+        lineage.mark(node, context.plan.epoch, lineage.Condition.DIVERGED,
+                     lineage.says(found, node.name, new))
+        context.say(f"{count} transactions of {node.name} are kept in {folder}")
+        return self._told(step, count, folder)
+
+    def undo(self, _context: Context, _step: Step) -> None:
+        """What was exported stays: it takes nothing away from the node."""
+
+    def _told(self, step: Step, count: int, folder: Path) -> Figures:
+        return {"lost_transactions": count, "exported_to": str(folder),
+                "diverged": [step.subject]}
+
+
+EXPORT_TAIL = ExportTail()

@@ -1,0 +1,175 @@
+"""Actions that change who is what: promote, turn, fence, follow, assign, start, stop."""
+
+from __future__ import annotations
+
+import time
+
+from ..cluster import NodeState, Role
+from ..node import operations, starts, state
+from ..node.server_control import NoServerError, ServerControl, ServerRefusedError
+from ..node.supervisor import Supervisor
+from ..probing.answers import Replication, ServerRole
+from ..probing.probes import probe_server
+from ..probing.wire import ProbeError
+from .actions import Context
+from .seeing import gap
+from .steps import Figures, Step
+
+ANSWER_SECONDS = 2.0
+
+
+class _Plain:
+    """An action that is simply repeated, and of which nothing is taken back."""
+
+    def check(self, _context: Context, _step: Step) -> Figures | None:
+        """Never known to be done."""
+        return None
+
+    def undo(self, _context: Context, _step: Step) -> None:
+        """There is nothing to take back."""
+
+
+class Promote(_Plain):
+    """The point of no return: a node becomes the primary of a new epoch."""
+
+    def check(self, context: Context, step: Step) -> Figures | None:
+        """It counts as done once the server runs as primary in this epoch."""
+        found = replication(context, step.subject)
+        if (found is None or found.role is not ServerRole.PRIMARY or found.read_only
+                or found.epoch != step.arguments["epoch"]):
+            return None
+        return gap(context)
+
+    def do(self, context: Context, step: Step) -> Figures:
+        changed = operations.promote(
+            context.cluster, context.installation, step.subject, epoch=_epoch(step),
+            reason=str(step.arguments["reason"]), progress=context.say)
+        for remark in changed.remarks:
+            context.say(remark)
+        return {"promoted_in_place": changed.in_place, **gap(context)}
+
+
+class Turn(_Plain):
+    """An old primary, sealed and shown to have nothing of its own, becomes a secondary.
+
+    Its history is compared as a whole later, when writes are back: see ``SeeFollowing``.
+    """
+
+    def check(self, context: Context, step: Step) -> Figures | None:
+        found = replication(context, step.subject)
+        if found is None or found.role is ServerRole.PRIMARY or found.epoch != _epoch(step):
+            return None
+        return {}
+
+    def do(self, context: Context, step: Step) -> Figures:
+        node, wanted = context.cluster.node(step.subject), _wanted(context, step)
+        upstream = context.cluster.node(str(wanted.upstream))
+        state.write(node, wanted)
+        try:
+            ServerControl(node).follow(wanted.epoch, upstream.replication_address)
+        except (NoServerError, ServerRefusedError) as error:
+            context.say(f"{error.notice}: {error.detail}; it is restarted instead")
+            starts.restart_node(context.cluster, context.installation, step.subject)
+            return {"turned_in_place": False}
+        return {"turned_in_place": True}
+
+
+class Fence(_Plain):
+    """A node's server is killed, and supervisor told to leave it so."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        ran = _is_wanted(context, step.subject)
+        fenced = operations.fence(context.cluster, step.subject)
+        if fenced.remark:
+            context.say(fenced.remark)
+        return {"killed": list(fenced.killed), "ran": ran}
+
+    def undo(self, context: Context, step: Step) -> None:
+        if context.results.get((step.action, step.subject), {}).get("ran", True):
+            Supervisor(context.cluster).start(context.cluster.node(step.subject).program)
+
+
+class Follow(_Plain):
+    """A node follows the new primary, or stays below a node that does, in the new epoch."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        wanted = _wanted(context, step)
+        if replication(context, step.subject) is None:
+            operations.assign(context.cluster, step.subject, role=wanted.role,
+                              upstream=wanted.upstream, epoch=wanted.epoch)
+            context.say(f"{step.subject} does not run; it will follow when it starts")
+            return {}
+        changed = operations.follow(
+            context.cluster, context.installation, step.subject, upstream=str(wanted.upstream),
+            epoch=wanted.epoch, role=wanted.role, progress=context.say)
+        for remark in changed.remarks:
+            context.say(remark)
+        return {}
+
+
+class Assign(_Plain):
+    """The state file of a node that does not run."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        wanted = _wanted(context, step)
+        operations.assign(context.cluster, step.subject, role=wanted.role,
+                          upstream=wanted.upstream, epoch=wanted.epoch)
+        return {}
+
+
+class Start(_Plain):
+    """A node is started as what its state file says."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        operations.start_node(context.cluster, context.installation, step.subject,
+                              progress=context.say)
+        return {}
+
+
+class Stop(_Plain):
+    """A node ends in order; its clients go elsewhere."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        operations.stop_node(context.cluster, step.subject)
+        return {}
+
+
+class RestartClient(_Plain):
+    """An Indico instance forgets all that it has cached."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        operations.restart_instance(context.cluster, step.subject)
+        return {}
+
+
+def replication(context: Context, node: str) -> Replication | None:
+    """What a node's running server says of itself; None when it does not answer as that."""
+    address = context.cluster.node(node).storage_address
+    try:
+        found = probe_server(address, time.monotonic() + ANSWER_SECONDS).replication
+    except ProbeError:
+        return None
+    return found if found is not None and found.node == node else None
+
+
+def _is_wanted(context: Context, node: str) -> bool:
+    """Whether supervisor is to run a node's program; True when it does not say."""
+    program = Supervisor(context.cluster).states().get(context.cluster.node(node).program)
+    return program is None or program.state in ("RUNNING", "STARTING", "BACKOFF")
+
+
+def _wanted(context: Context, step: Step) -> NodeState:
+    upstream = step.arguments["upstream"]
+    return NodeState(context.cluster.name, step.subject, Role(str(step.arguments["role"])),
+                     None if upstream is None else str(upstream), _epoch(step))
+
+
+def _epoch(step: Step) -> int:
+    epoch = step.arguments["epoch"]
+    if not isinstance(epoch, int):
+        raise TypeError(f"epoch is {epoch!r}")
+    return epoch
+
+
+PROMOTE, TURN, FENCE, FOLLOW = Promote(), Turn(), Fence(), Follow()
+ASSIGN, START, STOP, RESTART_CLIENT = Assign(), Start(), Stop(), RestartClient()
