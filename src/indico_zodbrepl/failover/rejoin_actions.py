@@ -1,0 +1,156 @@
+"""The steps of a rejoin that nothing else needs; see ``actions``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from ..cluster.layout import data_fs
+from ..errors import ExitCode, OperatorError
+from ..node import datafs, epochs, lineage
+from ..node.lineage import Condition, Lineage
+from ..probing.probes import probe_server
+from ..probing.wire import ProbeError
+from .actions import Context
+from .steps import Figures, Step
+
+ANSWER_SECONDS = 2.0
+POLL_SECONDS = 0.2
+TELL_SECONDS = 2.0
+
+
+class Repeatable:
+    """A step that can simply be done again, and has nothing to take back."""
+
+    def check(self, _context: Context, _step: Step) -> Figures | None:
+        """Not known without doing it."""
+
+    def undo(self, _context: Context, _step: Step) -> None:
+        """There is nothing to take back."""
+
+
+class Compare(Repeatable):
+    """Both files once more, now that the node's server has ended: is the plan still right?"""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        cluster = context.cluster
+        node, other = cluster.node(step.subject), cluster.node(str(step.arguments["against"]))
+        found = datafs.compare(context.installation, data_fs(node), data_fs(other),
+                               seconds=step.seconds)
+        common = found.common.tid if found.common else None
+        planned = step.arguments["cut_after"]
+        expected = found.relation.may_follow if planned is None else common == planned
+        if found.conflicting or not expected:
+            raise OperatorError(f"{node.name} changed since it was looked at",
+                                lineage.says(found, node.name, other.name),
+                                f"bin/zodbrepl rejoin {node.name}", ExitCode.REFUSED)
+        return {"relation": str(found.relation), "private": found.private,
+                "missing": found.missing, "common": common,
+                "common_digest": found.common.digest if found.common else None}
+
+
+class _Quarantining(Repeatable):
+    """A step whose failure leaves a node that must not start before somebody has looked."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        try:
+            return self._do(context, step)
+        except OperatorError as error:
+            lineage.mark(context.cluster.node(step.subject), context.plan.epoch,
+                         Condition.QUARANTINED, f"{step.title}: {error.notice}: {error.detail}")
+            raise
+
+    def _do(self, context: Context, step: Step) -> Figures:
+        raise NotImplementedError
+
+
+class Export(_Quarantining):
+    """Transactions after the common point, in a folder that appears when it is complete."""
+
+    def _do(self, context: Context, step: Step) -> Figures:
+        folder = Path(str(step.arguments["folder"]))
+        if folder.is_dir():  # an earlier attempt completed it
+            return {"exported_to": str(folder),
+                    "lost_transactions": step.arguments["private"]}
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        done = datafs.export(context.installation, data_fs(context.cluster.node(step.subject)),
+                             str(step.arguments["after"]), folder)
+        context.say(f"{done.transactions} transactions, {done.objects} objects exported")
+        for what in done.notable:
+            context.say(what)
+        return {"exported_to": str(folder), "exported": done.transactions,
+                "lost_transactions": step.arguments["private"]}
+
+
+class Cut(_Quarantining):
+    """The file ends with the common transaction; what was cut is in the exported folder."""
+
+    def _do(self, context: Context, step: Step) -> Figures:
+        done = datafs.truncate(context.installation, data_fs(context.cluster.node(step.subject)),
+                               str(step.arguments["after"]), Path(str(step.arguments["folder"])))
+        return {"cut_transactions": done.transactions, "cut_bytes": done.bytes}
+
+
+class Mark(Repeatable):
+    """The lineage file says the node's condition, and how far its history was shown."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        installation, node = context.installation, context.cluster.node(step.subject)
+        epoch, condition = context.plan.epoch, Condition(str(step.arguments["condition"]))
+        detail = str(step.arguments["detail"])
+        if condition is not Condition.OK:
+            lineage.mark(node, epoch, condition, detail)
+            return {"condition": str(condition)}
+        compared = context.results.get(("rejoin-compare", node.name))
+        if compared is None:  # the file is a copy of the other one's
+            last = datafs.last(installation, data_fs(node)).tid
+            digest = datafs.digest(installation, data_fs(node), last) if last else None
+        else:
+            last, digest = _text(compared["common"]), _text(compared["common_digest"])
+        lineage.write(node, Lineage(last, digest, str(step.arguments["against"]), epoch,
+                                    was_writable=False, condition=condition, detail="",
+                                    at=epochs.now()))
+        return {"condition": str(condition), "verified_tid": last}
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+class CatchUp(Repeatable):
+    """The node is linked with the primary and has everything it had when this began."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        cluster = context.cluster
+        primary = cluster.node(str(step.arguments["primary"]))
+        deadline = time.monotonic() + step.seconds - 1.0
+        goal, told, missing = None, time.monotonic(), "nothing was asked yet"
+        while time.monotonic() < deadline:
+            try:
+                if goal is None:
+                    goal = probe_server(primary.storage_address,
+                                        time.monotonic() + ANSWER_SECONDS).last_tid
+                answer = probe_server(cluster.node(step.subject).storage_address,
+                                      time.monotonic() + ANSWER_SECONDS)
+            except ProbeError as error:
+                missing = error.detail
+            else:
+                found = answer.replication
+                if found is None or found.node != step.subject:
+                    missing = "another server answers at its address"
+                elif not found.connected or found.upstream != str(primary.replication_address):
+                    missing = f"it is not linked with {primary.name}"
+                elif answer.last_tid >= goal:
+                    return {"caught_up_to": f"{goal:016x}"}
+                else:
+                    missing = f"it has {answer.last_tid:016x}, not yet {goal:016x}"
+            if time.monotonic() - told > TELL_SECONDS:
+                told = time.monotonic()
+                context.say(missing)
+            time.sleep(POLL_SECONDS)
+        raise OperatorError(f"{step.subject} has not caught up: {missing}",
+                            f"after {step.seconds:g} s", "bin/zodbrepl status",
+                            ExitCode.TIMED_OUT)
+
+
+COMPARE, EXPORT, CUT, MARK, CATCH_UP = Compare(), Export(), Cut(), Mark(), CatchUp()

@@ -1,0 +1,105 @@
+"""The steps of a seed that nothing else needs; see ``actions``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from ..cluster.layout import data_fs
+from ..errors import ExitCode, OperatorError
+from ..node import datafs
+from ..node.datafs import Progress
+from .actions import Context
+from .rejoin_actions import Repeatable
+from .seed_facts import part
+from .steps import Figures, Step
+
+TELL_SECONDS = 2.0
+OF_THE_DATABASE = ("Data.fs", "Data.fs.index", "Data.fs.tmp", "Data.fs.old", "blobs",
+                   "lineage.json")
+
+
+class Copy(Repeatable):
+    """A copy of the source's data in a folder of its own; an interrupted one goes on."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        node = context.cluster.node(step.subject)
+        source = context.cluster.node(str(step.arguments["source"]))
+        target = part(node)
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        if target.exists():  # complete, but of another time: what is the same of it is kept
+            target.rename(target.with_name(f"{target.name}.part"))
+        done = datafs.copy(context.installation, data_fs(source), target, _Teller(context),
+                           seconds=step.seconds)
+        rate = (done.bytes - done.resumed) / done.seconds if done.seconds else 0.0
+        return {"copied_bytes": done.bytes + done.blob_bytes, "resumed_bytes": done.resumed,
+                "seconds": done.seconds, "bytes_per_second": round(rate), "copied_to": done.tid}
+
+
+class Swap(Repeatable):
+    """The copy is the node's data; what was there before is in a folder beside it."""
+
+    def do(self, context: Context, step: Step) -> Figures:
+        node = context.cluster.node(step.subject)
+        data, new = node.data_directory, part(node)
+        kept = Path(str(step.arguments["aside"]))
+        try:
+            if new.exists():  # it is moved last
+                _move(data, kept, OF_THE_DATABASE)
+                _move(new.parent, data, ("blobs", new.name))
+            if new.parent.exists():
+                shutil.rmtree(new.parent)
+        except OSError as error:
+            raise OperatorError(f"the copy can't be put in its place: {error.strerror}",
+                                str(error.filename), exit_code=ExitCode.FAILED) from error
+        if not data_fs(node).exists():
+            raise OperatorError(f"the copy for {node.name} is gone", str(new),
+                                f"bin/zodbrepl seed {node.name}")
+        return {"kept_in": str(kept) if kept.exists() else None}
+
+
+class _Teller:
+    """Shows how far a copy is: bytes, rate, time left."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._next = 0.0
+        self._first: tuple[float, int] | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + TELL_SECONDS
+        self._first = self._first or (now, progress.done)
+        began, before = self._first
+        rate = (progress.done - before) / (now - began) if now > began else 0.0
+        text = f"{progress.stage}: {progress.done / 2**20:.0f} MiB"
+        if progress.total is not None:
+            text += f" of {progress.total / 2**20:.0f} MiB"
+        if rate > 0:
+            text += f", {rate / 2**20:.0f} MiB/s"
+            if progress.total is not None:
+                text += f", {(progress.total - progress.done) / rate:.0f} s left"
+        self._context.say(text)
+
+
+def _move(source: Path, target: Path, names: tuple[str, ...]) -> None:
+    """Rename what is there of ``names``; on disk afterwards."""
+    present = [name for name in names if (source / name).exists()]
+    if not present:
+        return
+    target.mkdir(mode=0o700, exist_ok=True)
+    for name in present:
+        (source / name).rename(target / name)
+    for folder in (source, target, target.parent):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+COPY, SWAP = Copy(), Swap()
