@@ -23,6 +23,10 @@ COMMANDS = {
     "admin": "admin",
     "demo": "demo",
     "node": "node",
+    "switchover": "switchover",
+    "failover": "failover",
+    "resume": "resume",
+    "journal": "journal",
 }
 
 
