@@ -236,10 +236,10 @@ def commit(storage, data='', oid=None, extension=None, blob=None):
         else:
             storage.storeBlob(oid, serial, BLOB_RECORD, blob, '', meta)
         storage.tpc_vote(meta)
+        return oid, storage.tpc_finish(meta)
     except:  # noqa: E722 raised again
         storage.tpc_abort(meta)
         raise
-    return oid, storage.tpc_finish(meta)
 
 
 def undo(db, manager, tid):

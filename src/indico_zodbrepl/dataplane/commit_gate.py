@@ -60,10 +60,12 @@ class CommitGate(object):
 
     Args:
         call_later: as that of an event loop.
+        when_open: called when new clients may write to this server again.
     """
 
-    def __init__(self, call_later):
+    def __init__(self, call_later, when_open):
         self._call_later = call_later
+        self._when_open = when_open
         self._timer = None
         self._until = None
         self._superseded_by = None
@@ -133,7 +135,7 @@ class CommitGate(object):
         self._settle()
 
     def reopen(self):
-        """Ends a hold and forgets higher epochs: the server was promoted."""
+        """Ends a hold and forgets higher epochs: the server's role is new."""
         self._superseded_by = None
         if not self.release():
             self._settle()
@@ -165,3 +167,5 @@ class CommitGate(object):
                 lock_manager.go_on()
             else:
                 lock_manager.refuse_waiting(refusal)
+        if not self.closed_to_writers:
+            self._when_open()

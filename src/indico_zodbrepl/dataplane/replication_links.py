@@ -156,6 +156,21 @@ class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
             self, connector, reason)
 
 
+def followed(factory, secondary):
+    """Returns a new factory for a secondary whose upstream has changed.
+
+    Args:
+        factory: the closed one of before.
+        secondary: its address is that of the new upstream.
+    """
+    new = secondary.factoryClass(
+        factory.reactor, factory.storage, factory.reconnect_delay,
+        factory.check_checksums, factory.zrs_proto, factory.keep_alive_delay,
+        secondary)
+    new.db = factory.db
+    return new
+
+
 def install(reconnect_delay):
     """Makes zc.zrs use the classes of this module from now on.
 

@@ -4,12 +4,17 @@
     {"do": "hold", "seconds": S}      no new commits; answers when none runs
     {"do": "release"}                 ends a hold
     {"do": "epoch", "epoch": N}       the cluster is in epoch N
+    {"do": "promote", "epoch": N, "replicate_to": "HOST:PORT"}
+                                      a secondary or relay becomes a primary
+    {"do": "follow", "epoch": N, "upstream": "HOST:PORT"}
+                                      another upstream; a primary whose commits
+                                      are held becomes a secondary
 
 An answer has "ok": true; a failure "ok": false, "error" and "detail".  A hold
 ends by itself after S seconds, so that a control plane that dies blocks nobody
 for good.  But a primary that is told of a higher epoch than its own takes no
 commits any more, hold or not, until it is promoted itself: another node may be
-writable by then.
+writable by then.  Roles change in place, without a break in reading.
 """
 import logging
 import threading
@@ -18,6 +23,7 @@ import time
 import zc.zrs.primary
 import zc.zrs.secondary
 
+from indico_zodbrepl.dataplane import role_change
 from indico_zodbrepl.dataplane.control_socket import Refused
 
 logger = logging.getLogger('zodbrepl.control')
@@ -50,7 +56,8 @@ class ServerControl(object):
         if request.get('do') == 'status':
             return self._in_loop(self._status)
         action = {'hold': self._hold, 'release': self._release,
-                  'epoch': self._epoch}.get(request.get('do'))
+                  'epoch': self._epoch, 'promote': self._promote,
+                  'follow': self._follow}.get(request.get('do'))
         if action is None:
             raise Refused('no such control request', repr(request.get('do')))
         with self._lock:
@@ -94,6 +101,50 @@ class ServerControl(object):
     def _epoch(self, request):
         self._in_loop(self._server.enter_epoch, self._new_epoch(request))
         return self._in_loop(self._status)
+
+    def _promote(self, request):
+        epoch, address = self._new_epoch(request), _address(
+            request, 'replicate_to')
+        storage = self._server.only_storage()
+        if isinstance(storage, zc.zrs.secondary.Secondary):
+            primary = _changed(role_change.primary_from, storage, address)
+            self._in_loop(self._server.replace_storage, primary, epoch)
+        elif getattr(storage, '_addr', None) != address:
+            raise Refused('it is a primary already, and elsewhere',
+                          repr(getattr(storage, '_addr', None)))
+        else:
+            self._in_loop(self._server.lead, epoch)
+        return self._in_loop(self._status)
+
+    def _follow(self, request):
+        epoch, upstream = self._new_epoch(request), _address(
+            request, 'upstream')
+        storage = self._server.only_storage()
+        if not isinstance(storage, zc.zrs.secondary.Secondary):
+            self._step_down(storage, epoch)
+            storage = role_change.secondary_from(storage)
+            self._in_loop(self._server.replace_storage, storage, epoch)
+        if storage._addr != upstream:
+            _changed(role_change.turn_to, storage, upstream)
+        self._in_loop(self._server.enter_epoch, epoch)
+        return self._in_loop(self._status)
+
+    def _step_down(self, storage, epoch):
+        """Sees to it that a primary commits nothing any more."""
+        gate = self._server.gate
+        if not isinstance(storage, zc.zrs.primary.Primary):
+            raise Refused('it takes no part in replication')
+        if not gate.closed_to_writers:
+            raise Refused('it is a primary, and takes commits',
+                          'hold them first')
+        if epoch <= self._server.epoch:
+            raise Refused('it is the primary of epoch %d' % epoch)
+        self._in_loop(gate.supersede, epoch)
+        deadline = time.time() + _LOOP_LIMIT
+        while not self._in_loop(lambda: gate.idle):
+            if time.time() > deadline:
+                raise Refused('a client has voted and does not end its commit')
+            time.sleep(_POLL)
 
     def _new_epoch(self, request):
         epoch = _number(request, 'epoch', int)
@@ -147,6 +198,21 @@ def call_in_loop(loop, function, *args):
     if error is not None:
         raise error
     return value
+
+
+def _changed(change, *args):
+    try:
+        return change(*args)
+    except role_change.RoleError as error:
+        raise Refused('the role was not changed', str(error))
+
+
+def _address(request, key):
+    try:
+        host, port = str(request[key]).rsplit(':', 1)
+        return host.strip('[]'), int(port)
+    except (KeyError, ValueError):
+        raise Refused('%s has to be HOST:PORT' % key, repr(request.get(key)))
 
 
 def _number(request, key, kind=float):

@@ -13,7 +13,7 @@ It adds to ZEO 5.4.1:
 import json
 import re
 
-from ZEO.StorageServer import StorageServer, ZEOStorage
+from ZEO.StorageServer import StorageServer, StorageServerDB, ZEOStorage
 from ZEO.asyncio.server import Acceptor, ServerProtocol
 from ZODB.POSException import ReadOnlyError
 
@@ -31,6 +31,10 @@ class NodeProtocol(ServerProtocol):
     unlogged_exception_types = (
         ServerProtocol.unlogged_exception_types + (ReadOnlyError,))
 
+    def connection_made(self, transport):
+        ServerProtocol.connection_made(self, transport)
+        self.zeo_storage.server.protocols.add(self)
+
     def finish_connection(self, protocol_version):
         since = _SINCE.match(protocol_version)
         if since is None:
@@ -40,9 +44,16 @@ class NodeProtocol(ServerProtocol):
         self.write_message(json.dumps(answer))
         self.close()
 
+    def connection_lost(self, exc):
+        if self.zeo_storage is not None:
+            self.zeo_storage.server.protocols.discard(self)
+        ServerProtocol.connection_lost(self, exc)
+
     def close(self):
         zeo_storage = self.zeo_storage
         ServerProtocol.close(self)
+        if zeo_storage is not None:
+            zeo_storage.server.protocols.discard(self)
         if zeo_storage is not None and zeo_storage.connected:
             zeo_storage.notify_disconnected()
 
@@ -57,8 +68,11 @@ class NodeAcceptor(Acceptor):
 
 class NodeZEOStorage(ZEOStorage):
 
+    refused_to_write = False
+
     def register(self, storage_id, read_only):
         if not read_only and self.server.gate.closed_to_writers:
+            self.refused_to_write = True
             raise ReadOnlyError()
         return ZEOStorage.register(self, storage_id, read_only)
 
@@ -80,6 +94,7 @@ class NodeStorageServer(StorageServer):
         self.cluster = cluster
         self.node = node
         self.epoch = self.known_epoch = epoch
+        self.protocols = set()
         self.recorders = {}
         for name, storage in storages.items():
             recorder = record(storage)
@@ -87,7 +102,8 @@ class NodeStorageServer(StorageServer):
                 self.recorders[name] = recorder
         StorageServer.__init__(
             self, address, storages, Acceptor=NodeAcceptor, **options)
-        self.gate = CommitGate(self.acceptor.event_loop.call_later)
+        self.gate = CommitGate(self.acceptor.event_loop.call_later,
+                               self.disconnect_refused_writers)
         for name, ungated in self.lock_managers.items():
             self.lock_managers[name] = GatedLockManager(
                 self.gate, name, ungated.stats, ungated.timeout)
@@ -121,8 +137,7 @@ class NodeStorageServer(StorageServer):
         return next(iter(self.storages.values()))
 
     def enter_epoch(self, epoch):
-        """Notes that the cluster is in an epoch: a primary of a lower one
-        takes no commits any more."""
+        """Notes the cluster's epoch: a primary of a lower one commits no more."""
         self.known_epoch = epoch
         if replication_status(self.only_storage())['role'] != 'primary':
             self.epoch = epoch
@@ -142,6 +157,41 @@ class NodeStorageServer(StorageServer):
             answer[name] = {'transactions': count, 'exact': exact}
         return answer
 
+    def replace_storage(self, storage, epoch):
+        """Serves the only storage in another role; its clients reconnect.
+
+        Call it in the thread that runs `loop()`.
+
+        Args:
+            storage: a storage on the same FileStorage.
+            epoch: of this server from now on.
+        """
+        name = next(iter(self.storages))
+        storage.registerDB(StorageServerDB(self, name))
+        self.storages[name] = storage
+        self.disconnect_clients()
+        self.lead(epoch)
+
+    def lead(self, epoch):
+        """Serves in this epoch, and lets commits begin."""
+        self.epoch = self.known_epoch = epoch
+        self.gate.reopen()
+
+    def disconnect_clients(self):
+        """Closes every connection that has got as far as saying hello."""
+        for protocol in list(self.protocols):
+            if protocol.zeo_storage.connected:
+                protocol.close()
+
+    def disconnect_refused_writers(self):
+        """Closes connections that took a read-only one for want of another.
+
+        A client does not ask the server that it is connected to once more.
+        """
+        for protocol in list(self.protocols):
+            if protocol.zeo_storage.refused_to_write:
+                protocol.close()
+
     def packed(self, storage_id):
         """Called in the packing thread when a pack has ended."""
         if storage_id in self.recorders:
@@ -154,8 +204,6 @@ class NodeStorageServer(StorageServer):
         been finished are aborted; none is cut in the middle.
         """
         try:
-            for clients in self.zeo_storages_by_storage_id.values():
-                for client in list(clients):
-                    client.connection.close()
+            self.disconnect_clients()
         finally:
             self.acceptor.close()

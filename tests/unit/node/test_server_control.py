@@ -21,8 +21,8 @@ from indico_zodbrepl.node.server_control import (
 )
 
 STATUS = {"ok": True, "role": "primary", "epoch": 4, "known_epoch": 5,
-          "last_tid": "00000000000000ff", "held": "operator", "held_for": 2.5, "upstream": None, "connected": None,
-          "followers": ["127.0.0.1:9"]}
+          "last_tid": "00000000000000ff", "held": "operator", "held_for": 2.5,
+          "upstream": None, "connected": None, "followers": ["127.0.0.1:9"]}
 
 Serve = Callable[[bytes | None], list[bytes]]
 
