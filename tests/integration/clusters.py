@@ -111,7 +111,7 @@ class ClusterUnderTest:
 
     def close(self) -> None:
         """Kill, by process id, all that runs from this folder, frozen or not."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while pids := self.processes():
             if time.monotonic() > deadline:
                 raise RuntimeError(f"processes {pids} can't be killed")

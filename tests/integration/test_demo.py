@@ -229,7 +229,9 @@ def test_an_event_made_in_the_browser_is_in_the_secondary_s_storage(
     assert answer.status_code in (302, 303), answer.text[:2000]
     wait_until(lambda: demo.titles_held_by("b").count("Made by hand") == 1,
                "the secondary holds the new event")
-    assert "Made by hand" in demo.browser(1).get(f"/category/{conference['category']}/").text
+    category = f"/category/{conference['category']}/"
+    wait_until(lambda: "Made by hand" in demo.browser(1).get(category).text,
+               "the other instance shows the new event")
 
 
 def test_the_plugin_tells_an_admin_and_no_one_else(demo: Demo) -> None:

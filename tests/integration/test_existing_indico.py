@@ -19,7 +19,6 @@ from indico_browser import IndicoBrowser
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.node import supervisor
 
 BASE_URL = "https://events.example.org/indico"
 OWNER = {"login": "owner", "password": "old secret", "email": "owner@example.org",
@@ -144,7 +143,7 @@ def test_an_existing_site_comes_onto_the_pair_and_goes_back(
     assert [200, 303] == [answer.status_code for answer in answers]
     assert answers[1].headers["Location"].startswith(f"{BASE_URL}/user/login")
 
-    supervisor.Supervisor(cluster).stop("node-a")
+    under_test.stop("node-a")
     wait_until(lambda: 200 == browser.get("/event/0/").status_code, "pages from the secondary")
     assert title == title_of(browser.get("/event/0/"))
 
