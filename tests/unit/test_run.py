@@ -88,7 +88,7 @@ def test_a_suite_that_does_not_exist_is_refused() -> None:
 def test_a_suite_that_takes_too_long_is_ended_with_what_it_started(
     tmp_path: Path, runner: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "TIME_LIMIT", 1.0)
+    monkeypatch.setattr(runner, "TIME_LIMIT", 3.0)
     pid_file = tmp_path / "pid"
     script = f"trap '' INT; sleep 300 & echo $! >{pid_file}; wait"
     slow = runner.Suite("slow", "", ("sh", "-c", script))
@@ -99,8 +99,8 @@ def test_a_suite_that_takes_too_long_is_ended_with_what_it_started(
 
 
 def _is_gone(pid: int) -> bool:
-    """Whether a process ends within 10 s."""
-    for _ in range(100):
+    """Whether a process ends within a minute."""
+    for _ in range(600):
         try:
             os.kill(pid, 0)
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
