@@ -1,0 +1,181 @@
+"""The commands of ``zodbrepl node`` that change a node: the steps of all operations, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from ..cluster import Role
+from ..failover import journal, operation, store
+from ..node import operations
+from .app import App, pass_app
+from .steps import step_printer
+
+REASON = click.option("--reason", default="", help="Why, for the journal.")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--force", is_flag=True,
+              help="Make it the primary of a new epoch although nobody can vouch for it.")
+@REASON
+@pass_app
+def start(app: App, name: str, force: bool, reason: str) -> None:
+    """Start node NAME in the role of its state file, and wait until it serves.
+
+    With --force (and --reason) it becomes the primary of a new epoch: only when you are
+    certain that no other node is, because one that can't be seen would go on taking
+    writes.  Refused when another server is seen to take writes.
+    """
+    if not force:
+        if not operations.start_node(app.cluster, app.installation, name,
+                                     progress=step_printer()):
+            click.echo(f"node {name} runs already")
+        return
+    if not reason:
+        raise click.UsageError("--force needs --reason: who finds this later has to know why")
+    with store.alone(app.cluster):
+        journal.note(app.cluster, "force-begins", name, reason)
+        forced = operations.force_start(app.cluster, app.installation, name, reason=reason,
+                                        actor=operation.actor(),
+                                        progress=step_printer())
+        journal.note(app.cluster, "force", name, reason, epoch=forced.epoch,
+                     figures={"seen": forced.seen, "raised": list(forced.raised.written),
+                              "not_raised": list(forced.raised.failed)})
+    click.echo(f"node {name} is the primary of epoch {forced.epoch}, by force; others follow it "
+               "after: bin/zodbrepl rejoin NODE")
+    _tell(f"{keeper} has no record of it: {problem}"
+          for keeper, problem in forced.raised.failed.items())
+
+
+@click.command()
+@click.argument("name")
+@REASON
+@pass_app
+def stop(app: App, name: str, reason: str) -> None:
+    """End node NAME in order: its followers get what they lack first."""
+    if not operations.stop_node(app.cluster, name, progress=step_printer()):
+        click.echo(f"node {name} does not run")
+        return
+    journal.note(app.cluster, "node-stop", name, reason)
+
+
+@click.command()
+@click.argument("name")
+@REASON
+@pass_app
+def fence(app: App, name: str, reason: str) -> None:
+    """Kill node NAME's server at once, frozen or not, and prove that it is gone.
+
+    Its followers may miss its last transactions; they stay in its data file.
+    """
+    fenced = operations.fence(app.cluster, name)
+    journal.note(app.cluster, "node-fence", name, reason,
+                 figures={"killed": list(fenced.killed)}, remark=fenced.remark)
+    click.echo(f"node {name} is fenced: " + (
+        f"killed {', '.join(map(str, fenced.killed))}" if fenced.killed else "it did not run"))
+    _tell(filter(None, [fenced.remark]))
+
+
+@click.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(list(Role)), required=True)
+@click.option("--upstream", metavar="NODE", help="Whom it follows; a primary has none.")
+@click.option("--epoch", type=click.IntRange(1), required=True)
+@REASON
+@pass_app
+def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: int,
+           reason: str) -> None:
+    """Write the state file of node NAME: what it is to be when it starts the next time."""
+    with store.alone(app.cluster):
+        assigned = operations.assign(app.cluster, name, role=Role(role), upstream=upstream,
+                                     epoch=epoch)
+        journal.note(app.cluster, "node-assign", name, reason,
+                     figures={"role": role, "upstream": upstream, "epoch": epoch})
+    click.echo(f"node {name} is to be {assigned.role} in epoch {assigned.epoch}"
+               + (f", following {assigned.upstream}" if assigned.upstream else ""))
+
+
+@click.command()
+@click.argument("name")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=20.0,
+              show_default=True, help="It ends by itself after that.")
+@pass_app
+def hold(app: App, name: str, seconds: float) -> None:
+    """Let clients of primary NAME wait with their commits; those under way finish."""
+    last = operations.hold(app.cluster, name, seconds)
+    click.echo(f"commits on node {name} wait for {seconds:g} s; its last transaction is {last}")
+
+
+@click.command()
+@click.argument("name")
+@pass_app
+def release(app: App, name: str) -> None:
+    """End a hold on node NAME."""
+    operations.release(app.cluster, name)
+    click.echo(f"node {name} takes commits again")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--epoch", type=click.IntRange(1), required=True,
+              help="Above every epoch there was.")
+@REASON
+@pass_app
+def promote(app: App, name: str, epoch: int, reason: str) -> None:
+    """Make node NAME the primary of a new epoch, in place if it runs.
+
+    Refused when anybody who can be asked objects.  It looks at nothing else: `bin/zodbrepl
+    switchover` and `failover` do.
+    """
+    with store.alone(app.cluster):
+        changed = operations.promote(app.cluster, app.installation, name, epoch=epoch,
+                                     reason=reason, progress=step_printer())
+        journal.note(app.cluster, "node-promote", name, reason, epoch=epoch,
+                     figures={"in_place": changed.in_place}, remark="; ".join(changed.remarks))
+    _tell_change(f"node {name} is the primary of epoch {epoch}", changed.in_place, changed.remarks)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--upstream", metavar="NODE", required=True, help="Whom it follows from now on.")
+@click.option("--epoch", type=click.IntRange(1), required=True)
+@REASON
+@pass_app
+def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> None:
+    """Let node NAME follow another node, in place if it runs.
+
+    Refused, and the server ended, when its history is not that of the other node.
+    """
+    with store.alone(app.cluster):
+        changed = operations.follow(app.cluster, app.installation, name, upstream=upstream,
+                                    epoch=epoch, progress=step_printer())
+        journal.note(app.cluster, "node-follow", name, reason,
+                     figures={"upstream": upstream, "epoch": epoch, "in_place": changed.in_place},
+                     remark="; ".join(changed.remarks))
+    _tell_change(f"node {name} follows {upstream} in epoch {epoch}", changed.in_place,
+                 changed.remarks)
+
+
+@click.command("restart-client")
+@click.argument("instance")
+@pass_app
+def restart_client(app: App, instance: str) -> None:
+    """Restart Indico INSTANCE, which drops everything it has cached of the storage."""
+    operations.restart_instance(app.cluster, instance, progress=step_printer())
+
+
+def _tell_change(what: str, in_place: bool, remarks: Iterable[str]) -> None:
+    click.echo(what + ("" if in_place else "; its server was started for it"))
+    _tell(remarks)
+
+
+def _tell(remarks: Iterable[str]) -> None:
+    for remark in remarks:
+        click.echo(remark, err=True)
+
+
+COMMANDS: dict[str, click.Command] = {
+    command.name or "": command
+    for command in (start, stop, fence, assign, hold, release, promote, follow, restart_client)}
