@@ -1,0 +1,52 @@
+"""``zodbrepl rejoin``: a node that fell out follows the primary again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..cluster.commands import Commands
+from ..errors import ExitCode, OperatorError
+from ..failover.rejoin import plan_rejoin
+from ..failover.rejoin_facts import gather
+from ..failover.steps import Refusal, Verdict
+from .app import App, pass_app
+from .operating import show_or_execute
+
+
+@click.command()
+@click.argument("node")
+@click.option("--reason", default="", help="Why, for the journal.")
+@click.option("--dry-run", is_flag=True, help="Print what was found and each step; change nothing.")
+@pass_app
+def rejoin(app: App, node: str, reason: str, dry_run: bool) -> None:
+    """Let NODE follow the primary again after what only it has was exported and kept.
+
+    Its data file is compared with the primary's, transaction by transaction.  What the
+    primary never had is exported to a folder of var/lost-tails and cut off, with a copy of what
+    is cut; `salvage` shows the folder and makes its transactions again.
+
+    Exit code: 0 the node has joined, or had already; 8 it can't: its lineage then says
+    needs-seeding (`seed` gives it a copy) or quarantined.
+    """
+    commands = Commands.here(app.cluster)
+    found = plan_rejoin(app.cluster, gather(app.cluster, app.installation, node), reason.strip(),
+                        commands)
+    if isinstance(found, Refusal) and all(each.verdict is Verdict.FINE
+                                          for each in found.findings):
+        click.echo(f"{found.notice}: {found.findings[0].text}, {found.findings[0].evidence}")
+        return
+    show_or_execute(app, found, dry_run=dry_run)
+    if isinstance(found, Refusal) or dry_run:
+        return
+    for step in found.steps:
+        if step.action == "rejoin-export":
+            folder = commands.path(Path(str(step.arguments["folder"])))
+            click.echo(f"To see what was exported, and to make it again: "
+                       f"{commands.zodbrepl('salvage', folder)}")
+        if step.action == "rejoin-mark" and step.arguments["condition"] != "ok":
+            raise OperatorError(f"node {node} could not join: {step.arguments['condition']}",
+                                str(step.arguments["detail"]),
+                                f"give it a copy: {commands.zodbrepl('seed', node)}",
+                                ExitCode.REFUSED)
