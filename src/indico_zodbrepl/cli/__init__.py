@@ -23,8 +23,12 @@ COMMANDS = {
     "admin": "admin",
     "demo": "demo",
     "node": "node",
+    "lineage": "lineage",
     "switchover": "switchover",
     "failover": "failover",
+    "rejoin": "rejoin",
+    "seed": "seed",
+    "salvage": "salvage",
     "resume": "resume",
     "journal": "journal",
 }

@@ -1,0 +1,126 @@
+"""Nodes that fell out come back: nothing that only they had vanishes."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+from pathlib import Path
+
+from clusters import ClusterUnderTest, wait_until
+from zeo_client import MERGE, UNRELATED, commit, python27, writing
+
+from indico_zodbrepl.cluster.layout import Layout, data_fs, lineage_file
+from indico_zodbrepl.errors import ExitCode
+
+
+def run(under_test: ClusterUnderTest, *arguments: str, exit_code: int = 0) -> str:
+    """A command that has to end with an exit code; what it printed."""
+    done = under_test.cli(*arguments)
+    assert exit_code == done.returncode, f"{arguments}:\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def identical(under_test: ClusterUnderTest) -> bool:
+    filecmp.clear_cache()
+    one, other = (data_fs(node) for node in under_test.cluster.nodes)
+    return filecmp.cmp(one, other, shallow=False)
+
+
+def same_files(under_test: ClusterUnderTest) -> None:
+    wait_until(lambda: identical(under_test), "both data files are the same")
+
+
+def tails(under_test: ClusterUnderTest) -> list[Path]:
+    folder = Layout(under_test.cluster).lost_tails
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def exported(folder: Path) -> list[str]:
+    return [each["tid"] for each in json.loads((folder / "tail.json").read_text())["transactions"]]
+
+
+def condition(under_test: ClusterUnderTest, node: str) -> object:
+    return json.loads(lineage_file(under_test.cluster.node(node)).read_text())["condition"]
+
+
+def fail_over(under_test: ClusterUnderTest, lost: int, kept: int) -> list[str]:
+    """The primary a commits what b never gets, dies, and b takes over; the lost ids."""
+    commit(under_test, "a", "common", 5)
+    same_files(under_test)
+    under_test.stop("node-b")
+    tids = commit(under_test, "a", "lost", lost)
+    run(under_test, "node", "fence", "a")
+    run(under_test, "node", "promote", "b", "--epoch", "2")
+    commit(under_test, "b", "kept", kept)
+    return tids
+
+
+def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salvaged(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    lost = fail_over(cluster, lost=5, kept=3)
+    before = data_fs(cluster.cluster.node("a")).read_bytes()
+
+    shown = run(cluster, "rejoin", "a", "--dry-run")
+    assert "5 transactions that the primary never had" in shown
+    assert before == data_fs(cluster.cluster.node("a")).read_bytes()
+    assert [] == tails(cluster)
+
+    told = run(cluster, "rejoin", "a", "--reason", "it is repaired")
+    same_files(cluster)
+    (folder,) = tails(cluster)
+    assert lost == exported(folder)
+    cut = folder / "cut.bin"
+    assert before.endswith(cut.read_bytes())
+    assert "ok" == condition(cluster, "a")
+    assert f"salvage {folder}" in told
+    assert "5 transactions" in told
+    assert "it is repaired" in run(cluster, "journal")
+
+    assert "has joined already" in run(cluster, "rejoin", "a")
+    assert "it is the primary" in run(cluster, "rejoin", "b", exit_code=ExitCode.REFUSED)
+
+    # The root object, which holds everything here, was changed on both sides.
+    assert "CONFLICTS" in run(cluster, "salvage", str(folder))
+    run(cluster, "salvage", str(folder), "--all", exit_code=ExitCode.REFUSED)
+
+
+def test_a_silently_merged_node_rejoins(cluster: ClusterUnderTest) -> None:
+    """Its own transaction lies before others that it shares with the primary."""
+    cluster.up()
+    lost = fail_over(cluster, lost=1, kept=3)
+    python27(cluster, MERGE, *(data_fs(node) for node in cluster.cluster.nodes))
+    run(cluster, "rejoin", "a")
+    same_files(cluster)
+    (folder,) = tails(cluster)
+    assert lost == exported(folder)[:1]
+    assert 4 == len(exported(folder))
+
+
+def test_a_node_with_another_database_needs_seeding_and_is_seeded_while_others_write(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    commit(cluster, "a", "common", 5)
+    cluster.stop("node-b")
+    node = cluster.cluster.node("b")
+    for path in node.data_directory.glob("Data.fs*"):
+        path.unlink()
+    python27(cluster, UNRELATED, data_fs(node))
+    other = data_fs(node).read_bytes()
+
+    told = run(cluster, "rejoin", "b", exit_code=ExitCode.REFUSED)
+    assert "seed b" in told
+    assert "needs-seeding" == condition(cluster, "b")
+    assert other == data_fs(node).read_bytes()
+    run(cluster, "node", "start", "b", exit_code=ExitCode.REFUSED)
+
+    with writing(cluster, "a", "meanwhile") as tids:
+        assert "would" not in run(cluster, "seed", "b", "--dry-run")
+        assert other == data_fs(node).read_bytes()
+        run(cluster, "seed", "b")
+    assert tids
+    same_files(cluster)
+    assert "ok" == condition(cluster, "b")
+    (kept,) = node.data_directory.parent.glob("b.before-seed-*")
+    assert other == (kept / "Data.fs").read_bytes()
+    assert not (node.data_directory / "seed").exists()
