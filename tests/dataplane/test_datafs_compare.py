@@ -307,6 +307,30 @@ def test_a_server_killed_while_it_wrote_leaves_an_end_that_counts(
     assert 'equal' == relation(site, upstream)
 
 
+def test_the_index_of_another_file_does_not_mislead(site, upstream, writer):
+    upstream.commit(u'd', u'e')
+    upstream.open().close()
+    size = os.path.getsize(site.path)
+    end(writer(site.path, size=9000, stop='vote'))
+    with open(site.path, 'r+b') as data_file:
+        data_file.truncate(size + 5000)
+    os.rename(upstream.path + '.index', site.path + '.index')
+
+    with DataFile(site.path) as data_file:
+        assert size == data_file.end
+    assert 'behind' == relation(site, upstream)
+
+
+def test_a_pack_that_was_interrupted_between_its_renames_is_not_taken_for_an_empty_file(
+        site, upstream):
+    os.rename(site.path, site.path + '.old')
+    open(site.path + '.pack', 'wb').close()
+
+    with pytest.raises(Damaged) as caught:
+        relation(site, upstream)
+    assert 'a pack was interrupted' in str(caught.value)
+
+
 def test_a_file_that_was_cut_off_within_a_complete_transaction_is_damaged(site, upstream):
     with open(site.path, 'r+b') as data_file:
         data_file.truncate(os.path.getsize(site.path) - 20)

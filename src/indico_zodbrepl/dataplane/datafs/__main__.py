@@ -6,6 +6,7 @@ no Data.fs, 5 a server has it open, 6 no such transaction, 7 changed while it wa
 """
 import argparse
 import json
+import logging
 import sys
 
 from .compare import compare
@@ -107,6 +108,8 @@ def _add_after(parser):
 def main(arguments=None):
     """Runs one command; returns the exit status."""
     options = _parser().parse_args(arguments)
+    # What FileStorage says of itself is not for standard error.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         print(json.dumps(options.action(options), sort_keys=True))
         return 0

@@ -3,7 +3,7 @@ import os
 
 from .alignment import common_before, same_content, skip_identical
 from .datafile import DataFile
-from .failures import Changed, Damaged
+from .failures import Changed, Damaged, Missing
 from .packing import Pack, compare_packed, same_but_for_packs
 from .records import START, digest
 
@@ -38,12 +38,16 @@ def compare(path, upstream_path, verified=None):
 
     Raises DataFileError.
     """
-    if not os.path.exists(path):
-        with DataFile(upstream_path) as upstream:
-            return _of_an_empty_file(upstream)
-    for attempt in range(ATTEMPTS):
+    for _ in range(ATTEMPTS):
         # The follower first: meanwhile the other one only gets more.
-        with DataFile(path) as mine, DataFile(upstream_path) as upstream:
+        try:
+            mine = DataFile(path)
+        except Missing:
+            if os.path.lexists(path):
+                raise
+            with DataFile(upstream_path) as upstream:
+                return _of_an_empty_file(upstream)
+        with mine, DataFile(upstream_path) as upstream:
             try:
                 result = _compare(mine, upstream, verified)
             except (Changed, Damaged):

@@ -1,11 +1,30 @@
 """One open Data.fs, read without locks while a server may write it."""
+import errno
 import os
+import time
 
 from .ends import find_end
 from .failures import Changed, Damaged, Missing
 from .records import COMPLETE, NUMBER, RECORD, START, TRANSACTION, Record, Transaction
 
 WINDOW = 65536  # bytes
+PATIENCE = 1.0  # seconds that a pack gets to put its result in place
+PAUSE = 0.02
+
+
+def _open(path):
+    """Opens a Data.fs; a pack takes it away for a moment before it puts the new one there."""
+    limit = time.time() + PATIENCE
+    while True:
+        try:
+            return os.open(path, os.O_RDONLY)
+        except OSError as error:
+            if error.errno != errno.ENOENT or not os.path.exists(path + '.pack'):
+                raise Missing('%s: %s' % (path, error.strerror))
+        if time.time() > limit:
+            raise Damaged(path, 0, 'a pack was interrupted; what it left is in %s.old and '
+                          '%s.pack' % (os.path.basename(path), os.path.basename(path)))
+        time.sleep(PAUSE)
 
 
 class DataFile(object):
@@ -28,10 +47,7 @@ class DataFile(object):
 
     def __init__(self, path, damaged=False):
         self.path = path
-        try:
-            self._file = os.open(path, os.O_RDONLY)
-        except OSError as error:
-            raise Missing('%s: %s' % (path, error.strerror))
+        self._file = _open(path)
         self._window = b''
         self._begin = 0
         try:

@@ -1,9 +1,12 @@
 """Where the last complete transaction of a Data.fs ends."""
 import time
 
+from zodbpickle import fastpickle
+
 from .failures import Damaged
 from .records import COMPLETE, MAGIC, NUMBER, RECORD, START, TRANSACTION, UNFINISHED
 
+STATUS = 16  # its place in the header
 PATIENCE = 0.5  # seconds that a server gets to finish what it is writing
 PAUSE = 0.02
 
@@ -13,7 +16,8 @@ def find_end(data_file, damaged=False):
 
     A server first appends a transaction as unfinished and then sets its status, so that
     an unfinished one at the end is no fault.  Cheap unless the last one is only partly
-    there for longer, as when its server was killed: then all headers are read.
+    there for longer, as when its server was killed: then all headers are read that came
+    after the server last saved its index.
 
     Args:
         data_file: a DataFile; only its `raw`, `path` and `present_size` are used.
@@ -32,7 +36,7 @@ def find_end(data_file, damaged=False):
             return end, size
         if time.time() > limit:
             try:
-                return _from_the_beginning(data_file), size
+                return _forward(data_file), size
             except Damaged as error:
                 if not damaged:
                     raise
@@ -77,17 +81,12 @@ def _ending_at(data_file, end):
     return begin, status
 
 
-def _from_the_beginning(data_file):
-    position = START
-    tid = b''
+def _forward(data_file):
+    position, tid = _indexed(data_file)
     while True:
         header = data_file.raw(position, TRANSACTION.size)
         size = data_file.present_size()
-        if not header:
-            return position
-        if len(header) <= 16:  # its status is not there yet
-            return position
-        if header[16] == UNFINISHED:
+        if len(header) <= STATUS or header[STATUS] == UNFINISHED:
             return position
         end = _complete(data_file, position, header, size)
         if header[:8] <= tid:
@@ -96,9 +95,29 @@ def _from_the_beginning(data_file):
         tid, position = header[:8], end
 
 
+def _indexed(data_file):
+    """Returns the position up to which the file's index goes, and the last tid before it.
+
+    It is the first thing in the index.  One of another file is not believed.
+    """
+    try:
+        with open(data_file.path + '.index', 'rb') as index:
+            unpickler = fastpickle.Unpickler(index)
+            unpickler.find_global = None
+            position = unpickler.load()
+    except Exception:  # the index is no more than a hint, and a pickle may raise anything
+        return START, b''
+    if not isinstance(position, (int, long)) or position <= START:
+        return START, b''
+    last = _ending_at(data_file, position)
+    if last is None or last[1] == UNFINISHED:
+        return START, b''
+    return position, data_file.raw(last[0], 8)
+
+
 def _complete(data_file, position, header, size):
     """Returns where a transaction ends that is not unfinished; raises Damaged."""
-    if header[16] not in COMPLETE:
+    if header[STATUS] not in COMPLETE:
         raise Damaged(data_file.path, position, 'this is no transaction')
     if len(header) == TRANSACTION.size:
         length = TRANSACTION.unpack(header)[1]
