@@ -1,0 +1,199 @@
+"""Who starts in which role, with real servers, real crashes and real divergence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from functools import partial
+
+from clusters import PATIENCE, ClusterUnderTest, settles_at, wait_until
+
+from indico_zodbrepl.cluster.layout import Layout, lineage_file, state_file
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.failover import journal
+from indico_zodbrepl.node import epochs, lineage, operations, ports, state, supervisor
+from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.probing.answers import ServerAnswer
+from indico_zodbrepl.probing.probes import probe_server
+from indico_zodbrepl.probing.wire import ProbeError
+
+COMMIT = """
+import sys, transaction, ZODB.config
+db = ZODB.DB(ZODB.config.storageFromString(sys.argv[1]))
+connection = db.open()
+for number in range(int(sys.argv[2])):
+    connection.root()[number] = sys.argv[1]
+    transaction.commit()
+print(db.lastTransaction().encode('hex'))
+db.close()
+"""
+
+
+def commit(cluster: ClusterUnderTest, node: str, count: int = 3) -> str:
+    """Commit through a node's server; the last tid."""
+    config = (f"%import ZEO\n<clientstorage>\n  server "
+              f"{cluster.cluster.node(node).storage_address}\n  storage 1\n</clientstorage>")
+    done = subprocess.run([cluster.installation.python27, "-c", COMMIT, config, str(count)],
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert 0 == done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def answer(cluster: ClusterUnderTest, node: str) -> ServerAnswer | None:
+    try:
+        return probe_server(cluster.cluster.node(node).storage_address, time.monotonic() + 5)
+    except ProbeError:
+        return None
+
+
+def runs_as(cluster: ClusterUnderTest, node: str) -> tuple[str, int, bool] | None:
+    """Role, epoch and whether it takes writes, of a running server."""
+    found = answer(cluster, node)
+    if found is None or found.replication is None:
+        return None
+    return (str(found.replication.role), found.replication.epoch,
+            not found.replication.read_only)
+
+
+def last_tid(cluster: ClusterUnderTest, node: str) -> str | None:
+    found = answer(cluster, node)
+    return None if found is None else f"{found.last_tid:016x}"
+
+
+def kill_all(cluster: ClusterUnderTest) -> None:
+    """What a host's crash does."""
+    cluster.close()
+    assert [] == cluster.processes()
+
+
+def program_state(cluster: ClusterUnderTest, program: str) -> str:
+    return supervisor.program_states(cluster.cluster, PATIENCE)[program].state
+
+
+def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_is_silent(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    settles_at(commit(cluster, "a"), partial(last_tid, cluster, "b"))
+    cluster.stop("node-b")
+    lost = commit(cluster, "a", 4)
+    fenced = operations.fence(cluster.cluster, "a")
+    assert 1 == len(fenced.killed)
+    assert 0 == cluster.cli("node", "start", "b").returncode
+    promoted = cluster.cli("node", "promote", "b", "--epoch", "2", "--reason", "a is gone")
+    assert 0 == promoted.returncode, promoted.stderr
+    settles_at(("primary", 2, True), partial(runs_as, cluster, "b"))
+    commit(cluster, "b")
+
+    refused = cluster.cli("node", "start", "a")
+    assert ExitCode.REFUSED == refused.returncode
+    assert "node a refuses to start as the primary of epoch 1" in refused.stderr
+    assert "the record of the control host: epoch 2, primary b" in refused.stderr
+    assert "the running server of node b: epoch 2, primary b, and takes writes" in refused.stderr
+    assert "EXITED" == program_state(cluster, "node-a")
+
+    up = cluster.cli("up")
+    assert ExitCode.REFUSED == up.returncode
+    assert "everything but node-a is up" in up.stderr
+    assert ("primary", 2, True) == runs_as(cluster, "b")
+
+    diverged = cluster.cli("node", "follow", "a", "--upstream", "b", "--epoch", "2")
+    assert ExitCode.REFUSED == diverged.returncode
+    assert "4 transactions only on node a" in diverged.stderr
+    assert lost in diverged.stderr
+    assert answer(cluster, "a") is None
+    kept = lineage.read(cluster.cluster.node("a"))
+    assert kept is not None
+    assert Condition.DIVERGED is kept.condition
+    compared = cluster.cli("lineage")
+    assert (ExitCode.REFUSED, True) == (compared.returncode, "diverged" in compared.stdout)
+
+    state.write(cluster.cluster.node("a"), state.NodeState("test", "a", state.Role.SECONDARY,
+                                                          "b", 2))
+    up = cluster.cli("up")
+    assert ExitCode.REFUSED == up.returncode
+    assert "diverged from that of node b" in up.stderr
+    assert ("primary", 2, True) == runs_as(cluster, "b")
+
+
+def test_a_primary_for_which_nobody_vouches_starts_only_by_force_which_is_recorded(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    written = commit(cluster, "a")
+    settles_at(written, partial(last_tid, cluster, "b"))
+    for name in ("a", "b"):
+        cluster.stop(f"node-{name}")
+    Layout(cluster.cluster).epoch_record.unlink()
+    shutil.rmtree(cluster.cluster.node("b").data_directory)
+    refused = cluster.cli("node", "start", "a")
+    assert ExitCode.REFUSED == refused.returncode
+    assert "nobody can vouch that it is the primary of epoch 1" in refused.stderr
+    forced = cluster.cli("node", "start", "a", "--force", "--reason", "host b burnt down")
+    assert 0 == forced.returncode, forced.stderr
+    settles_at(("primary", 2, True), partial(runs_as, cluster, "a"))
+    kept = state.read(cluster.cluster.node("a")).forced
+    assert kept is not None
+    assert "host b burnt down" == kept.reason
+    entries, _notices = journal.read(cluster.cluster)
+    assert ("force", "a", "host b burnt down", 2) == (
+        (last := entries[-1].plan).operation, last.target, last.reason, last.epoch)
+    again = cluster.cli("up")
+    assert 0 == again.returncode, again.stderr
+    settles_at(written, partial(last_tid, cluster, "b"))  # its empty folder was filled by ZRS
+
+
+def test_a_crash_of_everything_needs_one_up_and_a_killed_primary_none(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    written = commit(cluster, "a")
+    settles_at(written, partial(last_tid, cluster, "b"))
+    killed = cluster.pid_of("node-a")
+    os.kill(killed, signal.SIGKILL)
+    settles_at(written, partial(last_tid, cluster, "a"))
+    assert killed != cluster.pid_of("node-a")
+    kill_all(cluster)
+    cluster.up()
+    assert ("primary", 1, True) == runs_as(cluster, "a")
+    written = commit(cluster, "a")
+    settles_at(written, partial(last_tid, cluster, "b"))
+    remembered = lineage.read(cluster.cluster.node("b"))
+    assert remembered is not None
+    assert (Condition.OK, "a", False) == (remembered.condition, remembered.against,
+                                          remembered.was_writable)
+
+
+def test_a_cluster_older_than_records_and_lineage_comes_up_without_a_hand(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    written = commit(cluster, "a")
+    settles_at(written, partial(last_tid, cluster, "b"))
+    cluster.down()
+    Layout(cluster.cluster).epoch_record.unlink()
+    for node in cluster.cluster.nodes:
+        lineage_file(node).unlink()
+        values = json.loads(state_file(node).read_text())
+        del values["forced"]
+        state_file(node).write_text(json.dumps(values | {"format": 1}))
+    cluster.up()
+    assert written == last_tid(cluster, "b")
+    record = epochs.read(cluster.cluster, Layout(cluster.cluster).epoch_record)
+    assert record is not None
+    assert (1, "a") == (record.epoch, record.primary)
+
+
+def test_a_frozen_node_is_fenced_and_stays_ended_until_it_is_started(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    pid = cluster.pid_of("node-a")
+    os.kill(pid, signal.SIGSTOP)
+    assert (pid,) == operations.fence(cluster.cluster, "a").killed
+    node = cluster.cluster.node("a")
+    assert not any(ports.is_listening(address)
+                   for address in (node.storage_address, node.replication_address))
+    wait_until(lambda: program_state(cluster, "node-a") == "STOPPED", "supervisor knows")
+    assert () == operations.fence(cluster.cluster, "a").killed
+    assert 0 == cluster.cli("node", "start", "a").returncode
+    settles_at(("primary", 1, True), partial(runs_as, cluster, "a"))
