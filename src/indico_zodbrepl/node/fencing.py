@@ -49,8 +49,12 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
         OperatorError: exit 8, somebody else than this cluster has the node's port or data;
             exit 7, a process doesn't go although it was killed.
     """
-    supervised, remark = _stop_supervising(cluster, node)
+    remark = _stop_supervising(cluster, node)
     killed: list[int] = []
+    holder = _lock_holder(node)
+    if holder is not None:
+        _kill(holder, killed)
+    supervised = _supervised(cluster, node)
     deadline = time.monotonic() + GONE_SECONDS
     while True:
         pids = _pids_of(cluster, node, supervised)
@@ -63,25 +67,35 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
                 f"lock of {data_fs(node)}: {'held' if _is_locked(node) else 'free'}",
                 "is a disk hung? then cut the host off", ExitCode.TIMED_OUT)
         for pid in sorted(pids - set(killed)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
+            _kill(pid, killed)
         time.sleep(POLL_SECONDS)
 
 
-def _stop_supervising(cluster: Cluster, node: Node) -> tuple[int | None, str]:
-    """Tell supervisor; the process it had for the node, and what went wrong."""
-    supervisor = Supervisor(cluster, SUPERVISOR_SECONDS)
+def _kill(pid: int, killed: list[int]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+
+
+def _stop_supervising(cluster: Cluster, node: Node) -> str:
+    """Tell supervisor not to start the node again; what went wrong, one line."""
     try:
-        program = supervisor.states().get(node.program)
-        if program is not None:
-            supervisor.stop(node.program)
+        Supervisor(cluster, SUPERVISOR_SECONDS).stop(node.program)
     except SupervisorAwayError:
-        return None, ""
-    except SupervisorSilentError as error:
-        return None, (f"{error.notice}: it may start the server again, which the guard "
-                      "refuses once the epoch is raised")
-    return (program.pid if program is not None else None), ""
+        return ""
+    except OperatorError as error:
+        return (f"{error.notice}: it may start the server again, which the guard refuses "
+                "once the epoch is raised")
+    return ""
+
+
+def _supervised(cluster: Cluster, node: Node) -> int | None:
+    """The process that supervisor has for the node, if it can be told."""
+    try:
+        program = Supervisor(cluster, SUPERVISOR_SECONDS).states().get(node.program)
+    except (SupervisorAwayError, SupervisorSilentError):
+        return None
+    return None if program is None else program.pid
 
 
 def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
@@ -97,11 +111,7 @@ def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
             continue
         pids.add(owner.pid)
     holder = _lock_holder(node)
-    if holder is not None and _is_locked(node):
-        if not _works_in(holder, node.data_directory):
-            raise _foreign(node, f"{data_fs(node)} is held by", Owner(holder, "", None))
-        pids.add(holder)
-    return pids
+    return pids if holder is None else pids | {holder}
 
 
 def _is_locked(node: Node) -> bool:
@@ -120,10 +130,16 @@ def _is_locked(node: Node) -> bool:
 
 
 def _lock_holder(node: Node) -> int | None:
+    """The process that has the data file; raises OperatorError when it works elsewhere."""
     try:
-        return int(_lock_file(node).read_text().split()[0])
-    except (OSError, ValueError, IndexError):
+        holder = int(_lock_file(node).read_text().split()[0])
+    except (FileNotFoundError, ValueError, IndexError):
         return None
+    if not _is_locked(node):
+        return None
+    if not _works_in(holder, node.data_directory):
+        raise _foreign(node, f"{data_fs(node)} is held by", Owner(holder, "", None))
+    return holder
 
 
 def _lock_file(node: Node) -> Path:
