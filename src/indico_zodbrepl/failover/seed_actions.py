@@ -17,8 +17,8 @@ from .seed_facts import part
 from .steps import Figures, Step
 
 TELL_SECONDS = 2.0
-OF_THE_DATABASE = ("Data.fs", "Data.fs.index", "Data.fs.tmp", "Data.fs.old", "blobs",
-                   "lineage.json")
+BLOBS = "blobs"
+BESIDE = ("Data.fs.index", "Data.fs.tmp", "Data.fs.old", "lineage.json")
 
 
 class Copy(Repeatable):
@@ -46,9 +46,10 @@ class Swap(Repeatable):
         data, new = node.data_directory, part(node)
         kept = Path(str(step.arguments["aside"]))
         try:
-            if new.exists():  # it is moved last
-                _move(data, kept, OF_THE_DATABASE)
-                _move(new.parent, data, ("blobs", new.name))
+            if new.exists():  # it is moved last, the old one last of the old ones
+                old_blobs = data_fs(node).exists() or (new.parent / BLOBS).exists()
+                _move(data, kept, (*BESIDE, *([BLOBS] if old_blobs else []), new.name))
+                _move(new.parent, data, (BLOBS, new.name))
             if new.parent.exists():
                 shutil.rmtree(new.parent)
         except OSError as error:
