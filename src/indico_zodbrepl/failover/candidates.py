@@ -8,6 +8,7 @@ from ..monitor.promotion import best_candidate
 from ..monitor.snapshot import NodeStatus
 from ..node.datafs import Comparison
 from ..probing import tid
+from .comparing import lost_count, transactions
 from .situation import Situation
 from .steps import Loss
 
@@ -48,11 +49,6 @@ def losses_of_others(situation: Situation, primary: str, new: NodeStatus) -> Ite
             yield exact
 
 
-def lost_count(found: Comparison) -> int:
-    """Transactions that the first file of a comparison has and the second has not."""
-    return found.private + found.conflicting
-
-
 def _exact(holder: str, new: NodeStatus, found: Comparison) -> Loss | None:
     count = lost_count(found)
     if not count:
@@ -61,7 +57,7 @@ def _exact(holder: str, new: NodeStatus, found: Comparison) -> Loss | None:
     seconds = _between(after, found.private_last)
     span = "" if seconds is None else f", {seconds:.1f} s of work"
     return Loss(holder, count, seconds, True, after,
-                f"{_transactions(count)} that only {holder} has and {new.name} lacks{span}")
+                f"{transactions(count)} that only {holder} has and {new.name} lacks{span}")
 
 
 def _estimate(situation: Situation, primary: str, new: NodeStatus, why: str) -> Loss:
@@ -105,7 +101,3 @@ def _between(earlier: str | None, later: str | None) -> float | None:
 def _span(earlier: int, later: int) -> float | None:
     start, end = tid.committed_at(earlier), tid.committed_at(later)
     return None if start is None or end is None else max(0.0, end - start)
-
-
-def _transactions(count: int) -> str:
-    return "1 transaction" if count == 1 else f"{count} transactions"

@@ -42,3 +42,13 @@ def fingerprint(node: Node) -> str:
     except OSError:
         return ""
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+
+def lost_count(found: Comparison) -> int:
+    """Transactions that the first file of a comparison has and the second has not."""
+    return found.private + found.conflicting
+
+
+def transactions(count: int) -> str:
+    """A number of them in words."""
+    return "1 transaction" if count == 1 else f"{count} transactions"

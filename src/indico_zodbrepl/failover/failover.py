@@ -10,7 +10,7 @@ from ..cluster.model import Cluster, NodeState
 from ..monitor.promotion import states_after
 from ..monitor.snapshot import NodeStatus
 from ..node.datafs import Comparison
-from .candidates import choose, is_fit, loss, losses_of_others, lost_count
+from .candidates import choose, is_fit, loss, losses_of_others
 from .evidence import Process, Sight, findings_of, is_gone, testimonies
 from .moves import Moves
 from .situation import Situation, tail_folder
@@ -45,7 +45,11 @@ def plan_failover(cluster: Cluster, situation: Situation, target: str | None, re
         return _refuse_alive(old, said_serving=any(each.sight is Sight.SERVING for each in said),
                              findings=findings, commands=commands)
     new = snapshot.node(target) if target else choose(situation, old.name)
-    if new is None or new.name == old.name:
+    if new is not None and new.name == old.name:
+        return Refusal(f"node {old.name} can't take over from itself",
+                       f"start it again: {commands.zodbrepl('node', 'start', old.name)}",
+                       (*findings, Finding(Verdict.AGAINST, old.name, "is the primary")))
+    if new is None:
         return Refusal("nobody can take over", f"bring a follower up: {commands.zodbrepl('up')}",
                        (*findings, *_unfit(situation, old.name)))
     findings += [*target_fit(situation, new), *disk(situation, new.name, new.size)]
@@ -120,8 +124,8 @@ def _steps(choice: _Choice, moves: Moves, reason: str) -> Iterator[Step]:
         found = situation.comparisons.get(name)
         if isinstance(found, Comparison):
             folder = tail_folder(choice.cluster, name, epoch, situation.now)
-            yield moves.export_tail(name, new, folder, expected=lost_count(found),
-                                    fingerprint=situation.fingerprints.get(name, ""))
+            yield moves.export_tail(name, new, folder, found,
+                                    situation.fingerprints.get(name, ""))
     yield moves.promote(new, epoch, reason)
     for instance in up:
         yield moves.see_writable(instance, new)

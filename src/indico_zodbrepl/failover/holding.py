@@ -7,6 +7,7 @@ import time
 from ..errors import ExitCode, OperatorError
 from ..node import operations
 from ..probing import tid
+from ..probing.answers import HistoryAnswer
 from ..probing.probes import probe_history, probe_server
 from ..probing.wire import ProbeError
 from .actions import Context
@@ -54,7 +55,6 @@ class Prove:
     def do(self, context: Context, step: Step) -> Figures:
         primary = str(step.arguments["primary"])
         last = tid.parse(str(context.results["hold", primary]["last_tid"]))
-        address = context.cluster.node(step.subject).storage_address
         deadline = time.monotonic() + step.seconds
         while (seen := _last(context, step.subject, deadline)) < last:
             time.sleep(POLL_SECONDS)
@@ -64,8 +64,8 @@ class Prove:
                                 exit_code=ExitCode.REFUSED)
         if last == tid.EMPTY:
             return {"digest": None}
-        theirs = probe_history(context.cluster.node(primary).storage_address, last, deadline)
-        own = probe_history(address, last, deadline)
+        theirs, own = (self._history(context, name, last, deadline)
+                       for name in (primary, step.subject))
         if not own.known or own.digest is None or own.digest != theirs.digest:
             raise OperatorError(
                 f"the last transactions of {primary} and {step.subject} differ",
@@ -75,6 +75,13 @@ class Prove:
 
     def undo(self, _context: Context, _step: Step) -> None:
         """There is nothing to take back."""
+
+    def _history(self, context: Context, node: str, last: int, deadline: float) -> HistoryAnswer:
+        try:
+            return probe_history(context.cluster.node(node).storage_address, last, deadline)
+        except ProbeError as error:
+            raise OperatorError(f"{node} does not tell the content of {last:016x}",
+                                error.detail) from error
 
 
 def _last(context: Context, node: str, deadline: float) -> int:

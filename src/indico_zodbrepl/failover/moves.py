@@ -6,6 +6,10 @@ from pathlib import Path
 
 from ..cluster import Cluster, NodeState
 from ..cluster.commands import Commands
+from ..node.datafs import Comparison
+from ..node.lineage import says
+from ..probing import tid
+from .comparing import lost_count, transactions
 from .steps import Step
 
 HOLD_SECONDS = 20.0
@@ -53,7 +57,9 @@ class Moves:
         return Step("seal", node, {"seconds": SEAL_SECONDS},
                     f"Keep {node} from taking writes until it ends",
                     "nothing was committed there since the first hold",
-                    f"release writes on {node}", self._node("hold", node), QUICK_SECONDS, False)
+                    f"release writes on {node}",
+                    self._node("hold", node, "--seconds", f"{SEAL_SECONDS:g}"), QUICK_SECONDS,
+                    False)
 
     def fence(self, node: str) -> Step:
         return Step("fence", node, {}, f"Fence {node}: kill it, and let nobody start it",
@@ -61,13 +67,17 @@ class Moves:
                     f"let supervisor start {node} again, if it ran",
                     self._node("fence", node), FENCE_SECONDS, False)
 
-    def export_tail(self, node: str, against: str, folder: Path, *, expected: int,
+    def export_tail(self, node: str, against: str, folder: Path, found: Comparison,
                     fingerprint: str) -> Step:
-        what = f"{expected} transactions" if expected else "nothing, as far as seen"
-        return Step("export-tail", node, {"against": against, "folder": str(folder),
-                                           "expected": expected, "fingerprint": fingerprint},
+        count = lost_count(found)
+        what = transactions(count) if count else "nothing, as far as seen"
+        after = found.common.tid if found.common else f"{tid.EMPTY:016x}"
+        return Step("export-tail", node,
+                    {"against": against, "folder": str(folder), "fingerprint": fingerprint,
+                     "expected": count, "after": after, "detail": says(found, node, against)},
                     f"Export what only {node} has: {what}",
-                    f"the data files of {node} and {against} are compared", "",
+                    f"{node} has not changed since it was compared with {against}; else they are "
+                    "compared again", "",
                     self._commands.zodbrepl("lineage", node, against, "--full"),
                     EXPORT_SECONDS, False, may_fail=True)
 

@@ -9,11 +9,8 @@ from ..cluster.layout import data_fs
 from ..node import datafs, lineage
 from ..probing import tid
 from .actions import Context
-from .candidates import lost_count
-from .comparing import against, fingerprint
+from .comparing import against, fingerprint, lost_count
 from .steps import Figures, Step
-
-NO_TRANSACTION = f"{tid.EMPTY:016x}"
 
 
 class ExportTail:
@@ -23,7 +20,7 @@ class ExportTail:
     """
 
     def check(self, _context: Context, step: Step) -> Figures | None:
-        """A folder of exported transactions appears whole or not at all."""
+        """A folder of exported transactions appears whole or not at all, after the mark."""
         folder = Path(str(step.arguments["folder"]))
         if not folder.is_dir():
             return None
@@ -31,23 +28,20 @@ class ExportTail:
         return self._told(step, len(kept["transactions"]), folder)
 
     def do(self, context: Context, step: Step) -> Figures:
-        node = context.cluster.node(step.subject)
-        unchanged = step.arguments["fingerprint"] == fingerprint(node) != ""
-        if step.arguments["expected"] == 0 and unchanged:
-            return {"lost_transactions": 0}
-        new = str(step.arguments["against"])
-        found = against(context.cluster, context.installation, step.subject, new)
-        count = lost_count(found)
+        node, arguments = context.cluster.node(step.subject), step.arguments
+        count, after, detail = (arguments[key] for key in ("expected", "after", "detail"))
+        if not arguments["fingerprint"] == fingerprint(node) != "":
+            new = str(arguments["against"])
+            found = against(context.cluster, context.installation, step.subject, new)
+            count, detail = lost_count(found), lineage.says(found, node.name, new)
+            after = found.common.tid if found.common else f"{tid.EMPTY:016x}"
         if not count:
             return {"lost_transactions": 0}
-        folder = Path(str(step.arguments["folder"]))
+        folder = Path(str(arguments["folder"]))
+        lineage.mark(node, context.plan.epoch, lineage.Condition.DIVERGED, str(detail))
         folder.parent.mkdir(mode=0o700, exist_ok=True)
-        datafs.export(context.installation, data_fs(node),
-                      found.common.tid if found.common else NO_TRANSACTION, folder)
-        lineage.mark(node, context.plan.epoch, lineage.Condition.DIVERGED,
-                     lineage.says(found, node.name, new))
-        context.say(f"{count} transactions of {node.name} are kept in {folder}")
-        return self._told(step, count, folder)
+        datafs.export(context.installation, data_fs(node), str(after), folder)
+        return self._told(step, int(str(count)), folder)
 
     def undo(self, _context: Context, _step: Step) -> None:
         """What was exported stays: it takes nothing away from the node."""

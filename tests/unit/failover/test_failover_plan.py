@@ -1,0 +1,229 @@
+"""When a primary counts as gone, who takes over, what that loses, and which steps it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from planning import COMMANDS, EQUAL, cluster_of, compared, situation, steps_of
+from situations import ONE_SECOND, PRIMARY_KILLED, REFUSED, SILENT, TID, TID_TIME, instance, server
+from situations import program as supervised
+
+from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.failover import evidence
+from indico_zodbrepl.failover.evidence import Process, Sight, is_gone
+from indico_zodbrepl.failover.failover import plan_failover
+from indico_zodbrepl.failover.situation import LastSeen
+from indico_zodbrepl.failover.steps import Plan, Refusal, Verdict
+from indico_zodbrepl.monitor.findings import Failure
+from indico_zodbrepl.node.datafs import Relation
+from indico_zodbrepl.probing.wire import FailureKind
+
+PAIR = cluster_of()
+STAR = cluster_of(c=("a", Role.SECONDARY))
+CUT_OFF = {"connected": False}
+DEAD: dict[str, Any] = {**PRIMARY_KILLED, "processes": {"a": Process.NONE}}
+FROZEN: dict[str, Any] = {
+    "servers": {"a": SILENT}, "comparisons": {"b": None}, "processes": {"a": Process.FROZEN}}
+MUTE: dict[str, Any] = {"servers": {"a": SILENT}, "comparisons": {"b": None}}
+UNREACHABLE = Failure(FailureKind.UNREACHABLE, "cannot reach 127.0.0.1:8111: no route")
+TAIL = compared(Relation.AHEAD, private=3)
+
+
+def star_dead(**changes: Any) -> dict[str, Any]:
+    dead = {**DEAD, "servers": {**DEAD["servers"], "c": server(
+        "b", node="c", connected=False)}, "comparisons": {"b": None, "c": None}}
+    dead["servers"].update(changes.pop("servers", {}))
+    return {**dead, **changes}
+
+
+def planned(cluster: Cluster = PAIR, target: str | None = None, **changes: Any) -> Plan | Refusal:
+    return plan_failover(cluster, situation(cluster, **changes), target, "the disk of a died",
+                         COMMANDS(cluster))
+
+
+def plan(cluster: Cluster = PAIR, target: str | None = None, **changes: Any) -> Plan:
+    found = planned(cluster, target, **changes)
+    assert isinstance(found, Plan), found
+    return found
+
+
+def refusal(cluster: Cluster = PAIR, target: str | None = None, **changes: Any) -> Refusal:
+    found = planned(cluster, target, **changes)
+    assert isinstance(found, Refusal), found
+    assert any(each.verdict is Verdict.AGAINST for each in found.findings)
+    return found
+
+
+def sights(**changes: Any) -> dict[str, Sight]:
+    found = situation(PAIR, **changes)
+    return {each.witness: each.sight for each in evidence.testimonies(
+        found.findings, found.snapshot, "a", found.processes["a"])}
+
+
+def test_a_dead_primary_is_seen_gone_by_everybody() -> None:
+    assert {"this program": Sight.GONE, "its host": Sight.GONE,
+            "Indico instance one": Sight.GONE, "Indico instance two": Sight.GONE,
+            "follower b": Sight.GONE} == sights(**DEAD)
+
+
+def test_a_frozen_one_is_seen_by_its_host_at_once_and_by_its_clients_only_later() -> None:
+    seen = sights(**FROZEN)
+    assert (Sight.GONE, Sight.GONE) == (seen["this program"], seen["its host"])
+    assert {Sight.UNDECIDED} == {seen["Indico instance one"], seen["follower b"]}
+    assert isinstance(planned(**FROZEN), Plan)
+
+
+def test_one_that_only_does_not_answer_us_is_not_gone_until_its_clients_have_left() -> None:
+    assert "it is not certain that primary a is gone" == refusal(**MUTE).notice
+    left = {name: instance(name, server="127.0.0.1:8121", read_only=True)
+            for name in ("one", "two")}
+    assert isinstance(planned(**MUTE, indico=left), Plan)
+
+
+def test_one_that_answers_is_alive_whatever_others_say() -> None:
+    fatal = {"node-a": supervised("node-a", "FATAL")}
+    found = refusal(servers={"b": server("b", **CUT_OFF)}, indico=DEAD["indico"],
+                    processes={"a": Process.NONE}, programs=fatal)
+    assert "primary a is alive; a failover would lose transactions" == found.notice
+    assert found.hint.startswith("bin/zodbrepl switchover ")
+
+
+def test_an_instance_that_can_save_while_we_are_cut_off_proves_it_alive() -> None:
+    changes: dict[str, Any] = {"servers": {"a": UNREACHABLE, "b": server("b", **CUT_OFF)},
+                               "comparisons": {"b": None}}
+    assert "primary a is alive; a failover would lose transactions" == refusal(**changes).notice
+
+
+def test_one_that_supervisor_starts_again_is_judged_by_the_others() -> None:
+    again = {**DEAD, "programs": {"node-a": supervised("node-a", "STARTING")},
+             "processes": {"a": Process.RUNS}}
+    seen = sights(**again)
+    assert Sight.UNDECIDED is seen["its host"]
+    assert isinstance(planned(**again), Plan)
+
+
+def test_two_vantage_points_are_needed() -> None:
+    found = situation(PAIR, **DEAD)
+    said = evidence.testimonies(found.findings, found.snapshot, "a", Process.NONE)
+    gone = [each for each in said if each.sight is Sight.GONE]
+    assert (False, True) == (is_gone(gone[:1]), is_gone(gone[:2]))
+    assert not is_gone([*gone, dataclasses.replace(gone[0], sight=Sight.SERVING)])
+
+
+def test_without_a_tail_the_old_primary_follows_and_no_client_is_restarted() -> None:
+    made = plan(**DEAD, compared={"a": EQUAL})
+    assert ["fence a", "export-tail a", "promote b", "see-writable one", "see-writable two",
+            "assign a", "start a", "see-following a", "verify b"] == steps_of(made)
+    assert ("promote", None, 2) == (made.steps[made.no_return()].action, made.loss, made.epoch)
+
+
+def test_a_tail_is_exported_before_the_promotion_and_clients_are_restarted_after_it() -> None:
+    made = plan(**DEAD, compared={"a": TAIL})
+    assert ["fence a", "export-tail a", "promote b", "see-writable one", "see-writable two",
+            "assign a", "restart-client one", "restart-client two", "verify b"
+            ] == steps_of(made)
+    assert made.loss is not None
+    assert (3, True, f"{TID:016x}") == (
+        made.loss.transactions, made.loss.exact, made.loss.after)
+    assert made.loss.seconds == pytest.approx(1.0)
+    assert "3 transactions that only a has and b lacks, 1.0 s of work" == made.loss.text
+
+
+def test_changed_transactions_are_lost_as_well_as_private_ones() -> None:
+    made = plan(**DEAD, compared={"a": compared(Relation.DIVERGED, private=1, conflicting=2)})
+    assert made.loss is not None
+    assert 3 == made.loss.transactions
+
+
+def test_when_its_data_can_t_be_read_a_loss_is_assumed_and_said_to_be_unknown() -> None:
+    made = plan(**DEAD, compared={"a": "Data.fs: No such file"})
+    assert "export-tail a" not in steps_of(made)
+    assert {"restart-client one", "restart-client two"} <= set(steps_of(made))
+    assert "start a" not in steps_of(made)
+    assert made.loss is not None
+    assert (None, False) == (made.loss.transactions, made.loss.exact)
+    assert made.loss.text.startswith("perhaps something: the data of a can't be read (Data.fs")
+
+
+def test_who_saw_something_newer_makes_the_estimate_better() -> None:
+    newer = {"one": instance("one", server="127.0.0.1:8121", read_only=True,
+                             last_tid=TID + 2 * ONE_SECOND)}
+    made = plan(**{**DEAD, "indico": {**DEAD["indico"], **newer}},
+                compared={"a": "Data.fs: No such file"})
+    assert made.loss is not None
+    assert made.loss.text.endswith("Indico instance one saw one that is 2.0 s newer than the last "
+                                   "of b")
+
+
+def test_the_watch_program_s_last_sight_counts_for_its_primary_only() -> None:
+    seen = LastSeen(TID_TIME + 50, "a", TID + 5 * ONE_SECOND)
+    text = {name: plan(**DEAD, compared={"a": "gone"}, last_seen=dataclasses.replace(
+        seen, primary=name)).loss for name in ("a", "b")}
+    assert text["a"] is not None
+    assert text["b"] is not None
+    assert "the watch program saw one that is 5.0 s newer" in text["a"].text
+    assert "nobody saw anything newer" in text["b"].text
+
+
+def test_when_nobody_saw_anything_newer_it_is_told_since_when_nobody_looked() -> None:
+    made = plan(**DEAD, compared={"a": "gone"}, last_seen=LastSeen(TID_TIME + 50, "a", TID))
+    assert made.loss is not None
+    assert made.loss.text.endswith("nobody looked in the last 10.0 s")
+
+
+def test_a_lost_host_is_neither_assigned_nor_started() -> None:
+    found = situation(PAIR, **DEAD, compared={"a": "No such file"})
+    lost = dataclasses.replace(found, free={"b": 1 << 40})
+    made = plan_failover(PAIR, lost, None, "", COMMANDS(PAIR))
+    assert isinstance(made, Plan)
+    assert not {"assign a", "start a", "export-tail a"} & set(steps_of(made))
+    assert "fence a" in steps_of(made)
+
+
+def test_the_newest_follower_takes_over_by_itself() -> None:
+    changes = star_dead(servers={"c": server("b", TID + ONE_SECOND, node="c", **CUT_OFF)})
+    assert "c" == plan(STAR, **changes, compared={"a": EQUAL}).target
+
+
+def test_a_marked_one_does_not_however_new() -> None:
+    changes = star_dead(servers={"c": server("b", TID + ONE_SECOND, node="c", **CUT_OFF)})
+    made = plan(STAR, **changes, conditions={"c": "diverged"}, compared={"a": EQUAL})
+    assert "b" == made.target
+
+
+def test_an_older_one_that_is_named_loses_what_the_newer_has_and_fences_it() -> None:
+    changes = star_dead(servers={"c": server("b", TID + ONE_SECOND, node="c", **CUT_OFF)})
+    made = plan(STAR, "b", **changes, compared={
+        "a": TAIL, "c": compared(Relation.AHEAD, private=2)})
+    assert ["fence a", "fence c", "export-tail a", "export-tail c", "promote b",
+            "see-writable one", "see-writable two", "assign c", "assign a",
+            "restart-client one", "restart-client two", "verify b"] == steps_of(made)
+    warning = next(each for each in made.findings if each.subject == "c")
+    assert ("choosing c would keep it", Verdict.WARNING) == (warning.evidence, warning.verdict)
+
+
+def test_a_follower_that_is_behind_is_repointed() -> None:
+    made = plan(STAR, "b", **star_dead(), compared={"a": EQUAL})
+    assert ["follow c", "assign a", "start a", "see-following c", "see-following a", "verify b"
+            ] == steps_of(made)[-6:]
+
+
+@pytest.mark.parametrize(("target", "changes", "expected"), [
+    ("b", {"servers": {**DEAD["servers"], "b": REFUSED}}, "failover to b refused"),
+    ("b", {"conditions": {"b": "quarantined"}}, "failover to b refused"),
+    (None, {"servers": {**DEAD["servers"], "b": REFUSED}}, "nobody can take over"),
+    (None, {"conditions": {"b": "needs-seeding"}}, "nobody can take over"),
+    ("a", {}, "node a can't take over from itself"),
+    ("b", {"free": {"b": 1024}}, "failover to b refused"),
+])
+def test_nobody_takes_over_who_can_t(target: str | None, changes: dict[str, Any],
+                                     expected: str) -> None:
+    assert refusal(target=target, **{**DEAD, **changes}).notice.startswith(expected)
+
+
+def test_the_primary_is_fenced_even_when_it_looks_dead_and_before_all_else() -> None:
+    for changes in (DEAD, FROZEN):
+        made = plan(**changes, compared={"a": EQUAL})
+        assert ("fence a", False) == (steps_of(made)[0], made.steps[0].after_no_return)

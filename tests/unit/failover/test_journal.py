@@ -1,0 +1,87 @@
+"""The journal keeps every entry that was acknowledged, whatever happens to its writer."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from fake_world import PLAN, cluster
+
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.failover import journal, operation
+from indico_zodbrepl.failover.operation import Outcome
+
+
+@pytest.fixture
+def of(tmp_path: Path) -> Cluster:
+    return cluster(tmp_path)
+
+
+def entry(number: int = 0) -> operation.Operation:
+    return operation.new("test", PLAN, "somebody", 1795172767.123 + number)
+
+
+def test_of_several_lines_of_an_operation_the_last_one_counts(of: Cluster) -> None:
+    begun = entry()
+    ended = dataclasses.replace(begun, outcome=Outcome.DONE, ended=begun.began + 2)
+    for each in (begun, entry(1), ended):
+        journal.append(of, each)
+    assert ([ended, entry(1)], []) == journal.read(of)
+
+
+def test_without_a_file_there_are_no_entries(of: Cluster) -> None:
+    assert ([], []) == journal.read(of)
+
+
+def test_a_torn_last_line_is_told_and_the_next_entry_is_whole(of: Cluster) -> None:
+    journal.append(of, entry())
+    path = Layout(of).journal
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:100])
+    entries, notices = journal.read(of)
+    assert [entry()] == entries
+    assert [f"{path}:2: torn; the program was killed while it wrote this line"] == notices
+    journal.append(of, entry(1))
+    entries, notices = journal.read(of)
+    assert [entry(), entry(1)] == entries
+    assert len(notices) == 1
+
+
+def test_any_length_of_a_torn_line_loses_that_line_alone(of: Cluster) -> None:
+    journal.append(of, entry())
+    whole = Layout(of).journal.read_bytes()
+    for length in range(1, len(whole), 97):
+        Layout(of).journal.write_bytes(whole + whole[:length])
+        journal.append(of, entry(1))
+        assert [entry(), entry(1)] == journal.read(of)[0]
+
+
+def test_entries_of_many_writers_at_once_are_all_there(of: Cluster) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: journal.append(of, entry(number)), range(40)))
+    entries, notices = journal.read(of)
+    assert ({entry(number).identifier for number in range(40)}, []) == (
+        {each.identifier for each in entries}, notices)
+
+
+def test_a_note_without_a_plan_says_who_why_and_what_came_of_it(of: Cluster) -> None:
+    made = journal.note(of, "forced-start", "a", "b burnt down", epoch=3, figures={"seen": 2})
+    assert ([made], []) == journal.read(of)
+    assert ("forced-start", "a", "b burnt down", {"seen": 2}, Outcome.DONE) == (
+        made.plan.operation, made.plan.target, made.plan.reason, made.figures, made.outcome)
+
+
+def test_the_actor_is_who_called_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "anna")
+    assert "anna" == operation.actor()
+
+
+def test_a_journal_that_can_t_be_written_is_told(of: Cluster) -> None:
+    os.mkdir(Layout(of).journal)
+    with pytest.raises(OperatorError, match="the journal can't be written"):
+        journal.append(of, entry())
