@@ -11,9 +11,11 @@ from ZODB.utils import p64, z64
 from data_files import Site
 from indico_zodbrepl.dataplane.datafs import __main__ as program
 from indico_zodbrepl.dataplane.datafs.compare import compare
+from indico_zodbrepl.dataplane.datafs.copying import copy
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, Missing
 from indico_zodbrepl.dataplane.datafs.records import digest
+from nodes import Node, write_everything
 
 WRITES = u"""
 import sys
@@ -332,12 +334,14 @@ def test_a_pack_that_was_interrupted_between_its_renames_is_not_taken_for_an_emp
 
 
 def test_a_file_that_was_cut_off_within_a_complete_transaction_is_damaged(site, upstream):
+    whole, cut = [tid.encode('hex') for tid in site.tids()[-2:]]
     with open(site.path, 'r+b') as data_file:
         data_file.truncate(os.path.getsize(site.path) - 20)
 
     with pytest.raises(Damaged) as caught:
         relation(site, upstream)
-    assert 'cut off within transaction' in str(caught.value)
+    assert 'cut off within transaction %s; the last whole one is %s' % (
+        cut, whole) in str(caught.value)
 
 
 @pytest.mark.parametrize('garbage', [b'\0' * 4096, b'garbage, and more than a header of it'])
@@ -401,6 +405,29 @@ def test_a_pack_that_replaces_the_file_meanwhile_is_noticed(site, upstream, monk
     monkeypatch.setattr(module, '_compare', packed_meanwhile)
     assert 'ahead' == relation(site, upstream)
     assert ['equal', 'ahead'] == attempts
+
+
+def test_files_of_running_servers_can_be_compared_and_copied(processes, tmpdir):
+    """With everything that a database may hold, through zc.zrs; the secondary is cut off."""
+    primary = Node(processes, tmpdir, 'primary', listens=True)
+    secondary = Node(processes, tmpdir, 'secondary', upstream=primary)
+    primary.start()
+    secondary.start()
+    primary.wait_for_followers()
+    last = write_everything(primary)
+    secondary.wait_for_tid(last)
+    assert 'equal' == compare(secondary.data, primary.data)['relation']
+
+    secondary.process.terminate()
+    write_everything(primary, u'second')
+    assert 'behind' == compare(secondary.data, primary.data)['relation']
+    copied = tmpdir.mkdir('copied').join('Data.fs')
+    copy(primary.data, str(copied), lambda progress: None)
+    primary.process.terminate()
+    assert primary.bytes() == copied.read('rb')
+    assert primary.blob_files() == {
+        path.relto(copied.dirpath('blobs')): path.read('rb')
+        for path in copied.dirpath('blobs').visit('*.blob')}
 
 
 def run(capsys, *arguments):

@@ -57,7 +57,7 @@ def test_a_file_that_is_being_written_is_copied_up_to_a_complete_transaction(
     for number in range(5):
         copied = str(target) + str(number)
         copy(site.path, copied, ignore)
-        assert 'behind' == compare(copied, site.path)['relation']
+        assert compare(copied, site.path)['relation'] in ('behind', 'equal')
         storage = FileStorage(copied)
         assert os.path.getsize(copied) == storage.getSize()
         storage.close()

@@ -2,8 +2,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 from ZODB.FileStorage import FileStorage
@@ -14,24 +12,38 @@ from indico_zodbrepl.dataplane.datafs.compare import compare
 from indico_zodbrepl.dataplane.datafs.failures import InUse, NoSuchTransaction, Occupied
 from indico_zodbrepl.dataplane.datafs.truncate import truncate
 
-# Ends itself by SIGKILL when the nth step that changes the disk begins.
-KILLED = u"""
-import os, signal, sys
-from indico_zodbrepl.dataplane.datafs import disk, truncate
-left = [int(sys.argv[4])]
-def dying(whole):
-    def step(*arguments, **more):
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return whole(*arguments, **more)
-    return step
-for holder, name in ((disk.os, 'rename'), (disk.os, 'fsync'), (disk, 'remove'),
-                     (truncate.os.path, 'getsize'), (truncate, '_cut'),
-                     (truncate, '_open_as_storage')):
-    setattr(holder, name, dying(getattr(holder, name)))
-truncate.truncate(sys.argv[1], sys.argv[2].decode('hex'), sys.argv[3])
-"""
+def killed_in_step(number, path, after, keep):
+    """Cuts in a process that gets SIGKILL when the nth step that changes the disk begins.
+
+    Returns whether it ended before there were so many.
+    """
+    process = os.fork()
+    if not process:
+        try:
+            _die_in_step(number)
+            truncate(path, after, keep)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    status = os.waitpid(process, 0)[1]
+    assert status in (0, signal.SIGKILL)
+    return status == 0
+
+
+def _die_in_step(number):
+    left = [number]
+
+    def dying(whole):
+        def step(*arguments, **more):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return whole(*arguments, **more)
+        return step
+
+    for holder, name in ((os, 'rename'), (os, 'fsync'), (disk, 'remove'), (module, '_keep'),
+                         (module, '_cut'), (module, '_open_as_storage')):
+        setattr(holder, name, dying(getattr(holder, name)))
 
 
 @pytest.fixture
@@ -136,16 +148,14 @@ def test_killed_at_any_step_it_leaves_the_old_or_the_new_file_and_then_finishes(
         copy = site.copy_to(folder.join('Data.fs'))
         copy.open().close()  # makes its index
         keep = folder.join('kept')
-        ended = subprocess.call([sys.executable, '-c', KILLED, copy.path,
-                                 tids[1].encode('hex'), str(keep), str(steps)])
-        assert ended in (0, -signal.SIGKILL)
+        ended = killed_in_step(steps, copy.path, tids[1], str(keep))
         now = content(copy.path)
         assert whole == now or whole == now + content(keep.join('cut.bin'))
         done = truncate(copy.path, tids[1], str(keep))
         assert done['done'] and tids[:2] == copy.tids()
         assert whole == content(copy.path) + content(keep.join('cut.bin'))
         assert len(whole) - len(content(copy.path)) == done['bytes']
-        if ended == 0:
+        if ended:
             break
     assert steps > 12
 

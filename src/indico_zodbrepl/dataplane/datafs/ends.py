@@ -88,10 +88,12 @@ def _forward(data_file):
         size = data_file.present_size()
         if len(header) <= STATUS or header[STATUS] == UNFINISHED:
             return position
-        end = _complete(data_file, position, header, size)
+        end, wrong = _judge(data_file, position, header, size)
         if header[:8] <= tid:
-            raise Damaged(data_file.path, position, 'transaction %s comes after %s' % (
-                header[:8].encode('hex'), tid.encode('hex')))
+            wrong = 'transaction %s comes in the wrong order' % header[:8].encode('hex')
+        if wrong:
+            raise Damaged(data_file.path, position, '%s; the last whole one is %s' % (
+                wrong, tid.encode('hex') or 'none'))
         tid, position = header[:8], end
 
 
@@ -115,18 +117,16 @@ def _indexed(data_file):
     return position, data_file.raw(last[0], 8)
 
 
-def _complete(data_file, position, header, size):
-    """Returns where a transaction ends that is not unfinished; raises Damaged."""
+def _judge(data_file, position, header, size):
+    """Returns where a transaction ends that is not unfinished, and what is wrong with it."""
     if header[STATUS] not in COMPLETE:
-        raise Damaged(data_file.path, position, 'this is no transaction')
+        return None, 'this is no transaction'
     if len(header) == TRANSACTION.size:
         length = TRANSACTION.unpack(header)[1]
         end = position + length + NUMBER.size
         if end <= size:
             number = data_file.raw(end - NUMBER.size, NUMBER.size)
             if number != NUMBER.pack(length) or length < TRANSACTION.size:
-                raise Damaged(data_file.path, position,
-                              'a transaction has two different lengths')
-            return end
-    raise Damaged(data_file.path, position,
-                  'the file was cut off within transaction %s' % header[:8].encode('hex'))
+                return None, 'a transaction has two different lengths'
+            return end, None
+    return None, 'the file was cut off within transaction %s' % header[:8].encode('hex')
