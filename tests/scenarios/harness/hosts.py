@@ -81,8 +81,10 @@ class Hosts(ClusterUnderTest):
         command = self.command(*arguments)
         try:
             output, _ = command.communicate(timeout=CLI_SECONDS)
-        finally:
+        except subprocess.TimeoutExpired:
             command.kill()
+            command.communicate()
+            raise
         return subprocess.CompletedProcess(arguments, command.returncode, output, "")
 
     def signal(self, node: str, number: signal.Signals) -> None:
@@ -128,7 +130,7 @@ class Hosts(ClusterUnderTest):
                  sorted((self.layout.var / "operations").glob("*.json"))]
         return any(step["action"] == action and record["progress"] != "pending"
                    for operation in found[-1:]
-                   for step, record in zip(operation["plan"]["steps"], operation["records"],
+                   for step, record in zip(operation["plan"]["steps"], operation["steps"],
                                            strict=True))
 
     def merge_silently(self, old: str, new: str, writer: str) -> None:

@@ -25,6 +25,7 @@ class Row:
     account: Account | None
     times: dict[str, float]
     result: str
+    steps: list[tuple[str, float]] = dataclasses.field(default_factory=list)
 
     def figures(self) -> list[str]:
         """Of the account, in the order of COLUMNS."""
@@ -42,7 +43,8 @@ class Row:
             "read_gap": round(self.account.read_gap, 3)}
         return {"feature": self.feature, "scenario": self.scenario, "result": self.result,
                 **(figures or {}),
-                "commands": {name: round(seconds, 3) for name, seconds in self.times.items()}}
+                "commands": {name: round(seconds, 3) for name, seconds in self.times.items()},
+                "steps": [[name, round(seconds, 3)] for name, seconds in self.steps]}
 
 
 def table(rows: list[Row], width: int = 130) -> str:
