@@ -12,10 +12,10 @@ from ..cluster.commands import Commands
 from ..cluster.installation import Installation
 from ..cluster.layout import data_fs, lineage_file
 from ..errors import ExitCode, OperatorError
-from . import datafs, epochs
+from . import datafs, epochs, testimony
+from . import state as node_state
 from .datafs import Comparison, Relation
 from .files import write_atomically
-from .testimony import has_data
 
 FORMAT = 1
 KEYS: dict[str, tuple[type, ...]] = {
@@ -143,7 +143,7 @@ def admit_follower(cluster: Cluster, installation: Installation, state: NodeStat
     node, upstream = cluster.node(state.node), cluster.node(state.upstream or "")
     known = _known(node, state)
     _refuse_unfit(cluster, node, known)
-    if not has_data(node):
+    if not testimony.has_data(node):
         _remember(node, known, _nothing(state.epoch, was_writable=False))
         return []
     problem = _why_unreachable(upstream)
@@ -157,6 +157,8 @@ def admit_follower(cluster: Cluster, installation: Installation, state: NodeStat
             datafs.last(installation, data_fs(node))  # tells when it is the node's own file
             problem = error.detail
         else:
+            if found.relation is Relation.AHEAD:
+                found = _against_primary(cluster, installation, state, known) or found
             return _judge(cluster, state, known, found)
     if known.was_writable:
         raise OperatorError(
@@ -204,6 +206,23 @@ def _judge(cluster: Cluster, state: NodeState, known: Lineage, found: Comparison
         f"{word.get(found.relation, 'diverged from')} that of node {upstream}", why,
         f"keep and list what only it has, then let it follow: "
         f"{Commands.here(cluster).zodbrepl('rejoin', node.name)}", ExitCode.REFUSED)
+
+
+def _against_primary(cluster: Cluster, installation: Installation, state: NodeState,
+                     known: Lineage) -> Comparison | None:
+    """The comparison with the primary, for a node that is ahead of the relay it follows.
+
+    A relay that was seeded, or was away, catches up; what counts is the primary's history.
+    """
+    states = node_state.readable(cluster)
+    primary = testimony.root_of(state.upstream, states)
+    if primary in (None, state.node, state.upstream) or primary not in states:
+        return None
+    above = cluster.node(primary or "")
+    if _why_unreachable(above):
+        return None
+    return datafs.compare(installation, data_fs(cluster.node(state.node)), data_fs(above),
+                          known.verified_tid)
 
 
 def _known(node: Node, state: NodeState) -> Lineage:

@@ -18,7 +18,7 @@ from . import ports, state
 from .admission import admit_primary, newest_record
 from .files import write_all
 from .lineage import admit_follower
-from .testimony import has_data
+from .testimony import has_data, root_of
 
 
 def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
@@ -39,6 +39,7 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
         for remark in admit_primary(cluster, present):
             print(remark, flush=True)
     else:
+        present = _up_to_date(cluster, node, present)
         for remark in admit_follower(cluster, installation, present):
             print(remark, flush=True)
     backend = backend_of(cluster)
@@ -89,6 +90,25 @@ def _first_state(cluster: Cluster, node: Node) -> NodeState:
         return first
     role = Role.SECONDARY if first.role is Role.PRIMARY else first.role
     return NodeState(cluster.name, node.name, role, record.primary, record.epoch)
+
+
+def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
+    """The state of a follower that missed promotions while it was away: it follows the primary.
+
+    What it followed then may hold transactions that the cluster's history has not.
+    """
+    record = newest_record(cluster)
+    if record is None or record.epoch <= present.epoch or record.primary == node.name:
+        return present
+    if record.primary not in {other.name for other in cluster.nodes}:
+        return present
+    kept = root_of(present.upstream, state.readable(cluster)) == record.primary
+    upstream = present.upstream if kept else record.primary
+    newer = NodeState(cluster.name, node.name, present.role, upstream, record.epoch)
+    state.write(node, newer)
+    print(f"node {node.name} was away when epoch {record.epoch} began with primary "
+          f"{record.primary}: it follows {upstream} now, before {present.upstream}", flush=True)
+    return newer
 
 
 def hold_refusal(environment: Mapping[str, str]) -> None:

@@ -51,6 +51,19 @@ def read(node: Node) -> NodeState:
         raise _refusal(node, f"can't be read: {error.strerror}") from error
 
 
+def readable(cluster: Cluster) -> dict[str, NodeState]:
+    """The states of all nodes whose state files are there and can be used, by name."""
+    found = {}
+    for node in cluster.nodes:
+        if not state_file(node).exists():
+            continue
+        try:
+            found[node.name] = current(cluster, node)
+        except OperatorError:
+            continue  # what asks for this node's own state tells of it
+    return found
+
+
 def write(node: Node, state: NodeState) -> None:
     """Replace the state file atomically; it is on disk afterwards.
 
