@@ -102,7 +102,10 @@ def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
         return present
     if record.primary not in {other.name for other in cluster.nodes}:
         return present
-    kept = root_of(present.upstream, state.readable(cluster)) == record.primary
+    states = state.readable(cluster)
+    above = states.get(present.upstream or "")
+    kept = (above is not None and above.role.has_followers
+            and root_of(present.upstream, states) == record.primary)
     upstream = present.upstream if kept else record.primary
     newer = NodeState(cluster.name, node.name, present.role, upstream, record.epoch)
     state.write(node, newer)
