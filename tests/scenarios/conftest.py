@@ -23,6 +23,7 @@ sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 from clients import Reader  # noqa: E402
 from clusters import CHAIN, PAIR, wait_until  # noqa: E402
 from hosts import PRIVATE  # noqa: E402
+from ledger import seen_in  # noqa: E402
 from link import Link  # noqa: E402
 from report import Row, keep, table  # noqa: E402
 from world import World  # noqa: E402
@@ -320,8 +321,7 @@ def exported_private(world: World, node: str) -> None:
 @then("transactions are missing that the reader with the cache had seen")
 def something_missing(world: World, cached: Reader) -> None:
     """Otherwise the scenario would prove nothing."""
-    seen = frozenset().union(*(sight.seen for sight in cached.sights()))
-    assert seen & world.account.missing
+    assert seen_in(cached.sights()) & world.account.missing
 
 
 @then("the reader succeeds again")

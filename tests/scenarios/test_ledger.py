@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ledger import Attempt, Record, Sight, account, longest_gap, records
+from ledger import Attempt, Record, Sight, account, longest_gap, records, seen_in
 from report import Row, table
 
 ONE, TWO, THREE = ("w", 1), ("w", 2), ("w", 3)
@@ -14,11 +14,11 @@ ATTEMPTS = (Attempt(ONE, True, 0.0, 0.1), Attempt(TWO, True, 0.2, 0.3),
 
 
 def seen(*found: tuple[str, int], at: float) -> Sight:
-    return Sight(frozenset(found), at, at + 0.1)
+    return Sight({name: [[number, number]] for name, number in found}, at, at + 0.1)
 
 
 def test_all_that_was_acknowledged_and_is_there_balances() -> None:
-    found = account(ATTEMPTS, [seen(ONE, at=0.1), seen(ONE, TWO, at=5.0)],
+    found = account(ATTEMPTS, [seen(ONE, at=0.1), seen(TWO, at=5.0)],
                     frozenset({ONE, TWO}), frozenset(), settled=1.0)
     assert 2 == found.acknowledged
     assert NONE == found.missing == found.exported == found.phantom == found.unaccounted
@@ -42,10 +42,15 @@ def test_a_record_that_was_not_acknowledged_may_be_there_or_not() -> None:
 
 
 def test_what_is_read_after_the_failover_and_is_not_there_is_a_phantom() -> None:
-    sights = [seen(ONE, TWO, at=0.5), seen(ONE, TWO, at=1.5)]
+    sights = [Sight({"w": [[1, 2]]}, 0.5, 0.6), Sight({"w": [[1, 2]]}, 1.5, 1.6)]
     held = frozenset({ONE})
     assert {TWO} == account(ATTEMPTS, sights, held, frozenset(), settled=1.0).phantom
     assert set() == account(ATTEMPTS, sights, held, frozenset(), settled=2.0).phantom
+
+
+def test_what_was_seen_is_the_union_of_all_sights() -> None:
+    sights = [Sight({"w": [[1, 3], [9, 9]]}, 0.0, 0.1), Sight({"w": [[2, 5]], "v": [[7, 7]]}, 1, 2)]
+    assert records({"w": [[1, 5], [9, 9]], "v": [[7, 7]]}) == seen_in(sights)
 
 
 def test_a_gap_is_the_longest_time_between_two_successes() -> None:

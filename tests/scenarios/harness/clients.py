@@ -10,7 +10,7 @@ from typing import Any
 
 from clusters import ClusterUnderTest, wait_until
 from hosts import PROGRAMS
-from ledger import Attempt, Sight, records
+from ledger import Attempt, Sight
 
 END_SECONDS = 60
 
@@ -84,7 +84,7 @@ class Writer(Client):
                  size: int) -> None:
         self.name = name
         super().__init__(under_test, "writer.py", configuration, log, name, str(size),
-                         "0.01")
+                         "0.02")
 
     def attempts(self) -> Iterator[Attempt]:
         for each in self.entries():
@@ -97,12 +97,12 @@ class Reader(Client):
     """Reads what all writers wrote."""
 
     def __init__(self, under_test: ClusterUnderTest, configuration: Path, log: Path) -> None:
-        super().__init__(under_test, "reader.py", configuration, log, "0.03")
+        super().__init__(under_test, "reader.py", configuration, log, "0.05")
 
     def sights(self) -> Iterator[Sight]:
         for each in self.entries():
             if each["kind"] == "seen":
-                yield Sight(records(each["seen"]), each["began"], each["ended"])
+                yield Sight(each["seen"], each["began"], each["ended"])
 
 
 def examine(under_test: ClusterUnderTest, what: str, paths: Iterable[Path]) -> list[Any]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 Record = tuple[str, int]
-Ranges = Mapping[str, list[list[int]]]
+Ranges = Mapping[str, Sequence[Sequence[int]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """The records that a reader saw at once."""
+    """The records that a reader saw at once, as spans of numbers by writer."""
 
-    seen: frozenset[Record]
+    seen: Ranges
     began: float
     ended: float
 
@@ -70,12 +70,26 @@ def account(attempts: Iterable[Attempt], sights: Iterable[Sight], held: frozense
     sights = list(sights)
     acknowledged = {each.record for each in told}
     missing = frozenset(acknowledged - held)
-    seen: set[Record] = set().union(*(each.seen for each in sights if each.began >= settled))
+    seen = seen_in(each for each in sights if each.began >= settled)
     return Account(
         acknowledged=len(acknowledged), missing=missing, exported=missing & exported,
-        phantom=frozenset(seen - held),
+        phantom=seen - held,
         write_gap=longest_gap(each.ended for each in told),
         read_gap=longest_gap(each.ended for each in sights))
+
+
+def seen_in(sights: Iterable[Sight]) -> frozenset[Record]:
+    """All records that were seen; a reader sees nearly the same ones thousands of times."""
+    spans = {(name, first, last) for sight in sights
+             for name, found in sight.seen.items() for first, last in found}
+    merged: dict[str, list[list[int]]] = {}
+    for name, first, last in sorted(spans):
+        found = merged.setdefault(name, [])
+        if found and first <= found[-1][1] + 1:
+            found[-1][1] = max(last, found[-1][1])
+        else:
+            found.append([first, last])
+    return records(merged)
 
 
 def longest_gap(moments: Iterable[float]) -> float:
