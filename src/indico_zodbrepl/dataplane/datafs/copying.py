@@ -52,6 +52,7 @@ def copy(source, target, say):
     """
     begin = time.time()
     progress = Progress(say)
+    DataFile(source).close()  # nothing is left behind when it can't be read
     with locked(target):
         if os.path.lexists(target):
             raise Occupied('%s exists already' % target)
