@@ -91,11 +91,33 @@ def test_a_lost_conference_is_salvaged_shown_and_listed_in_its_category(failover
         each['title'] for each in listed}
 
 
-def test_a_lost_conference_conflicts_with_one_that_was_made_since(failover, capsys):
-    """Both have the same number, and stand in the same lists; nothing is written."""
-    assert failover.lose('1', 'Lost') == failover.make('1', 'Made since')
+def test_a_lost_conference_comes_back_under_another_number_when_its_own_is_taken(
+        failover, capsys):
+    """Both sides gave the same number and changed the same lists, so all of it conflicts."""
+    assert '/event/3' == failover.lose('1', 'Lost and Found')
+    assert '/event/3' == failover.make('1', 'Made since')
     status, said = salvaged(failover, capsys)
     assert (salvage.NOTHING, 0) == (status, said['objects_written'])
     conflicts = {each['what'] for each in said['transactions'][0]['objects']
                  if each['outcome'] == 'conflicts'}
     assert {'BTrees.OOBTree.OOBTree', 'MaKaC.common.Counter.Counter'} < conflicts
+
+    oid, = [each['oid'] for each in said['transactions'][0]['objects']
+            if each['what'].startswith('Conference ')]
+    site = failover.site
+    command = ('-m', 'indico_zodbrepl.dataplane.salvage_event', failover.tail, oid,
+               '--user', 'olga')
+    status, output, error = site.python(*(command + ('--dry-run',)))
+    assert (0, None) == (status, json.loads(output)['event']), error
+    status, output, error = site.python(*command)
+    assert 0 == status, error
+    assert ('4', 'Physics') == (json.loads(output)['event'], json.loads(output)['category'])
+    assert salvage.NOTHING == site.python(*command)[0]
+
+    site.start()
+    assert 'Lost and Found' in site.wait_for_page('/indico/event/4/').text
+    assert 'A Talk' in site.get('/indico/event/4/contributions').text
+    assert 'Made since' in site.get('/indico/event/3/').text
+    listed = site.get(LISTED % '1').json()['results']
+    assert {('3', 'Made since'), ('4', 'Lost and Found')} < {
+        (each['id'], each['title']) for each in listed}

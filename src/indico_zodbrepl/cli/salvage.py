@@ -9,7 +9,14 @@ import click
 from ..cluster.commands import Commands
 from ..errors import ExitCode
 from ..failover import salvage as salvaging
-from ..failover.salvage import APPLIES, CONFLICTS, HAS_IT, LostTransaction, Salvage
+from ..failover.salvage import (
+    APPLIES,
+    CONFLICTS,
+    HAS_IT,
+    LostTransaction,
+    Salvage,
+    SalvagedEvent,
+)
 from .app import App, pass_app
 
 SHOWN_FIELDS = 12
@@ -23,10 +30,13 @@ SHOWN_FIELDS = 12
               help="Make the change of one object again, with the new objects that it refers to; "
                    "may be repeated.")
 @click.option("--all", "everything", is_flag=True, help="Make all again that don't conflict.")
+@click.option("--event", metavar="OID",
+              help="Bring back one lost event under a new number, with all that belongs to it: "
+                   "for one that conflicts because others were made since.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written; write nothing.")
 @pass_app
 def salvage(app: App, *, tail: Path, transactions: str, objects: tuple[str, ...],
-            everything: bool, dry_run: bool) -> None:
+            everything: bool, event: str | None, dry_run: bool) -> None:
     """Show a lost TAIL beside the database, and make what you pick of it again.
 
     TAIL is a folder of var/lost-tails, or the tail.fs in it.  Each lost transaction is made
@@ -39,6 +49,12 @@ def salvage(app: App, *, tail: Path, transactions: str, objects: tuple[str, ...]
     picks = [*filter(None, transactions.split(",")), *objects]
     if everything and picks:
         raise click.UsageError("--all excludes --transactions and --apply")
+    if event is not None:
+        if everything or picks:
+            raise click.UsageError("--event excludes --all, --transactions and --apply")
+        click.echo(_event(salvaging.salvage_event(app.cluster, app.installation, tail, event,
+                                                  dry_run=dry_run)))
+        return
     if everything:
         picks = [salvaging.ALL]
     if picks:
@@ -52,15 +68,26 @@ def salvage(app: App, *, tail: Path, transactions: str, objects: tuple[str, ...]
         raise click.exceptions.Exit(ExitCode.REFUSED)
 
 
+def _event(found: SalvagedEvent) -> str:
+    if found.written is None:
+        return f"would be brought back: {found.title}, {found.objects} objects"
+    return (f"{found.title!r} is event {found.event} now, in category {found.category!r}: "
+            f"{found.objects} objects, transaction {found.written}")
+
+
 def _transaction(transaction: LostTransaction) -> list[str]:
     texts = " ".join(filter(None, (transaction.user.strip(), transaction.description.strip())))
     verdict = {APPLIES: "can be made again", CONFLICTS: "CONFLICTS",
                HAS_IT: "the database has it"}[transaction.outcome]
     lines = [f"transaction {transaction.tid}  {texts}".rstrip() + f": {verdict}"]
     new = [each for each in transaction.objects if each.relation == "new"]
-    told = [each.what for each in new if " " in each.what]
+    told = [each.what for each in new if " " in each.what][:SHOWN_FIELDS]
+    events = [each for each in new if each.what.startswith("Conference ")]
     if new:
         lines.append(f"  {len(new)} new objects" + (f": {', '.join(told)}" if told else ""))
+    if transaction.outcome == CONFLICTS:
+        lines += [f"  {each.what} can come back under a new number: --event {each.oid}"
+                  for each in events]
     for each in transaction.objects:
         if each.relation == "new" and not each.why:
             continue

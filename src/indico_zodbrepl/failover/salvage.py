@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,10 +22,11 @@ from . import journal, operation
 from .operation import Outcome
 
 PROGRAM = "indico_zodbrepl.dataplane.salvage"
+EVENT_PROGRAM = "indico_zodbrepl.dataplane.salvage_event"
 SECONDS = 3600.0
 NOTHING = 5  # exit status: nothing that was picked can be made again
 EXIT_CODES = {1: ExitCode.NOT_RUNNING, 2: ExitCode.BAD_CONFIG, 3: ExitCode.BAD_CONFIG,
-              4: ExitCode.TIMED_OUT}
+              4: ExitCode.TIMED_OUT, NOTHING: ExitCode.REFUSED}
 ALL = "all"
 APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"
 
@@ -130,26 +132,85 @@ def apply(cluster: Cluster, installation: Installation, tail: Path, picks: Seque
     return done
 
 
+@dataclasses.dataclass(frozen=True)
+class SalvagedEvent:
+    """An event of a tail that Indico took under a new number.
+
+    Attributes:
+        oid: the event's in the tail.
+        category: name of the category that lists it; None after a dry run.
+        objects: how many objects belong to it.
+        event: its new number; None after a dry run.
+        written: the last transaction that it took; None after a dry run.
+    """
+
+    tail: str
+    oid: str
+    title: str
+    category: str | None
+    objects: int
+    event: str | None
+    written: str | None
+
+
+def salvage_event(cluster: Cluster, installation: Installation, tail: Path, oid: str, *,
+                  dry_run: bool = False) -> SalvagedEvent:
+    """Bring one lost event back under a new number, by Indico's own model, and journal it.
+
+    For an event whose transaction conflicts because others were made since.
+
+    Args:
+        oid: the event's, 16 hexadecimal digits.
+
+    Raises:
+        OperatorError: as ``apply``; exit 2, the cluster has no Indico instance; exit 8, it is
+            no event of this tail, was salvaged already, or needs something else that was lost.
+    """
+    if not cluster.indico:
+        raise OperatorError("the cluster has no Indico", f"no <indico> in {cluster.source}",
+                            exit_code=ExitCode.BAD_CONFIG)
+    environment = {**os.environ, "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0])),
+                   "ZODBREPL_INSTANCE": cluster.indico[0].name}
+    done = SalvagedEvent(**_answer(
+        cluster, [installation.python27, "-m", EVENT_PROGRAM, tail.absolute(), oid, "--user",
+                  operation.actor(), *(["--dry-run"] if dry_run else [])],
+        accepted=(0,), environment=environment))
+    if done.written is not None:
+        journal.note(cluster, "salvage", done.tail, f"event {oid} under a new number",
+                     figures={"written": done.written, "objects": done.objects,
+                              "event": done.event, "title": done.title})
+    return done
+
+
 def _run(cluster: Cluster, installation: Installation, command: str, tail: Path,
          *arguments: str) -> Salvage:
+    return _salvage(_answer(
+        cluster, [installation.python27, "-m", PROGRAM, command, tail.absolute(),
+                  Layout(cluster).zodb_conf, *arguments], accepted=(0, NOTHING)))
+
+
+def _answer(cluster: Cluster, command: Sequence[str | Path], *, accepted: tuple[int, ...],
+            environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     conf = Layout(cluster).zodb_conf
     if not conf.exists():
         raise OperatorError("the cluster is not up", f"{conf}: there is no such file",
                             Commands.here(cluster).zodbrepl("up"), ExitCode.NOT_RUNNING)
     try:
-        ended = subprocess.run(
-            [installation.python27, "-m", PROGRAM, command, str(tail.absolute()), str(conf),
-             *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS,
+                               check=False, env=environment)
     except subprocess.TimeoutExpired as error:
         raise OperatorError("the salvage did not end in time", f"after {SECONDS:g} s", "",
                             ExitCode.TIMED_OUT) from error
-    if ended.returncode not in (0, NOTHING):
+    if ended.returncode not in accepted:
         lines = ended.stderr.strip().splitlines()
         raise OperatorError(
             "nothing was salvaged", lines[-1] if lines else f"exit status {ended.returncode}",
             Commands.here(cluster).zodbrepl("status"),
             EXIT_CODES.get(ended.returncode, ExitCode.FAILED))
-    return _salvage(json.loads(ended.stdout))
+    answer = json.loads(ended.stdout)
+    if not isinstance(answer, dict):
+        raise TypeError(f"it answered {answer!r}")
+    return answer
 
 
 def _salvage(values: Mapping[str, Any]) -> Salvage:
