@@ -20,6 +20,7 @@ COMMANDS = {
     "up": "up",
     "down": "up",
     "status": "status",
+    "watch": "watch",
     "admin": "admin",
     "demo": "demo",
     "node": "node",

@@ -1,13 +1,8 @@
-"""What an operator does next, in words and exact commands.  Pure.
-
-Failover is done by hand: nothing here starts anything.  The order of the steps is what keeps data
-safe, see ``_promote``.
-"""
+"""What an operator does next, in words and exact commands.  Pure: nothing here starts anything."""
 
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +10,18 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
-from indico_zodbrepl.monitor.promotion import best_candidate, states_after
+from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.monitor.promotion import best_candidate
 from indico_zodbrepl.monitor.rules.facts import RUNNING, start_verb
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot, State
+from indico_zodbrepl.monitor.snapshot import (
+    IndicoStatus,
+    Mark,
+    NodeStatus,
+    OpenOperation,
+    Snapshot,
+    State,
+)
+from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing import tid
 
 
@@ -46,36 +49,49 @@ def advise(cluster: Cluster, snapshot: Snapshot, home: Path) -> tuple[Procedure,
         snapshot: its situation.
         home: folder of the installation; commands are to be typed there.
     """
-    return tuple(_procedures(cluster, snapshot, Commands(cluster, home)))
+    return tuple(_procedures(snapshot, Commands(cluster, home)))
 
 
-def _procedures(cluster: Cluster, snapshot: Snapshot, commands: Commands) -> Iterator[Procedure]:
+def _procedures(snapshot: Snapshot, commands: Commands) -> Iterator[Procedure]:
     if snapshot.state is State.UNKNOWN:
         yield Procedure("Find out whether the cluster runs at all", (
             Step("Nothing answered this program. On the host of the cluster, ask again:",
                  (commands.zodbrepl("status"),)),
             Step("If nothing runs there, start it:", (commands.zodbrepl("up"),))))
         return
+    for operation in snapshot.operations:
+        if not operation.at_work:
+            yield _finish(operation, commands)
     stopped = not any(_seems_to_run(node) for node in snapshot.nodes)
     if stopped:
         yield Procedure("Start the cluster", (
             Step("No storage server runs. Start everything:", (commands.zodbrepl("up"),)),
             _look(commands)))
-    primary = next((n for n in snapshot.nodes if n.assigned_role is Role.PRIMARY), None)
-    if primary is not None and not any(node.writable_primary for node in snapshot.nodes):
-        if not stopped:
-            yield _bring_back(primary, commands)
-        candidate = best_candidate(snapshot)
-        if candidate is not None:
-            yield _promote(cluster, snapshot, primary, candidate, commands)
+    yield from _for_writes(snapshot, commands, stopped=stopped)
     if stopped:
         return
     for node in snapshot.nodes:
-        if node.assigned_role is not Role.PRIMARY and not node.reachable:
+        if node.out_of_line:
+            yield _back_in_line(node, commands)
+        elif node.assigned_role is not Role.PRIMARY and not node.reachable and not node.refusal:
             yield _bring_back(node, commands)
     for instance in snapshot.indico:
         if not instance.up or (snapshot.primary and instance.mark is not Mark.AS_ASSIGNED):
             yield _restart_indico(instance, commands)
+
+
+def _for_writes(snapshot: Snapshot, commands: Commands, *, stopped: bool) -> Iterator[Procedure]:
+    """How there is a writable primary again, when there is none."""
+    assigned = [node for node in snapshot.nodes if node.assigned_role is Role.PRIMARY]
+    primary = max(assigned, key=lambda node: node.assigned_epoch or 0, default=None)
+    if primary is None or any(node.writable_primary for node in snapshot.nodes):
+        return
+    if not (stopped or primary.held or primary.refusal or primary.out_of_line):
+        yield _bring_back(primary, commands)
+    candidate = best_candidate(snapshot, unfit=[
+        node.name for node in snapshot.nodes if not node.reachable or node.out_of_line])
+    if candidate is not None and not primary.reachable:
+        yield _fail_over(primary, candidate, commands)
 
 
 def _seems_to_run(node: NodeStatus) -> bool:
@@ -120,64 +136,47 @@ def _restart_indico(instance: IndicoStatus, commands: Commands) -> Procedure:
         _look(commands)))
 
 
-def _promote(cluster: Cluster, snapshot: Snapshot, primary: NodeStatus, candidate: NodeStatus,
-             commands: Commands) -> Procedure:
-    """A failover by hand.
-
-    Everything stops first, so that no client keeps what the new primary never had; then the old
-    primary's data goes out of reach, since ZRS accepts a diverged follower without a word as soon
-    as the new primary commits; roles change in the state files, which rule, with a higher epoch.
-    """
-    after = states_after(cluster, snapshot, primary, candidate)
-    epoch = after[candidate.name].epoch
-    old_data = cluster.node(primary.name).data_directory
-    kept = old_data.with_name(f"{old_data.name}.before-epoch-{epoch}")
-    cache = Layout(cluster).indico / "cache"
+def _fail_over(primary: NodeStatus, candidate: NodeStatus, commands: Commands) -> Procedure:
+    command = commands.zodbrepl
     return Procedure(
-        f"Only if the disk or host of node {primary.name} is lost for good: "
-        f"promote node {candidate.name}", (
-            Step(f"Decide. {_held_by(candidate)} What node {primary.name} committed after that "
-                 f"is lost to Indico. If node {primary.name} can be "
-                 "repaired within the time you can be without saving, repair it instead."),
-            Step("Stop everything, the admin page too, so copy these steps first. Nobody writes "
-                 "meanwhile, and no Indico instance keeps in its cache what the new primary never "
-                 f"had. {_patience(commands)}", (commands.zodbrepl("down"),)),
-            Step(f"Move the data of node {primary.name} away, if any is left, and keep it: the "
-                 "lost transactions are in it. Never start the node with it again: ZRS would "
-                 "accept it as a follower without a word, with transactions the others don't have.",
-                 (shlex.join(["mv", commands.path(old_data), commands.path(kept)]),)),
-            Step("Move Indico's file cache away: pages in it may show what is lost. Its users "
-                 "log in again.", (shlex.join(["mv", commands.path(cache), commands.path(
-                     cache.with_name(f"{cache.name}.before-epoch-{epoch}"))]),)),
-            Step(f"Write the new roles, in epoch {epoch}, into the state files:",
-                 tuple(commands.write_state(state) for state in after.values())),
-            Step(f"Write the same into {commands.path(cluster.source)}, so that a lost state file "
-                 "never brings the old roles back: " + "; ".join(
-                     _conf_line(state) for state in after.values()
-                     if _differs(cluster, state)) + ".",
-                 (commands.zodbrepl("check"),)),
-            Step(f"Start everything. Node {primary.name} starts empty and receives the whole "
-                 f"database from node {candidate.name}.", (commands.zodbrepl("up"),)),
-            Step(f"See that it worked. Indico may need some seconds to connect, and "
-                 f"node {primary.name} is behind until it has everything.",
-                 (commands.zodbrepl("status"),))))
+        f"Only if node {primary.name} does not come back: fail over to node {candidate.name}", (
+            Step(f"{_held_by(candidate)} See each step, and what of node {primary.name} would be "
+                 "missing in Indico; nothing is changed:",
+                 (command("failover", candidate.name, "--dry-run"),)),
+            Step(f"Do it. Node {primary.name} is fenced first, and what only it has is exported, "
+                 f"if its data can be read. Then node {candidate.name} takes the writes.",
+                 (command("failover", candidate.name, "--reason",
+                          f"primary {primary.name} is gone"),)),
+            _look(commands),
+            Step(f"When the host and disk of node {primary.name} are back, see how it becomes a "
+                 f"follower:", (command("rejoin", primary.name, "--dry-run"),)),
+            Step("Then let it follow. What only it has is kept in "
+                 f"{commands.path(Layout(commands.cluster).lost_tails)}.",
+                 (command("rejoin", primary.name),))))
+
+
+def _back_in_line(node: NodeStatus, commands: Commands) -> Procedure:
+    command = commands.zodbrepl
+    if node.condition is Condition.NEEDS_SEEDING:
+        return Procedure(f"Give node {node.name} a new copy of the database", (
+            Step("See the steps; nothing is changed:", (command("seed", node.name, "--dry-run"),)),
+            Step("Copy the database:", (command("seed", node.name),)), _look(commands)))
+    return Procedure(f"Bring node {node.name} back in line", (
+        Step("See what only it has, and the steps; nothing is changed:",
+             (command("rejoin", node.name, "--dry-run"),)),
+        Step("Let it follow again. What only it has is exported and kept first.",
+             (command("rejoin", node.name),)), _look(commands)))
+
+
+def _finish(operation: OpenOperation, commands: Commands) -> Procedure:
+    command = commands.zodbrepl
+    return Procedure(f"End the {operation.operation} that was not finished", (
+        Step("See how far it came:", (command("journal", operation.identifier),)),
+        Step("Go on with it:", (command("resume"),)), _look(commands)))
 
 
 def _held_by(candidate: NodeStatus) -> str:
-    if candidate.last_tid is None:
-        return (f"Node {candidate.name} cannot be reached, so what it holds is not known: "
-                "bring it up and look first.")
     held = f"Of the nodes that answer, {candidate.name} holds the most"
-    if candidate.last_tid == tid.EMPTY:
+    if candidate.last_tid is None or candidate.last_tid == tid.EMPTY:
         return f"{held}, but not a single transaction."
     return f"{held}; its last transaction is {tid.render(candidate.last_tid)}."
-
-
-def _differs(cluster: Cluster, state: NodeState) -> bool:
-    node = cluster.node(state.node)
-    return (node.role, node.upstream) != (state.role, state.upstream)
-
-
-def _conf_line(state: NodeState) -> str:
-    upstream = "without upstream" if state.upstream is None else f"upstream {state.upstream}"
-    return f"node {state.node}: role {state.role}, {upstream}"

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from indico_zodbrepl.cluster.layout import Layout, lineage_file
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Node
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.monitor.snapshot import Condition, EpochWord, OpenOperation, StartRefusal
-from indico_zodbrepl.node import epochs
+from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, StartRefusal
+from indico_zodbrepl.node import epochs, lineage
 from indico_zodbrepl.probing.answers import clean
 
 Results = Iterable[tuple[tuple[str, str], object]]
@@ -52,17 +52,12 @@ def _record(cluster: Cluster, keeper: str, path: Path) -> Results:
 
 def _lineage(node: Node) -> Results:
     try:
-        values = json.loads(lineage_file(node).read_text("utf-8"))
-        found = Condition(values["condition"]), _text(values.get("detail"))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield ("lineage", node.name), (None, f"{lineage_file(node)}: {error.strerror}")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        yield ("lineage", node.name), (
-            None, f"{lineage_file(node)} is damaged: {type(error).__name__}: {error}")
+        found = lineage.read(node)
+    except OperatorError as error:
+        yield ("lineage", node.name), (None, error.detail)
     else:
-        yield ("lineage", node.name), found
+        if found is not None:
+            yield ("lineage", node.name), (found.condition, clean(found.detail))
 
 
 def _operations(cluster: Cluster) -> Results:
@@ -140,7 +135,3 @@ def _refusal(lines: list[str]) -> StartRefusal:
         else:
             parts[key].append(clean(line).strip())
     return StartRefusal(*("; ".join(parts.get(word, [])) for word in WORDS))
-
-
-def _text(value: object) -> str:
-    return "" if value is None else clean(str(value))

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.monitor.snapshot import (
-    Condition,
     EpochWord,
     Membership,
     OpenOperation,
     Program,
     StartRefusal,
 )
+from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
 from indico_zodbrepl.probing.wire import FailureKind
 

@@ -7,6 +7,7 @@ import enum
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Hold, RefusedFollower, ServerRole
 
@@ -75,20 +76,6 @@ class Program:
     pid: int
     description: str
     exit_status: int | None = None
-
-
-class Condition(enum.StrEnum):
-    """What a node's lineage file says of its history.
-
-    ok: it is that of the cluster, as far as was looked.  diverged: it holds transactions that its
-    upstream never had.  needs-seeding: it can't go on from what it has.  quarantined: somebody
-    took it out.
-    """
-
-    OK = "ok"
-    DIVERGED = "diverged"
-    NEEDS_SEEDING = "needs-seeding"
-    QUARANTINED = "quarantined"
 
 
 class Membership(enum.StrEnum):

@@ -1,1 +1,1 @@
-"""The monitor as a program of its own: history, events, hooks, metrics."""
+"""The monitor as a program: it remembers, tells what changes, counts, and changes nothing."""

@@ -46,7 +46,7 @@ def test_problems_come_with_their_hints_and_steps(make_client: MakeClient) -> No
     page = make_client(**PRIMARY_KILLED).get("/").text
     assert "primary a is stopped" in page
     assert "etc/supervisord.conf start node-a</code>" in page
-    assert "Only if the disk or host of node a is lost for good: promote node b" in page
+    assert "Only if node a does not come back: fail over to node b" in page
 
 
 @pytest.mark.parametrize(("situation", "status", "state"), [

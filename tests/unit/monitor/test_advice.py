@@ -1,8 +1,6 @@
 """The steps for each situation: the right ones, in the right order, with commands that parse."""
 
 import dataclasses
-import json
-import shlex
 from typing import Any
 
 import pytest
@@ -26,7 +24,9 @@ from situations import (
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
 from indico_zodbrepl.monitor.advice import Procedure, advise
 from indico_zodbrepl.monitor.promotion import best_candidate, states_after
-from indico_zodbrepl.probing.answers import ServerAnswer
+from indico_zodbrepl.monitor.snapshot import OpenOperation, StartRefusal
+from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.probing.answers import Hold, ServerAnswer
 
 
 def procedures(in_cluster: Cluster | None = None, **changes: Any) -> tuple[Procedure, ...]:
@@ -56,39 +56,68 @@ def test_a_frozen_secondary_is_restarted() -> None:
 def test_a_lost_primary_is_brought_back_first_and_replaced_only_then() -> None:
     titles = [procedure.title for procedure in procedures(**PRIMARY_KILLED)]
     assert ["Bring primary a back",
-            "Only if the disk or host of node a is lost for good: promote node b"] == titles
+            "Only if node a does not come back: fail over to node b"] == titles
 
 
-def test_a_promotion_stops_everything_before_data_moves_and_roles_change() -> None:
-    promotion = procedures(**PRIMARY_KILLED)[1]
-    assert [
-        "bin/zodbrepl down",
-        "mv var/node/a var/node/a.before-epoch-2",
-        "mv var/indico/cache var/indico/cache.before-epoch-2",
-    ] == commands(promotion)[:3]
-    assert ["bin/zodbrepl check", "bin/zodbrepl up", "bin/zodbrepl status"] == commands(
-        promotion)[-3:]
+def test_a_failover_is_looked_at_before_it_is_done_and_ends_with_a_rejoin() -> None:
+    assert ["bin/zodbrepl failover b --dry-run",
+            "bin/zodbrepl failover b --reason 'primary a is gone'",
+            "bin/zodbrepl status",
+            "bin/zodbrepl rejoin a --dry-run",
+            "bin/zodbrepl rejoin a"] == commands(procedures(**PRIMARY_KILLED)[1])
 
 
-def test_a_promotion_writes_state_files_that_the_nodes_accept() -> None:
-    promotion = procedures(**PRIMARY_KILLED)[1]
-    written = {}
-    for command in commands(promotion):
-        words = shlex.split(command)
-        if "echo" in words:
-            written[words[-1]] = json.loads(words[words.index("echo") + 1])
-    assert {
-        "var/node/a/state.json": {"format": 1, "cluster": "demo", "node": "a",
-                                  "role": "secondary", "upstream": "b", "epoch": 2},
-        "var/node/b/state.json": {"format": 1, "cluster": "demo", "node": "b",
-                                  "role": "primary", "upstream": None, "epoch": 2},
-    } == written
-
-
-def test_a_promotion_says_what_the_candidate_holds() -> None:
+def test_a_failover_says_what_the_candidate_holds() -> None:
     assert "0x040d243a1e64b6aa" in procedures(**PRIMARY_KILLED)[1].steps[0].text
-    unreachable = {**PRIMARY_KILLED, "servers": {"a": REFUSED, "b": SILENT}}
-    assert "what it holds is not known" in procedures(**unreachable)[1].steps[0].text
+
+
+@pytest.mark.parametrize("changes", [
+    {"servers": {"a": REFUSED, "b": SILENT}},
+    {"lineages": {"b": (Condition.DIVERGED, "")}}])
+def test_nobody_is_told_to_fail_over_to_a_node_that_can_not_take_over(
+        changes: dict[str, Any]) -> None:
+    found = procedures(**{**PRIMARY_KILLED, **changes})
+    assert not any("fail over" in procedure.title for procedure in found)
+
+
+def test_a_primary_short_of_followers_is_neither_restarted_nor_replaced() -> None:
+    found = procedures(servers={"a": server("a", held=Hold.FOLLOWERS, min_followers=1,
+                                            followers=()), "b": REFUSED}, comparisons={"b": None})
+    assert ["Bring secondary b back"] == [procedure.title for procedure in found
+                                          if "Indico" not in procedure.title]
+
+
+def test_a_primary_that_refused_to_start_is_not_started_again() -> None:
+    refusal = StartRefusal("node a refuses to start", "epoch 2 is known", "rejoin it")
+    found = procedures(**PRIMARY_KILLED, refusals={"a": refusal})
+    assert not any("start node-a" in command for each in found for command in commands(each))
+
+
+def test_a_node_that_runs_read_only_though_assigned_as_primary_is_brought_back() -> None:
+    found = procedures(servers={"a": server("a", read_only=True)})
+    assert ["Bring primary a back"] == [procedure.title for procedure in found]
+
+
+@pytest.mark.parametrize(("condition", "title", "command"), [
+    (Condition.DIVERGED, "Bring node b back in line", "rejoin"),
+    (Condition.QUARANTINED, "Bring node b back in line", "rejoin"),
+    (Condition.NEEDS_SEEDING, "Give node b a new copy of the database", "seed")])
+def test_a_node_out_of_line_is_brought_back_by_a_command(
+        condition: Condition, title: str, command: str) -> None:
+    (only,) = procedures(lineages={"b": (condition, "")}, servers={"b": REFUSED},
+                         comparisons={"b": None})
+    assert title == only.title
+    assert [f"bin/zodbrepl {command} b --dry-run", f"bin/zodbrepl {command} b",
+            "bin/zodbrepl status"] == commands(only)
+
+
+def test_an_operation_that_was_cut_short_comes_first() -> None:
+    operation = OpenOperation("2026-failover", "failover", "b", "eve", 0.0, "stopped",
+                              at_work=False)
+    first = procedures(**PRIMARY_KILLED, operations=(operation,))[0]
+    assert "End the failover that was not finished" == first.title
+    assert "bin/zodbrepl journal 2026-failover" in commands(first)
+    assert "bin/zodbrepl resume" in commands(first)
 
 
 def test_commands_name_a_cluster_file_that_is_not_the_default_one() -> None:

@@ -8,7 +8,6 @@ from situations import REFUSED, TID, behind, program, replication, server, snaps
 from indico_zodbrepl.monitor.findings import Comparison
 from indico_zodbrepl.monitor.snapshot import (
     Alert,
-    Condition,
     EpochWord,
     Level,
     Membership,
@@ -17,6 +16,7 @@ from indico_zodbrepl.monitor.snapshot import (
     StartRefusal,
     State,
 )
+from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing.answers import Hold, MissingAnswer, RefusedFollower
 
 REJOIN = "`bin/zodbrepl rejoin b --dry-run`"

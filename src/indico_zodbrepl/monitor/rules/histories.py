@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import Alert, Condition, Level, Membership, NodeStatus
+from indico_zodbrepl.monitor.snapshot import Alert, Level, Membership, NodeStatus
+from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing import tid
 
 

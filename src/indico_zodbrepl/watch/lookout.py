@@ -1,0 +1,129 @@
+"""One look after the other: what each snapshot does to files, events and hooks."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.failover.situation import Situation
+from indico_zodbrepl.failover.survey import process_of
+from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.snapshot import Snapshot
+from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.watch import events as rules
+from indico_zodbrepl.watch import files, memory
+from indico_zodbrepl.watch.courier import Courier
+from indico_zodbrepl.watch.events import Event, Kind, Weight
+from indico_zodbrepl.watch.history import History
+from indico_zodbrepl.watch.intent import intents
+from indico_zodbrepl.watch.last_seen import last_seen, parse
+
+logger = logging.getLogger(__name__)
+
+EVENTS_BYTES = 1024 * 1024
+EVENTS_KEPT = 5
+
+
+class Lookout:
+    """Takes in snapshots and tells what changed.
+
+    Args:
+        cluster: whom it looks at; VAR/watch is there and nobody else writes to it.
+        watch: how.
+        show: shows one event to people; any thread may call it.
+
+    Attributes:
+        couriers: they are handed the events of each moment.
+
+    Threads: ``see`` and ``tell`` are for one at a time; what it counts may be read by any.
+    """
+
+    def __init__(self, cluster: Cluster, watch: Watch, show: Callable[[Event], None]) -> None:
+        layout = Layout(cluster)
+        self.history = History(layout.watch / "history.jsonl", time.time())
+        self.counted: collections.Counter[str] = collections.Counter()
+        self.snapshots = 0
+        self.latest: tuple[Snapshot, float] | None = None
+        self.unwritten = 0
+        self.couriers: list[Courier] = []
+        self._watch = watch
+        self._commands = Commands.here(cluster)
+        self._show = show
+        self._layout = layout
+        self._memory_file = layout.watch / "memory.json"
+        self._memory = memory.from_json(files.read(self._memory_file))
+        self._events = files.Lines(layout.watch / "events.jsonl", EVENTS_BYTES, EVENTS_KEPT)
+        self._last_seen = parse(files.read(layout.last_seen))
+        self._failing: set[str] = set()
+        self._lock = threading.Lock()
+
+    def see(self, findings: Findings, snapshot: Snapshot) -> None:
+        """Take in one round of probes, raw and judged: newer than all before."""
+        self.latest = snapshot, time.monotonic()
+        self.snapshots += 1
+        seen = last_seen(snapshot)
+        if seen is not None:
+            self._write("last-seen.json", lambda: files.replace(self._layout.last_seen, seen))
+            self._last_seen = parse(seen)
+        found = rules.events(self._memory, snapshot, self._watch.lag_limit)
+        found += intents(self._memory, self._situation(findings, snapshot),
+                         self._watch.failover_after, self._commands)
+        lags = {node.name: (rules.behind(self._memory, node, snapshot.taken_at),
+                            node.lag_transactions)
+                for node in snapshot.nodes if node.name != snapshot.primary}
+        self._write("history.jsonl", lambda: self.history.add(snapshot.taken_at, lags))
+        self.tell(found)
+        self._write("memory.json",
+                    lambda: files.replace(self._memory_file, self._memory.to_json()))
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Tell the events of one moment: to people, to the file and to the couriers."""
+        if not events:
+            return
+        for event in events:
+            self.counted[event.kind.value] += 1
+            self._show(event)
+            self._keep(event)
+        for courier in self.couriers:
+            courier.take(events)
+
+    def lost(self, courier: str, events: Sequence[Event], reason: str) -> None:
+        """Keep in the file that a courier gave events up; any thread may call it."""
+        what = "1 event" if len(events) == 1 else f"{len(events)} events"
+        event = Event(time.time(), Kind.WATCH, Weight.WARNING, "",
+                      f"{courier}: {what} could not be delivered", reason)
+        self._show(event)
+        self._keep(event)
+
+    def _situation(self, findings: Findings, snapshot: Snapshot) -> Situation:
+        """As the planner of a failover sees it, without what takes long to look at."""
+        conditions = {node.name: str(node.condition) for node in snapshot.nodes
+                      if node.condition not in (None, Condition.OK)}
+        processes = {node.name: process_of(node.program.pid) for node in snapshot.nodes
+                     if node.program is not None}
+        return Situation(snapshot.taken_at, findings, snapshot, {}, conditions, {}, processes,
+                         self._last_seen)
+
+    def _keep(self, event: Event) -> None:
+        self._write("events.jsonl", lambda: self._events.append(event.to_json()))
+
+    def _write(self, name: str, write: Callable[[], None]) -> None:
+        """Write a file; one that can't be written must not keep the others from being told."""
+        try:
+            with self._lock:
+                write()
+        except OSError as error:
+            self.unwritten += 1
+            if name not in self._failing:
+                logger.error("%s cannot be written: %s", self._layout.watch / name, error)
+            self._failing.add(name)
+        else:
+            if name in self._failing:
+                logger.info("%s is written again", self._layout.watch / name)
+            self._failing.discard(name)

@@ -1,0 +1,132 @@
+"""The watching program from its start to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.monitor.collect import look
+from indico_zodbrepl.monitor.snapshot import Snapshot
+from indico_zodbrepl.monitor.watcher import Watcher
+from indico_zodbrepl.watch import service, stream
+from indico_zodbrepl.watch.courier import Courier, Recipient
+from indico_zodbrepl.watch.events import Event, Kind, Weight
+from indico_zodbrepl.watch.lookout import Lookout
+from indico_zodbrepl.watch.mail import Mail
+from indico_zodbrepl.watch.webhook import Webhook, read_secret
+
+logger = logging.getLogger(__name__)
+
+NOWHERE = Watch("", 0)
+"""Of a cluster file without a <watch> section: the defaults, and nobody to tell."""
+
+
+def run(cluster: Cluster) -> None:
+    """Watch a cluster until SIGTERM or SIGINT, which end it within a second.
+
+    Raises:
+        OperatorError: exit 2, the webhook's secret can't be used; exit 5, the port is taken;
+            exit 8, another program watches this cluster already; exit 1, VAR/watch can't be
+            used.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("waitress").setLevel(logging.WARNING)
+    watch = cluster.watch or NOWHERE
+    with _alone(cluster):
+        _watch(cluster, watch)
+
+
+def recipients(cluster: Cluster, watch: Watch) -> Iterator[Recipient]:
+    """Those that the cluster file names.  Raises OperatorError (exit 2) for an unusable secret."""
+    if watch.webhook:
+        if watch.webhook_secret_file:
+            read_secret(watch.webhook_secret_file)
+        yield Webhook(cluster.name, watch.webhook, watch.webhook_secret_file)
+    if watch.mail_server and watch.mail_from:
+        yield Mail(cluster.name, watch.mail_server, watch.mail_from, watch.mail_to)
+
+
+def _watch(cluster: Cluster, watch: Watch) -> None:
+    console = Console(highlight=False)
+    lookout = Lookout(cluster, watch, lambda event: stream.show(console, event))
+    for recipient in recipients(cluster, watch):
+        lookout.couriers.append(Courier(recipient, lookout.lost))
+
+    def take() -> Snapshot:
+        findings, snapshot = look(cluster)
+        lookout.see(findings, snapshot)
+        return snapshot
+
+    server = service.create_server(cluster, watch, lookout) if watch.port else None
+    ended = threading.Event()
+    with _signals(ended):
+        lookout.tell([_begins(cluster, watch)])
+        for courier in lookout.couriers:
+            courier.start()
+        if server is not None:
+            threading.Thread(target=server.run, name="metrics", daemon=True).start()
+        watcher = Watcher(take)
+        watcher.start()
+        ended.wait()
+        watcher.end()
+    waiting = sum(courier.undelivered() for courier in lookout.couriers)
+    left = f"; {waiting} deliveries did not succeed until now" if waiting else ""
+    stream.show(console, Event(time.time(), Kind.WATCH, Weight.NOTICE, "", f"watching ends{left}"))
+    if server is not None:
+        server.close()
+
+
+def _begins(cluster: Cluster, watch: Watch) -> Event:
+    metrics = f"; metrics are at {watch.metrics_url}" if watch.port else ""
+    return Event(time.time(), Kind.WATCH, Weight.NOTICE, "",
+                 f"watching cluster {cluster.name} begins{metrics}")
+
+
+@contextlib.contextmanager
+def _signals(ended: threading.Event) -> Iterator[None]:
+    """Set the event on SIGTERM and SIGINT while the block runs."""
+    asked = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(each, lambda _number, _frame: ended.set()) for each in asked]
+    try:
+        yield
+    finally:
+        for each, handler in zip(asked, before, strict=True):
+            signal.signal(each, handler)
+
+
+@contextlib.contextmanager
+def _alone(cluster: Cluster) -> Iterator[None]:
+    """Hold VAR/watch; two programs would tell everything twice and mix their files."""
+    folder = Layout(cluster).watch
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (folder / "lock").open("a")
+    except OSError as error:
+        raise OperatorError("the folder of the watching program can't be used",
+                            f"{folder}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _watched_already(cluster, folder / "lock") from None
+        yield
+
+
+def _watched_already(cluster: Cluster, lock: Path) -> OperatorError:
+    log = Commands.here(cluster).path(Layout(cluster).program_log(Watch.program))
+    return OperatorError("the cluster is watched already", f"another process holds {lock}",
+                         f"see what it tells: tail -f {log}", ExitCode.REFUSED)
+
+

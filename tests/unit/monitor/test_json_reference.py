@@ -1,0 +1,38 @@
+"""Each field of the snapshot's JSON is documented, and no other."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.monitor import snapshot
+from indico_zodbrepl.probing.answers import RefusedFollower
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status-json.md").read_text()
+SECTIONS: dict[str, tuple[list[type], set[str]]] = {
+    "The object itself": ([snapshot.Snapshot], {"code"}),
+    "An entry of `nodes`": ([snapshot.NodeStatus], set()),
+    "An entry of `indico`": ([snapshot.IndicoStatus], set()),
+    "An entry of `warnings`": ([snapshot.Alert], set()),
+    "An entry of `records`": ([snapshot.EpochWord], set()),
+    "An entry of `operations`": ([snapshot.OpenOperation], set()),
+}
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_the_page_has_each_field_and_no_other(title: str) -> None:
+    classes, added = SECTIONS[title]
+    (text,) = re.findall(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE,
+                         re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
+    fields = {field.name for each in classes for field in dataclasses.fields(each)} | added
+    assert fields == {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+@pytest.mark.parametrize("part", [snapshot.Program, snapshot.StartRefusal, RefusedFollower])
+def test_small_parts_are_described_in_words(part: type) -> None:
+    for field in dataclasses.fields(part):
+        assert f"`{field.name}`" in PAGE
