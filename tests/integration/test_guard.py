@@ -111,8 +111,13 @@ def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_i
     compared = cluster.cli("lineage")
     assert (ExitCode.REFUSED, True) == (compared.returncode, "diverged" in compared.stdout)
 
-    state.write(cluster.cluster.node("a"), state.NodeState("test", "a", state.Role.SECONDARY,
-                                                          "b", 2))
+    assigned = cluster.cli("node", "assign", "a", "--role", "secondary", "--upstream", "b",
+                           "--epoch", "2", "--reason", "its state alone is no way in")
+    assert 0 == assigned.returncode, assigned.stderr
+    entries, _notices = journal.read(cluster.cluster)
+    assert ["node-promote", "node-assign"] == [
+        entry.plan.operation for entry in entries if entry.plan.operation in (
+            "node-promote", "node-assign")]
     up = cluster.cli("up")
     assert ExitCode.REFUSED == up.returncode
     assert "diverged from that of node b" in up.stderr

@@ -32,6 +32,8 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
         if not operations.start_node(app.cluster, app.installation, name,
                                      progress=step_printer()):
             click.echo(f"node {name} runs already")
+            return
+        journal.note(app.cluster, "node-start", name, reason)
         return
     if not reason:
         raise click.UsageError("--force needs --reason: who finds this later has to know why")
@@ -71,16 +73,16 @@ def fence(app: App, name: str, reason: str) -> None:
     Its followers may miss its last transactions; they stay in its data file.
     """
     fenced = operations.fence(app.cluster, name)
-    journal.note(app.cluster, "node-fence", name, reason,
-                 figures={"killed": list(fenced.killed)}, remark=fenced.remark)
     click.echo(f"node {name} is fenced: " + (
         f"killed {', '.join(map(str, fenced.killed))}" if fenced.killed else "it did not run"))
     _tell(filter(None, [fenced.remark]))
+    journal.note(app.cluster, "node-fence", name, reason,
+                 figures={"killed": list(fenced.killed)}, remark=fenced.remark)
 
 
 @click.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(list(Role)), required=True)
+@click.option("--role", type=click.Choice([str(each) for each in Role]), required=True)
 @click.option("--upstream", metavar="NODE", help="Whom it follows; a primary has none.")
 @click.option("--epoch", type=click.IntRange(1), required=True)
 @REASON
@@ -101,20 +103,25 @@ def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: in
 @click.argument("name")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), default=20.0,
               show_default=True, help="It ends by itself after that.")
+@REASON
 @pass_app
-def hold(app: App, name: str, seconds: float) -> None:
+def hold(app: App, name: str, seconds: float, reason: str) -> None:
     """Let clients of primary NAME wait with their commits; those under way finish."""
     last = operations.hold(app.cluster, name, seconds)
     click.echo(f"commits on node {name} wait for {seconds:g} s; its last transaction is {last}")
+    journal.note(app.cluster, "node-hold", name, reason,
+                 figures={"seconds": seconds, "last_tid": last})
 
 
 @click.command()
 @click.argument("name")
+@REASON
 @pass_app
-def release(app: App, name: str) -> None:
+def release(app: App, name: str, reason: str) -> None:
     """End a hold on node NAME."""
     operations.release(app.cluster, name)
     click.echo(f"node {name} takes commits again")
+    journal.note(app.cluster, "node-release", name, reason)
 
 
 @click.command()
@@ -160,10 +167,12 @@ def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> No
 
 @click.command("restart-client")
 @click.argument("instance")
+@REASON
 @pass_app
-def restart_client(app: App, instance: str) -> None:
+def restart_client(app: App, instance: str, reason: str) -> None:
     """Restart Indico INSTANCE, which drops everything it has cached of the storage."""
     operations.restart_instance(app.cluster, instance, progress=step_printer())
+    journal.note(app.cluster, "restart-client", instance, reason)
 
 
 def _tell_change(what: str, in_place: bool, remarks: Iterable[str]) -> None:

@@ -100,6 +100,11 @@ def follow(cluster: Cluster, installation: Installation, name: str, *,
         raise OperatorError(f"node {name} can't follow node {upstream} as {role}",
                             exit_code=ExitCode.BAD_CONFIG)
     wanted = NodeState(cluster.name, name, role, upstream, epoch)
+    above_role = state.current(cluster, above).role
+    if not above_role.has_followers:
+        raise OperatorError(f"node {name} can't follow node {upstream}",
+                            f"node {upstream} is a {above_role}; nodes follow a primary or a relay",
+                            exit_code=ExitCode.BAD_CONFIG)
     _refuse_writable(node)
     try:
         remarks = lineage.admit_follower(cluster, installation, wanted)
