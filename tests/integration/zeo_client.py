@@ -12,18 +12,22 @@ from clusters import ClusterUnderTest
 
 SECONDS = 120
 
-# Commits one object a transaction to a server, under keys that begin with a prefix; with a count
-# of 0 until its standard input is closed.  Prints the ids as a JSON list.
+# Commits one object a transaction to a server, in a BTree, under keys that begin with a prefix;
+# with a count of 0 until its standard input is closed.  Prints the ids as a JSON list.
 COMMIT = """
 import json, select, sys, transaction, ZODB
+from BTrees.OOBTree import OOBTree
 from persistent.mapping import PersistentMapping
 from ZEO.ClientStorage import ClientStorage
 host, port, prefix, count = sys.argv[1:]
 db = ZODB.DB(ClientStorage((host, int(port)), wait_timeout=60))
 root = db.open().root()
+if 'tree' not in root:
+    root['tree'] = OOBTree()
+    transaction.commit()
 tids = []
 while len(tids) < int(count) or not int(count) and not select.select([0], [], [], 0)[0]:
-    root['%s%d' % (prefix, len(tids))] = PersistentMapping(text=2000 * 'x')
+    root['tree']['%s%d' % (prefix, len(tids))] = PersistentMapping(text=2000 * 'x')
     transaction.get().note(u'%s %d' % (prefix, len(tids)))
     transaction.commit()
     tids.append(db.lastTransaction().encode('hex'))
@@ -46,6 +50,15 @@ for each in theirs.iterator():
         mine.tpc_vote(each)
         mine.tpc_finish(each)
 mine.close()
+"""
+
+# The keys in that BTree, through a server, as a JSON list.
+KEYS = """
+import json, sys, ZODB
+from ZEO.ClientStorage import ClientStorage
+db = ZODB.DB(ClientStorage((sys.argv[1], int(sys.argv[2])), wait_timeout=60, read_only=True))
+print(json.dumps([key for key, value in db.open().root()['tree'].items() if value['text']]))
+db.close()
 """
 
 # A data file of its own.
@@ -73,6 +86,12 @@ def commit(under_test: ClusterUnderTest, node: str, prefix: str, count: int) -> 
                                str(count)))
     assert count == len(tids)
     return [str(tid) for tid in tids]
+
+
+def keys(under_test: ClusterUnderTest, node: str) -> set[str]:
+    """What was committed, as one node's server has it."""
+    address = under_test.cluster.node(node).storage_address
+    return set(json.loads(python27(under_test, KEYS, address.host, str(address.port))))
 
 
 @contextlib.contextmanager
