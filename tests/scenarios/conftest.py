@@ -26,6 +26,7 @@ from hosts import PRIVATE  # noqa: E402
 from ledger import seen_in  # noqa: E402
 from link import Link  # noqa: E402
 from report import Row, keep, table  # noqa: E402
+from visitors import INSTANCES, prepared  # noqa: E402
 from world import World  # noqa: E402
 
 ROWS = pytest.StashKey[list[Row]]()
@@ -138,6 +139,16 @@ def cached_reader(world: World) -> Reader:
     return reader
 
 
+@given("Indico on a primary a and a secondary b on the other side of a link, with users at work",
+       target_fixture="link")
+def indico_with_a_link(world: World) -> Link:
+    cluster = world.make_cluster(PAIR, INSTANCES)
+    link = cluster.link("b", "a")
+    cluster.up()
+    world.welcome(prepared(cluster))
+    return link
+
+
 # When
 
 @when(parsers.parse("the server of node {node} is killed"))
@@ -215,6 +226,13 @@ def lose_host_and_link(world: World, link: Link, node: str) -> None:
 def stall(world: World, link: Link, count: int) -> None:
     link.stall()
     world.wait_for_writers(monotonic(), count)
+
+
+@when("the link stalls while users save")
+def stall_under_users(world: World, link: Link) -> None:
+    assert world.visitors
+    link.stall()
+    world.visitors.wait_for_conferences(monotonic())
 
 
 @when("the reader with the cache has seen that and is killed")
@@ -354,6 +372,23 @@ def nothing_missing(world: World) -> None:
 def nothing_unaccounted(world: World) -> None:
     assert frozenset() == world.account.unaccounted
     assert world.account.acknowledged > 0
+
+
+@then("whatever was acknowledged is there or is listed by its title")
+def listed_by_title(world: World) -> None:
+    """In what an operator reads, for conferences; contributions are listed with their event."""
+    nothing_unaccounted(world)
+    listed = "".join(path.read_text() for path in world.cluster.layout.var.glob(
+        "lost-tails/*/tail.json"))
+    conferences = {title for title, _ in world.account.missing if title.startswith("form")}
+    assert conferences
+    assert set() == {title for title in conferences if title not in listed}
+
+
+@then("users were told either that it is saved or that it is not")
+def told_plainly(world: World) -> None:
+    assert world.visitors
+    assert [] == world.visitors.unexpected()
 
 
 @then("nobody read what is not there")

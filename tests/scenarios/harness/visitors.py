@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 
 from clusters import wait_until
 from hosts import Hosts
 from indico_browser import IndicoBrowser
-from indico_load import Held, Users, held_by, prepare
+from indico_load import Users, held_by, prepare
 from ledger import Attempt, Record, Sight
 
 INSTANCES = ("one", "two")
@@ -31,17 +32,32 @@ class Visitors:
         self.users = Users(cluster, category)
         self._cluster = cluster
         self._category = category
+        self._ended = False
         self.users.__enter__()
 
     def end(self) -> None:
         """Let them finish what they do; AssertionError when one of them failed or hangs."""
-        self.users.__exit__(None, None, None)
+        if not self._ended:
+            self._ended = True
+            self.users.__exit__(None, None, None)
+
+    def stop(self) -> None:
+        """As ``end``, whatever they met."""
+        with contextlib.suppress(AssertionError):
+            self.end()
 
     def wait_for_successes(self, count: int, since: float) -> None:
         """Wait until so many were told "saved", and shown a page, on each instance."""
         wait_until(lambda: all(self._count(instance, since, told=told) >= count
                                for instance in INSTANCES for told in ("read", "write")),
                    "both instances save and show pages")
+
+    def wait_for_conferences(self, since: float) -> None:
+        """Wait until somebody was told on each instance that a new conference is saved."""
+        wait_until(lambda: set(INSTANCES) == {
+            answer.instance for answer in list(self.users.answers)
+            if answer.kind == "form" and answer.told_saved and answer.began >= since},
+            "both instances save conferences")
 
     def _count(self, instance: str, since: float, told: str) -> int:
         return sum(answer.told_saved and answer.instance == instance and answer.began >= since
@@ -55,39 +71,30 @@ class Visitors:
                 yield Attempt((answer.text, 0), answer.told_saved, answer.began, answer.ended)
 
     def sights(self, titles: frozenset[Record]) -> Iterator[Sight]:
-        """Those of the titles that the category's pages show right now, on each instance."""
-        for number, _ in enumerate(INSTANCES):
+        """Which of the titles the category's page shows right now, on each instance."""
+        for instance in self._cluster.cluster.indico:
             began = time.monotonic()
-            page = self.browser(number).get(f"/category/{self._category}/").text
-            yield Sight(frozenset(title for title in titles if shows(page, title[0])), began,
-                        time.monotonic())
+            answer = IndicoBrowser(instance.base_url).get(f"/category/{self._category}/")
+            answer.raise_for_status()
+            shown = {title: [[0, 0]] for title, _ in titles if f">{title}<" in answer.text}
+            yield Sight(shown, began, time.monotonic())
 
     def pages_read(self) -> Iterator[Sight]:
         """When somebody was shown a page; what was on it is not kept."""
         for answer in list(self.users.answers):
             if answer.kind == "read" and answer.told_saved:
-                yield Sight(frozenset(), answer.began, answer.ended)
+                yield Sight({}, answer.began, answer.ended)
 
     def unexpected(self) -> list[object]:
         """Answers that are neither what was asked for, nor 503, nor a connection that broke."""
         return [answer for answer in list(self.users.answers)
                 if not answer.told_saved and answer.status not in (0, 503)]
 
-    def held_by(self, node: str) -> Held:
-        """What a node holds; each object of it is loaded."""
-        return held_by(self._cluster, node)
-
-    def browser(self, number: int) -> IndicoBrowser:
-        return IndicoBrowser(self._cluster.cluster.indico[number].base_url)
-
-
-def shows(page: str, title: str) -> bool:
-    """Whether a page holds a title, which no other title ends or begins with."""
-    return f">{title}<" in page or f" {title} " in page or f"{title}\n" in page
-
-
-def titles_of(held: Held) -> frozenset[Record]:
-    return frozenset((title, 0) for title in held.titles())
+    def held_by(self, node: str) -> frozenset[Record]:
+        """The titles that a node holds; each object of it is loaded."""
+        held = held_by(self._cluster, node)
+        assert [] == held.unreadable
+        return frozenset((title, 0) for title in held.titles())
 
 
 def titles_in(tail: bytes, attempts: list[Attempt]) -> frozenset[Record]:

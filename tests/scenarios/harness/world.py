@@ -14,6 +14,7 @@ from clusters import Roles, wait_until
 from hosts import Hosts
 from ledger import Account, Record, account, records
 from sampler import Sampler
+from visitors import ROUNDS, Visitors, titles_in
 
 STARTED = 25  # successes of each client before a fault, and after it
 
@@ -33,6 +34,7 @@ class World:
         self.folder = folder
         self.writers: list[Writer] = []
         self.readers: list[Reader] = []
+        self.visitors: Visitors | None = None
         self.settled = 0.0
         self.times: dict[str, float] = {}
         self._home = home
@@ -66,6 +68,13 @@ class World:
             self.start_reader(f"reader-{number}")
         self.wait_for_clients(began)
 
+    def welcome(self, category: str) -> None:
+        """Let users work on the Indico instances; they add to a category."""
+        assert self.sampler
+        self.visitors = Visitors(self.cluster, category)
+        self._opened.callback(self.visitors.stop)
+        self.wait_for_clients(time.monotonic())
+
     def start_writer(self, name: str, size: int = 2000) -> None:
         self.writers.append(Writer(
             self.cluster, self.cluster.layout.zodb_conf, self.folder / f"{name}.log", name, size))
@@ -79,7 +88,9 @@ class World:
         return reader
 
     def wait_for_clients(self, since: float, count: int = STARTED) -> None:
-        """Wait until all clients have succeeded so many times."""
+        """Wait until all clients have succeeded so many times; users take much longer."""
+        if self.visitors:
+            self.visitors.wait_for_successes(ROUNDS, since)
         for client in (*self.writers, *self.readers):
             client.wait_for_successes(count, since)
 
@@ -107,6 +118,8 @@ class World:
         return dict(zip(nodes, examine(self.cluster, "nodes", paths), strict=True))
 
     def stop_writers(self) -> None:
+        if self.visitors:
+            self.visitors.end()
         for writer in self.writers:
             writer.end()
 
@@ -137,16 +150,25 @@ class World:
         for reader in self.readers:
             reader.end()
         primary = self.primary()
-        return account(
-            (attempt for writer in self.writers for attempt in writer.attempts()),
-            (sight for reader in self.readers for sight in reader.sights()),
-            records(self.examine([primary])[primary]["held"]), self.exported(), self.settled)
+        attempts = [attempt for writer in self.writers for attempt in writer.attempts()]
+        sights = [sight for reader in self.readers for sight in reader.sights()]
+        held = records(self.examine([primary])[primary]["held"])
+        if self.visitors:
+            attempts += self.visitors.attempts()
+            held |= self.visitors.held_by(primary)
+            titles = frozenset(each.record for each in attempts)
+            sights += [*self.visitors.pages_read(), *self.visitors.sights(titles)]
+        return account(attempts, sights, held, self.exported(), self.settled)
 
     def exported(self) -> frozenset[Record]:
         """What the lost tails hold, as their own data files say."""
         tails = sorted((self.cluster.layout.var / "lost-tails").glob("*/tail.fs"))
         found = examine(self.cluster, "tails", tails) if tails else []
-        return frozenset((name, number) for tail in found for name, number in tail)
+        exported = frozenset((name, number) for tail in found for name, number in tail)
+        for tail in tails:
+            if self.visitors:
+                exported |= titles_in(tail.read_bytes(), list(self.visitors.attempts()))
+        return exported
 
     def close(self) -> None:
         self._opened.close()
