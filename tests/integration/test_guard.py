@@ -50,18 +50,19 @@ def answer(cluster: ClusterUnderTest, node: str) -> ServerAnswer | None:
         return None
 
 
-def runs_as(cluster: ClusterUnderTest, node: str) -> tuple[str, int, bool] | None:
+def runs_as(cluster: ClusterUnderTest, node: str) -> tuple[str, int, bool]:
     """Role, epoch and whether it takes writes, of a running server."""
     found = answer(cluster, node)
     if found is None or found.replication is None:
-        return None
+        return "away", 0, False
     return (str(found.replication.role), found.replication.epoch,
             not found.replication.read_only)
 
 
-def last_tid(cluster: ClusterUnderTest, node: str) -> str | None:
+def last_tid(cluster: ClusterUnderTest, node: str) -> str:
+    """Of a running server; empty when it doesn't answer."""
     found = answer(cluster, node)
-    return None if found is None else f"{found.last_tid:016x}"
+    return "" if found is None else f"{found.last_tid:016x}"
 
 
 def kill_all(cluster: ClusterUnderTest) -> None:
