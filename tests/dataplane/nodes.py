@@ -135,6 +135,9 @@ class Node(object):
     def since(self, tid):
         return self.ask('since' + tid.encode('hex'))
 
+    def history(self, tid):
+        return self.ask('history' + tid.encode('hex'))
+
     def last_tid(self):
         return self.ruok()['last-transaction'].decode('hex')
 

@@ -15,9 +15,11 @@ from processes import free_ports, wait_for
 
 
 @pytest.fixture
-def primary(tmpdir):
+def primary(tmpdir, monkeypatch):
     """A primary in this process, with the links under test."""
     zrs_repair.apply()
+    monkeypatch.setattr(
+        'zc.zrs.primary.PrimaryProducer', replication_links.Producer)
     storage = FileStorage(str(tmpdir.join('Data.fs')))
     opened = replication_links.Primary(
         storage, ('127.0.0.1', free_ports(1)[0]))

@@ -26,7 +26,8 @@ WRONG_LIBRARY = 7
 def identity(node):
     """The part of the status that does not depend on the role."""
     return {'cluster': 'test', 'node': node.name, 'epoch': 3,
-            'pid': node.process.pid, 'size': 4, 'held': None}
+            'pid': node.process.pid, 'size': 4, 'held': None,
+            'min_followers': 0, 'refused': []}
 
 
 def address(port):
@@ -345,6 +346,7 @@ def test_a_node_that_would_follow_itself_is_refused(processes, tmpdir):
     (['--epoch', '0'], 'invalid value for --epoch'),
     (['--epoch', 'one'], 'invalid value for --epoch'),
     (['--reconnect-delay', '-1'], 'invalid value for --reconnect-delay'),
+    (['--min-followers', '-1'], 'invalid value for --min-followers'),
     (['--nonsense'], '--nonsense'),
 ])
 def test_a_wrong_command_line_is_named(processes, tmpdir, more, problem):
@@ -382,5 +384,6 @@ def test_help_shows_every_option():
     text = subprocess.check_output([
         sys.executable, '-m', 'indico_zodbrepl.dataplane.server', '-h'])
 
-    for option in ('-C', '--cluster', '--node', '--epoch', '--reconnect-delay'):
+    for option in ('-C', '--cluster', '--node', '--epoch', '--reconnect-delay',
+                   '--min-followers'):
         assert option in text

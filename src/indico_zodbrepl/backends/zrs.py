@@ -68,7 +68,8 @@ class ZRS:
                 "-C", str(zeo_conf(cluster.node(state.node))),
                 "--cluster", state.cluster, "--node", state.node,
                 "--epoch", str(state.epoch),
-                "--reconnect-delay", f"{cluster.reconnect_delay:g}")
+                "--reconnect-delay", f"{cluster.reconnect_delay:g}",
+                "--min-followers", str(cluster.min_followers))
 
     def listens_on(self, cluster: Cluster, state: NodeState) -> tuple[Endpoint, ...]:
         keys = {"storage-port"} | ({"replication-port"} if state.role.has_followers else set())

@@ -7,3 +7,11 @@ def format_address(address):
         return address
     host, port = address[:2]
     return ('[%s]:%s' if ':' in host else '%s:%s') % (host, port)
+
+
+def format_peer(transport):
+    """Returns the address of a twisted transport's other end as text."""
+    peer = transport.getPeer()
+    if hasattr(peer, 'host'):
+        return format_address((peer.host, peer.port))
+    return format_address(peer.name)

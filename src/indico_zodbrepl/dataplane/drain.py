@@ -7,7 +7,7 @@ import zc.zrs.primary
 import zc.zrs.secondary
 import ZODB.FileStorage
 
-from indico_zodbrepl.dataplane.server_status import format_peer
+from indico_zodbrepl.dataplane.addresses import format_peer
 
 logger = logging.getLogger('zodbrepl.replication')
 
@@ -81,11 +81,11 @@ def drain(primary, deadline):
         logger.warning(
             'follower %s did not take everything in time; it lacks the last '
             'transactions until it follows a node that has them',
-            format_peer(protocol))
+            format_peer(protocol.transport))
         producer = protocol._PrimaryProtocol__producer
         if producer is not None:
             reactor.callFromThread(producer.stopProducing)
     if draining:
         logger.info('drained to %d of %d followers',
                     len(draining) - len(late), len(draining))
-    return [format_peer(protocol) for protocol in late]
+    return [format_peer(protocol.transport) for protocol in late]

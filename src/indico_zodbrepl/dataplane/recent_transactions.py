@@ -48,6 +48,11 @@ class RecentTransactions(object):
                 count += 1
             return count, self._complete
 
+    def holds(self, tid):
+        """Whether `tid` is among them; if not, it may still be an older one."""
+        with self._lock:
+            return tid in self._tids
+
     def _add(self, tid):
         if len(self._tids) == self._tids.maxlen:
             self._complete = False

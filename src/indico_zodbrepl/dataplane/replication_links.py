@@ -1,6 +1,6 @@
 """The connections between primaries and secondaries, made dependable.
 
-zc.zrs leaves four things open that a service needs:
+zc.zrs leaves five things open that a service needs:
 
 - A primary that cannot bind its port goes on without it.  Here the error is
   kept, and `require_listening()` raises it.
@@ -10,6 +10,9 @@ zc.zrs leaves four things open that a service needs:
   keep-alives; the kernel then drops what it has not delivered yet.  Here the
   primary ends its own direction only, and the follower closes the connection
   after it has taken everything.
+- A follower whose last transaction the primary does not have is taken as soon
+  as the primary has a later one: their histories differ from then on, unseen.
+  Here it is refused.
 - `reconnect_delay` (60 s) has no setting, and reconnecting floods the log.
 
 `install()` puts these classes in the place of zc.zrs's own.
@@ -23,7 +26,10 @@ import zc.zrs.primary
 import zc.zrs.secondary
 from twisted.internet.error import CannotListenError
 
-from indico_zodbrepl.dataplane.addresses import format_address
+from indico_zodbrepl.dataplane.addresses import format_address, format_peer
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError
+from indico_zodbrepl.dataplane.membership import look_up
+from indico_zodbrepl.dataplane.refusals import Refusals
 from indico_zodbrepl.dataplane.upstream_log import UpstreamLog
 
 logger = logging.getLogger('zodbrepl.replication')
@@ -56,7 +62,29 @@ def notice_dead_peer(transport):
 
 
 class Producer(_PrimaryProducer):
-    """Sends one follower its transactions."""
+    """Sends one follower its transactions, if their histories agree.
+
+    `accepted` tells whether they do, as soon as it is known.
+    """
+
+    accepted = False
+
+    def run(self):
+        refusals = self.transport.protocol.factory.refusals
+        peer = format_peer(self.transport)
+        try:
+            known, _ = look_up(self.storage.getName(), self.start_tid)
+        except DataFileError as error:
+            logger.critical('cannot compare follower %s: %s', peer, error)
+            self.callFromThread(self.cfr_close)
+            return
+        if known is False:
+            refusals.refuse(peer, self.start_tid)
+            self.callFromThread(self.cfr_close)
+            return
+        refusals.accept(peer)
+        self.accepted = True
+        _PrimaryProducer.run(self)
 
     def cfr_close(self):
         if self.closed and not self.stopped:
@@ -82,6 +110,7 @@ class Primary(_Primary):
 
     def cfr_listen(self):
         self._factory.protocol = FollowerProtocol
+        self._factory.refusals = Refusals()
         try:
             _Primary.cfr_listen(self)
         except CannotListenError as error:

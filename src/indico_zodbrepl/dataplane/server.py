@@ -2,6 +2,7 @@
 
 usage: python -m indico_zodbrepl.dataplane.server -C ZEO_CONF
            --cluster NAME --node NAME --epoch N [--reconnect-delay SECONDS]
+           [--min-followers N]
 
 -C FILE                     configuration, as for runzeo
 --cluster NAME              shown in the answer to `ruok`, as are:
@@ -9,6 +10,9 @@ usage: python -m indico_zodbrepl.dataplane.server -C ZEO_CONF
 --epoch N                   a positive number
 --reconnect-delay SECONDS   how long a secondary waits before it connects to
                             its upstream again; 1 unless given
+--min-followers N           a primary with fewer connected followers for more
+                            than 5 seconds refuses commits until they are back;
+                            0 unless given
 
 The server takes orders from `control.sock` beside the data file (see
 `server_control`) and logs to standard error.  On SIGTERM, SIGINT or SIGHUP it hands its
@@ -58,6 +62,8 @@ class NodeOptions(ZEOOptions):
                  required='give --epoch')
         self.add('reconnect_delay', None, None, 'reconnect-delay=',
                  _positive(float), default=1.0)
+        self.add('min_followers', None, None, 'min-followers=',
+                 _not_negative, default=0)
 
     def load_configfile(self):
         try:
@@ -104,6 +110,7 @@ class NodeServer(ZEOServer):
             self.server = NodeStorageServer(
                 options.address, self.storages,
                 options.cluster, options.node, options.epoch,
+                options.min_followers,
                 read_only=options.read_only,
                 client_conflict_resolution=options.client_conflict_resolution,
                 msgpack=bool(options.msgpack),
@@ -147,6 +154,13 @@ def _positive(kind):
             raise ValueError('it has to be above 0')
         return value
     return convert
+
+
+def _not_negative(text):
+    value = int(text)
+    if value < 0:
+        raise ValueError('it may not be below 0')
+    return value
 
 
 def main(arguments=None):

@@ -4,7 +4,7 @@ import os
 import zc.zrs.primary
 import zc.zrs.secondary
 
-from indico_zodbrepl.dataplane.addresses import format_address
+from indico_zodbrepl.dataplane.addresses import format_address, format_peer
 
 
 def replication_status(storage):
@@ -32,11 +32,21 @@ def followers(primary):
     """Returns the addresses of those who receive this storage's transactions.
 
     Who has connected but not said which transaction it has last (a port
-    scan, say) is none.
+    scan, say) is none, nor is one whose history has not been accepted.
     """
-    return [format_peer(protocol)
+    return [format_peer(protocol.transport)
             for protocol in list(primary._factory.instances)
-            if protocol._PrimaryProtocol__producer is not None]
+            if getattr(protocol._PrimaryProtocol__producer, 'accepted', False)]
+
+
+def refused_followers(storage):
+    """Returns whom an open storage turned away; see `refusals`."""
+    while isinstance(storage, zc.zrs.primary.Base):
+        refusals = getattr(storage._factory, 'refusals', None)
+        if refusals is not None:
+            return refusals.list()
+        storage = storage._storage
+    return []
 
 
 def node_status(storage, cluster, node, epoch, read_only):
@@ -50,14 +60,6 @@ def node_status(storage, cluster, node, epoch, read_only):
     status = replication_status(storage)
     status.update(
         cluster=cluster, node=node, epoch=epoch, pid=os.getpid(),
-        size=storage.getSize(),
+        size=storage.getSize(), refused=refused_followers(storage),
         read_only=bool(read_only or storage.isReadOnly()))
     return status
-
-
-def format_peer(protocol):
-    """Returns the address of a twisted protocol's other end as text."""
-    peer = protocol.transport.getPeer()
-    if hasattr(peer, 'host'):
-        return format_address((peer.host, peer.port))
-    return format_address(peer.name)

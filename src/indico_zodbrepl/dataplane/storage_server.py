@@ -5,25 +5,40 @@ It adds to ZEO 5.4.1:
 - the key "zodbrepl" in each storage's part of the `ruok` answer;
 - the request `since<16 hex digits of a tid>`, answered like `ruok`, which
   tells how many transactions each storage holds after that one;
+- the request `history<16 hex digits of a tid>`, which tells whether each
+  storage's history holds that one, and what identifies its content;
+- the method `holds` by which clients ask the former;
 - a connection that the server itself closes gives its commit lock back.
   ZEO's own protocol forgets it, so one client that votes and then runs into
   `transaction-timeout` would block every later commit for good;
 - a gate (`commit_gate`) that lets commits wait or refuses them.
 """
 import json
+import logging
 import re
+import threading
 
-from ZEO.StorageServer import StorageServer, StorageServerDB, ZEOStorage
+from ZEO.StorageServer import (
+    StorageServer, StorageServerDB, ZEOStorage, registered_methods,
+    run_in_thread)
 from ZEO.asyncio.server import Acceptor, ServerProtocol
 from ZODB.POSException import ReadOnlyError
 
 from indico_zodbrepl.dataplane.commit_gate import CommitGate, GatedLockManager
 from indico_zodbrepl.dataplane.control_socket import Refused
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError
+from indico_zodbrepl.dataplane.min_followers import FollowerWatch
 from indico_zodbrepl.dataplane.server_status import (
     node_status, replication_status)
 from indico_zodbrepl.dataplane.transaction_recorder import record
 
+logger = logging.getLogger('zodbrepl.server')
+
+_HISTORY = re.compile(br'history([0-9a-fA-F]{16})\Z')
 _SINCE = re.compile(br'since([0-9a-fA-F]{16})\Z')
+
+
+METHODS = registered_methods | {'holds'}
 
 
 class NodeProtocol(ServerProtocol):
@@ -36,13 +51,27 @@ class NodeProtocol(ServerProtocol):
         self.zeo_storage.server.protocols.add(self)
 
     def finish_connection(self, protocol_version):
+        server = self.zeo_storage.server
         since = _SINCE.match(protocol_version)
-        if since is None:
+        history = _HISTORY.match(protocol_version)
+        if since is not None:
+            self._answer(server.since(since.group(1).decode('hex')))
+        elif history is not None:
+            reader = threading.Thread(
+                target=server.history, name='history',
+                args=(history.group(1).decode('hex'), self._answer_later))
+            reader.daemon = True
+            reader.start()
+        else:
             ServerProtocol.finish_connection(self, protocol_version)
-            return
-        answer = self.zeo_storage.server.since(since.group(1).decode('hex'))
-        self.write_message(json.dumps(answer))
-        self.close()
+
+    def _answer_later(self, answer):
+        self.call_soon_threadsafe(self._answer, answer)
+
+    def _answer(self, answer):
+        if not self.closed:
+            self.write_message(json.dumps(answer))
+            self.close()
 
     def connection_lost(self, exc):
         if self.zeo_storage is not None:
@@ -76,6 +105,25 @@ class NodeZEOStorage(ZEOStorage):
             raise ReadOnlyError()
         return ZEOStorage.register(self, storage_id, read_only)
 
+    def setup_delegation(self):
+        ZEOStorage.setup_delegation(self)
+        self.connection.methods = METHODS
+
+    def get_info(self):
+        return dict(ZEOStorage.get_info(self), holds=True)
+
+    def holds(self, tid):
+        """Tells a client whether the history holds a transaction.
+
+        True, False, or None where a pack may have removed it.
+        """
+        recorder = self.server.recorders.get(self.storage_id)
+        if recorder is None:
+            return None
+        if recorder.recent.holds(tid):
+            return True
+        return run_in_thread(lambda: recorder.look_up(tid)[0])
+
     def _pack_impl(self, time):
         ZEOStorage._pack_impl(self, time)
         self.server.packed(self.storage_id)
@@ -87,10 +135,12 @@ class NodeStorageServer(StorageServer):
     Args:
         address, storages: as for ZEO's StorageServer.
         cluster, node, epoch: what `ruok` shows of this node.
+        min_followers: without so many a primary takes no commits.
         options: further keyword arguments of ZEO's StorageServer.
     """
 
-    def __init__(self, address, storages, cluster, node, epoch, **options):
+    def __init__(self, address, storages, cluster, node, epoch,
+                 min_followers, **options):
         self.cluster = cluster
         self.node = node
         self.epoch = self.known_epoch = epoch
@@ -108,6 +158,8 @@ class NodeStorageServer(StorageServer):
             self.lock_managers[name] = GatedLockManager(
                 self.gate, name, ungated.stats, ungated.timeout)
         self.gate.lock_managers = self.lock_managers
+        self.min_followers = min_followers
+        FollowerWatch(self, min_followers).start()
 
     def create_client_handler(self):
         return NodeZEOStorage(self, self.read_only)
@@ -117,7 +169,8 @@ class NodeStorageServer(StorageServer):
         status['zodbrepl'] = node_status(
             self.storages[storage_id], self.cluster, self.node, self.epoch,
             self.read_only)
-        status['zodbrepl']['held'] = self.gate.held
+        status['zodbrepl'].update(
+            held=self.gate.held, min_followers=self.min_followers)
         return status
 
     def control_status(self):
@@ -156,6 +209,23 @@ class NodeStorageServer(StorageServer):
                 count, exact = self.recorders[name].recent.count_after(tid)
             answer[name] = {'transactions': count, 'exact': exact}
         return answer
+
+    def history(self, tid, answer):
+        """Hands `answer` what each storage's history tells of a transaction.
+
+        That is {"known": true, false or null, "digest": hex or null}; null
+        where a pack may have removed it.  Reads files.
+        """
+        found = {}
+        for name in self.storages:
+            known = digest = None
+            if name in self.recorders:
+                try:
+                    known, digest = self.recorders[name].look_up(tid, True)
+                except DataFileError as error:
+                    logger.error('cannot look up a transaction: %s', error)
+            found[name] = {'known': known, 'digest': digest}
+        answer(found)
 
     def replace_storage(self, storage, epoch):
         """Serves the only storage in another role; its clients reconnect.

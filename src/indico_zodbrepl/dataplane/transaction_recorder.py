@@ -4,6 +4,7 @@ from ZODB.utils import u64
 
 import zc.zrs.primary
 
+from indico_zodbrepl.dataplane import membership
 from indico_zodbrepl.dataplane.recent_transactions import RecentTransactions
 
 CAPACITY = 10000
@@ -44,6 +45,11 @@ class TransactionRecorder(object):
         # zc.zrs and ZEO both look the method up at each call.
         storage.tpc_finish = tpc_finish
         self.reread()
+
+    def look_up(self, tid, with_digest=False):
+        """See `membership.look_up`."""
+        return membership.look_up(
+            self._storage.getName(), tid, with_digest)
 
     def reread(self):
         """Fills the ring from the file's end, for instance after a pack."""

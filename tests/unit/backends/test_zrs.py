@@ -98,8 +98,8 @@ def test_the_server_is_told_its_node_and_epoch(cluster: Cluster) -> None:
         cluster, Installation(HOME), NodeState("demo", "b", Role.SECONDARY, "a", 7))
     assert ("/opt/zodb repl/parts/python27/bin/python", "-m",
             "indico_zodbrepl.dataplane.server", "-C", "/opt/zodb repl/var/node/b/zeo.conf",
-            "--cluster", "demo", "--node", "b", "--epoch", "7", "--reconnect-delay", "1"
-            ) == command
+            "--cluster", "demo", "--node", "b", "--epoch", "7", "--reconnect-delay", "1",
+            "--min-followers", "0") == command
 
 
 def test_supervisor_does_not_repeat_what_an_operator_has_to_repair(
