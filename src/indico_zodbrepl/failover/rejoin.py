@@ -19,6 +19,8 @@ from .steps import Finding, Loss, Plan, Refusal, Step, Verdict
 
 BYTES_PER_SECOND = 10e6
 """What the slowest disk reads; for time limits."""
+INDEXED_PER_SECOND = 2e6
+"""Bytes that the slowest server reads to make an index; for time limits."""
 LEAST_SECONDS = 120.0
 CATCH_UP_SECONDS = 3600.0
 
@@ -188,7 +190,7 @@ def _steps(cluster: Cluster, facts: Facts, judged: Judgement, commands: Commands
     after = state_after(cluster, facts)
     yield dataclasses.replace(moves.assign(after), may_fail=False)
     yield mark(node, primary, Ending.JOINED, "", commands)
-    yield dataclasses.replace(moves.start(node), may_fail=False)
+    yield start(moves, node, facts.size)
     yield catch_up(node, primary, commands)
 
 
@@ -203,6 +205,12 @@ def _cutting(facts: Facts, after: str, folder: Path, seconds: float,
     yield Step("rejoin-cut", node, {"after": after, "folder": str(folder)},
                f"Cut {node}'s data file after {after}",
                "what is cut is kept in the same folder first", "", "", seconds, True)
+
+
+def start(moves: Moves, node: str, size: int) -> Step:
+    """Starts who joins; a server without an index reads its whole data file first."""
+    return dataclasses.replace(moves.start(node), may_fail=False,
+                               seconds=LEAST_SECONDS + size / INDEXED_PER_SECOND)
 
 
 def catch_up(node: str, primary: str, commands: Commands) -> Step:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..cluster.commands import Commands
 from ..cluster.model import Cluster, NodeState, Role
 from .moves import Moves
-from .rejoin import Ending, catch_up, mark
+from .rejoin import Ending, catch_up, mark, start
 from .steps import Finding, Plan, Refusal, Step, Verdict
 
 SLOWEST_COPY = 1e6
@@ -112,7 +112,7 @@ def _steps(cluster: Cluster, facts: SeedFacts, commands: Commands) -> Iterator[S
     after = NodeState(cluster.name, node, role, facts.primary, facts.epoch)
     yield dataclasses.replace(moves.assign(after), may_fail=False)
     yield mark(node, facts.source, Ending.JOINED, "", commands)
-    yield dataclasses.replace(moves.start(node), may_fail=False)
+    yield start(moves, node, facts.size)
     yield catch_up(node, facts.primary, commands)
 
 

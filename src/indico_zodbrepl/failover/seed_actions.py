@@ -17,8 +17,8 @@ from .seed_facts import part
 from .steps import Figures, Step
 
 TELL_SECONDS = 2.0
-BLOBS = "blobs"
-BESIDE = ("Data.fs.index", "Data.fs.tmp", "Data.fs.old", "lineage.json")
+WITH_DATA = ("blobs", "Data.fs.index")  # a copy has these too
+BESIDE = ("Data.fs.tmp", "Data.fs.old", "lineage.json")
 
 
 class Copy(Repeatable):
@@ -31,8 +31,12 @@ class Copy(Repeatable):
         target.parent.mkdir(mode=0o700, exist_ok=True)
         if target.exists():  # complete, but of another time: what is the same of it is kept
             target.rename(target.with_name(f"{target.name}.part"))
+        origin = data_fs(source).stat().st_ino
+        _copy_index(data_fs(source), target)
         done = datafs.copy(context.installation, data_fs(source), target, _Teller(context),
                            seconds=step.seconds)
+        if data_fs(source).stat().st_ino != origin:  # packed meanwhile: it is another file's index
+            _index(target).unlink(missing_ok=True)
         rate = (done.bytes - done.resumed) / done.seconds if done.seconds else 0.0
         return {"copied_bytes": done.bytes + done.blob_bytes, "resumed_bytes": done.resumed,
                 "seconds": done.seconds, "bytes_per_second": round(rate), "copied_to": done.tid}
@@ -47,9 +51,10 @@ class Swap(Repeatable):
         kept = Path(str(step.arguments["aside"]))
         try:
             if new.exists():  # it is moved last, the old one last of the old ones
-                old_blobs = data_fs(node).exists() or (new.parent / BLOBS).exists()
-                _move(data, kept, (*BESIDE, *([BLOBS] if old_blobs else []), new.name))
-                _move(new.parent, data, (BLOBS, new.name))
+                old = [name for name in WITH_DATA
+                       if data_fs(node).exists() or (new.parent / name).exists()]
+                _move(data, kept, (*BESIDE, *old, new.name))
+                _move(new.parent, data, (*WITH_DATA, new.name))
             if new.parent.exists():
                 shutil.rmtree(new.parent)
         except OSError as error:
@@ -85,6 +90,22 @@ class _Teller:
             if progress.total is not None:
                 text += f", {(progress.total - progress.done) / rate:.0f} s left"
         self._context.say(text)
+
+
+def _index(data_file: Path) -> Path:
+    return data_file.with_name(f"{data_file.name}.index")
+
+
+def _copy_index(source: Path, target: Path) -> None:
+    """The index as the source's server saved it last, so that the copy's need not read it all.
+
+    Copied before the data, it says nothing of what the copy lacks.
+    """
+    _index(target).unlink(missing_ok=True)
+    try:
+        shutil.copyfile(_index(source), _index(target))
+    except FileNotFoundError:
+        return  # a server that was not ended yet may have none; then the copy's makes it
 
 
 def _move(source: Path, target: Path, names: tuple[str, ...]) -> None:

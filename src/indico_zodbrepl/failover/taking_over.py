@@ -70,8 +70,8 @@ class Turn(_Plain):
         except (NoServerError, ServerRefusedError) as error:
             context.say(f"{error.notice}: {error.detail}; it is restarted instead")
             starts.restart_node(context.cluster, context.installation, step.subject)
-            return {"turned_in_place": False}
-        return {"turned_in_place": True}
+            return {"turned_in_place": False, **gap(context)}
+        return {"turned_in_place": True, **gap(context)}
 
 
 class Fence(_Plain):
@@ -122,7 +122,7 @@ class Start(_Plain):
 
     def do(self, context: Context, step: Step) -> Figures:
         operations.start_node(context.cluster, context.installation, step.subject,
-                              progress=context.say)
+                              progress=context.say, seconds=step.seconds - 1.0)
         return {}
 
 

@@ -76,6 +76,9 @@ def test_the_time_limit_grows_with_the_data(cluster: Cluster) -> None:
     assert large.steps[1].seconds > 100_000
 
 
+NEW = {"Data.fs": "new", "Data.fs.index": "new", "blobs/2": "new", "state.json": "state"}
+
+
 class Disk:
     """A node's data directory with old data and a complete copy."""
 
@@ -87,6 +90,7 @@ class Disk:
         for path, text in (("Data.fs", "old"), ("Data.fs.index", "old"), ("blobs/1", "old"),
                            ("lineage.json", "old"), ("state.json", "state"),
                            ("seed/Data.fs", "new"), ("seed/blobs/2", "new"),
+                           ("seed/Data.fs.index", "new"),
                            ("seed/Data.fs.lock", "")):
             (self.data / path).parent.mkdir(parents=True, exist_ok=True)
             (self.data / path).write_text(text)
@@ -113,12 +117,12 @@ def disk(cluster: Cluster) -> Disk:
 
 def test_the_copy_takes_the_place_of_the_old_data_which_is_kept(disk: Disk) -> None:
     disk.swap()
-    assert {"Data.fs": "new", "blobs/2": "new", "state.json": "state"} == disk.files(disk.data)
+    assert NEW == disk.files(disk.data)
     assert {"Data.fs": "old", "Data.fs.index": "old", "blobs/1": "old",
             "lineage.json": "old"} == disk.files(disk.kept)
 
 
-@pytest.mark.parametrize("renames", range(7))
+@pytest.mark.parametrize("renames", range(8))
 def test_a_swap_that_was_cut_short_is_finished_by_the_next_one(
         disk: Disk, monkeypatch: pytest.MonkeyPatch, renames: int) -> None:
     rename, left = Path.rename, [renames]
@@ -131,13 +135,13 @@ def test_a_swap_that_was_cut_short_is_finished_by_the_next_one(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", dying)
-        if renames < 6:
+        if renames < 7:
             with pytest.raises(OperatorError, match="can't be put in its place"):
                 disk.swap()
         else:
             disk.swap()
     disk.swap()
-    assert {"Data.fs": "new", "blobs/2": "new", "state.json": "state"} == disk.files(disk.data)
+    assert NEW == disk.files(disk.data)
     assert {"Data.fs": "old", "Data.fs.index": "old", "blobs/1": "old",
             "lineage.json": "old"} == disk.files(disk.kept)
 
