@@ -129,7 +129,8 @@ def _steps(choice: _Choice, moves: Moves, reason: str) -> Iterator[Step]:
     yield moves.promote(new, epoch, reason)
     for instance in up:
         yield moves.see_writable(instance, new)
-    followers = by_depth(after, (old, new, *choice.ahead))
+    followers = [state for state in by_depth(after, (old, new, *choice.ahead))
+                 if state.node in situation.free or situation.snapshot.node(state.node).reachable]
     for state in followers:
         yield moves.follow(state)
     for name in (*choice.ahead, old):

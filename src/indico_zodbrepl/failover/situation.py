@@ -55,9 +55,18 @@ class Situation:
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def assigned_primary(self) -> NodeStatus | None:
-        """The node that its state file makes primary, of several the one in the highest epoch."""
-        primaries = [node for node in self.snapshot.nodes if node.assigned_role == "primary"]
-        return max(primaries, key=lambda node: node.assigned_epoch or 0, default=None)
+        """The node that its state file makes primary, of several the one in the highest epoch.
+
+        A record of a later epoch counts for more: the state file of a primary that is gone may
+        be gone with it.
+        """
+        primaries = [(node.assigned_epoch or 0, node) for node in self.snapshot.nodes
+                     if node.assigned_role == "primary"]
+        recorded = {record.primary: record.epoch for record in self.snapshot.records
+                    if record.epoch is not None}
+        primaries += [(recorded[node.name], node) for node in self.snapshot.nodes
+                      if node.name in recorded]
+        return max(primaries, key=lambda found: found[0], default=(0, None))[1]
 
 
 def tail_folder(cluster: Cluster, node: str, epoch: int, now: float) -> Path:

@@ -23,11 +23,13 @@ def states_after(cluster: Cluster, snapshot: Snapshot, old: NodeStatus,
                  new: NodeStatus) -> dict[str, NodeState]:
     """The state of every node, by name, once ``new`` is primary in the place of ``old``.
 
-    ``old`` follows ``new``, and so does whoever followed ``old``; a relay that ``new`` itself
-    followed turns to ``new``.  The epoch is above every epoch seen.
+    ``old`` follows ``new``, and so does whoever followed ``old``, or was a primary before it; a
+    relay that ``new`` itself followed turns to ``new``.  The epoch is above every epoch seen.
     """
     known = [epoch for node in snapshot.nodes for epoch in (node.epoch, node.assigned_epoch)
              if epoch is not None]
+    if snapshot.epoch is not None:
+        known.append(snapshot.epoch)
     epoch = max(known, default=1) + 1
     return {node.name: _state(cluster, node, old, new, epoch) for node in snapshot.nodes}
 
@@ -36,7 +38,7 @@ def _state(cluster: Cluster, node: NodeStatus, old: NodeStatus, new: NodeStatus,
            epoch: int) -> NodeState:
     if node.name == new.name:
         return NodeState(cluster.name, node.name, Role.PRIMARY, None, epoch)
-    if node.name == old.name:
+    if node.name == old.name or node.assigned_role is Role.PRIMARY:
         return NodeState(cluster.name, node.name, Role.SECONDARY, new.name, epoch)
     upstream = new.name if node.assigned_upstream == old.name else node.assigned_upstream
     return NodeState(cluster.name, node.name, node.assigned_role, upstream, epoch)

@@ -10,13 +10,14 @@ from planning import COMMANDS, EQUAL, cluster_of, compared, situation, steps_of
 from situations import ONE_SECOND, PRIMARY_KILLED, REFUSED, SILENT, TID, TID_TIME, instance, server
 from situations import program as supervised
 
-from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.failover import evidence
 from indico_zodbrepl.failover.evidence import Process, Sight, is_gone
 from indico_zodbrepl.failover.failover import plan_failover
 from indico_zodbrepl.failover.situation import LastSeen
 from indico_zodbrepl.failover.steps import Plan, Refusal, Verdict
 from indico_zodbrepl.monitor.findings import Failure
+from indico_zodbrepl.monitor.snapshot import EpochWord
 from indico_zodbrepl.node.datafs import Relation
 from indico_zodbrepl.probing.wire import FailureKind
 
@@ -180,6 +181,24 @@ def test_a_lost_host_is_neither_assigned_nor_started() -> None:
     assert isinstance(made, Plan)
     assert not {"assign a", "start a", "export-tail a"} & set(steps_of(made))
     assert "fence a" in steps_of(made)
+
+
+def test_a_primary_that_is_lost_with_its_state_file_is_known_by_the_epoch_record() -> None:
+    """a was lost before, b took over and is lost now: what is left of both is cluster.conf."""
+    servers = {"a": REFUSED, "b": REFUSED,
+               "c": server("b", node="c", upstream="127.0.0.1:8122", connected=False)}
+    found = situation(
+        STAR, servers=servers, comparisons={"b": None, "c": None},
+        states={"c": NodeState("demo", "c", Role.SECONDARY, "b", 2)},
+        programs={f"node-{name}": supervised(f"node-{name}", "STOPPED") for name in "ab"},
+        records=(EpochWord("the control host", 2, "b", ""),), indico={"one": REFUSED,
+                                                                      "two": REFUSED},
+        processes={"a": Process.NONE, "b": Process.NONE}, compared={"b": "No such file"})
+    made = plan_failover(STAR, dataclasses.replace(found, free={"c": 1 << 40}), None, "",
+                         COMMANDS(STAR))
+    assert isinstance(made, Plan), made
+    assert ("b", "c", 3) == (made.source, made.target, made.epoch)
+    assert ["fence b", "promote c", "verify c"] == steps_of(made)
 
 
 def test_the_newest_follower_takes_over_by_itself() -> None:
