@@ -62,9 +62,27 @@ class Lookout:
         self._last_seen = parse(files.read(layout.last_seen))
         self._failing: set[str] = set()
         self._lock = threading.Lock()
+        self._telling = threading.Lock()
+        self._ended = False
 
     def see(self, findings: Findings, snapshot: Snapshot) -> None:
         """Take in one round of probes, raw and judged: newer than all before."""
+        with self._telling:
+            if not self._ended:
+                self._see(findings, snapshot)
+
+    def end(self, patience: float = 0.5) -> None:
+        """See and tell nothing any more.
+
+        Args:
+            patience: seconds to wait for a look under way, which a hung disk may hold up.
+        """
+        got = self._telling.acquire(timeout=patience)
+        self._ended = True
+        if got:
+            self._telling.release()
+
+    def _see(self, findings: Findings, snapshot: Snapshot) -> None:
         self.latest = snapshot, time.monotonic()
         self.snapshots += 1
         seen = last_seen(snapshot)

@@ -81,6 +81,7 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
         watcher.start()
         ended.wait()
         watcher.end()
+        lookout.end()
     waiting = sum(courier.undelivered() for courier in lookout.couriers)
     left = f"; {waiting} deliveries did not succeed until now" if waiting else ""
     stream.show(console, Event(time.time(), Kind.WATCH, Weight.NOTICE, "", f"watching ends{left}"))

@@ -43,7 +43,7 @@ def test_a_node_ends_before_those_that_follow_it(
 def test_a_secondary_is_not_expected_on_its_replication_port(cluster: Cluster) -> None:
     states = {node.name: state.initial(cluster, node) for node in cluster.nodes}
     expected = [("node-a", 8111), ("node-a", 8112), ("node-b", 8121), ("indico-one", 8101),
-                ("indico-two", 8102), ("admin", 8100)]
+                ("indico-two", 8102), ("admin", 8100), ("watch", 8103)]
     assert expected == [(lifecycle.program_of(cluster, endpoint), endpoint.address.port)
                         for endpoint in lifecycle.needed(cluster, states)]
 
