@@ -88,8 +88,11 @@ def _transaction(transaction: LostTransaction) -> list[str]:
     if transaction.outcome == CONFLICTS:
         lines += [f"  {each.what} can come back under a new number: --event {each.oid}"
                   for each in events]
+    there = sum(each.relation == "there" for each in transaction.objects)
+    if there:
+        lines.append(f"  {there} objects of which the database has it")
     for each in transaction.objects:
-        if each.relation == "new" and not each.why:
+        if each.relation in ("new", "there") and not each.why:
             continue
         outcome = f"{each.outcome}: {each.why}" if each.why else each.outcome
         lines.append(f"  {each.oid}  {each.what}, {each.relation}; {outcome}")
@@ -109,9 +112,9 @@ def _summary(found: Salvage, picks: list[str], tail: Path, commands: Commands, *
     counts = (f"{found.count(APPLIES)} can be made again, {found.count(CONFLICTS)} conflict, "
               f"{found.count(HAS_IT)} the database has")
     if not picks:
-        return (f"{len(found.transactions)} lost transactions after {found.after}: {counts}\n"
-                f"to make again all that can be: "
-                f"{commands.zodbrepl('salvage', str(tail), '--all')}")
+        hint = commands.zodbrepl("salvage", str(tail), "--all")
+        return (f"{len(found.transactions)} lost transactions after {found.after}: {counts}"
+                + (f"\nto make again all that can be: {hint}" if found.count(APPLIES) else ""))
     if found.written is not None:
         left = found.count(CONFLICTS)
         return (f"written in transaction {found.written}: {found.count(APPLIES)} lost "

@@ -205,7 +205,7 @@ def _answer(cluster: Cluster, command: Sequence[str | Path], *, accepted: tuple[
         lines = ended.stderr.strip().splitlines()
         raise OperatorError(
             "nothing was salvaged", lines[-1] if lines else f"exit status {ended.returncode}",
-            Commands.here(cluster).zodbrepl("status"),
+            "" if ended.returncode == NOTHING else Commands.here(cluster).zodbrepl("status"),
             EXIT_CODES.get(ended.returncode, ExitCode.FAILED))
     answer = json.loads(ended.stdout)
     if not isinstance(answer, dict):

@@ -85,7 +85,8 @@ def test_a_dry_run_says_what_would_be_written(
 
 
 @pytest.mark.parametrize("arguments", [
-    ["--all", "--transactions", "1"], ["--event", "1", "--all"], ["--event", "1", "--apply", "2:3"]])
+    ["--all", "--transactions", "1"], ["--event", "1", "--all"],
+    ["--event", "1", "--apply", "2:3"]])
 def test_picks_that_exclude_each_other_are_refused(
         tmp_path: Path, found: list[tuple[object, ...]], arguments: list[str]) -> None:
     assert 2 == run(tmp_path, *arguments).exit_code
