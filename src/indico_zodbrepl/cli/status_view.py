@@ -99,6 +99,7 @@ def _role(node: NodeStatus) -> Text:
     epoch = node.epoch if node.epoch is not None else node.assigned_epoch
     if epoch is not None:
         lines.append(f"epoch {epoch}")
+    lines += node.oddities
     return Text(f"{node.mark} " + "\n".join(lines), style=MARK_STYLES[node.mark])
 
 

@@ -205,6 +205,19 @@ class NodeStatus:
         return (self.condition not in (None, Condition.OK)
                 or self.membership in (Membership.ABSENT, Membership.DIFFERENT))
 
+    @property
+    def oddities(self) -> list[str]:
+        """What is wrong with its history, its start or its writes, in a word or two each."""
+        found = []
+        if self.out_of_line:
+            known = self.condition not in (None, Condition.OK)
+            found.append(f"{self.condition if known else Condition.DIVERGED}")
+        if self.refusal and not self.reachable:
+            found.append("start refused")
+        if self.held:
+            found.append("writes held" if self.held is Hold.OPERATOR else "writes refused")
+        return found
+
 
 @dataclasses.dataclass(frozen=True)
 class IndicoStatus:

@@ -15,13 +15,16 @@ from situations import (
     PRIMARY_KILLED,
     REFUSED,
     SECONDARY_KILLED,
+    TID,
     UNKNOWN,
     program,
     server,
 )
 
 from indico_zodbrepl.monitor.findings import Failure
-from indico_zodbrepl.probing.answers import ServerAnswer
+from indico_zodbrepl.monitor.snapshot import EpochWord
+from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.probing.answers import Hold, RefusedFollower, ServerAnswer
 from indico_zodbrepl.probing.wire import FailureKind
 
 MakeClient = Callable[..., FlaskClient]
@@ -81,6 +84,35 @@ def test_a_node_page_shows_its_figures_and_only_its_problems(make_client: MakeCl
     assert "Nothing listens on 127.0.0.1:8121" in page
     assert "secondary b is stopped" in page
     assert "primary a has no follower</h3>" not in page
+
+
+def test_a_diverged_node_is_shown_in_the_table_and_on_its_page(make_client: MakeClient) -> None:
+    client = make_client(lineages={"b": (Condition.DIVERGED, "3 transactions only here")},
+                         servers={"b": REFUSED}, comparisons={"b": None})
+    assert '<span class="odd">diverged</span>' in client.get("/").text
+    page = client.get("/node/b").text
+    assert '<strong class="odd">diverged</strong>' in page
+    assert "3 transactions only here" in page
+    assert "bin/zodbrepl rejoin b --dry-run" in client.get("/").text
+
+
+def test_held_writes_and_refused_followers_are_shown(make_client: MakeClient) -> None:
+    client = make_client(servers={"a": server("a", held=Hold.FOLLOWERS, min_followers=1, refused=(
+        RefusedFollower("10.0.0.9:4711", TID, "2026-11-21 12:00:00 UTC"),))})
+    assert "writes refused" in client.get("/").text
+    page = client.get("/node/a").text
+    assert "refused: too few followers" in page
+    assert "10.0.0.9:4711" in page
+    assert "0x040d243a1e64b6aa" in page
+
+
+def test_the_epoch_and_its_records_are_shown(make_client: MakeClient) -> None:
+    records = (EpochWord("the control host", 1, "a", ""),
+               EpochWord("Indico instance one", None, None, "damaged"),
+               EpochWord("Indico instance two", None, None, ""))
+    text = re.sub("<[^>]*>", "", make_client(records=records).get("/").text)
+    assert ("Epoch 1. Its records: the control host epoch 1, primary a; Indico instance one "
+            "unusable; Indico instance two none.") in " ".join(text.split())
 
 
 def test_the_end_of_the_log_is_shown_escaped(make_client: MakeClient, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from situations import (
 from indico_zodbrepl.cli.status_view import view
 from indico_zodbrepl.monitor.advice import advise
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.probing.answers import Hold, ServerRole
 
 
 def printed(found: Snapshot) -> str:
@@ -74,3 +75,14 @@ def test_lag_is_shown_in_seconds_and_transactions() -> None:
 def test_a_folded_hint_keeps_its_commands_whole() -> None:
     text = printed(snapshot(**SECONDARY_KILLED))
     assert "`bin/supervisorctl -c var/etc/supervisord.conf start node-b`" in text
+
+
+def test_a_diverged_node_and_refused_writes_are_in_the_table() -> None:
+    text = printed(snapshot(
+        servers={"a": server("a", held=Hold.FOLLOWERS, min_followers=1, followers=()),
+                 "b": server("b", connected=False)},
+        lineages={"b": (Condition.DIVERGED, "3 transactions only here")}))
+    table = text[:text.index("CRITICAL")]
+    assert "writes refused" in table
+    assert "diverged" in table
+    assert "bin/zodbrepl rejoin b --dry-run" in text
