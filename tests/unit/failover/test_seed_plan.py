@@ -146,6 +146,15 @@ def test_a_swap_that_was_cut_short_is_finished_by_the_next_one(
             "lineage.json": "old"} == disk.files(disk.kept)
 
 
+def test_a_node_without_data_gets_the_copy_and_nothing_is_kept(disk: Disk) -> None:
+    for name in ("Data.fs", "Data.fs.index", "blobs/1", "lineage.json"):
+        (disk.data / name).unlink()
+    (disk.data / "blobs").rmdir()
+    disk.swap()
+    assert NEW == disk.files(disk.data)
+    assert not disk.kept.exists()
+
+
 def test_a_swap_without_a_copy_changes_nothing(disk: Disk) -> None:
     part(disk.node).unlink()
     (disk.data / "Data.fs").unlink()
