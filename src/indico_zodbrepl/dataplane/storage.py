@@ -23,11 +23,17 @@ from .fresh_oids import FreshOids
 from .older_servers import accept_older_servers
 from .translation import translated, translated_at_the_end
 from .watchdog import Watchdog, what_is_missing
+from .write_access import WriteAccess
 
 # A client with read-only fallback takes whichever server answers first, and
 # the writable one a moment later: a program that opens a storage and writes
 # at once would meet a read-only one by chance.
 SETTLE_LIMIT = 3.0  # seconds
+
+# methods of a transaction that has begun
+IN_A_TRANSACTION = ('store', 'storeBlob', 'deleteObject', 'undo', 'tpc_vote',
+                    'checkCurrentSerialInTransaction')
+
 
 class IndicoStorage(object):
     """Delegates to another storage and translates the errors of its methods.
@@ -45,7 +51,14 @@ class IndicoStorage(object):
         if isinstance(base, ClientStorage):
             accept_older_servers(base._server.client)
             self._watchdog = Watchdog(base)
-            self.new_oid = _translating(FreshOids(base).new_oid)
+            access = WriteAccess(base, self._watchdog)
+            self.new_oid = _translating(
+                access.beginning(FreshOids(base).new_oid))
+            self.tpc_begin = _translating(access.beginning(base.tpc_begin))
+            self.tpc_abort = _translating(access.aborting(base.tpc_abort))
+            for name in IN_A_TRANSACTION:
+                method = access.under_way(getattr(base, name))
+                setattr(self, name, _translating(method))
         self.tpc_finish = _translating(base.tpc_finish, translated_at_the_end)
 
     @property

@@ -44,7 +44,13 @@ class Watchdog(object):
     Args:
         storage: the client storage, open.
         interval: seconds between two looks at it.
+
+    Attributes:
+        missing_since: time at which it first saw that a server is missing; None
+            while none is.  Any thread may read it.
     """
+
+    missing_since = None
 
     def __init__(self, storage, interval=INTERVAL):
         self._storage = storage
@@ -72,6 +78,10 @@ class Watchdog(object):
         missing = None
         while not self._closing.wait(self._interval):
             previous, missing = missing, what_is_missing(self._storage)
+            if missing is None:
+                self.missing_since = None
+            elif self.missing_since is None:
+                self.missing_since = time.time()
             if missing != previous:
                 log.warning('%s: %s', name, missing or 'all is well again')
             try:
