@@ -1,0 +1,96 @@
+"""A forced failover: only from a primary that is gone, and nothing is lost without a word."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from clusters import ClusterUnderTest, MakeCluster, wait_until
+from operations import kill_in_the_middle, last_entry, succeed, what_a_plan_could_change
+from storage_writer import Writer, numbers_on
+from test_switchover import all_follow, settles_as
+
+from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.monitor import take_snapshot
+from indico_zodbrepl.node import supervisor
+
+
+def kill_for_good(under_test: ClusterUnderTest, node: str) -> None:
+    """SIGKILL, after supervisor was told to end it and so won't start it again."""
+    pid = under_test.pid_of(f"node-{node}")
+    os.kill(pid, signal.SIGSTOP)
+    supervisor.Supervisor(under_test.cluster).stop(f"node-{node}")
+    os.kill(pid, signal.SIGKILL)
+
+
+def is_seen_gone(under_test: ClusterUnderTest, node: str) -> bool:
+    snapshot = take_snapshot(under_test.cluster)
+    return not snapshot.node(node).reachable and all(
+        other.reachable and not other.connected for other in snapshot.nodes if other.name != node)
+
+
+def test_of_a_primary_that_lives_it_is_refused_and_changes_nothing(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    all_follow(cluster)
+    before = what_a_plan_could_change(cluster)
+    refused = cluster.cli("failover", "--reason", "impatience")
+    assert 8 == refused.returncode
+    assert "primary a is alive" in refused.stderr
+    assert "switchover" in refused.stderr
+    assert 2 == cluster.cli("failover").returncode, "a reason is required"
+    assert before == what_a_plan_could_change(cluster)
+    frozen = cluster.pid_of("node-a")
+    os.kill(frozen, signal.SIGSTOP)
+    assert "SIGSTOP" in succeed(cluster, "failover", "--dry-run")
+    assert before == what_a_plan_could_change(cluster)
+    succeed(cluster, "failover", "--reason", "it is frozen")
+    wait_until(lambda: cluster.pid_of("node-a") != frozen, "the frozen process is gone")
+    settles_as(cluster, "b", 2)
+    assert Outcome.DONE is last_entry(cluster).outcome
+    wait_until(lambda: take_snapshot(cluster.cluster).node("b").followers == ("a",), "a follows")
+
+
+def test_what_only_the_dead_primary_had_is_exported_and_told_and_clients_are_restarted(
+        make_cluster: MakeCluster) -> None:
+    under_test = make_cluster(indico=("one",))
+    under_test.up()
+    all_follow(under_test)
+    client = under_test.pid_of("indico-one")
+    with Writer(under_test) as writer:
+        under_test.stop("node-b")
+        writer.goes_on()
+        kill_for_good(under_test, "a")
+        succeed(under_test, "node", "start", "b")
+        acknowledged = set(writer.acknowledged)
+        wait_until(lambda: is_seen_gone(under_test, "a"), "a is seen gone")
+        shown = succeed(under_test, "failover", "--reason", "a test")
+        writer.goes_on()
+    lost = acknowledged - numbers_on(under_test, "b")
+    assert len(lost) >= 20
+    entry = last_entry(under_test)
+    folder = Path(entry.figures["exported_to"])
+    kept = json.loads((folder / "tail.json").read_text())
+    assert len(kept["transactions"]) == entry.figures["lost_transactions"] >= len(lost)
+    assert 0o700 == folder.stat().st_mode & 0o777
+    assert str(folder) in " ".join(shown.split())
+    assert "rejoin a" in shown
+    assert client != under_test.pid_of("indico-one")
+    assert "STOPPED" == supervisor.program_states(under_test.cluster)["node-a"].state
+    assert f"{entry.figures['lost_transactions']}" in succeed(under_test, "journal")
+
+
+def test_one_that_is_killed_in_the_middle_is_resumed(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    all_follow(cluster)
+    for old, new, epoch, action in (("a", "b", 2, "fence"), ("b", "a", 3, "promote")):
+        kill_for_good(cluster, old)
+        wait_until(lambda old=old: is_seen_gone(cluster, old),  # type: ignore[misc]
+                   f"{old} is seen gone")
+        kill_in_the_middle(cluster, "failover", action, "done")
+        succeed(cluster, "resume")
+        assert Outcome.DONE is last_entry(cluster).outcome
+        settles_as(cluster, new, epoch)
+        all_follow(cluster)
