@@ -25,10 +25,11 @@ from clusters import (
     wait_until,
 )
 
-from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
 from indico_zodbrepl.monitor.advice import Procedure, advise
 from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.node.lineage import Condition
 
 COMMIT = """
 import sys, transaction, ZODB.config, ZODB
@@ -305,6 +306,39 @@ def test_the_steps_for_a_lost_primary_lead_to_a_healthy_cluster_and_lose_nothing
     settled_status(under_test, 0, [])
     (tail, *_) = Layout(under_test.cluster).lost_tails.glob("a-*/tail.json")
     assert 5 == len(json.loads(tail.read_text())["transactions"])
+
+
+def commit_in_file(under_test: ClusterUnderTest, node: str) -> None:
+    """Commit one transaction into the data file of a node that does not run."""
+    path = data_fs(under_test.cluster.node(node))
+    config = f"<zodb>\n<filestorage>\npath {path}\n</filestorage>\n</zodb>\n"
+    subprocess.run([under_test.installation.python27, "-c", COMMIT, config, "1"],
+                   capture_output=True, timeout=PATIENCE, check=True)
+
+
+def test_a_diverged_node_is_told_and_the_printed_steps_bring_it_back(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    commit(cluster, "a", 3)
+    wait_until(lambda: commit(cluster, "b", 0) == 3, "b holds all")
+    cluster.stop("node-b")
+    commit_in_file(cluster, "b")
+    commit(cluster, "a", 1)
+    supervisor.Supervisor(cluster.cluster).start("node-b")
+    found = snapshot_when(cluster, lambda found: found.node("b").refusal is not None)
+    refused = found.node("b")
+    assert (Condition.DIVERGED, ["diverged", "start refused"]) == (
+        refused.condition, refused.oddities)
+    critical = [alert for alert in found.warnings if alert.level == "critical"]
+    assert {"b"} == {alert.subject for alert in critical}
+    assert any("bin/zodbrepl" in alert.hint and "rejoin b" in alert.hint for alert in critical)
+    (procedure,) = advise(cluster.cluster, found, cluster.home)
+    assert "Bring node b back in line" == procedure.title
+    follow(cluster, procedure)
+    wait_for(cluster, State.HEALTHY)
+    wait_until(lambda: commit(cluster, "b", 0) == 4, "b holds what a holds")
+    (tail,) = Layout(cluster.cluster).lost_tails.glob("b-*/tail.json")
+    assert 1 == len(json.loads(tail.read_text())["transactions"])
 
 
 def test_watch_shows_each_second_and_exits_with_the_last_state(
