@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
 from indico_zodbrepl.cluster.installation import home_from_environment
-from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState
-from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.monitor import files
+from indico_zodbrepl.cluster.model import Cluster, Node, NodeState
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.monitor import files, questions
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.findings import (
     Comparison,
@@ -22,23 +20,15 @@ from indico_zodbrepl.monitor.findings import (
 )
 from indico_zodbrepl.monitor.snapshot import (
     EpochWord,
-    Membership,
     Program,
     Snapshot,
     StartRefusal,
 )
-from indico_zodbrepl.node import epochs, supervisor
+from indico_zodbrepl.node import epochs
 from indico_zodbrepl.node import state as node_state
-from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
-from indico_zodbrepl.probing.probes import (
-    probe_history,
-    probe_indico,
-    probe_missing,
-    probe_server,
-)
+from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
 from indico_zodbrepl.probing.race import Race
-from indico_zodbrepl.probing.wire import FailureKind, ProbeError
+from indico_zodbrepl.probing.wire import FailureKind
 
 TIME_LIMIT = 1.25
 """Seconds for a round; leaves room within the two seconds promised for a whole command."""
@@ -76,10 +66,10 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     for node in cluster.nodes:
         truth = source_of_truth(node.name, assigned)
         primary = None if truth is None else cluster.node(truth)
-        race.start(node.name, partial(_probe_node, node, primary, deadline))
+        race.start(node.name, partial(questions.probe_node, node, primary, deadline))
     for instance in cluster.indico:
-        race.start(instance.name, partial(_probe_instance, instance, deadline))
-    race.start("supervisor", partial(_ask_supervisor, cluster, time_limit))
+        race.start(instance.name, partial(questions.probe_instance, instance, deadline))
+    race.start("supervisor", partial(questions.ask_supervisor, cluster, time_limit))
     for name, job in files.jobs(cluster):
         race.start(name, job)
     found = race.wait(deadline)
@@ -110,68 +100,6 @@ def _read_state(cluster: Cluster, node: Node) -> Results:
         yield ("state", node.name), Failure(FailureKind.MALFORMED, error.detail or error.notice)
     except OSError as error:
         yield ("state", node.name), Failure(FailureKind.UNREACHABLE, str(error))
-
-
-def _probe_node(node: Node, primary: Node | None, deadline: float) -> Results:
-    try:
-        answer = probe_server(node.storage_address, deadline)
-    except ProbeError as error:
-        yield ("server", node.name), Failure(error.kind, error.detail)
-        return
-    yield ("server", node.name), answer
-    if primary is None:
-        return
-    try:
-        reference = probe_server(primary.storage_address, deadline).last_tid
-    except ProbeError:
-        return  # the primary's own probe reports it
-    missing: MissingAnswer | Failure = MissingAnswer(0, True)
-    if reference > answer.last_tid:
-        try:
-            missing = probe_missing(primary.storage_address, answer.last_tid, deadline)
-        except ProbeError as error:
-            missing = Failure(error.kind, error.detail)
-    comparison = Comparison(primary.name, reference, missing)
-    yield ("comparison", node.name), comparison
-    yield ("comparison", node.name), dataclasses.replace(
-        comparison, membership=_membership(node, primary, answer.last_tid, deadline))
-
-
-def _membership(follower: Node, primary: Node, transaction: int,
-                deadline: float) -> Membership | None:
-    """The follower's last transaction in the primary's history; its content is compared too."""
-    if transaction == tid.EMPTY:
-        return None
-    try:
-        held = probe_history(primary.storage_address, transaction, deadline)
-        own = probe_history(follower.storage_address, transaction, deadline)
-    except ProbeError:
-        return None  # servers older than the question, or dead by now: their own probes tell
-    if held.known is False:
-        return Membership.ABSENT
-    if held.digest is None or own.digest is None:
-        return None
-    return Membership.HELD if held.digest == own.digest else Membership.DIFFERENT
-
-
-def _probe_instance(instance: IndicoInstance, deadline: float) -> Results:
-    try:
-        yield ("indico", instance.name), probe_indico(instance.address, deadline)
-    except ProbeError as error:
-        yield ("indico", instance.name), Failure(error.kind, error.detail)
-
-
-def _ask_supervisor(cluster: Cluster, time_limit: float) -> Results:
-    programs = supervisor.program_states(cluster, time_limit)
-    yield ("programs", ""), {
-        name: Program(program.name, program.state, program.pid or 0, program.description,
-                      program.exit_status)
-        for name, program in programs.items()}
-    refused = [node for node in cluster.nodes
-               if programs[node.program].state == "EXITED"
-               and programs[node.program].exit_status == ExitCode.REFUSED]
-    for node in refused:
-        yield ("refusal", node.name), files.last_refusal(Layout(cluster).program_log(node.program))
 
 
 def _findings(cluster: Cluster, found: Mapping[tuple[str, str], object],
