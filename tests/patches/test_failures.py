@@ -273,3 +273,33 @@ def test_who_is_not_logged_in_is_still_sent_to_the_login_page(trees, site):
     """The page is refused by an error after that redirect was decided, and was so before."""
     for tree in trees.without_and_with('0017-errors-take-back-redirects'):
         assert 303 == site.ask(tree, 'read', '/admin/')[0]['status']
+
+
+NOT_TAKEN_FOR_MISSING = '0018-errors-of-the-storage-are-not-taken-for-missing-objects'
+
+
+def test_a_server_lost_while_an_event_was_looked_for_was_an_invalid_event(trees, site):
+    without, _ = trees.without_and_with(NOT_TAKEN_FOR_MISSING)
+    answer = site.ask(without, 'unloadable', 'rpc', site.ids['key'], 1)
+    assert (200, False, 1) == (answer['status'], answer['saved'], answer['failed'])
+    assert 'Invalid conference id.' == json.loads(answer['body'])['error']['message']
+
+
+def test_a_page_saved_what_it_made_of_an_event_that_could_not_be_loaded(trees, site):
+    without, _ = trees.without_and_with(NOT_TAKEN_FOR_MISSING)
+    answer = site.ask(without, 'unloadable', 'page', site.ids['key'], 1)
+    assert (303, True, 1, 1) == (
+        answer['status'], answer['saved'], answer['tries'], answer['failed'])
+
+
+@pytest.mark.parametrize('surface', ('page', 'rpc'))
+def test_a_request_that_could_not_load_an_event_is_tried_again(trees, site, surface):
+    answer = site.ask(trees.full(), 'unloadable', surface, site.ids['key'], 1)
+    assert (SUCCESS[surface], True, 1) == (answer['status'], answer['saved'], answer['failed'])
+
+
+@pytest.mark.parametrize('surface', ('page', 'rpc'))
+def test_a_request_that_never_could_load_an_event_is_unavailable(trees, site, surface):
+    answer = site.ask(trees.full(), 'unloadable', surface, site.ids['key'], 10000)
+    assert_unavailable(answer, surface)
+    assert not answer['saved']
