@@ -113,7 +113,7 @@ class Moves:
         upstream = ["--upstream", state.upstream] if state.upstream else []
         return Step("assign", state.node,
                     {"role": str(state.role), "upstream": state.upstream, "epoch": state.epoch},
-                    f"Make {state.node} {state.role} of {state.upstream} in its state file",
+                    f"Write into the state file of {state.node}: {state.role} of {state.upstream}",
                     "its server does not run", "",
                     self._node("assign", state.node, "--role", str(state.role), *upstream,
                                "--epoch", str(state.epoch)), QUICK_SECONDS, True, may_fail=True)

@@ -92,7 +92,9 @@ def survey_failover(cluster: Cluster, installation: Installation, target: str | 
 def _refuse(cluster: Cluster, target: str | None) -> None:
     if target is not None:
         node_named(cluster, target)
-    store.refuse_unfinished(cluster)
+    if store.unfinished(cluster) is not None:
+        with store.alone(cluster):  # tells of one that is at work right now
+            store.refuse_unfinished(cluster)
 
 
 def _guess(cluster: Cluster, target: str | None) -> tuple[str, str] | None:

@@ -199,7 +199,8 @@ def _clients(snapshot: Snapshot, primary: NodeStatus) -> Iterator[Finding]:
     others = (primary.clients or 0) - working
     if others > 0:
         yield Finding(Verdict.WARNING, primary.name,
-                      f"{others} clients that are no Indico instances will be disconnected",
+                      f"{others} other client{'s' * (others > 1)} than Indico instances will be "
+                      "disconnected",
                       "a bulk loader, a script, or a probe that asked just now")
     yield Finding(Verdict.FINE, "",
                   f"{working} of {len(snapshot.indico)} Indico instances can save")
