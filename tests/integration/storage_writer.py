@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 import subprocess
 import threading
-import time
 from types import TracebackType
 
 from clusters import PATIENCE, ClusterUnderTest, wait_until
@@ -61,12 +59,10 @@ class Writer:
 
     Attributes:
         acknowledged: the numbers whose commit succeeded, in their order.
-        moments: when that was heard of, on the monotonic clock.
     """
 
     under_test: ClusterUnderTest
     acknowledged: list[int] = dataclasses.field(default_factory=list)
-    moments: list[float] = dataclasses.field(default_factory=list)
 
     def __enter__(self) -> Writer:
         self._process = subprocess.Popen(
@@ -95,14 +91,9 @@ class Writer:
         enough = len(self.acknowledged) + 20
         wait_until(lambda: len(self.acknowledged) >= enough, "commits are acknowledged")
 
-    def longest_pause(self) -> float:
-        """Seconds between two acknowledgements, at most."""
-        return max(later - earlier for earlier, later in itertools.pairwise(self.moments))
-
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.moments.append(time.monotonic())
             self.acknowledged.append(int(line))
 
 
