@@ -33,7 +33,7 @@ import ZConfig
 from ZEO.runzeo import ZEOOptions, ZEOServer
 
 from indico_zodbrepl.dataplane import (
-    replication_links, server_startup, zrs_repair)
+    cut_transactions, replication_links, server_startup, zrs_repair)
 from indico_zodbrepl.dataplane.addresses import format_address
 from indico_zodbrepl.dataplane.control_socket import ControlSocket
 from indico_zodbrepl.dataplane.drain import drain_and_close
@@ -174,6 +174,7 @@ def main(arguments=None):
     server = NodeServer(options)
     try:
         zrs_repair.apply()
+        cut_transactions.apply()
         replication_links.install(options.reconnect_delay)
         server.main()
     except zrs_repair.UnknownVersion as error:
