@@ -28,18 +28,25 @@ ROOM = 100_000  # bytes that still fit on the disk that is almost full
 Fault = Callable[[ClusterUnderTest, Users], None]
 
 
-def kill_the_primary(under_test: ClusterUnderTest, _users: Users) -> None:
-    os.kill(under_test.pid_of("node-a"), signal.SIGKILL)
+def kill_the_primary(under_test: ClusterUnderTest, users: Users) -> None:
+    kill_until_felt(users, lambda: under_test.pid_of("node-a"))
 
 
 def kill_a_gunicorn_worker(under_test: ClusterUnderTest, users: Users) -> None:
-    """Until one had a write in its hands when it was killed."""
+    def worker() -> int:
+        master = under_test.pid_of("indico-one")
+        [worker] = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+        return int(worker)
+
+    kill_until_felt(users, worker)
+
+
+def kill_until_felt(users: Users, victim: Callable[[], int]) -> None:
+    """Until somebody's write was hit, which may have been none at that moment."""
     began = time.monotonic()
     while not felt(each for each in users.writes() if each.ended >= began):
         wait_until_all_goes_well(users)
-        master = under_test.pid_of("indico-one")
-        [worker] = Path(f"/proc/{master}/task/{master}/children").read_text().split()
-        os.kill(int(worker), signal.SIGKILL)
+        os.kill(victim(), signal.SIGKILL)
         wait_until_all_goes_well(users)
 
 
