@@ -82,10 +82,11 @@ class Moves:
                     EXPORT_SECONDS, False, may_fail=True)
 
     def promote(self, node: str, epoch: int, reason: str) -> Step:
+        told = ["--reason", reason] if reason else []
         return Step("promote", node, {"epoch": epoch, "reason": reason},
                     f"Promote {node} to primary in epoch {epoch}",
                     "nobody else takes writes; epoch records are raised first", "",
-                    self._node("promote", node, "--epoch", str(epoch), "--reason", reason),
+                    self._node("promote", node, "--epoch", str(epoch), *told),
                     PROMOTE_SECONDS, True)
 
     def stop(self, node: str) -> Step:
@@ -137,7 +138,7 @@ class Moves:
     def restart_client(self, instance: str) -> Step:
         return Step("restart-client", instance, {},
                     f"Restart Indico instance {instance}: it may remember what is lost",
-                    "its persistent cache files are deleted", "",
+                    "its persistent cache files are deleted; it can save again", "",
                     self._node("restart-client", instance), INDICO_SECONDS, True,
                     may_fail=True)
 

@@ -63,18 +63,7 @@ class SeeWritable(_Sight):
     """An Indico instance can save, through the new primary."""
 
     def do(self, context: Context, step: Step) -> Figures:
-        instance = next(each for each in context.cluster.indico if each.name == step.subject)
-        primary = context.cluster.node(str(step.arguments["primary"])).storage_address
-
-        def missing() -> str | None:
-            answer = probe_indico(instance.address, time.monotonic() + ANSWER_SECONDS)
-            if not answer.connected:
-                return "it has no storage"
-            if answer.server != str(primary):
-                return f"it is connected to {answer.server}"
-            return "it is read-only" if answer.read_only else None
-
-        _wait(step, missing)
+        wait_writable(context, step, str(step.arguments["primary"]))
         return gap(context)
 
 
@@ -104,6 +93,25 @@ class Verify(_Sight):
                 wrong.append(f"{node.name} runs as {found.role}"
                              + (", read-only" if found.read_only else ""))
         return wrong
+
+
+def wait_writable(context: Context, step: Step, primary: str) -> None:
+    """Wait until the Indico instance that a step is about can save, through a primary.
+
+    Raises OperatorError (exit 7) when the step's time runs out.
+    """
+    instance = next(each for each in context.cluster.indico if each.name == step.subject)
+    address = context.cluster.node(primary).storage_address
+
+    def missing() -> str | None:
+        answer = probe_indico(instance.address, time.monotonic() + ANSWER_SECONDS)
+        if not answer.connected:
+            return "it has no storage"
+        if answer.server != str(address):
+            return f"it is connected to {answer.server}"
+        return "it is read-only" if answer.read_only else None
+
+    _wait(step, missing)
 
 
 def gap(context: Context) -> Figures:

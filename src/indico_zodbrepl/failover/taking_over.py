@@ -12,7 +12,7 @@ from ..probing.answers import Replication, ServerRole
 from ..probing.probes import probe_server
 from ..probing.wire import ProbeError
 from .actions import Context
-from .seeing import gap
+from .seeing import gap, wait_writable
 from .steps import Figures, Step
 
 ANSWER_SECONDS = 2.0
@@ -135,10 +135,11 @@ class Stop(_Plain):
 
 
 class RestartClient(_Plain):
-    """An Indico instance forgets all that it has cached."""
+    """An Indico instance forgets all that it has cached; the next one waits until it saves."""
 
     def do(self, context: Context, step: Step) -> Figures:
         operations.restart_instance(context.cluster, step.subject)
+        wait_writable(context, step, context.plan.target)
         return {}
 
 
