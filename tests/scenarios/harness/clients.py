@@ -84,7 +84,7 @@ class Writer(Client):
                  size: int) -> None:
         self.name = name
         super().__init__(under_test, "writer.py", configuration, log, name, str(size),
-                         "0.02")
+                         "0.04")
 
     def attempts(self) -> Iterator[Attempt]:
         for each in self.entries():
@@ -97,7 +97,7 @@ class Reader(Client):
     """Reads what all writers wrote."""
 
     def __init__(self, under_test: ClusterUnderTest, configuration: Path, log: Path) -> None:
-        super().__init__(under_test, "reader.py", configuration, log, "0.05")
+        super().__init__(under_test, "reader.py", configuration, log, "0.1")
 
     def sights(self) -> Iterator[Sight]:
         for each in self.entries():

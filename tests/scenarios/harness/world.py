@@ -16,7 +16,7 @@ from ledger import Account, Record, account, records
 from sampler import Sampler
 from visitors import ROUNDS, Visitors, titles_in
 
-STARTED = 25  # successes of each client before a fault, and after it
+STARTED = 15  # successes of each client before a fault, and after it
 
 
 class World:
