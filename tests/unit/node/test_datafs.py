@@ -146,3 +146,12 @@ def test_without_python_27_the_installation_is_to_be_completed(tmp_path: Path) -
     with pytest.raises(OperatorError) as caught:
         datafs.last(Installation(tmp_path), tmp_path / "Data.fs")
     assert caught.value.exit_code == ExitCode.NOT_INSTALLED
+
+
+def test_a_python_path_for_another_python_does_not_reach_python27(
+        installation: Installation, files: tuple[Path, Path], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('this is for Python 3')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path))
+    assert datafs.last(installation, files[0]).tid

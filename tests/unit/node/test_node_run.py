@@ -68,10 +68,10 @@ class Became(Exception):
 def start(cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the moment at which the node would become its server."""
 
-    def become(_path: str, _command: object) -> None:
+    def become(*_: object) -> None:
         raise Became
 
-    monkeypatch.setattr(os, "execv", become)
+    monkeypatch.setattr(os, "execve", become)
     monkeypatch.setattr(os, "chdir", lambda _path: None)
     monkeypatch.setattr(ports, "check_free", lambda *_: None)
     monkeypatch.setattr(Installation, "check", lambda _self: None)
