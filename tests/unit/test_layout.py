@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ INTERPRETERS = {PYTHON27: str(INSTALLED / "parts/python27/bin/python"), PYTHON3:
 # What is outside of the package and runs on Python 2.7; tests not named are Python 3's.
 OUTSIDE_ON_27 = ("bulkloader", "tests/dataplane", "tests/bulkloader", "tests/patches",
                  "tests/scenarios/python27")
+SUITES = sorted(path.name for path in (HOME / "tests").iterdir() if path.is_dir())
 # The loader is part of the data plane: it works inside Indico and shares its preparations.
 LOADER_MAY_IMPORT = {"dataplane"}
 
@@ -104,6 +106,13 @@ def test_python_27_code_outside_of_the_package_compiles(folder: str) -> None:
 def test_tests_of_the_control_plane_do_not_import_the_data_plane(folder: str) -> None:
     for name, found in imports(python_files(HOME / folder), PYTHON3).items():
         assert not any(module.startswith("indico_zodbrepl.dataplane") for _, module in found), name
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_no_two_test_modules_of_a_suite_have_the_same_name(suite: str) -> None:
+    """pytest would import only one of them, and collect nothing."""
+    names = Counter(path.name for path in (HOME / "tests" / suite).rglob("test_*.py"))
+    assert [] == [name for name, count in names.items() if count > 1]
 
 
 def test_an_import_in_the_wrong_direction_is_found(tmp_path: Path) -> None:
