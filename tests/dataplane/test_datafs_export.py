@@ -6,8 +6,6 @@ import pytest
 import transaction
 import ZODB
 import ZODB.blob
-from MaKaC.conference import Category, Conference, Contribution, Session
-from MaKaC.user import Avatar
 from ZODB.FileStorage import FileStorage
 
 from data_files import Site
@@ -93,8 +91,12 @@ def test_the_list_says_who_did_what_and_which_objects_are_new(site, folder):
         each['class'] for each in only['objects']}
 
 
-def indico_objects():
-    """Objects of Indico as they are stored, and what they are to be called."""
+@pytest.fixture
+def indico_objects(tmpdir):
+    """Objects of Indico as they are stored, by what they are to be called."""
+    with tmpdir.mkdir('indico').as_cwd():  # without an indico.conf its log goes there
+        from MaKaC.conference import Category, Conference, Contribution, Session
+        from MaKaC.user import Avatar
     conference = Conference.__new__(Conference)
     conference.__dict__.update(id='12', title='A title')
     contribution = Contribution.__new__(Contribution)
@@ -112,9 +114,9 @@ def indico_objects():
     }
 
 
-def test_objects_of_indico_are_called_by_what_they_are(site, folder):
+def test_objects_of_indico_are_called_by_what_they_are(site, folder, indico_objects):
     after = site.tids()[-1]
-    named = indico_objects()
+    named = indico_objects
     store(site, **{'key%d' % number: each for number, each in enumerate(named.values())})
     summary = export(site.path, after, str(folder))
     found = {each['what'] for each in listed(folder)[0]['objects']}
