@@ -9,6 +9,8 @@ from pathlib import Path
 from ..errors import ExitCode, OperatorError
 from .datatypes import UNSAFE_IN_PATH
 
+NOT_FOR_PYTHON27 = ("PYTHONPATH", "PYTHONHOME")
+
 
 @dataclasses.dataclass(frozen=True)
 class Installation:
@@ -42,6 +44,17 @@ class Installation:
     @property
     def bulkload(self) -> Path:
         return self.home / "bin" / "bulkload"
+
+    def environment27(self, **variables: str) -> dict[str, str]:
+        """This process's environment for a program of Python 2.7.
+
+        Without what is meant for another Python: a module path or home of Python 3 breaks it.
+
+        Args:
+            variables: what is to be set besides.
+        """
+        return {name: value for name, value in os.environ.items()
+                if name not in NOT_FOR_PYTHON27} | variables
 
     def check(self) -> None:
         """Raise OperatorError (exit 4) unless what a cluster is started with is there."""

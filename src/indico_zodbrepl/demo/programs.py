@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -23,11 +22,9 @@ class Indico27:
 
     def __init__(self, cluster: Cluster, installation: Installation) -> None:
         self.installation = installation
-        self.environment = {
-            **os.environ,
-            "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0])),
-            "ZODBREPL_HOME": str(installation.home),
-        }
+        self.environment = installation.environment27(
+            INDICO_CONF=str(Layout(cluster).indico_conf(cluster.indico[0])),
+            ZODBREPL_HOME=str(installation.home))
 
     def first_run(self, admin_file: Path) -> Mapping[str, Any]:
         """Create what every Indico has and the admin user in ``admin_file``; idempotent."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -169,8 +168,9 @@ def salvage_event(cluster: Cluster, installation: Installation, tail: Path, oid:
     if not cluster.indico:
         raise OperatorError("the cluster has no Indico", f"no <indico> in {cluster.source}",
                             exit_code=ExitCode.BAD_CONFIG)
-    environment = {**os.environ, "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0])),
-                   "ZODBREPL_INSTANCE": cluster.indico[0].name}
+    environment = installation.environment27(
+        INDICO_CONF=str(Layout(cluster).indico_conf(cluster.indico[0])),
+        ZODBREPL_INSTANCE=cluster.indico[0].name)
     done = SalvagedEvent(**_answer(
         cluster, [installation.python27, "-m", EVENT_PROGRAM, tail.absolute(), oid, "--user",
                   operation.actor(), *(["--dry-run"] if dry_run else [])],
@@ -186,11 +186,12 @@ def _run(cluster: Cluster, installation: Installation, command: str, tail: Path,
          *arguments: str) -> Salvage:
     return _salvage(_answer(
         cluster, [installation.python27, "-m", PROGRAM, command, tail.absolute(),
-                  Layout(cluster).zodb_conf, *arguments], accepted=(0, NOTHING)))
+                  Layout(cluster).zodb_conf, *arguments], accepted=(0, NOTHING),
+        environment=installation.environment27()))
 
 
 def _answer(cluster: Cluster, command: Sequence[str | Path], *, accepted: tuple[int, ...],
-            environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+            environment: Mapping[str, str]) -> dict[str, Any]:
     conf = Layout(cluster).zodb_conf
     if not conf.exists():
         raise OperatorError("the cluster is not up", f"{conf}: there is no such file",

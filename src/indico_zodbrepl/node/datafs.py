@@ -143,7 +143,7 @@ def _run(installation: Installation, seconds: float, command: str, *arguments: s
             process = subprocess.Popen(
                 [installation.python27, "-m", PROGRAM, command, *arguments],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
-                encoding="utf-8", errors="replace")
+                env=installation.environment27(), encoding="utf-8", errors="replace")
         except OSError as error:
             raise _failure(command, f"{installation.python27}: {error.strerror}",
                            ExitCode.NOT_INSTALLED) from error
