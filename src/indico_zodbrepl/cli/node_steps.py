@@ -6,21 +6,32 @@ from collections.abc import Iterable
 
 import click
 
-from ..cluster import Role
+from ..cluster import Cluster, Role
+from ..cluster.installation import Installation
 from ..failover import journal, operation, store
-from ..node import operations
-from .app import App, pass_app
+from ..node import operations, rehearsal
+from ..node.rehearsal import Rehearsal
+from .app import App
+from .rehearsing import rehearsed
 from .steps import step_printer
 
-REASON = click.option("--reason", default="", help="Why, for the journal.")
+
+def rehearse_start(cluster: Cluster, installation: Installation, name: str, *,
+                   force: bool) -> Rehearsal:
+    return (rehearsal.force if force else rehearsal.start)(cluster, installation, name)
+
+
+def rehearse_assign(cluster: Cluster, installation: Installation, name: str, *, role: str,
+                    upstream: str | None, epoch: int) -> Rehearsal:
+    return rehearsal.assign(cluster, installation, name, role=Role(role), upstream=upstream,
+                            epoch=epoch)
 
 
 @click.command()
 @click.argument("name")
 @click.option("--force", is_flag=True,
               help="Make it the primary of a new epoch although nobody can vouch for it.")
-@REASON
-@pass_app
+@rehearsed(rehearse_start)
 def start(app: App, name: str, force: bool, reason: str) -> None:
     """Start node NAME in the role of its state file, and wait until it serves.
 
@@ -53,8 +64,7 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
 
 @click.command()
 @click.argument("name")
-@REASON
-@pass_app
+@rehearsed(rehearsal.stop)
 def stop(app: App, name: str, reason: str) -> None:
     """End node NAME in order: its followers get what they lack first."""
     if not operations.stop_node(app.cluster, name, progress=step_printer()):
@@ -65,8 +75,7 @@ def stop(app: App, name: str, reason: str) -> None:
 
 @click.command()
 @click.argument("name")
-@REASON
-@pass_app
+@rehearsed(rehearsal.fence)
 def fence(app: App, name: str, reason: str) -> None:
     """Kill node NAME's server at once, frozen or not, and prove that it is gone.
 
@@ -85,8 +94,7 @@ def fence(app: App, name: str, reason: str) -> None:
 @click.option("--role", type=click.Choice([str(each) for each in Role]), required=True)
 @click.option("--upstream", metavar="NODE", help="Whom it follows; a primary has none.")
 @click.option("--epoch", type=click.IntRange(1), required=True)
-@REASON
-@pass_app
+@rehearsed(rehearse_assign)
 def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: int,
            reason: str) -> None:
     """Write the state file of node NAME: what it is to be when it starts the next time."""
@@ -103,8 +111,7 @@ def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: in
 @click.argument("name")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), default=20.0,
               show_default=True, help="It ends by itself after that.")
-@REASON
-@pass_app
+@rehearsed(rehearsal.hold)
 def hold(app: App, name: str, seconds: float, reason: str) -> None:
     """Let clients of primary NAME wait with their commits; those under way finish."""
     last = operations.hold(app.cluster, name, seconds)
@@ -115,8 +122,7 @@ def hold(app: App, name: str, seconds: float, reason: str) -> None:
 
 @click.command()
 @click.argument("name")
-@REASON
-@pass_app
+@rehearsed(rehearsal.release)
 def release(app: App, name: str, reason: str) -> None:
     """End a hold on node NAME."""
     operations.release(app.cluster, name)
@@ -128,8 +134,7 @@ def release(app: App, name: str, reason: str) -> None:
 @click.argument("name")
 @click.option("--epoch", type=click.IntRange(1), required=True,
               help="Above every epoch there was.")
-@REASON
-@pass_app
+@rehearsed(rehearsal.promote)
 def promote(app: App, name: str, epoch: int, reason: str) -> None:
     """Make node NAME the primary of a new epoch, in place if it runs.
 
@@ -148,8 +153,7 @@ def promote(app: App, name: str, epoch: int, reason: str) -> None:
 @click.argument("name")
 @click.option("--upstream", metavar="NODE", required=True, help="Whom it follows from now on.")
 @click.option("--epoch", type=click.IntRange(1), required=True)
-@REASON
-@pass_app
+@rehearsed(rehearsal.follow)
 def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> None:
     """Let node NAME follow another node, in place if it runs.
 
@@ -167,8 +171,7 @@ def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> No
 
 @click.command("restart-client")
 @click.argument("instance")
-@REASON
-@pass_app
+@rehearsed(rehearsal.restart_client)
 def restart_client(app: App, instance: str, reason: str) -> None:
     """Restart Indico INSTANCE, which drops everything it has cached of the storage."""
     operations.restart_instance(app.cluster, instance, progress=step_printer())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -72,6 +72,24 @@ def loss_lines(loss: Loss | None) -> Iterator[str]:
 def refusal_lines(refusal: Refusal) -> Iterator[str]:
     """Why there is no plan; the error itself is told apart."""
     yield from finding_lines(refusal.findings)
+
+
+def remaining_lines(operation: Operation, steps: Sequence[Step], *, undo: bool) -> Iterator[str]:
+    """What is left of an operation, for a dry run."""
+    yield from heading(operation.plan)
+    yield f"{operation.identifier}, by {operation.actor}: {operation.outcome}"
+    yield ""
+    yield ("Would be taken back" if undo
+           else "Would be done; a step whose effect is there already is skipped")
+    for number, step in enumerate(steps, 1):
+        if undo:
+            yield from _folded(f"{number:>4}. {step.title}: {step.undoes}", "      ")
+        else:
+            yield from _step_lines(number, step)
+    if not steps:
+        yield "  nothing; the operation would be closed"
+    yield ""
+    yield "This was a dry run: nothing was changed."
 
 
 def _step_lines(number: int, step: Step) -> Iterator[str]:

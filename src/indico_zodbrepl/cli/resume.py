@@ -7,7 +7,7 @@ import click
 from ..failover import executor
 from .app import App, pass_app
 from .operating import conclude
-from .operation_view import ending_lines
+from .operation_view import ending_lines, remaining_lines
 
 
 @click.command()
@@ -15,8 +15,9 @@ from .operation_view import ending_lines
 @click.option("--abandon", is_flag=True,
               help="Close it as it stands, for when it can't be ended; needs --reason.")
 @click.option("--reason", default="", help="Why it is abandoned, for the journal.")
+@click.option("--dry-run", is_flag=True, help="Print each step that is left; change nothing.")
 @pass_app
-def resume(app: App, undo: bool, abandon: bool, reason: str) -> None:
+def resume(app: App, undo: bool, abandon: bool, reason: str, dry_run: bool) -> None:
     """Go on with the operation that has begun and not ended.
 
     Before its point of no return it starts over, and skips what is done already; after it, it
@@ -24,10 +25,17 @@ def resume(app: App, undo: bool, abandon: bool, reason: str) -> None:
     """
     if undo and abandon:
         raise click.UsageError("--undo and --abandon exclude each other")
+    if dry_run and abandon:
+        raise click.UsageError("--abandon does no step: nothing to show")
     if abandon and not reason.strip():
         raise click.UsageError("--abandon needs --reason TEXT")
     if abandon:
         for line in ending_lines(app.cluster, executor.abandon(app.cluster, reason.strip())):
+            click.echo(line)
+        return
+    if dry_run:
+        found, steps = executor.foresee(app.cluster, app.installation, undo=undo)
+        for line in remaining_lines(found, steps, undo=undo):
             click.echo(line)
         return
     conclude(app, executor.resume, undo=undo)

@@ -80,6 +80,21 @@ def resume(cluster: Cluster, installation: Installation, observer: Observer | No
         return run.go_on(run.where_to_go_on(), checking=True)
 
 
+def foresee(cluster: Cluster, installation: Installation, *,
+            undo: bool = False) -> tuple[Operation, tuple[Step, ...]]:
+    """What ``resume`` would work on, and the steps that it would do or take back, in order.
+
+    Changes nothing.  A step whose effect is there already will be skipped.  Raises as ``resume``.
+    """
+    with store.alone(cluster):
+        run = _Run(cluster, installation, _open_one(cluster), Observer())
+        if undo:
+            return run.operation, tuple(run.operation.plan.steps[index]
+                                        for index in run.to_take_back())
+        return run.operation, tuple(run.operation.plan.steps[index]
+                                    for index in run.to_do(run.where_to_go_on(), checking=True))
+
+
 def abandon(cluster: Cluster, reason: str) -> Operation:
     """Close the operation that has begun and not ended, as it stands.
 
@@ -130,12 +145,18 @@ class _Run:
             return index
         return 0
 
+    @property
+    def operation(self) -> Operation:
+        return self._now
+
+    def to_do(self, first: int, *, checking: bool) -> list[int]:
+        """Indices of the steps from ``first`` on that are not known to be done."""
+        again = checking and first < self._plan.no_return()
+        return [index for index in range(first, len(self._plan.steps))
+                if again or self._now.records[index].progress is not Progress.DONE]
+
     def go_on(self, first: int, *, checking: bool = False) -> Operation:
-        before = first < self._plan.no_return()
-        for index in range(first, len(self._plan.steps)):
-            record = self._now.records[index]
-            if record.progress is Progress.DONE and not (before and checking):
-                continue
+        for index in self.to_do(first, checking=checking):
             try:
                 self._do(index, checking=checking)
             except OperatorError as error:
@@ -145,6 +166,12 @@ class _Run:
         return self._close(self._final_outcome())
 
     def take_back_on_demand(self) -> Operation:
+        self.to_take_back()
+        self._take_back()
+        return self._close(Outcome.UNDONE)
+
+    def to_take_back(self) -> list[int]:
+        """Indices of the steps to take back, in that order; OperatorError (exit 8) if too late."""
         no_return = self._plan.no_return()
         if any(record.progress is not Progress.PENDING
                for record in self._now.records[no_return:]):
@@ -153,8 +180,12 @@ class _Run:
                 f"{self._now.identifier} is past its point of no return: "
                 f"{self._plan.steps[no_return].title}",
                 f"{self._resume} to go on", ExitCode.REFUSED)
-        self._take_back()
-        return self._close(Outcome.UNDONE)
+        return self._done_before_no_return()
+
+    def _done_before_no_return(self) -> list[int]:
+        return [index for index in reversed(range(self._plan.no_return()))
+                if self._now.records[index].progress not in (Progress.PENDING, Progress.UNDONE)
+                and self._plan.steps[index].undoes]
 
     @property
     def _resume(self) -> str:
@@ -212,11 +243,9 @@ class _Run:
             f"when that is repaired: {self._resume}", error.exit_code) from error
 
     def _take_back(self) -> None:
-        for index in reversed(range(self._plan.no_return())):
+        for index in self._done_before_no_return():
             record = self._now.records[index]
             step = self._plan.steps[index]
-            if record.progress in (Progress.PENDING, Progress.UNDONE) or not step.undoes:
-                continue
             undo = functools.partial(actions.find(step.action).undo, self._context(), step)
             _within(step, undo)
             self._record(index, dataclasses.replace(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..cluster import Cluster, NodeState, Role
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
-from . import epochs, guard, lineage, testimony
+from . import epochs, guard, half_packed, lineage, testimony
 from .epochs import EpochRecord, Raised
 from .guard import Testimony, Verdict
 
@@ -27,11 +27,7 @@ def admit_primary(cluster: Cluster, claim: NodeState) -> list[str]:
         OperatorError: exit 8, somebody knows better, or nobody can vouch for the node, or it
             has no data and others have; the detail tells what each voucher said.
     """
-    testimonies = testimony.gather(cluster, claim.node, claim)
-    verdict = guard.judge(claim, testimonies)
-    if not verdict.allowed:
-        raise _refusal(cluster, claim, verdict, testimonies)
-    refuse_without_data(cluster, claim)
+    verdict, testimonies = vouched(cluster, claim)
     remarks = [f"a voucher says nothing: {each}" for each in testimonies
                if each.problem and each.voucher.startswith("the record")]
     if verdict.forced and claim.forced:
@@ -42,6 +38,19 @@ def admit_primary(cluster: Cluster, claim: NodeState) -> list[str]:
     remarks += [f"{keeper} has no record of epoch {claim.epoch}: {problem}"
                 for keeper, problem in raised.failed.items()]
     return remarks
+
+
+def vouched(cluster: Cluster, claim: NodeState) -> tuple[Verdict, list[Testimony]]:
+    """Ask everybody whether a node may be the primary of its epoch; changes nothing.
+
+    Returns who vouches for it, and what everybody said.  Raises as ``admit_primary``.
+    """
+    testimonies = testimony.gather(cluster, claim.node, claim)
+    verdict = guard.judge(claim, testimonies)
+    if not verdict.allowed:
+        raise _refusal(cluster, claim, verdict, testimonies)
+    refuse_without_data(cluster, claim)
+    return verdict, testimonies
 
 
 def admit_promotion(cluster: Cluster, name: str, epoch: int) -> None:
@@ -113,7 +122,11 @@ def listed(testimonies: list[Testimony]) -> str:
 
 
 def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
-    """Raise OperatorError (exit 8) when a primary would be empty although others have data."""
+    """Raise OperatorError (exit 8) when a primary would be empty although there is data.
+
+    Others have it, or a pack that did not end left it beside the data file.
+    """
+    half_packed.refuse(cluster.node(claim.node))
     holders = testimony.holders_of_data(cluster, claim.node)
     if not holders or testimony.has_data(cluster.node(claim.node)):
         return

@@ -48,11 +48,7 @@ def promote(cluster: Cluster, installation: Installation, name: str, *,
     """
     node = run.node_named(cluster, name)
     present = run.prepare(cluster, node)
-    refuse_older(cluster, present, epoch)
-    admission.admit_promotion(cluster, name, epoch)
-    claim = NodeState(cluster.name, name, Role.PRIMARY, None, epoch,
-                      present.forced if present.epoch == epoch else None)
-    admission.refuse_without_data(cluster, claim)
+    claim = check_promotion(cluster, present, epoch)
     lineage.enter_primary(cluster, claim)
     raised = epochs.raise_everywhere(cluster, epoch, name, reason or "promoted")
     if not raised.written:
@@ -93,19 +89,7 @@ def follow(cluster: Cluster, installation: Installation, name: str, *,
     """
     node, above = run.node_named(cluster, name), run.node_named(cluster, upstream)
     present = run.prepare(cluster, node)
-    refuse_older(cluster, present, epoch)
-    if role is None:
-        role = Role.RELAY if present.role is Role.RELAY else Role.SECONDARY
-    if role is Role.PRIMARY or name == upstream:
-        raise OperatorError(f"node {name} can't follow node {upstream} as {role}",
-                            exit_code=ExitCode.BAD_CONFIG)
-    wanted = NodeState(cluster.name, name, role, upstream, epoch)
-    above_role = state.current(cluster, above).role
-    if not above_role.has_followers:
-        raise OperatorError(f"node {name} can't follow node {upstream}",
-                            f"node {upstream} is a {above_role}; nodes follow a primary or a relay",
-                            exit_code=ExitCode.BAD_CONFIG)
-    _refuse_writable(node)
+    wanted = check_following(cluster, present, upstream, epoch, role)
     try:
         remarks = lineage.admit_follower(cluster, installation, wanted)
     except OperatorError as error:
@@ -126,6 +110,41 @@ def follow(cluster: Cluster, installation: Installation, name: str, *,
             return Changed(True, tuple(remarks))
         restart_node(cluster, installation, name, progress=progress, seconds=seconds)
     return Changed(False, tuple(remarks))
+
+
+def check_promotion(cluster: Cluster, present: NodeState, epoch: int) -> NodeState:
+    """What a node would be after a promotion; changes nothing.
+
+    Raises OperatorError (exit 8) when somebody objects, or it has no data and others have.
+    """
+    refuse_older(cluster, present, epoch)
+    admission.admit_promotion(cluster, present.node, epoch)
+    claim = NodeState(cluster.name, present.node, Role.PRIMARY, None, epoch,
+                      present.forced if present.epoch == epoch else None)
+    admission.refuse_without_data(cluster, claim)
+    return claim
+
+
+def check_following(cluster: Cluster, present: NodeState, upstream: str, epoch: int,
+                    role: Role | None = None) -> NodeState:
+    """What a node would be below another one; changes nothing.
+
+    Its history is not looked at.  Raises as ``follow``.
+    """
+    name, above = present.node, run.node_named(cluster, upstream)
+    refuse_older(cluster, present, epoch)
+    if role is None:
+        role = Role.RELAY if present.role is Role.RELAY else Role.SECONDARY
+    if role is Role.PRIMARY or name == upstream:
+        raise OperatorError(f"node {name} can't follow node {upstream} as {role}",
+                            exit_code=ExitCode.BAD_CONFIG)
+    above_role = state.current(cluster, above).role
+    if not above_role.has_followers:
+        raise OperatorError(f"node {name} can't follow node {upstream}",
+                            f"node {upstream} is a {above_role}; nodes follow a primary or a relay",
+                            exit_code=ExitCode.BAD_CONFIG)
+    _refuse_writable(cluster.node(name))
+    return NodeState(cluster.name, name, role, upstream, epoch)
 
 
 def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:

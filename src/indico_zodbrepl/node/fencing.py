@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import signal
 import time
-from pathlib import Path
 
 from ..cluster import Cluster, Node
 from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
-from . import daemon, ports
+from . import daemon, data_lock, ports
 from .ports import Owner
 from .supervisor import Supervisor, SupervisorAwayError, SupervisorSilentError
 
@@ -58,17 +56,22 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
     deadline = time.monotonic() + GONE_SECONDS
     while True:
         pids = _pids_of(cluster, node, supervised)
-        if not pids and not _is_locked(node):
+        if not pids and not data_lock.is_held(node):
             return Fenced(tuple(killed), remark)
         if time.monotonic() > deadline:
             raise OperatorError(
                 f"the server of node {node.name} is not gone",
                 f"processes {', '.join(map(str, sorted(pids))) or 'unknown'}: killed, but there; "
-                f"lock of {data_fs(node)}: {'held' if _is_locked(node) else 'free'}",
+                f"lock of {data_fs(node)}: {'held' if data_lock.is_held(node) else 'free'}",
                 "is a disk hung? then cut the host off", ExitCode.TIMED_OUT)
         for pid in sorted(pids - set(killed)):
             _kill(pid, killed)
         time.sleep(POLL_SECONDS)
+
+
+def processes(cluster: Cluster, node: Node) -> list[int]:
+    """Whom ``fence`` would kill; changes nothing.  Raises OperatorError (exit 8) as it does."""
+    return sorted(_pids_of(cluster, node, _supervised(cluster, node)))
 
 
 def _kill(pid: int, killed: list[int]) -> None:
@@ -114,46 +117,12 @@ def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
     return pids if holder is None else pids | {holder}
 
 
-def _is_locked(node: Node) -> bool:
-    """Whether a process has the data file open as its server."""
-    try:
-        descriptor = os.open(_lock_file(node), os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def _lock_holder(node: Node) -> int | None:
     """The process that has the data file; raises OperatorError when it works elsewhere."""
-    try:
-        holder = int(_lock_file(node).read_text().split()[0])
-    except (FileNotFoundError, ValueError, IndexError):
-        return None
-    if not _is_locked(node):
-        return None
-    if not _works_in(holder, node.data_directory):
-        raise _foreign(node, f"{data_fs(node)} is held by", Owner(holder, "", None))
-    return holder
-
-
-def _lock_file(node: Node) -> Path:
-    path = data_fs(node)
-    return path.with_name(f"{path.name}.lock")
-
-
-def _works_in(pid: int, folder: Path) -> bool:
-    try:
-        return Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder.resolve())
-    except (FileNotFoundError, ProcessLookupError):
-        return True  # it has just gone; the lock goes with it
-    except PermissionError:
-        return False
+    held = data_lock.look(node)
+    if held.pid is not None and not held.is_node:
+        raise _foreign(node, f"{data_fs(node)} is held by", Owner(held.pid, "", None))
+    return held.pid
 
 
 def _foreign(node: Node, what: str, owner: Owner | None) -> OperatorError:

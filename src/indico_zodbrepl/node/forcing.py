@@ -48,12 +48,7 @@ def force_start(cluster: Cluster, installation: Installation, name: str, *,
     node = run.node_named(cluster, name)
     installation.check()
     own = run.prepare(cluster, node)
-    if answers(node):
-        raise OperatorError(f"node {name} is running", f"something answers on "
-                            f"{node.storage_address}", "fence or promote it instead",
-                            ExitCode.REFUSED)
-    seen, testimonies = admission.highest_epoch(cluster, name, own.epoch)
-    _refuse_rival(cluster, name, testimonies)
+    seen, _testimonies = check(cluster, node, own)
     epoch = seen + 1
     claim = NodeState(cluster.name, name, Role.PRIMARY, None, epoch,
                       Forced(actor, reason, epochs.now()))
@@ -63,6 +58,21 @@ def force_start(cluster: Cluster, installation: Installation, name: str, *,
     raised = epochs.raise_everywhere(cluster, epoch, name, f"forced by {actor}: {reason}")
     start_node(cluster, installation, name, progress=progress, seconds=seconds)
     return Forcing(epoch, seen, raised)
+
+
+def check(cluster: Cluster, node: Node, own: NodeState) -> tuple[int, list[Testimony]]:
+    """Whether a forced start may begin; changes nothing.
+
+    Returns the highest epoch that anybody knows, and what everybody said.  Raises OperatorError
+    (exit 8) when the node runs or another server takes writes.
+    """
+    if answers(node):
+        raise OperatorError(f"node {node.name} is running", f"something answers on "
+                            f"{node.storage_address}", "fence or promote it instead",
+                            ExitCode.REFUSED)
+    seen, testimonies = admission.highest_epoch(cluster, node.name, own.epoch)
+    _refuse_rival(cluster, node.name, testimonies)
+    return seen, testimonies
 
 
 def _refuse_rival(cluster: Cluster, name: str, testimonies: list[Testimony]) -> None:

@@ -12,7 +12,7 @@ from ..cluster.commands import Commands
 from ..cluster.installation import Installation
 from ..cluster.layout import data_fs, lineage_file
 from ..errors import ExitCode, OperatorError
-from . import datafs, epochs, testimony
+from . import datafs, epochs, half_packed, testimony
 from . import state as node_state
 from .datafs import Comparison, Relation
 from .files import write_atomically
@@ -124,7 +124,14 @@ def compare(cluster: Cluster, installation: Installation, name: str, upstream: s
                           known.verified_tid if known else None)
 
 
-def admit_follower(cluster: Cluster, installation: Installation, state: NodeState) -> list[str]:
+def refuse_unfit(cluster: Cluster, state: NodeState) -> None:
+    """Raise OperatorError (exit 8) when a node's data is not whole; it starts in no role."""
+    node = cluster.node(state.node)
+    _refuse_unfit(cluster, node, _known(node, state))
+
+
+def admit_follower(cluster: Cluster, installation: Installation, state: NodeState, *,
+                   dry_run: bool = False) -> list[str]:
     """Make sure that a node holds nothing that its upstream lacks before it follows it.
 
     Remembers the last common transaction, so that the next time only what is newer is
@@ -132,6 +139,7 @@ def admit_follower(cluster: Cluster, installation: Installation, state: NodeStat
 
     Args:
         state: what the node is to be; it has an upstream.
+        dry_run: remember nothing.
 
     Returns:
         What an operator should know although the node may start, one line each.
@@ -143,8 +151,10 @@ def admit_follower(cluster: Cluster, installation: Installation, state: NodeStat
     node, upstream = cluster.node(state.node), cluster.node(state.upstream or "")
     known = _known(node, state)
     _refuse_unfit(cluster, node, known)
+    half_packed.refuse(node)
     if not testimony.has_data(node):
-        _remember(node, known, _nothing(state.epoch, was_writable=False))
+        if not dry_run:
+            _remember(node, known, _nothing(state.epoch, was_writable=False))
         return []
     problem = _why_unreachable(upstream)
     if not problem:
@@ -159,7 +169,12 @@ def admit_follower(cluster: Cluster, installation: Installation, state: NodeStat
         else:
             if found.relation is Relation.AHEAD:
                 found = _against_primary(cluster, installation, state, known) or found
-            return _judge(cluster, state, known, found)
+            judged, refusal = _judge(cluster, state, known, found)
+            if not dry_run:
+                _remember(node, known, judged)
+            if refusal is not None:
+                raise refusal
+            return []
     if known.was_writable:
         raise OperatorError(
             f"node {node.name} refuses to follow node {upstream.name}",
@@ -183,25 +198,26 @@ def says(found: Comparison, name: str, upstream: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _judge(cluster: Cluster, state: NodeState, known: Lineage, found: Comparison) -> list[str]:
+def _judge(cluster: Cluster, state: NodeState, known: Lineage,
+           found: Comparison) -> tuple[Lineage, OperatorError | None]:
+    """What is to be remembered of a comparison, and why the node may not follow, if so."""
     node, upstream = cluster.node(state.node), state.upstream or ""
     hidden = (known.was_writable and found.packed_away_last is not None
               and found.packed_away_last > (known.verified_tid or ""))
     if found.relation.may_follow and not hidden:
         common = found.common
-        _remember(node, known, Lineage(
+        return Lineage(
             common.tid if common else known.verified_tid, common.digest if common else known.digest,
             upstream, state.epoch, was_writable=False, condition=Condition.OK, detail="",
-            at=known.at))
-        return []
+            at=known.at), None
     why = says(found, node.name, upstream) if not hidden else (
         f"{found.packed_away} transactions, up to {found.packed_away_last}, are only on node "
         f"{node.name}, and the pack of node {upstream} hides whether they were on it: node "
         f"{node.name} was a primary since it was last compared")
-    _remember(node, known, dataclasses.replace(
-        known, epoch=state.epoch, condition=Condition.DIVERGED, detail=why))
+    diverged = dataclasses.replace(
+        known, epoch=state.epoch, condition=Condition.DIVERGED, detail=why)
     word = {Relation.AHEAD: "is ahead of", Relation.UNRELATED: "has nothing in common with"}
-    raise OperatorError(
+    return diverged, OperatorError(
         f"node {node.name} refuses to follow node {upstream}: its history "
         f"{word.get(found.relation, 'diverged from')} that of node {upstream}", why,
         f"keep and list what only it has, then let it follow: "

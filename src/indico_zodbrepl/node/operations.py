@@ -37,22 +37,29 @@ def assign(cluster: Cluster, name: str, *, role: Role, upstream: str | None,
             epoch; exit 1, the file can't be written.
     """
     node = run.node_named(cluster, name)
+    assigned = check_assignment(cluster, run.foreseen(cluster, node), role, upstream, epoch)
+    run.prepare(cluster, node)
+    state.write(node, assigned)
+    return assigned
+
+
+def check_assignment(cluster: Cluster, present: NodeState, role: Role, upstream: str | None,
+                     epoch: int) -> NodeState:
+    """What ``assign`` would write; changes nothing, and raises as it does."""
+    name, node = present.node, cluster.node(present.node)
     if (role is Role.PRIMARY) != (upstream is None) or upstream == name:
         raise OperatorError(f"node {name} can't be {role} with upstream {upstream}",
                             "a primary has no upstream, the others have another node",
                             exit_code=ExitCode.BAD_CONFIG)
     if upstream is not None:
         run.node_named(cluster, upstream)
-    present = run.prepare(cluster, node)
     refuse_older(cluster, present, epoch)
     if (present.role, present.upstream) != (role, upstream) and answers(node):
         raise OperatorError(f"node {name} is running as {present.role}",
                             "an assignment counts from its next start on",
                             "stop it first, or use 'node promote' or 'node follow'",
                             ExitCode.REFUSED)
-    assigned = NodeState(cluster.name, name, role, upstream, epoch)
-    state.write(node, assigned)
-    return assigned
+    return NodeState(cluster.name, name, role, upstream, epoch)
 
 
 def hold(cluster: Cluster, name: str, seconds: float = HOLD_SECONDS) -> str:

@@ -49,7 +49,8 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
     print(f"node {name} starts as {present.role}, epoch {present.epoch}"
           + (f", follows {present.upstream}" if present.upstream else ""), flush=True)
     os.chdir(node.data_directory)
-    os.execv(command[0], command)  # noqa: S606  # no shell is wanted
+    environment = installation.environment27()
+    os.execve(command[0], command, environment)  # noqa: S606  # no shell is wanted
 
 
 def prepare(cluster: Cluster, node: Node) -> NodeState:
@@ -67,11 +68,17 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
             f"the data directory of node {node.name} can't be written",
             f"{folder} ({cluster.where('node', node.name, 'data-directory')}): {error.strerror}",
             f"as the user who runs the cluster: touch {folder}/x", ExitCode.REFUSED) from error
+    present = foreseen(cluster, node)
+    if not state_file(node).exists():
+        state.write(node, present)
+    return present
+
+
+def foreseen(cluster: Cluster, node: Node) -> NodeState:
+    """The state with which a node would run; nothing is made.  Raises OperatorError (exit 8)."""
     if state_file(node).exists():
         return state.current(cluster, node)
-    first = _first_state(cluster, node)
-    state.write(node, first)
-    return first
+    return _first_state(cluster, node)
 
 
 def _first_state(cluster: Cluster, node: Node) -> NodeState:
@@ -93,6 +100,16 @@ def _first_state(cluster: Cluster, node: Node) -> NodeState:
 
 
 def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
+    """``caught_up``, written down."""
+    newer = caught_up(cluster, node, present)
+    if newer is not present:
+        state.write(node, newer)
+        print(f"node {node.name} was away when epoch {newer.epoch} began: it follows "
+              f"{newer.upstream} now, before {present.upstream}", flush=True)
+    return newer
+
+
+def caught_up(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
     """The state of a follower that missed promotions while it was away: it follows the primary.
 
     What it followed then may hold transactions that the cluster's history has not.
@@ -107,11 +124,7 @@ def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
     kept = (above is not None and above.role.has_followers
             and root_of(present.upstream, states) == record.primary)
     upstream = present.upstream if kept else record.primary
-    newer = NodeState(cluster.name, node.name, present.role, upstream, record.epoch)
-    state.write(node, newer)
-    print(f"node {node.name} was away when epoch {record.epoch} began with primary "
-          f"{record.primary}: it follows {upstream} now, before {present.upstream}", flush=True)
-    return newer
+    return NodeState(cluster.name, node.name, present.role, upstream, record.epoch)
 
 
 def hold_refusal(environment: Mapping[str, str]) -> None:

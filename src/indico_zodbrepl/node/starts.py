@@ -68,7 +68,7 @@ def restart_instance(cluster: Cluster, name: str, *,
         OperatorError: exit 2, no such instance; exit 6, supervisord doesn't run; exit 7, time
             ran out; exit 1, it died.
     """
-    instance = _instance(cluster, name)
+    instance = instance_named(cluster, name)
     deadline = time.monotonic() + seconds
     supervised.end(cluster, [instance.program], deadline, progress)
     _start(cluster, instance.program, functools.partial(readiness.indico_answers, instance),
@@ -84,7 +84,8 @@ def _start(cluster: Cluster, program: str, ready: Callable[[], str | None], prog
     return bool(done.programs)
 
 
-def _instance(cluster: Cluster, name: str) -> IndicoInstance:
+def instance_named(cluster: Cluster, name: str) -> IndicoInstance:
+    """The Indico instance of that name; OperatorError (exit 2) when there is none."""
     for instance in cluster.indico:
         if instance.name == name:
             return instance

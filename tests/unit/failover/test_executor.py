@@ -16,6 +16,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.failover import executor, journal, store
 from indico_zodbrepl.failover.operation import Operation, Outcome, Progress
+from indico_zodbrepl.failover.steps import Step
 
 EVERY_EFFECT = {f"{name}.effect" for name in NAMES}
 BEFORE = NAMES[:NAMES.index(NO_RETURN)]
@@ -96,6 +97,27 @@ def test_killed_at_any_moment_it_is_taken_back_before_the_point_of_no_return_onl
             assert set() == world.effects()
             assert Outcome.UNDONE is journaled(world).outcome
     assert {Outcome.DONE, Outcome.UNDONE} == outcomes
+
+
+def test_a_dry_run_of_resume_names_what_it_would_do_and_does_nothing(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for world in worlds_killed_at_every_moment(tmp_path, monkeypatch):
+        left = store.unfinished(cluster(world.folder))
+        if left is None:
+            continue
+        effects, done = world.effects(), len(world.done())
+        named = [step.action for step in foreseen(world)]
+        again = [] if left.records[left.plan.no_return()].progress is not Progress.PENDING else [
+            step.action for step in foreseen(world, undo=True)]
+        assert (effects, done, left) == (world.effects(), len(world.done()),
+                                         store.unfinished(cluster(world.folder)))
+        assert again == [name for name in reversed(BEFORE) if name in again]
+        resume(world)
+        assert set(world.done()[done:]) <= set(named)
+
+
+def foreseen(world: World, *, undo: bool = False) -> tuple[Step, ...]:
+    return executor.foresee(cluster(world.folder), Installation(world.folder), undo=undo)[1]
 
 
 def test_what_held_before_the_kill_is_made_sure_of_again(

@@ -74,9 +74,14 @@ def start(cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "execve", become)
     monkeypatch.setattr(os, "chdir", lambda _path: None)
     monkeypatch.setattr(ports, "check_free", lambda *_: None)
-    monkeypatch.setattr(Installation, "check", lambda _self: None)
     with pytest.raises(Became):
-        run.run(cluster, Installation(cluster.var_directory), name)
+        run.run(cluster, complete(cluster, monkeypatch), name)
+
+
+def complete(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """An installation that counts as complete."""
+    monkeypatch.setattr(Installation, "check", lambda _self: None)
+    return Installation(cluster.var_directory)
 
 
 @pytest.mark.parametrize("old", [NodeState("demo", "a", Role.PRIMARY, None, 1),
@@ -114,3 +119,26 @@ def test_a_primary_that_missed_a_promotion_becomes_nothing(
         run.run(cluster, Installation(cluster.var_directory), "a")
     assert ExitCode.REFUSED == caught.value.exit_code
     assert (Role.PRIMARY, None, 1) == assigned(cluster, "a")
+
+
+@pytest.mark.parametrize("name", ["a", "c"])
+def test_no_node_starts_empty_beside_the_data_that_an_interrupted_pack_left(
+        cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(cluster, 1, "a")
+    for each in "abc":
+        assigned(cluster, each)
+    path = data_fs(cluster.node(name))
+    old, packed = path.with_name("Data.fs.old"), path.with_name("Data.fs.pack")
+    old.write_bytes(b"FS21 and a transaction")
+    packed.write_bytes(b"FS21 and less")
+    with pytest.raises(OperatorError) as refused:
+        run.run(cluster, complete(cluster, monkeypatch), name)
+    assert ExitCode.REFUSED is refused.value.exit_code
+    assert (True, True) == (str(old) in refused.value.detail, str(packed) in refused.value.detail)
+    assert f"put it back: mv {old} {path}" == refused.value.hint
+    old.unlink()
+    with pytest.raises(OperatorError, match="its data file is missing") as refused:
+        run.run(cluster, complete(cluster, monkeypatch), name)
+    assert "mv" not in refused.value.hint
+    packed.unlink()
+    start(cluster, name, monkeypatch)

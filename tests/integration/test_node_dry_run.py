@@ -1,0 +1,81 @@
+"""Each step of an operation can be tried without being done, on real servers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from clusters import ClusterUnderTest
+from operations import succeed, what_a_plan_could_change
+
+from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster.layout import lineage_file
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.node.server_control import NoServerError, ServerControl
+
+NOTHING = "There is nothing to do."
+UNCHANGED = "This was a dry run: nothing was changed."
+
+
+def everything(under_test: ClusterUnderTest) -> tuple[dict[Path, bytes], list[int], list[str]]:
+    """Files, processes and what the servers say of themselves."""
+    nodes = under_test.cluster.nodes
+    files = what_a_plan_could_change(under_test) | {
+        path: path.read_bytes() for path in map(lineage_file, nodes) if path.exists()}
+    return files, sorted(under_test.processes()), [said_by(node) for node in nodes]
+
+
+def said_by(node: Node) -> str:
+    try:
+        status = ServerControl(node).status()
+    except NoServerError as error:
+        return error.notice
+    return str((status.role, status.epoch, status.known_epoch, status.held, status.upstream))
+
+
+def test_a_dry_run_of_any_step_tells_what_it_would_do_and_changes_nothing(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    before = everything(cluster)
+    tried = {
+        ("stop", "b"): "have supervisor end node-b",
+        ("fence", "a"): f"SIGKILL process {cluster.pid_of('node-a')}",
+        ("assign", "b", "--role", "secondary", "--upstream", "a", "--epoch", "2"):
+            "state.json: secondary in epoch 2, following a",
+        ("hold", "a"): "let no commit begin for 20 s",
+        ("release", "a"): NOTHING,
+        ("follow", "b", "--upstream", "a", "--epoch", "1"):
+            f"have its server turn to {cluster.cluster.node('a').replication_address} in place",
+        ("start", "b"): NOTHING,
+    }
+    for arguments, expected in tried.items():
+        told = succeed(cluster, "node", *arguments, "--dry-run")
+        assert (True, True) == (expected in told, told.endswith(UNCHANGED + "\n")), told
+    refused = cluster.cli("node", "promote", "b", "--epoch", "2", "--dry-run")
+    assert (ExitCode.REFUSED, True) == (refused.returncode, "takes writes" in refused.stderr)
+    refused = cluster.cli("node", "assign", "b", "--role", "primary", "--epoch", "1", "--dry-run")
+    assert (ExitCode.REFUSED, True) == (refused.returncode, "is running as" in refused.stderr)
+    refused = cluster.cli("node", "hold", "b", "--dry-run")
+    assert (ExitCode.REFUSED, True) == (refused.returncode, "runs as secondary" in refused.stderr)
+    assert 2 == cluster.cli("node", "restart-client", "one", "--dry-run").returncode
+    assert before == everything(cluster)
+
+
+def test_a_dry_run_of_a_start_asks_as_the_start_does(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    for name in "ab":
+        succeed(cluster, "node", "fence", name)
+    before = everything(cluster)
+    told = succeed(cluster, "node", "start", "a", "--dry-run")
+    assert "who vouches for it: the record of the control host" in told
+    assert "its history is that of node a" in succeed(cluster, "node", "start", "b", "--dry-run")
+    told = succeed(cluster, "node", "promote", "b", "--epoch", "2", "--dry-run")
+    assert "start node-b as the primary" in told
+    told = succeed(cluster, "node", "start", "b", "--force", "--dry-run")
+    assert "raise the records of the control host to epoch 2, primary b" in told
+    assert before == everything(cluster)
+    # Neither the record nor the other node can be asked.
+    for path in (cluster.folder / "var" / "epoch.json", cluster.cluster.node("b").data_directory):
+        os.rename(path, path.with_name("away " + path.name))
+    refused = cluster.cli("node", "start", "a", "--dry-run")
+    assert (ExitCode.REFUSED, True) == (refused.returncode, "nobody can vouch" in refused.stderr)
