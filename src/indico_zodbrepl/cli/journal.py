@@ -65,11 +65,17 @@ def _print_table(entries: list[Operation]) -> None:
         gap = figures.get("write_gap_seconds", figures.get("writable_after_seconds"))
         table.add_row(
             seconds_text(entry.began), f"{entry.plan.operation} {entry.plan.target}", entry.actor,
-            entry.outcome, str(figures.get("lost_transactions", 0)),
+            entry.outcome, _lost(entry),
             "-" if gap is None else f"{gap:.2f} s", entry.plan.reason or "-")
     console = Console(highlight=False, width=None if Console().is_terminal else 100)
     console.print(table)
     console.print(f"\nOne of them whole: journal ID, such as {entries[-1].identifier}", style="dim")
+
+
+def _lost(entry: Operation) -> str:
+    """How many transactions were lost; nobody knows while the old primary can't be read."""
+    unknown = entry.plan.loss is not None and not entry.plan.loss.exact
+    return str(entry.figures.get("lost_transactions", "?" if unknown else 0))
 
 
 def _whole(entry: Operation) -> Iterator[str]:

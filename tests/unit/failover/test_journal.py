@@ -8,13 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from fake_world import PLAN, cluster
 
+from indico_zodbrepl.cli import App
+from indico_zodbrepl.cli import journal as journal_command
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.failover import journal, operation
 from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.failover.steps import Loss
 
 
 @pytest.fixture
@@ -85,3 +90,16 @@ def test_a_journal_that_can_t_be_written_is_told(of: Cluster) -> None:
     os.mkdir(Layout(of).journal)
     with pytest.raises(OperatorError, match="the journal can't be written"):
         journal.append(of, entry())
+
+
+def test_the_table_does_not_say_that_nothing_was_lost_when_nobody_knows(
+        of: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, loss in enumerate((None, Loss("a", None, None, False, None, "perhaps something"))):
+        begun = entry(number)
+        journal.append(of, dataclasses.replace(
+            begun, outcome=Outcome.DONE, plan=dataclasses.replace(begun.plan, loss=loss)))
+    monkeypatch.setattr(App, "cluster", of)
+    app = App(tmp_path / "cluster.conf", Installation(tmp_path))
+    shown = CliRunner().invoke(journal_command.journal, obj=app).output
+    assert ["0", "?"] == [line.split(" done ")[1].split()[0] for line in shown.splitlines()
+                          if " done " in line]
