@@ -16,6 +16,8 @@ START_SECONDS = 1
 
 # Threads of an Indico instance: its health check answers while a request waits.
 INDICO_THREADS = 4
+# How long a worker that is to end may go on with its requests.
+INDICO_GRACE_SECONDS = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +52,12 @@ def indico_program(cluster: Cluster, installation: Installation,
     return Program(
         name=instance.program,
         command=(str(installation.python27), "-m", "gunicorn.app.wsgiapp",
+                 "--config", "python:indico_zodbrepl.dataplane.gunicorn_conf",
                  "--name", instance.program, "--bind", str(instance.address),
                  "--workers", "1", "--worker-class", "gthread",
                  "--threads", str(INDICO_THREADS), "--timeout", "120",
-                 "--graceful-timeout", "10", "--worker-tmp-dir", str(layout.run),
+                 "--graceful-timeout", str(INDICO_GRACE_SECONDS),
+                 "--worker-tmp-dir", str(layout.run),
                  "indico_zodbrepl.dataplane.app:application"),
         directory=layout.indico,
         stop_seconds=15,

@@ -52,6 +52,10 @@ class Application(object):
         self._epoch_record = epoch_record
         self._waiting = threading.BoundedSemaphore(MAY_WAIT)
 
+    def build(self, limit):
+        """Builds Indico, whether that succeeds or not; waits `limit` seconds at most."""
+        self._instance.want().wait(limit)
+
     def __call__(self, environ, start_response):
         attempt = self._instance.want()
         if environ.get('PATH_INFO') == HEALTH_PATH:

@@ -69,12 +69,26 @@ def listening(endpoints: tuple[Endpoint, ...]) -> str | None:
 def indico_answers(instance: IndicoInstance) -> str | None:
     """None when the instance's health check answers, whatever it says of the storage."""
     try:
-        answer = _get_json(instance)
+        answer = health(instance)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return f"{instance.health_url} does not answer: {error}"
     if not isinstance(answer, dict) or answer.get("instance") != instance.name:
         return f"{instance.health_url} is answered by something else: {str(answer)[:80]}"
     return None
+
+
+def health(instance: IndicoInstance) -> Any:
+    """What an instance's health check answers, read as JSON.
+
+    Raises OSError or http.client.HTTPException when nothing usable comes, ValueError when it is
+    no JSON.
+    """
+    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/zodbrepl/health")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
 
 
 def log_tail(cluster: Cluster, program: str) -> str:
@@ -95,12 +109,3 @@ def _refusal(cluster: Cluster, program: str) -> OperatorError | None:
         return None
     notice, detail, hint = found.groups("")
     return OperatorError(notice, detail, hint, ExitCode.REFUSED)
-
-
-def _get_json(instance: IndicoInstance) -> Any:
-    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=ANSWER_SECONDS)
-    try:
-        connection.request("GET", "/zodbrepl/health")
-        return json.loads(connection.getresponse().read())
-    finally:
-        connection.close()

@@ -152,8 +152,8 @@ def restart_client(cluster: Cluster, _installation: Installation, instance: str)
     program, limit = starts.instance_named(cluster, instance).program, starts.START_SECONDS
     runs = _runs(cluster, program)
     return Rehearsal((f"Indico instance {instance} {'runs' if runs else 'does not run'}",),
-                     (*([f"have supervisor end {program}"] if runs else []),
-                      f"have supervisor start {program}",
+                     ("have a new worker take over from its old one; if that does not get ready, "
+                      "restart it" if runs else f"have supervisor start {program}",
                       f"wait until it answers, {limit:g} s at most"))
 
 

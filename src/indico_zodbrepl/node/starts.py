@@ -10,8 +10,9 @@ from ..backends import backend_of
 from ..cluster import Cluster, IndicoInstance
 from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
-from . import readiness, run, supervised
+from . import readiness, replacing, run, supervised
 from .supervised import Progress, ignore
+from .supervisor import Supervisor
 
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
@@ -62,7 +63,10 @@ def restart_node(cluster: Cluster, installation: Installation, name: str, *,
 
 def restart_instance(cluster: Cluster, name: str, *,
                      progress: Progress = ignore, seconds: float = START_SECONDS) -> None:
-    """Restart an Indico instance, which drops all it has cached, and wait until it answers.
+    """Let an Indico instance drop all it has cached, and wait until it answers.
+
+    A new worker takes over from the old one while it serves; an instance that doesn't work is
+    restarted as a whole.
 
     Raises:
         OperatorError: exit 2, no such instance; exit 6, supervisord doesn't run; exit 7, time
@@ -70,6 +74,12 @@ def restart_instance(cluster: Cluster, name: str, *,
     """
     instance = instance_named(cluster, name)
     deadline = time.monotonic() + seconds
+    program = Supervisor(cluster).states().get(instance.program)
+    if program is not None and program.pid is not None:
+        half = time.monotonic() + seconds / 2
+        if replacing.replace_worker(instance, program.pid, half):
+            progress(f"{instance.program} has a new worker")
+            return
     supervised.end(cluster, [instance.program], deadline, progress)
     _start(cluster, instance.program, functools.partial(readiness.indico_answers, instance),
            progress, deadline - time.monotonic())

@@ -1,0 +1,24 @@
+"""What gunicorn does beyond its command line: `gunicorn -c python:THIS_MODULE`.
+
+A worker that is to take another one's place builds Indico before it accepts a
+request, so that no request has to wait for that.  The only worker of an
+instance accepts at once, so that its health can be asked meanwhile.
+"""
+import os
+
+BUILD_LIMIT = 60.0  # seconds; below gunicorn's own limit for a silent worker
+
+
+def post_worker_init(worker):
+    """Called by gunicorn in each new worker, before it accepts requests.
+
+    Args:
+        worker: its `wsgi` is an `app.Application`.
+    """
+    if _has_sibling(worker.ppid):
+        worker.wsgi.build(BUILD_LIMIT)
+
+
+def _has_sibling(parent):
+    with open('/proc/%d/task/%d/children' % (parent, parent)) as children:
+        return set(children.read().split()) != set([str(os.getpid())])
