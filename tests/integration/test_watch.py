@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, free_ports, wait_until
 from prometheus_client.parser import text_string_to_metric_families
+from zeo_client import commit
 
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.node import lineage
 from indico_zodbrepl.node.supervisor import Supervisor
 
 
@@ -143,6 +145,21 @@ def test_a_frozen_server_keeps_it_from_nothing_and_one_that_ends_leaves_nothing_
     watched.wait_for("no longer: secondary b does not answer", "cleared")
     refuses_a_second_one(watched)
     ends_when_asked(watched)
+
+
+def test_how_far_a_followers_history_was_compared_grows_while_it_runs(watched: Watched) -> None:
+    node = watched.under_test.cluster.node("b")
+
+    def known() -> lineage.Lineage:
+        found = lineage.read(node)
+        assert found is not None
+        return found
+
+    assert known().verified_tid is None
+    tids = commit(watched.under_test, "a", "x", 3)
+    wait_until(lambda: known().verified_tid in tids, "it was compared")
+    assert ("a", False, lineage.Condition.OK) == (
+        known().against, known().was_writable, known().condition)
 
 
 def refuses_a_second_one(watched: Watched) -> None:

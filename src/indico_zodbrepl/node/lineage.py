@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
+import fcntl
 import json
+import os
+from collections.abc import Iterator
 from typing import Any
 
 from ..cluster import Cluster, Node, NodeState
@@ -80,13 +84,48 @@ def read(node: Node) -> Lineage | None:
 
 def write(node: Node, lineage: Lineage) -> None:
     """Replace what is remembered; it is on disk afterwards.  Raises OperatorError (exit 1)."""
+    with _alone(node):
+        _write(node, lineage)
+
+
+def replace(node: Node, before: Lineage, after: Lineage) -> bool:
+    """Replace what is remembered if that is still ``before``; raises as ``read`` and ``write``.
+
+    For who looked at the node without hindering it: what others wrote meanwhile stands.
+    """
+    with _alone(node):
+        if read(node) != before:
+            return False
+        _write(node, after)
+        return True
+
+
+@contextlib.contextmanager
+def _alone(node: Node) -> Iterator[None]:
+    """Only one process at a time writes the file; one that ends sets this free."""
+    try:
+        descriptor = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise _unwritten(node, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(node: Node, lineage: Lineage) -> None:
     values = {"format": FORMAT, **dataclasses.asdict(lineage)}
     try:
         write_atomically(lineage_file(node), json.dumps(values, indent=2) + "\n")
     except OSError as error:
-        raise OperatorError(f"the lineage of node {node.name} can't be written",
-                            f"{lineage_file(node)}: {error.strerror}",
-                            "make room there, then try again") from error
+        raise _unwritten(node, error) from error
+
+
+def _unwritten(node: Node, error: OSError) -> OperatorError:
+    return OperatorError(f"the lineage of node {node.name} can't be written",
+                         f"{lineage_file(node)}: {error.strerror}",
+                         "make room there, then try again")
 
 
 def mark(node: Node, epoch: int, condition: Condition, detail: str) -> None:

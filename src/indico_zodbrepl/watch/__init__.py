@@ -1,1 +1,1 @@
-"""The monitor as a program: it remembers, tells what changes, counts, and changes nothing."""
+"""The monitor as a program: it remembers, tells, counts, compares, and changes no server."""

@@ -27,6 +27,7 @@ class Kind(enum.StrEnum):
     LAG = "lag"
     CAUGHT_UP = "caught-up"
     WOULD_ACT = "would-act"
+    LINEAGE = "lineage"
     WATCH = "watch"
 
 

@@ -65,10 +65,15 @@ class Lookout:
         self._telling = threading.Lock()
         self._ended = False
 
-    def see(self, findings: Findings, snapshot: Snapshot) -> None:
-        """Take in one round of probes, raw and judged: newer than all before."""
+    def see(self, findings: Findings, snapshot: Snapshot, besides: Sequence[Event] = ()) -> None:
+        """Take in one round of probes, raw and judged: newer than all before.
+
+        Args:
+            besides: events that others found; they are told first.
+        """
         with self._telling:
             if not self._ended:
+                self.tell(besides)
                 self._see(findings, snapshot)
 
     def end(self, patience: float = 0.5) -> None:

@@ -9,22 +9,26 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor.collect import look
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import Watcher
+from indico_zodbrepl.node.verifying import verify
 from indico_zodbrepl.watch import service, stream
 from indico_zodbrepl.watch.courier import Courier, Recipient
 from indico_zodbrepl.watch.events import Event, Kind, Weight
 from indico_zodbrepl.watch.lookout import Lookout
 from indico_zodbrepl.watch.mail import Mail
+from indico_zodbrepl.watch.verifier import Verifier
 from indico_zodbrepl.watch.webhook import Webhook, read_secret
 
 logger = logging.getLogger(__name__)
@@ -64,9 +68,12 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
     for recipient in recipients(cluster, watch):
         lookout.couriers.append(Courier(recipient, lookout.lost))
 
+    verifier = Verifier(partial(verify, cluster, Installation(home_from_environment())),
+                        Commands.here(cluster))
+
     def take() -> Snapshot:
         findings, snapshot = look(cluster)
-        lookout.see(findings, snapshot)
+        lookout.see(findings, snapshot, verifier.look(snapshot))
         return snapshot
 
     server = service.create_server(cluster, watch, lookout) if watch.port else None
