@@ -80,6 +80,9 @@ def test_what_only_the_dead_primary_had_is_exported_and_told_and_clients_are_res
     assert client != under_test.pid_of("indico-one")
     assert "STOPPED" == supervisor.program_states(under_test.cluster)["node-a"].state
     assert f"{entry.figures['lost_transactions']}" in succeed(under_test, "journal")
+    # The rejoin needs no second export of the same.
+    assert f"that is in {folder}" in " ".join(succeed(under_test, "rejoin", "a").split())
+    assert [folder] == list(folder.parent.iterdir())
 
 
 def test_one_that_is_killed_in_the_middle_is_resumed(cluster: ClusterUnderTest) -> None:

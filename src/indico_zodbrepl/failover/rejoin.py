@@ -49,6 +49,7 @@ class Facts:
         verified: up to there its history was shown to be that of the cluster, 16 hex digits.
         was_writable: whether it ran as a primary since.
         size: bytes of its data file and the primary's.
+        exported: a folder that has all that would be cut off already; None when there is none.
     """
 
     now: float
@@ -64,6 +65,7 @@ class Facts:
     verified: str | None
     was_writable: bool
     size: int
+    exported: Path | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +187,7 @@ def _steps(cluster: Cluster, facts: Facts, judged: Judgement, commands: Commands
                f"Compare {node}'s data file with {primary}'s, from end to end",
                "nothing was added to it since it was looked at", "", lineage, seconds, False)
     if judged.cut_after is not None:
-        folder = tail_folder(cluster, node, facts.epoch, facts.now)
+        folder = facts.exported or tail_folder(cluster, node, facts.epoch, facts.now)
         yield from _cutting(facts, judged.cut_after, folder, seconds, lineage)
     after = state_after(cluster, facts)
     yield dataclasses.replace(moves.assign(after), may_fail=False)
@@ -198,10 +200,14 @@ def _cutting(facts: Facts, after: str, folder: Path, seconds: float,
              command: str) -> Iterator[Step]:
     node = facts.node
     private = facts.comparison.private if facts.comparison else 0
+    reused = facts.exported is not None
+    what = f"what {node} has after {after} ({private} of its own)"
     yield Step("rejoin-export", node,
-               {"after": after, "folder": str(folder), "private": private},
-               f"Export what {node} has after {after} ({private} of its own) to {folder}",
-               "the exported folder is complete, or not there", "", command, seconds, False)
+               {"after": after, "folder": str(folder), "private": private, "reused": reused},
+               f"Use the export of {what} that is in {folder}" if reused
+               else f"Export {what} to {folder}",
+               "the folder has the same transactions" if reused
+               else "the exported folder is complete, or not there", "", command, seconds, False)
     yield Step("rejoin-cut", node, {"after": after, "folder": str(folder)},
                f"Cut {node}'s data file after {after}",
                "what is cut is kept in the same folder first", "", "", seconds, True)

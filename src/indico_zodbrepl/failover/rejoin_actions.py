@@ -12,6 +12,7 @@ from ..node.lineage import Condition, Lineage
 from ..probing.probes import probe_server
 from ..probing.wire import ProbeError
 from .actions import Context
+from .exports import covers
 from .steps import Figures, Step
 
 ANSWER_SECONDS = 2.0
@@ -65,11 +66,23 @@ class _Quarantining(Repeatable):
 
 
 class Export(_Quarantining):
-    """Transactions after the common point, in a folder that appears when it is complete."""
+    """Transactions after the common point, in a folder that appears when it is complete.
+
+    One that a failover exported is used as it is, if it still has all of them.
+    """
+
+    def do(self, context: Context, step: Step) -> Figures:
+        node, folder = context.cluster.node(step.subject), Path(str(step.arguments["folder"]))
+        if step.arguments.get("reused") and not covers(
+                context.installation, node, folder, str(step.arguments["after"])):
+            raise OperatorError(f"{folder} has not what {node.name} would lose now",
+                                f"after {step.arguments['after']}",
+                                f"bin/zodbrepl rejoin {node.name}", ExitCode.REFUSED)
+        return super().do(context, step)
 
     def _do(self, context: Context, step: Step) -> Figures:
         folder = Path(str(step.arguments["folder"]))
-        if folder.is_dir():  # an earlier attempt completed it
+        if folder.is_dir():  # a failover or an earlier attempt completed it
             return {"exported_to": str(folder),
                     "lost_transactions": step.arguments["private"]}
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

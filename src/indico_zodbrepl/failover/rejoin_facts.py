@@ -14,6 +14,7 @@ from ..node.datafs import Comparison
 from ..probing.answers import Replication, ServerRole
 from ..probing.probes import probe_server
 from ..probing.wire import ProbeError
+from .exports import exported_before
 from .rejoin import Facts
 
 ANSWER_SECONDS = 2.0
@@ -35,6 +36,8 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
     found, damage = (None, "")
     if node != primary and not problem:
         found, damage = _compare(installation, node, primary)
+    common = found.common.tid if found is not None and found.common is not None else None
+    exported = common and exported_before(cluster, installation, node, common)
     return Facts(
         now=time.time(), node=name, state=own, primary=primary.name, epoch=epoch,
         primary_problem=problem, following=follows(node, primary),
@@ -42,7 +45,7 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
         comparison=found, damage=damage,
         verified=remembered.verified_tid if remembered else None,
         was_writable=remembered is None or remembered.was_writable,
-        size=max(size_of(node), size_of(primary)))
+        size=max(size_of(node), size_of(primary)), exported=exported or None)
 
 
 def current_primary(cluster: Cluster) -> tuple[Node, int]:

@@ -68,6 +68,14 @@ def test_what_only_the_node_has_is_exported_before_it_is_cut(
              "start", "rejoin-catch-up"] == steps_of(cluster, facts(comparison)))
 
 
+def test_what_was_exported_before_is_used_and_the_plan_says_so(cluster: Cluster) -> None:
+    found = plan(cluster, facts(exported=Path("/var/lost-tails/a-2-x")))
+    assert isinstance(found, Plan)
+    cut, export = found.steps[found.no_return()], found.steps[found.no_return() - 1]
+    assert "/var/lost-tails/a-2-x" == export.arguments["folder"] == cut.arguments["folder"]
+    assert (True, True) == (export.arguments["reused"], export.title.startswith("Use the export"))
+
+
 def test_the_cut_is_the_point_of_no_return_and_keeps_what_it_cuts_with_the_export(
         cluster: Cluster) -> None:
     found = plan(cluster, facts())
