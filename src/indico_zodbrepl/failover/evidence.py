@@ -50,15 +50,17 @@ class Testimony:
 
 
 def testimonies(findings: Findings, snapshot: Snapshot, primary: str,
-                process: Process) -> tuple[Testimony, ...]:
+                process: Process, holder: int | None) -> tuple[Testimony, ...]:
     """What each vantage point says of the primary.
 
     Args:
         findings, snapshot: one round of probes, raw and judged.
         primary: the node that ought to be primary.
         process: its process, as its host sees it.
+        holder: process id of who has its data file, if supervisor could not be asked.
     """
-    return (_probe(findings, snapshot.node(primary)), _host(snapshot.node(primary), process),
+    node = snapshot.node(primary)
+    return (_probe(findings, node), _host(node, process, holder),
             *_instances(findings, snapshot, primary), *_followers(snapshot, primary))
 
 
@@ -89,9 +91,13 @@ def _probe(findings: Findings, node: NodeStatus) -> Testimony:
     return Testimony("this program", Sight.GONE, f"what listens on {node.address} {what}")
 
 
-def _host(node: NodeStatus, process: Process) -> Testimony:
+def _host(node: NodeStatus, process: Process, holder: int | None) -> Testimony:
     program = node.program
     said = f"supervisor says {program.state}" if program else "supervisor did not say"
+    if program is None and process is Process.NONE:
+        return Testimony("its host", Sight.GONE, f"no process has its data file open; {said}")
+    if holder is not None:
+        said = f"process {holder} has its data file open; {said}"
     if process is Process.FROZEN:
         return Testimony("its host", Sight.GONE, f"its process is stopped (SIGSTOP); {said}")
     if program is not None and program.state in STARTING:

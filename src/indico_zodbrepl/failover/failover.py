@@ -39,7 +39,8 @@ def plan_failover(cluster: Cluster, situation: Situation, target: str | None, re
         return Refusal("no node is assigned as primary", f"look: {commands.zodbrepl('status')}",
                        (Finding(Verdict.AGAINST, "", "no state file names a primary"),))
     said = testimonies(situation.findings, snapshot, old.name,
-                       situation.processes.get(old.name, Process.UNKNOWN))
+                       situation.processes.get(old.name, Process.UNKNOWN),
+                       situation.holders.get(old.name))
     findings = list(findings_of(said, old.name))
     if not is_gone(said):
         return _refuse_alive(old, said_serving=any(each.sight is Sight.SERVING for each in said),

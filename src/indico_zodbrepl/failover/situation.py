@@ -39,9 +39,10 @@ class Situation:
             words name; a text where that could not be done, which says why.
         conditions: of each node's lineage file that says something else than ``ok``.
         free: bytes free where a node's data is.
-        processes: those of the nodes whose programs supervisor knows.
+        processes: those of the nodes of whom the host can tell; see ``processes``.
         fingerprints: of the data files, taken before they were compared.
         last_seen: None when there is no such record.
+        holders: processes that have nodes' data files, where there is no supervisor to ask.
     """
 
     now: float
@@ -53,6 +54,7 @@ class Situation:
     processes: Mapping[str, Process] = dataclasses.field(default_factory=dict)
     last_seen: LastSeen | None = None
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def assigned_primary(self) -> NodeStatus | None:
         """The node that its state file makes primary, of several the one in the highest epoch.

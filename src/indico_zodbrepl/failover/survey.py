@@ -29,10 +29,9 @@ from ..node import lineage, state
 from ..node.datafs import Comparison
 from ..node.run import node_named
 from ..probing import tid
-from . import store
+from . import processes, store
 from .candidates import choose
 from .comparing import against, fingerprint
-from .evidence import Process
 from .failover import plan_failover
 from .situation import LastSeen, Situation
 from .steps import Plan, Refusal
@@ -170,24 +169,10 @@ def _situation(cluster: Cluster, findings: Findings, snapshot: Snapshot,
                 conditions[node.name] = str(known.condition)
         if node.data_directory.is_dir():
             free[node.name] = shutil.disk_usage(node.data_directory).free
-    programs = {node.name: node.program for node in snapshot.nodes}
+    found, holders = processes.look(cluster, snapshot.nodes)
     return Situation(
-        time.time(), findings, snapshot, compared, conditions, free,
-        {name: process_of(program.pid) for name, program in programs.items() if program},
-        _last_seen(Layout(cluster).var / "watch" / "last-seen.json"))
-
-
-def process_of(pid: int) -> Process:
-    """What the kernel says of a supervised process; ``pid`` is 0 when supervisor has none."""
-    if not pid:
-        return Process.NONE
-    try:
-        word = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return Process.NONE
-    if word in ("Z", "X"):
-        return Process.NONE
-    return Process.FROZEN if word in ("T", "t") else Process.RUNS
+        time.time(), findings, snapshot, compared, conditions, free, found,
+        _last_seen(Layout(cluster).var / "watch" / "last-seen.json"), holders=holders)
 
 
 def _last_seen(path: Path) -> LastSeen | None:

@@ -30,7 +30,7 @@ class Held:
 def is_held(node: Node) -> bool:
     """Whether a process has the data file open as its server.  Raises OSError."""
     try:
-        descriptor = os.open(_lock_file(node), os.O_RDWR)
+        descriptor = os.open(path_of(node), os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
@@ -45,7 +45,7 @@ def is_held(node: Node) -> bool:
 def look(node: Node) -> Held:
     """Whether the data file is held, and by whom.  Raises OSError."""
     try:
-        pid = int(_lock_file(node).read_text().split()[0])
+        pid = int(path_of(node).read_text().split()[0])
     except (FileNotFoundError, ValueError, IndexError):
         return Held(is_held(node))
     if not is_held(node):
@@ -53,7 +53,8 @@ def look(node: Node) -> Held:
     return Held(True, pid, _works_in(pid, node.data_directory))
 
 
-def _lock_file(node: Node) -> Path:
+def path_of(node: Node) -> Path:
+    """The lock; a server that ended leaves it there, free."""
     path = data_fs(node)
     return path.with_name(f"{path.name}.lock")
 

@@ -154,6 +154,22 @@ def program_states(cluster: Cluster, seconds: float = ANSWER_SECONDS) -> dict[st
     return known | missing
 
 
+def is_away(cluster: Cluster) -> bool:
+    """Whether a cluster has no supervisord: nothing listens on its socket.
+
+    False for one that merely does not answer.
+    """
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(ANSWER_SECONDS)
+        try:
+            peer.connect(str(Layout(cluster).supervisor_socket))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return True
+        except OSError:
+            return False
+    return False
+
+
 def _read_pid(path: Path) -> int | None:
     try:
         return int(path.read_text())

@@ -34,7 +34,8 @@ def intents(memory: Memory, situation: Situation, after: float,
     if memory.gone != old.name or memory.gone_since is None:
         memory.gone, memory.gone_since, memory.gone_told = old.name, situation.now, ""
     said = testimonies(situation.findings, situation.snapshot, old.name,
-                       situation.processes.get(old.name, Process.UNKNOWN))
+                       situation.processes.get(old.name, Process.UNKNOWN),
+                       situation.holders.get(old.name))
     lasted = situation.now - memory.gone_since
     stage = "due" if lasted >= after else "soon" if lasted >= FIRST_AFTER else ""
     judged = f"{stage} {is_gone(said)}" if stage else ""

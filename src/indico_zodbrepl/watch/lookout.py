@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.failover import processes
 from indico_zodbrepl.failover.situation import Situation
-from indico_zodbrepl.failover.survey import process_of
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.node.lineage import Condition
@@ -52,6 +52,7 @@ class Lookout:
         self.latest: tuple[Snapshot, float] | None = None
         self.unwritten = 0
         self.couriers: list[Courier] = []
+        self._cluster = cluster
         self._watch = watch
         self._commands = Commands.here(cluster)
         self._show = show
@@ -128,10 +129,9 @@ class Lookout:
         """As the planner of a failover sees it, without what takes long to look at."""
         conditions = {node.name: str(node.condition) for node in snapshot.nodes
                       if node.condition not in (None, Condition.OK)}
-        processes = {node.name: process_of(node.program.pid) for node in snapshot.nodes
-                     if node.program is not None}
-        return Situation(snapshot.taken_at, findings, snapshot, {}, conditions, {}, processes,
-                         self._last_seen)
+        found, holders = processes.look(self._cluster, snapshot.nodes)
+        return Situation(snapshot.taken_at, findings, snapshot, {}, conditions, {}, found,
+                         self._last_seen, holders=holders)
 
     def _keep(self, event: Event) -> None:
         self._write("events.jsonl", lambda: self._events.append(event.to_json()))

@@ -60,7 +60,7 @@ def refusal(cluster: Cluster = PAIR, target: str | None = None, **changes: Any) 
 def sights(**changes: Any) -> dict[str, Sight]:
     found = situation(PAIR, **changes)
     return {each.witness: each.sight for each in evidence.testimonies(
-        found.findings, found.snapshot, "a", found.processes["a"])}
+        found.findings, found.snapshot, "a", found.processes["a"], None)}
 
 
 def test_a_dead_primary_is_seen_gone_by_everybody() -> None:
@@ -107,7 +107,7 @@ def test_one_that_supervisor_starts_again_is_judged_by_the_others() -> None:
 
 def test_two_vantage_points_are_needed() -> None:
     found = situation(PAIR, **DEAD)
-    said = evidence.testimonies(found.findings, found.snapshot, "a", Process.NONE)
+    said = evidence.testimonies(found.findings, found.snapshot, "a", Process.NONE, None)
     gone = [each for each in said if each.sight is Sight.GONE]
     assert (False, True) == (is_gone(gone[:1]), is_gone(gone[:2]))
     assert not is_gone([*gone, dataclasses.replace(gone[0], sight=Sight.SERVING)])

@@ -1,0 +1,65 @@
+"""What a node's host can tell of its process: by supervisor, or without it by the data file's lock.
+
+Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..cluster import Cluster, Node
+from ..monitor.snapshot import NodeStatus
+from ..node import data_lock, supervisor
+from .evidence import Process
+
+
+def look(cluster: Cluster, nodes: Iterable[NodeStatus]) -> tuple[dict[str, Process],
+                                                               dict[str, int]]:
+    """The processes of nodes, and who has their data files where supervisor could not be asked.
+
+    A supervisord that is there and silent may start a node again at any moment, so the lock
+    counts only while none is there.
+    """
+    nodes = list(nodes)
+    processes = {node.name: process_of(node.program.pid) for node in nodes if node.program}
+    holders = {}
+    unknown = [node for node in nodes if node.program is None and not node.reachable]
+    if unknown and supervisor.is_away(cluster):
+        for node in unknown:
+            process, pid = by_lock(cluster.node(node.name))
+            processes[node.name] = process
+            if pid is not None:
+                holders[node.name] = pid
+    return processes, holders
+
+
+def process_of(pid: int) -> Process:
+    """What the kernel says of a supervised process; ``pid`` is 0 when supervisor has none."""
+    if not pid:
+        return Process.NONE
+    try:
+        word = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return Process.NONE
+    if word in ("Z", "X"):
+        return Process.NONE
+    return Process.FROZEN if word in ("T", "t") else Process.RUNS
+
+
+def by_lock(node: Node) -> tuple[Process, int | None]:
+    """What the lock of a node's data file tells: of its process, and its pid if it has one.
+
+    Nothing when there is no lock: its disk may be away.
+    """
+    try:
+        if not data_lock.path_of(node).exists():
+            return Process.UNKNOWN, None
+        held = data_lock.look(node)
+    except OSError:
+        return Process.UNKNOWN, None
+    if not held.is_held:
+        return Process.NONE, None
+    if held.pid is None or not held.is_node:
+        return Process.UNKNOWN, None
+    return process_of(held.pid), held.pid
