@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 from ..cluster import NodeState, Role
+from ..cluster.commands import Commands
+from ..errors import ExitCode, OperatorError
 from ..node import operations, starts, state
 from ..node.server_control import NoServerError, ServerControl, ServerRefusedError
 from ..node.supervisor import Supervisor
@@ -76,6 +78,18 @@ class Turn(_Plain):
 
 class Fence(_Plain):
     """A node's server is killed, and supervisor told to leave it so."""
+
+    def check(self, context: Context, step: Step) -> Figures | None:
+        """Always done again; OperatorError (exit 8) when a failover's primary has come back."""
+        if context.plan.operation != "failover" or step.subject != context.plan.source:
+            return None
+        found = replication(context, step.subject)
+        if found is not None and found.role is ServerRole.PRIMARY and not found.read_only:
+            raise OperatorError(f"{step.subject} takes writes again",
+                                "what nobody else has yet would be lost",
+                                Commands.here(context.cluster).zodbrepl("switchover"),
+                                ExitCode.REFUSED)
+        return None
 
     def do(self, context: Context, step: Step) -> Figures:
         ran = _is_wanted(context, step.subject)

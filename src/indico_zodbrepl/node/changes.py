@@ -7,7 +7,7 @@ import dataclasses
 from ..cluster import Cluster, Node, NodeState, Role
 from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
-from . import admission, epochs, lineage, run, state
+from . import admission, epochs, fencing, lineage, run, state
 from .server_control import NoServerError, ServerControl, ServerRefusedError
 from .starts import START_SECONDS, restart_node, stop_node
 from .supervised import Progress, ignore
@@ -58,7 +58,7 @@ def promote(cluster: Cluster, installation: Installation, name: str, *,
     remarks = [f"{keeper} has no record of epoch {epoch}: {problem}"
                for keeper, problem in raised.failed.items()]
     state.write(node, claim)
-    remarks += _tell_epoch(cluster, name, epoch)
+    remarks += silence_others(cluster, name, epoch)
     try:
         ServerControl(node).promote(epoch, node.replication_address)
     except NoServerError:
@@ -156,8 +156,16 @@ def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
                             f"use --epoch {newest} or later", ExitCode.REFUSED)
 
 
-def _tell_epoch(cluster: Cluster, name: str, epoch: int) -> list[str]:
-    """Tell running primaries of older epochs, which take no commits from then on."""
+def silence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
+    """See to it that no other node takes commits, before one opens as the primary of an epoch.
+
+    The records have to be raised already, so that none passes its guard any more.  Running
+    primaries of older epochs are told.  One that can't be told, as it is frozen or is just
+    starting, is fenced.
+
+    Returns what an operator should know, one line each.  Raises OperatorError when a primary
+    can be neither told nor fenced.
+    """
     remarks = []
     for node in cluster.nodes:
         if node.name == name:
@@ -166,12 +174,23 @@ def _tell_epoch(cluster: Cluster, name: str, epoch: int) -> list[str]:
         try:
             if control.status(ANSWER_SECONDS).role == Role.PRIMARY:
                 control.set_epoch(epoch)
-        except NoServerError:
-            continue
         except OperatorError as error:
-            remarks.append(f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
-                           f"{error.detail}")
+            if _may_be_primary(cluster, node):
+                fenced = fencing.fence(cluster, node)
+                if fenced.killed:
+                    remarks.append(f"node {node.name} could not be told of epoch {epoch}, and was "
+                                   f"fenced: killed {', '.join(map(str, fenced.killed))}")
+            elif not isinstance(error, NoServerError):
+                remarks.append(f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
+                               f"{error.detail}")
     return remarks
+
+
+def _may_be_primary(cluster: Cluster, node: Node) -> bool:
+    try:
+        return state.current(cluster, node).role is Role.PRIMARY
+    except OperatorError:
+        return True
 
 
 def _refuse_writable(node: Node) -> None:

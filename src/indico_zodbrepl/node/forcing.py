@@ -11,7 +11,7 @@ from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
 from ..probing.probes import probe_server
 from ..probing.wire import ProbeError
-from . import admission, epochs, lineage, run, state
+from . import admission, changes, epochs, lineage, run, state
 from .epochs import Raised
 from .guard import Testimony
 from .starts import START_SECONDS, start_node
@@ -56,6 +56,8 @@ def force_start(cluster: Cluster, installation: Installation, name: str, *,
     lineage.enter_primary(cluster, claim)
     state.write(node, claim)
     raised = epochs.raise_everywhere(cluster, epoch, name, f"forced by {actor}: {reason}")
+    for remark in changes.silence_others(cluster, name, epoch):
+        progress(remark)
     start_node(cluster, installation, name, progress=progress, seconds=seconds)
     return Forcing(epoch, seen, raised)
 
