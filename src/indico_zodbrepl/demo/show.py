@@ -9,6 +9,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.demo.comparison import Counts
 from indico_zodbrepl.demo.credentials import Credentials
+from indico_zodbrepl.node import state
 
 COUNTED = ("categories", "conferences", "contributions")
 
@@ -20,7 +21,9 @@ def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
     Args:
         found: for each node, what its own storage holds.
     """
-    primary = next(node for node in cluster.nodes if node.role is Role.PRIMARY)
+    states = state.readable(cluster)
+    primary = next(node for node in cluster.nodes
+                   if node.name in states and states[node.name].role is Role.PRIMARY)
     first, *others = cluster.indico
     commands = Commands.here(cluster)
     node = primary.program
@@ -43,6 +46,8 @@ def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
         f"  {commands.supervisorctl('stop', node)}",
         "      stops the primary: pages stay readable, whoever writes is answered 503;",
         f"      the same with `start {node}` brings it back",
+        f"  {commands.zodbrepl('switchover', '--dry-run')}",
+        "      what giving the primary's role to the other node would do; then without --dry-run",
         "  docs/tutorial.md",
         "      all of this, explained",
     ]
