@@ -19,11 +19,15 @@ EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
-    """a - b - c, where b is a relay."""
+    """a - b - c, where b is a relay; nothing listens at their addresses, nor at Indico's."""
     loaded = load(EXAMPLE, tmp_path)
-    a, b = loaded.nodes
-    c = dataclasses.replace(b, name="c", storage_port=8131, replication_port=8132, upstream="b",
+    a, b = (dataclasses.replace(node, storage_port=number, replication_port=number + 1)
+            for number, node in zip((11, 21), loaded.nodes, strict=True))
+    c = dataclasses.replace(b, name="c", storage_port=31, replication_port=32, upstream="b",
                             data_directory=b.data_directory.with_name("c"))
+    loaded = dataclasses.replace(loaded, indico=tuple(
+        dataclasses.replace(instance, port=number)
+        for number, instance in enumerate(loaded.indico, 41)))
     return dataclasses.replace(loaded, nodes=(a, dataclasses.replace(b, role=Role.RELAY), c))
 
 
