@@ -28,6 +28,10 @@ def lineage(app: App, node: str | None, upstream: str | None, full: bool) -> Non
     """
     cluster = app.cluster
     against = run.node_named(cluster, upstream).name if upstream else _primary(cluster)
+    if node == against:
+        raise OperatorError(f"node {node} can't be compared with itself",
+                            "it is the primary" if upstream is None else "",
+                            f"bin/zodbrepl lineage {node} NODE", ExitCode.BAD_CONFIG)
     names = ([run.node_named(cluster, node).name] if node
              else [each.name for each in cluster.nodes if each.name != against])
     table = rich.table.Table("NODE", "AGAINST", "RELATION", "ONLY THERE", "MISSING", "COMMON UP TO",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
 from ..cluster import Cluster
 from ..cluster.commands import Commands
+from ..failover.comparing import transactions
 from ..failover.executor import Observer
 from ..failover.operation import Operation, Outcome, Progress, StepRecord
 from ..failover.steps import Finding, Loss, Plan, Refusal, Step, Verdict
@@ -56,7 +58,7 @@ def finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
         coloured = click.style(f"{mark:<8}", fg=COLOURS.get(finding.verdict))
         subject = f"{finding.subject}: " if finding.subject else ""
         evidence = f" ({finding.evidence})" if finding.evidence else ""
-        first, *more = _folded(f"{subject}{finding.text}{evidence}", " " * 11)
+        first, *more = _folded(f"{subject}{finding.text}{evidence}", " " * 11, " " * 11)
         yield f"  {coloured} {first.strip()}"
         yield from more
 
@@ -96,7 +98,7 @@ def _step_lines(number: int, step: Step) -> Iterator[str]:
     optional = "; the others go on without it" if step.may_fail else ""
     yield from _folded(click.style(f"{number:>4}. {step.title}", bold=True), "      ")
     rows = (("checks", step.checks), ("undo", step.undoes),
-            ("limit", f"{step.seconds:g} s{optional}"))
+            ("limit", f"{step.seconds:.0f} s{optional}"))
     for name, text in rows:
         if text:
             yield from _folded(f"      {name:<8} {text}", " " * 15)
@@ -104,9 +106,9 @@ def _step_lines(number: int, step: Step) -> Iterator[str]:
         yield f"      by hand  {step.command}"  # never folded: it is copied
 
 
-def _folded(text: str, later: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent=later, break_long_words=False,
-                         break_on_hyphens=False) or [""]
+def _folded(text: str, later: str, first: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later,
+                         break_long_words=False, break_on_hyphens=False) or [""]
 
 
 class Printer(Observer):
@@ -162,11 +164,18 @@ def ending_lines(cluster: Cluster, ended: Operation) -> Iterator[str]:
         yield f"Nobody could write for {figures['write_gap_seconds']:.2f} s."
     elif "writable_after_seconds" in figures:
         yield f"Writes are possible again {figures['writable_after_seconds']:.2f} s after the plan."
-    if figures.get("lost_transactions"):
-        yield from _folded(f"{figures['lost_transactions']} transactions are not in the cluster "
-                           f"any more; they are kept in {figures.get('exported_to')}.", "")
+    lost = figures.get("lost_transactions")
+    if lost:
+        yield f"Not in the cluster any more: {transactions(lost)}."
+    if "exported_to" in figures:
+        folder = commands.path(Path(str(figures["exported_to"])))
+        salvage = commands.zodbrepl("salvage", folder)
+        yield f"To see what was exported, and to make it again: {salvage}"
+    elif plan.loss is not None and not plan.loss.exact:
+        yield from _folded(f"Lost: {plan.loss.text}.", "")
+        yield f"When the data of {plan.source} is back: {commands.zodbrepl('rejoin', plan.source)}"
     for node in figures.get("diverged", []):
-        yield f"Node {node} is not started before: {commands.zodbrepl('rejoin', node)}"
+        yield f"Node {node} does not start before: {commands.zodbrepl('rejoin', node)}"
     for step, record in zip(plan.steps, ended.records, strict=True):
         if record.progress is Progress.FAILED:
             yield from _folded(f"Not done: {step.title}. By hand: {step.command}", "  ")

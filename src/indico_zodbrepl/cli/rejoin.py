@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from ..cluster.commands import Commands
@@ -41,10 +39,6 @@ def rejoin(app: App, node: str, reason: str, dry_run: bool) -> None:
     if isinstance(found, Refusal) or dry_run:
         return
     for step in found.steps:
-        if step.action == "rejoin-export":
-            folder = commands.path(Path(str(step.arguments["folder"])))
-            click.echo(f"To see what was exported, and to make it again: "
-                       f"{commands.zodbrepl('salvage', folder)}")
         if step.action == "rejoin-mark" and step.arguments["condition"] != "ok":
             raise OperatorError(f"node {node} could not join: {step.arguments['condition']}",
                                 str(step.arguments["detail"]),

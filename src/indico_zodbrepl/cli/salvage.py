@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -52,6 +53,8 @@ def salvage(app: App, *, tail: Path, transactions: str, objects: tuple[str, ...]
     if event is not None:
         if everything or picks:
             raise click.UsageError("--event excludes --all, --transactions and --apply")
+        if re.fullmatch("[0-9a-f]{16}", event) is None:
+            raise click.UsageError("--event takes the 16 hexadecimal digits that salvage shows")
         click.echo(_event(salvaging.salvage_event(app.cluster, app.installation, tail, event,
                                                   dry_run=dry_run)))
         return
