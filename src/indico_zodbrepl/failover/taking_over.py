@@ -92,11 +92,10 @@ class Fence(_Plain):
         return None
 
     def do(self, context: Context, step: Step) -> Figures:
-        ran = _is_wanted(context, step.subject)
         fenced = operations.fence(context.cluster, step.subject)
         if fenced.remark:
             context.say(fenced.remark)
-        return {"killed": list(fenced.killed), "ran": ran}
+        return {"killed": list(fenced.killed), "ran": fenced.was_wanted}
 
     def undo(self, context: Context, step: Step) -> None:
         if context.results.get((step.action, step.subject), {}).get("ran", True):
@@ -165,12 +164,6 @@ def replication(context: Context, node: str) -> Replication | None:
     except ProbeError:
         return None
     return found if found is not None and found.node == node else None
-
-
-def _is_wanted(context: Context, node: str) -> bool:
-    """Whether supervisor is to run a node's program; True when it does not say."""
-    program = Supervisor(context.cluster).states().get(context.cluster.node(node).program)
-    return program is None or program.state in ("RUNNING", "STARTING", "BACKOFF")
 
 
 def _wanted(context: Context, step: Step) -> NodeState:

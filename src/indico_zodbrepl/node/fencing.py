@@ -27,10 +27,12 @@ class Fenced:
     Attributes:
         killed: process ids.
         remark: what an operator should know, one line; empty when there is nothing.
+        was_wanted: supervisor was to run it until then; also when it did not say.
     """
 
     killed: tuple[int, ...]
     remark: str
+    was_wanted: bool
 
 
 def fence(cluster: Cluster, node: Node) -> Fenced:
@@ -47,7 +49,7 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
         OperatorError: exit 8, somebody else than this cluster has the node's port or data;
             exit 7, a process doesn't go although it was killed.
     """
-    remark = _stop_supervising(cluster, node)
+    was_wanted, remark = _stop_supervising(cluster, node)
     killed: list[int] = []
     holder = _lock_holder(node)
     if holder is not None:
@@ -57,7 +59,7 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
     while True:
         pids = _pids_of(cluster, node, supervised)
         if not pids and not data_lock.is_held(node):
-            return Fenced(tuple(killed), remark)
+            return Fenced(tuple(killed), remark, was_wanted)
         if time.monotonic() > deadline:
             raise OperatorError(
                 f"the server of node {node.name} is not gone",
@@ -80,16 +82,18 @@ def _kill(pid: int, killed: list[int]) -> None:
         killed.append(pid)
 
 
-def _stop_supervising(cluster: Cluster, node: Node) -> str:
-    """Tell supervisor not to start the node again; what went wrong, one line."""
+def _stop_supervising(cluster: Cluster, node: Node) -> tuple[bool, str]:
+    """Tell supervisor not to start the node again.
+
+    Returns whether it was to run it until then, and what went wrong, one line.
+    """
     try:
-        Supervisor(cluster, SUPERVISOR_SECONDS).stop(node.program)
+        return Supervisor(cluster, SUPERVISOR_SECONDS).stop(node.program), ""
     except SupervisorAwayError:
-        return ""
+        return True, ""
     except OperatorError as error:
-        return (f"{error.notice}: it may start the server again, which the guard refuses "
-                "once the epoch is raised")
-    return ""
+        return True, (f"{error.notice}: it may start the server again, which the guard refuses "
+                      "once the epoch is raised")
 
 
 def _supervised(cluster: Cluster, node: Node) -> int | None:

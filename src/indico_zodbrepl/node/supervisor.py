@@ -13,8 +13,6 @@ import xmlrpc.client
 from pathlib import Path
 from typing import Any
 
-from supervisor.xmlrpc import Faults
-
 from ..cluster import Cluster
 from ..cluster.commands import Commands
 from ..cluster.layout import Layout
@@ -23,6 +21,9 @@ from ..errors import ExitCode, OperatorError
 # A stopped supervisord accepts connections but never answers.
 ANSWER_SECONDS = 2.0  # for who only looks
 PATIENCE = 20.0  # for who starts and ends programs: on a busy machine it may be slow
+
+# Of supervisor's XML-RPC interface; its own module of them is slow to import.
+SHUTDOWN_STATE, ALREADY_STARTED, NOT_RUNNING = 6, 60, 70
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +78,11 @@ class Supervisor:
 
     def start(self, program: str) -> bool:
         """Start a program without waiting for it; False when it runs already."""
-        return self._change("startProcess", program, Faults.ALREADY_STARTED)
+        return self._change("startProcess", program, ALREADY_STARTED)
 
     def stop(self, program: str) -> bool:
         """Ask a program to end without waiting for it; False when it doesn't run."""
-        return self._change("stopProcess", program, Faults.NOT_RUNNING)
+        return self._change("stopProcess", program, NOT_RUNNING)
 
     def reload(self) -> tuple[list[str], list[str], list[str]]:
         """Read the configuration again: the programs added, changed and removed in it.
@@ -121,7 +122,7 @@ class Supervisor:
                                       Commands.here(self._cluster).zodbrepl("up"),
                                       ExitCode.NOT_RUNNING) from error
         except xmlrpc.client.Fault as fault:
-            if fault.faultCode != Faults.SHUTDOWN_STATE:
+            if fault.faultCode != SHUTDOWN_STATE:
                 raise
             raise SupervisorSilentError("supervisord is about to end", fault.faultString,
                                         "try again in a moment", ExitCode.TIMED_OUT) from fault

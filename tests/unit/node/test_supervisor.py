@@ -16,6 +16,7 @@ from supervisor.xmlrpc import Faults
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.node import supervisor
 from indico_zodbrepl.node.supervisor import (
     Supervisor,
     SupervisorAwayError,
@@ -105,3 +106,8 @@ def test_all_programs_are_unreachable_when_supervisord_is(cluster: Cluster) -> N
     assert ["node-a", "node-b", "indico-one", "indico-two", "admin", "watch"] == list(states)
     assert {("UNREACHABLE", None, "supervisord is not running")} == {
         (program.state, program.pid, program.description) for program in states.values()}
+
+
+def test_faults_have_supervisors_numbers() -> None:
+    assert (supervisor.SHUTDOWN_STATE, supervisor.ALREADY_STARTED, supervisor.NOT_RUNNING) == (
+        Faults.SHUTDOWN_STATE, Faults.ALREADY_STARTED, Faults.NOT_RUNNING)
