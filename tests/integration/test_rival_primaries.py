@@ -104,3 +104,21 @@ def test_a_failover_whose_primary_came_back_is_not_resumed_but_undone(
     assert (pid, ("primary", 1, True)) == (cluster.pid_of("node-a"), runs_as(cluster, "a"))
     assert Outcome.UNDONE in [entry.outcome for entry in journal.read(cluster.cluster)[0]
                               if entry.plan.operation == "failover"]
+
+
+def test_a_state_that_was_made_up_for_an_empty_disk_vouches_for_nobody(
+        cluster: ClusterUnderTest) -> None:
+    both_serve(cluster)
+    disk_a, disk_b = (cluster.cluster.node(name).data_directory for name in ("a", "b"))
+    away = cluster.folder / "away"
+    kill_for_good(cluster, "a")
+    disk_a.rename(away)
+    succeed(cluster, "node", "promote", "b", "--epoch", "2")
+    commit(cluster, "b")
+    cluster.down()
+    Layout(cluster.cluster).epoch_record.unlink()
+    disk_b.rename(cluster.folder / "not-mounted")
+    away.rename(disk_a)
+    up = cluster.cli("up")
+    assert (8, False) == (up.returncode, takes_writes(cluster, "a")), up
+    assert "nobody can vouch" in up.stderr

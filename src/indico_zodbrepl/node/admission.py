@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..cluster import Cluster, NodeState, Role
 from ..cluster.commands import Commands
+from ..cluster.layout import lineage_file
 from ..errors import ExitCode, OperatorError
 from . import epochs, guard, half_packed, lineage, testimony
 from .epochs import EpochRecord, Raised
@@ -69,7 +70,8 @@ def found(cluster: Cluster, states: Mapping[str, NodeState]) -> Raised | None:
 
     A new cluster begins in epoch 1 with the primary of its cluster.conf; one that is older
     than the records is what its state files say, if exactly one node is the primary of their
-    highest epoch.  Records that are there are copied to the hosts that know less.
+    highest epoch; the state of a node whose data is gone was made up, and tells nothing.
+    Records that are there are copied to the hosts that know less.
 
     Args:
         states: the state of every node.
@@ -88,7 +90,15 @@ def found(cluster: Cluster, states: Mapping[str, NodeState]) -> Raised | None:
                  if state.role is Role.PRIMARY and state.epoch == epoch]
     if len(primaries) != 1 or len(states) < len(cluster.nodes):
         return None
+    if lineage_file(cluster.node(primaries[0])).exists() and _has_lost_data(cluster, primaries[0]):
+        return None
     return epochs.raise_everywhere(cluster, epoch, primaries[0], "the cluster's first records")
+
+
+def _has_lost_data(cluster: Cluster, name: str) -> bool:
+    """Whether a node has data and another one none: a disk that is not mounted may know more."""
+    others = [node for node in cluster.nodes if node.name != name]
+    return testimony.has_data(cluster.node(name)) and not all(map(testimony.has_data, others))
 
 
 def newest_record(cluster: Cluster) -> EpochRecord | None:

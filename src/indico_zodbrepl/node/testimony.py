@@ -1,11 +1,13 @@
 """Asks everybody who can know the current epoch, all at once, within a second.
 
 Records on disk, running servers and Indico instances, and the state files of the other
-nodes, read where they can be reached.  Whoever doesn't answer in time says nothing.
+nodes, read where they can be reached.  Whoever doesn't answer in time says nothing.  To a
+node with data, one without names no primary: it may have been one before its disk was lost.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -71,9 +73,13 @@ def gather(cluster: Cluster, name: str, own: NodeState | None = None,
         said = found.get(("indico", instance.name), late)
         if isinstance(said, Testimony):
             testimonies.append(said)
+    lost = [node.name for node in peers if has_data(cluster.node(name)) and not has_data(node)]
     for node in peers:
-        testimonies += [_of_server(node, found.get(("server", node.name), late), states, cluster),
-                        _of_state(node, found.get(("state", node.name), late), states)]
+        said = (_of_server(node, found.get(("server", node.name), late), states, cluster),
+                _of_state(node, found.get(("state", node.name), late), states))
+        testimonies += [dataclasses.replace(each, primary=None)
+                        if node.name in lost and each.primary != node.name else each
+                        for each in said]
     return testimonies
 
 
