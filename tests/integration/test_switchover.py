@@ -97,3 +97,12 @@ def resume_with_a_frozen_target(cluster: ClusterUnderTest) -> None:
     assert "was not done; everything is as before" in failed.stderr
     assert Outcome.UNDONE is last_entry(cluster).outcome
     all_follow(cluster)
+
+
+def test_a_running_follower_that_is_told_its_upstream_by_hand_is_not_restarted(
+        cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    before = cluster.pid_of("node-b")
+    succeed(cluster, "node", "follow", "b", "--upstream", "a", "--epoch", "1")
+    assert before == cluster.pid_of("node-b")
+    assert True is last_entry(cluster).figures["in_place"]

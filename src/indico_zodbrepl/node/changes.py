@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 
 from ..cluster import Cluster, Node, NodeState, Role
 from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
 from . import admission, epochs, fencing, lineage, run, state
-from .server_control import NoServerError, ServerControl, ServerRefusedError
+from .server_control import NoServerError, ServerControl, ServerRefusedError, ServerStatus
 from .starts import START_SECONDS, restart_node, stop_node
 from .supervised import Progress, ignore
 
@@ -59,17 +61,11 @@ def promote(cluster: Cluster, installation: Installation, name: str, *,
                for keeper, problem in raised.failed.items()]
     state.write(node, claim)
     remarks += silence_others(cluster, name, epoch)
-    try:
-        ServerControl(node).promote(epoch, node.replication_address)
-    except NoServerError:
+    in_place = _changes(partial(ServerControl(node).promote, epoch, node.replication_address),
+                        claim.role, remarks)
+    if not in_place:
         restart_node(cluster, installation, name, progress=progress, seconds=seconds)
-    except ServerRefusedError as error:
-        remarks.append(f"restarted, because it was not changed in place: {error.notice}: "
-                       f"{error.detail}")
-        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
-    else:
-        return Changed(True, tuple(remarks))
-    return Changed(False, tuple(remarks))
+    return Changed(in_place, tuple(remarks))
 
 
 def follow(cluster: Cluster, installation: Installation, name: str, *,
@@ -97,19 +93,11 @@ def follow(cluster: Cluster, installation: Installation, name: str, *,
             stop_node(cluster, name, progress=progress)
         raise
     state.write(node, wanted)
-    try:
-        status = ServerControl(node).follow(epoch, above.replication_address)
-    except NoServerError:
+    in_place = _changes(partial(ServerControl(node).follow, epoch, above.replication_address),
+                        wanted.role, remarks)
+    if not in_place:
         restart_node(cluster, installation, name, progress=progress, seconds=seconds)
-    except ServerRefusedError as error:
-        remarks.append(f"restarted, because it was not changed in place: {error.notice}: "
-                       f"{error.detail}")
-        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
-    else:
-        if status.role == role:
-            return Changed(True, tuple(remarks))
-        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
-    return Changed(False, tuple(remarks))
+    return Changed(in_place, tuple(remarks))
 
 
 def check_promotion(cluster: Cluster, present: NodeState, epoch: int) -> NodeState:
@@ -184,6 +172,21 @@ def silence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
                 remarks.append(f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
                                f"{error.detail}")
     return remarks
+
+
+def _changes(change: Callable[[], ServerStatus], role: Role, remarks: list[str]) -> bool:
+    """Have a node's server take a role; False when it has to be restarted for that.
+
+    Why it refused is added to ``remarks``.
+    """
+    try:
+        return change().role == role
+    except NoServerError:
+        return False
+    except ServerRefusedError as error:
+        remarks.append(f"restarted, because it was not changed in place: {error.notice}: "
+                       f"{error.detail}")
+        return False
 
 
 def _may_be_primary(cluster: Cluster, node: Node) -> bool:
