@@ -108,8 +108,9 @@ def _supervised(cluster: Cluster, node: Node) -> int | None:
 def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
     """The live processes that are the node's server, or are about to become it."""
     pids = {supervised} if supervised is not None and daemon.is_alive(supervised) else set()
+    listening = ports.listening()
     for address in (node.storage_address, node.replication_address):
-        if not ports.is_listening(address):
+        if address.port not in listening:
             continue
         owner = ports.owner_of(address)
         if owner is None or not ports.is_of_cluster(owner, cluster):

@@ -54,6 +54,14 @@ def is_listening(address: Address) -> bool:
     return any(True for _socket in _listening_sockets(address.port))
 
 
+def listening() -> frozenset[int]:
+    """All ports on which any process of this machine listens: one reading of the kernel's table.
+
+    The table is slow to read where many connections have just ended.
+    """
+    return frozenset(int(fields[1].rpartition(":")[2], 16) for fields in _listeners())
+
+
 def owner_of(address: Address) -> Owner | None:
     """The process that listens on a port of this machine, on whatever address.
 
@@ -102,10 +110,13 @@ def is_of_cluster(owner: Owner, cluster: Cluster) -> bool:
 
 
 def _listening_sockets(port: int) -> Iterator[str]:
-    for line in _tcp_table():
-        fields = line.split()
-        if fields[3] == LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+    for fields in _listeners():
+        if int(fields[1].rpartition(":")[2], 16) == port:
             yield f"socket:[{fields[9]}]"
+
+
+def _listeners() -> Iterator[list[str]]:
+    return (fields for fields in map(str.split, _tcp_table()) if fields[3] == LISTEN)
 
 
 def _tcp_table() -> Iterator[str]:

@@ -41,7 +41,9 @@ def test_a_port_is_free_until_someone_listens() -> None:
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as server:
         address = Address(*server.getsockname())
         assert (False, True) == (ports.is_free(address), ports.is_listening(address))
+        assert address.port in ports.listening()
     assert (True, False) == (ports.is_free(address), ports.is_listening(address))
+    assert address.port not in ports.listening()
 
 
 def test_a_port_is_free_while_connections_of_an_ended_server_linger() -> None:
