@@ -58,7 +58,7 @@ class Seeding:
         assert isinstance(found, Plan)
         step = next(step for step in found.steps if step.action == "seed-copy")
         return COPY.do(Context(
-            cluster=self.cluster, installation=self.under_test.installation, operation_id="x",
+            cluster=self.cluster, installation=self.under_test.installation,
             began=0.0, plan=found, results={}, say=self.told.append), step)
 
     def is_whole(self) -> bool:

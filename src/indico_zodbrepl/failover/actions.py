@@ -24,7 +24,6 @@ class Context:
     """What an action works with.
 
     Attributes:
-        operation_id: the operation's id, as in the journal.
         plan: the whole plan.
         results: what the steps before returned, by action and subject.
         say: shows one line to the operator.
@@ -33,7 +32,6 @@ class Context:
 
     cluster: Cluster
     installation: Installation
-    operation_id: str
     plan: Plan
     results: Mapping[tuple[str, str], Figures]
     say: Callable[[str], None]
@@ -60,6 +58,16 @@ class Action(Protocol):
         """Take back what ``do`` did, wholly or in part; may be called though nothing was done."""
 
 
+class Repeatable:
+    """An action that can simply be done again, and of which nothing is taken back."""
+
+    def check(self, _context: Context, _step: Step) -> Figures | None:
+        """Not known without doing it."""
+
+    def undo(self, _context: Context, _step: Step) -> None:
+        """There is nothing to take back."""
+
+
 # action: module of this package and its object there
 ACTIONS: dict[str, str] = {
     "hold": "holding:HOLD",
@@ -81,7 +89,7 @@ ACTIONS: dict[str, str] = {
     "rejoin-export": "rejoin_actions:EXPORT",
     "rejoin-cut": "rejoin_actions:CUT",
     "rejoin-mark": "rejoin_actions:MARK",
-    "rejoin-catch-up": "rejoin_actions:CATCH_UP",
+    "rejoin-catch-up": "seeing:CATCH_UP",
     "seed-copy": "seed_actions:COPY",
     "seed-swap": "seed_actions:SWAP",
 }

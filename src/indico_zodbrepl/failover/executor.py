@@ -274,8 +274,8 @@ class _Run:
         results = {(step.action, step.subject): record.figures
                    for step, record in zip(self._plan.steps, self._now.records, strict=True)
                    if record.progress is Progress.DONE}
-        return Context(self._cluster, self._installation, self._now.identifier, self._plan,
-                       results, self._observer.say, self._now.began)
+        return Context(self._cluster, self._installation, self._plan, results,
+                       self._observer.say, self._now.began)
 
 
 def _within(step: Step, work: Callable[[], T]) -> T:

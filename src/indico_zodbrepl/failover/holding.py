@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 
+from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
 from ..node import operations
 from ..probing import tid
 from ..probing.answers import HistoryAnswer
 from ..probing.probes import probe_history, probe_server
 from ..probing.wire import ProbeError
-from .actions import Context
+from .actions import Context, Repeatable
 from .steps import Figures, Step
 
 POLL_SECONDS = 0.005
@@ -46,11 +47,8 @@ class Seal(Hold):
         return {}
 
 
-class Prove:
+class Prove(Repeatable):
     """A follower has the held primary's last transaction, with the same content."""
-
-    def check(self, _context: Context, _step: Step) -> Figures | None:
-        """Always done again, as it belongs to the hold before it."""
 
     def do(self, context: Context, step: Step) -> Figures:
         primary = str(step.arguments["primary"])
@@ -70,11 +68,9 @@ class Prove:
             raise OperatorError(
                 f"the last transactions of {primary} and {step.subject} differ",
                 f"{last:016x} has digest {theirs.digest} there and {own.digest} here",
-                f"bin/zodbrepl lineage {step.subject} --full", ExitCode.REFUSED)
+                Commands.here(context.cluster).zodbrepl("lineage", step.subject, "--full"),
+                ExitCode.REFUSED)
         return {"digest": own.digest}
-
-    def undo(self, _context: Context, _step: Step) -> None:
-        """There is nothing to take back."""
 
     def _history(self, context: Context, node: str, last: int, deadline: float) -> HistoryAnswer:
         try:

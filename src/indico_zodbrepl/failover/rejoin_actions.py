@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
+from ..cluster.commands import Commands
 from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
 from ..node import datafs, epochs, lineage
 from ..node.lineage import Condition, Lineage
-from ..probing.probes import probe_server
-from ..probing.wire import ProbeError
-from .actions import Context
+from .actions import Context, Repeatable
 from .exports import covers
 from .steps import Figures, Step
-
-ANSWER_SECONDS = 2.0
-POLL_SECONDS = 0.2
-TELL_SECONDS = 2.0
-
-
-class Repeatable:
-    """A step that can simply be done again, and has nothing to take back."""
-
-    def check(self, _context: Context, _step: Step) -> Figures | None:
-        """Not known without doing it."""
-
-    def undo(self, _context: Context, _step: Step) -> None:
-        """There is nothing to take back."""
 
 
 class Compare(Repeatable):
@@ -44,7 +28,7 @@ class Compare(Repeatable):
         if found.conflicting or not expected:
             raise OperatorError(f"{node.name} changed since it was looked at",
                                 lineage.says(found, node.name, other.name),
-                                f"bin/zodbrepl rejoin {node.name}", ExitCode.REFUSED)
+                                _again(context, step), ExitCode.REFUSED)
         return {"relation": str(found.relation), "private": found.private,
                 "missing": found.missing, "common": common,
                 "common_digest": found.common.digest if found.common else None}
@@ -77,7 +61,7 @@ class Export(_Quarantining):
                 context.installation, node, folder, str(step.arguments["after"])):
             raise OperatorError(f"{folder} has not what {node.name} would lose now",
                                 f"after {step.arguments['after']}",
-                                f"bin/zodbrepl rejoin {node.name}", ExitCode.REFUSED)
+                                _again(context, step), ExitCode.REFUSED)
         return super().do(context, step)
 
     def _do(self, context: Context, step: Step) -> Figures:
@@ -126,44 +110,12 @@ class Mark(Repeatable):
         return {"condition": str(condition), "verified_tid": last}
 
 
+def _again(context: Context, step: Step) -> str:
+    return Commands.here(context.cluster).zodbrepl("rejoin", step.subject)
+
+
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-class CatchUp(Repeatable):
-    """The node is linked with the primary and has everything it had when this began."""
-
-    def do(self, context: Context, step: Step) -> Figures:
-        cluster = context.cluster
-        primary = cluster.node(str(step.arguments["primary"]))
-        deadline = time.monotonic() + step.seconds - 1.0
-        goal, told, missing = None, time.monotonic(), "nothing was asked yet"
-        while time.monotonic() < deadline:
-            try:
-                if goal is None:
-                    goal = probe_server(primary.storage_address,
-                                        time.monotonic() + ANSWER_SECONDS).last_tid
-                answer = probe_server(cluster.node(step.subject).storage_address,
-                                      time.monotonic() + ANSWER_SECONDS)
-            except ProbeError as error:
-                missing = error.detail
-            else:
-                found = answer.replication
-                if found is None or found.node != step.subject:
-                    missing = "another server answers at its address"
-                elif not found.connected or found.upstream != str(primary.replication_address):
-                    missing = f"it is not linked with {primary.name}"
-                elif answer.last_tid >= goal:
-                    return {"caught_up_to": f"{goal:016x}"}
-                else:
-                    missing = f"it has {answer.last_tid:016x}, not yet {goal:016x}"
-            if time.monotonic() - told > TELL_SECONDS:
-                told = time.monotonic()
-                context.say(missing)
-            time.sleep(POLL_SECONDS)
-        raise OperatorError(f"{step.subject} has not caught up: {missing}",
-                            f"after {step.seconds:g} s", "bin/zodbrepl status",
-                            ExitCode.TIMED_OUT)
-
-
-COMPARE, EXPORT, CUT, MARK, CATCH_UP = Compare(), Export(), Cut(), Mark(), CatchUp()
+COMPARE, EXPORT, CUT, MARK = Compare(), Export(), Cut(), Mark()

@@ -11,13 +11,11 @@ from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
 from ..node import admission, datafs, lineage, run, state
 from ..node.datafs import Comparison
-from ..probing.answers import Replication, ServerRole
-from ..probing.probes import probe_server
+from ..probing.answers import ServerRole
 from ..probing.wire import ProbeError
+from .asking import replication_of
 from .exports import exported_before
 from .rejoin import Facts
-
-ANSWER_SECONDS = 2.0
 
 
 def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
@@ -64,16 +62,11 @@ def why_not_serving(primary: Node, epoch: int) -> str:
         found = replication_of(primary)
     except ProbeError as error:
         return error.detail
-    if found is None or found.node != primary.name:
+    if found is None:
         return f"another server answers on {primary.storage_address}"
     if found.role is not ServerRole.PRIMARY or found.epoch != epoch:
         return f"it runs as {found.role} of epoch {found.epoch}"
     return ""
-
-
-def replication_of(node: Node) -> Replication | None:
-    """What a node's server says of itself; raises ProbeError."""
-    return probe_server(node.storage_address, time.monotonic() + ANSWER_SECONDS).replication
 
 
 def size_of(node: Node) -> int:
@@ -90,7 +83,7 @@ def follows(node: Node, primary: Node) -> bool:
         found = replication_of(node)
     except ProbeError:
         return False
-    return (found is not None and found.node == node.name and found.connected is True
+    return (found is not None and found.connected is True
             and found.upstream == str(primary.replication_address))
 
 

@@ -7,12 +7,12 @@ import shutil
 import time
 from pathlib import Path
 
+from ..cluster.commands import Commands
 from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
 from ..node import datafs
 from ..node.datafs import Progress
-from .actions import Context
-from .rejoin_actions import Repeatable
+from .actions import Context, Repeatable
 from .seed_facts import part
 from .steps import Figures, Step
 
@@ -62,7 +62,7 @@ class Swap(Repeatable):
                                 str(error.filename), exit_code=ExitCode.FAILED) from error
         if not data_fs(node).exists():
             raise OperatorError(f"the copy for {node.name} is gone", str(new),
-                                f"bin/zodbrepl seed {node.name}")
+                                Commands.here(context.cluster).zodbrepl("seed", node.name))
         return {"kept_in": str(kept) if kept.exists() else None}
 
 

@@ -5,29 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from ..cluster import Node
+from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
 from ..node import lineage, state
-from ..probing.answers import Replication, ServerRole
-from ..probing.probes import probe_indico, probe_server
+from ..probing.answers import ServerRole
+from ..probing.probes import probe_indico
 from ..probing.wire import ProbeError
-from .actions import Context
+from .actions import Context, Repeatable
+from .asking import ANSWER_SECONDS, ask, own
 from .steps import Figures, Step
 
 POLL_SECONDS = 0.01
-ANSWER_SECONDS = 2.0
+CATCH_UP_POLL_SECONDS = 0.2
+TELL_SECONDS = 2.0
 
 
-class _Sight:
-    """Waits until ``_missing`` has nothing to say."""
-
-    def check(self, _context: Context, _step: Step) -> Figures | None:
-        """Always looked at again."""
-
-    def undo(self, _context: Context, _step: Step) -> None:
-        """There is nothing to take back."""
-
-
-class SeeFollowing(_Sight):
+class SeeFollowing(Repeatable):
     """A node is linked with its upstream, and has what the primary had when this began.
 
     One that turned in place is now compared with its upstream, as it would be at a start.
@@ -35,23 +29,9 @@ class SeeFollowing(_Sight):
 
     def do(self, context: Context, step: Step) -> Figures:
         cluster = context.cluster
-        upstream = cluster.node(str(step.arguments["upstream"]))
-        goal = probe_server(cluster.node(context.plan.target).storage_address,
-                            time.monotonic() + ANSWER_SECONDS).last_tid
-
-        def missing() -> str | None:
-            answer = probe_server(cluster.node(step.subject).storage_address,
-                                  time.monotonic() + ANSWER_SECONDS)
-            found = answer.replication
-            if found is None or found.node != step.subject:
-                return "another server answers at its address"
-            if found.upstream != str(upstream.replication_address):
-                return f"it follows {found.upstream}"
-            if not found.connected:
-                return f"its link to {upstream.name} does not stand"
-            return None if answer.last_tid >= goal else "it has not everything yet"
-
-        _wait(step, missing)
+        _wait(context, step, _Following(cluster.node(step.subject),
+                                        cluster.node(str(step.arguments["upstream"])),
+                                        cluster.node(context.plan.target)))
         if ("turn", step.subject) in context.results:
             present = state.current(cluster, cluster.node(step.subject))
             for remark in lineage.admit_follower(cluster, context.installation, present):
@@ -59,7 +39,30 @@ class SeeFollowing(_Sight):
         return {}
 
 
-class SeeWritable(_Sight):
+class CatchUp(Repeatable):
+    """A node that joins is linked with the primary and has all that it had when this began.
+
+    That may take long, so what is missing is shown now and then.
+    """
+
+    def do(self, context: Context, step: Step) -> Figures:
+        primary = context.cluster.node(str(step.arguments["primary"]))
+        following = _Following(context.cluster.node(step.subject), primary, primary)
+        told = time.monotonic()
+
+        def missing() -> str | None:
+            nonlocal told
+            what = following()
+            if what is not None and time.monotonic() - told > TELL_SECONDS:
+                told = time.monotonic()
+                context.say(what)
+            return what
+
+        _wait(context, step, missing, CATCH_UP_POLL_SECONDS)
+        return {"caught_up_to": f"{following.goal:016x}"}
+
+
+class SeeWritable(Repeatable):
     """An Indico instance can save, through the new primary."""
 
     def do(self, context: Context, step: Step) -> Figures:
@@ -67,18 +70,21 @@ class SeeWritable(_Sight):
         return gap(context)
 
 
-class Verify(_Sight):
+class Verify(Repeatable):
     """All nodes are in one epoch, and nobody but the new primary may write."""
 
     def do(self, context: Context, step: Step) -> Figures:
         epoch = step.arguments["epoch"]
-        _wait(step, lambda: "; ".join(self._wrong(context, epoch)) or None)
+        _wait(context, step, lambda: "; ".join(self._wrong(context, epoch)) or None)
         return {"epoch": epoch}
 
     def _wrong(self, context: Context, epoch: object) -> list[str]:
         wrong = []
         for node in context.cluster.nodes:
-            found = _replication(context, node.name)
+            try:
+                found = ask(node).replication
+            except ProbeError:
+                found = None  # it does not run; its state file counts then
             if found is None:
                 if not node.data_directory.is_dir():
                     continue  # on a host that is away; the guard awaits it there
@@ -111,7 +117,7 @@ def wait_writable(context: Context, step: Step, primary: str) -> None:
             return f"it is connected to {answer.server}"
         return "it is read-only" if answer.read_only else None
 
-    _wait(step, missing)
+    _wait(context, step, missing)
 
 
 def gap(context: Context) -> Figures:
@@ -126,15 +132,34 @@ def gap(context: Context) -> Figures:
     return {"writable_after_seconds": round(time.time() - context.began, 3)}
 
 
-def _replication(context: Context, node: str) -> Replication | None:
-    address = context.cluster.node(node).storage_address
-    try:
-        return probe_server(address, time.monotonic() + ANSWER_SECONDS).replication
-    except ProbeError:
-        return None  # it does not run; its state file counts then
+class _Following:
+    """What a node lacks of following its upstream; None once it has what a primary had at first."""
+
+    def __init__(self, node: Node, upstream: Node, primary: Node) -> None:
+        self._node = node
+        self._upstream = upstream
+        self._primary = primary
+        self.goal: int | None = None
+
+    def __call__(self) -> str | None:
+        """Raises ProbeError."""
+        if self.goal is None:
+            self.goal = ask(self._primary).last_tid
+        answer = ask(self._node)
+        found = own(self._node, answer)
+        if found is None:
+            return "another server answers at its address"
+        if found.upstream != str(self._upstream.replication_address):
+            return f"it follows {found.upstream}"
+        if not found.connected:
+            return f"its link to {self._upstream.name} does not stand"
+        if answer.last_tid < self.goal:
+            return f"it has {answer.last_tid:016x}, not yet {self.goal:016x}"
+        return None
 
 
-def _wait(step: Step, missing: Callable[[], str | None]) -> None:
+def _wait(context: Context, step: Step, missing: Callable[[], str | None],
+          every: float = POLL_SECONDS) -> None:
     """Ask until nothing is missing; OperatorError (exit 7) shortly before the step's time ends."""
     deadline = time.monotonic() + step.seconds - min(1.0, step.seconds / 4)
     while True:
@@ -146,8 +171,10 @@ def _wait(step: Step, missing: Callable[[], str | None]) -> None:
             return
         if time.monotonic() > deadline:
             raise OperatorError(f"{step.subject}: {what}", f"after {step.seconds:g} s",
-                                "bin/zodbrepl status", ExitCode.TIMED_OUT)
-        time.sleep(POLL_SECONDS)
+                                Commands.here(context.cluster).zodbrepl("status"),
+                                ExitCode.TIMED_OUT)
+        time.sleep(every)
 
 
-SEE_FOLLOWING, SEE_WRITABLE, VERIFY = SeeFollowing(), SeeWritable(), Verify()
+SEE_FOLLOWING, CATCH_UP, SEE_WRITABLE, VERIFY = (
+    SeeFollowing(), CatchUp(), SeeWritable(), Verify())

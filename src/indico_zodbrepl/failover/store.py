@@ -39,7 +39,8 @@ def unfinished(cluster: Cluster) -> Operation | None:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise OperatorError(
                 "an operation's file can't be used", f"{path}: {type(error).__name__}: {error}",
-                "look how far it had come (bin/zodbrepl journal), then move the file away",
+                f"look how far it had come ({Commands.here(cluster).zodbrepl('journal')}), then "
+                "move the file away",
                 ExitCode.REFUSED) from error
         if found.outcome.is_open:
             return found

@@ -24,6 +24,7 @@ from ..errors import OperatorError
 from ..monitor.assessment import assess
 from ..monitor.collect import TIME_LIMIT, collect
 from ..monitor.findings import Findings
+from ..monitor.promotion import best_candidate
 from ..monitor.snapshot import Snapshot
 from ..node import lineage, state
 from ..node.datafs import Comparison
@@ -35,10 +36,13 @@ from .comparing import against, fingerprint
 from .failover import plan_failover
 from .situation import LastSeen, Situation
 from .steps import Plan, Refusal
-from .switchover import plan_switchover
+from .switchover import follows_closely, plan_switchover
 
 FAILOVER_TIME_LIMIT = 1.0
 """Seconds for the probes of a failover: a dead primary answers at once, a frozen one never."""
+CATCH_UP_SECONDS = 1.0
+"""How long a switchover waits for a target that is too far behind when it is looked at."""
+POLL_SECONDS = 0.1
 
 Compared = dict[str, Comparison | str]
 
@@ -50,8 +54,7 @@ def survey_switchover(cluster: Cluster, installation: Installation, target: str 
     Raises OperatorError: exit 2, no such node; exit 8, another operation has not ended.
     """
     _refuse(cluster, target)
-    findings = collect(cluster, TIME_LIMIT)
-    snapshot = assess(cluster, findings, installation.home)
+    findings, snapshot = _once_caught_up(cluster, installation, target)
     compared: Compared = {}
     if snapshot.primary is not None:
         primary = snapshot.primary
@@ -60,6 +63,20 @@ def survey_switchover(cluster: Cluster, installation: Installation, target: str 
             for node in cluster.nodes if node.name != primary])
     return plan_switchover(cluster, _situation(cluster, findings, snapshot, compared), target,
                            reason, Commands(cluster, installation.home))
+
+
+def _once_caught_up(cluster: Cluster, installation: Installation,
+                    target: str | None) -> tuple[Findings, Snapshot]:
+    """A round of probes; a target that is linked but behind gets a moment to catch up first."""
+    deadline = time.monotonic() + CATCH_UP_SECONDS
+    while True:
+        findings = collect(cluster, TIME_LIMIT)
+        snapshot = assess(cluster, findings, installation.home)
+        new = snapshot.node(target) if target else best_candidate(snapshot)
+        if (new is None or not new.connected or follows_closely(new)
+                or time.monotonic() > deadline):
+            return findings, snapshot
+        time.sleep(POLL_SECONDS)
 
 
 def survey_failover(cluster: Cluster, installation: Installation, target: str | None,

@@ -54,6 +54,11 @@ def plan_switchover(cluster: Cluster, situation: Situation, target: str | None, 
                 findings)
 
 
+def follows_closely(node: NodeStatus) -> bool:
+    """Whether a node lacks so little that a switchover to it holds writes for a moment only."""
+    return node.lag_seconds is not None and node.lag_seconds <= SMALL_LAG_SECONDS
+
+
 def by_depth(states: Mapping[str, NodeState], besides: Collection[str]) -> list[NodeState]:
     """States of the nodes that stay followers, the nearest to the new primary first.
 
@@ -165,12 +170,12 @@ def _lag(new: NodeStatus) -> Finding:
     if new.reachable and not new.connected:
         return Finding(Verdict.AGAINST, new.name, "is cut off from the primary",
                        f"its link to {new.upstream or 'its upstream'} does not stand")
-    if new.lag_seconds is None or new.lag_seconds > SMALL_LAG_SECONDS:
+    if not follows_closely(new):
         seconds = "unknown" if new.lag_seconds is None else f"{new.lag_seconds:.1f} s"
         return Finding(Verdict.AGAINST, new.name, "is too far behind",
                        f"lag {seconds}, at most {SMALL_LAG_SECONDS:g} s is small enough")
     return Finding(Verdict.FINE, new.name, "follows closely",
-                   f"lag {new.lag_seconds:.1f} s, {new.lag_transactions} transactions")
+                   f"lag {new.lag_seconds or 0.0:.1f} s, {new.lag_transactions} missing")
 
 
 def _lineage(situation: Situation, node: NodeStatus, *, is_target: bool) -> Finding:

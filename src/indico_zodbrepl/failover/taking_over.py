@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from ..cluster import NodeState, Role
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
@@ -11,27 +9,14 @@ from ..node import operations, starts, state
 from ..node.server_control import NoServerError, ServerControl, ServerRefusedError
 from ..node.supervisor import Supervisor
 from ..probing.answers import Replication, ServerRole
-from ..probing.probes import probe_server
 from ..probing.wire import ProbeError
-from .actions import Context
+from .actions import Context, Repeatable
+from .asking import replication_of
 from .seeing import gap, wait_writable
 from .steps import Figures, Step
 
-ANSWER_SECONDS = 2.0
 
-
-class _Plain:
-    """An action that is simply repeated, and of which nothing is taken back."""
-
-    def check(self, _context: Context, _step: Step) -> Figures | None:
-        """Never known to be done."""
-        return None
-
-    def undo(self, _context: Context, _step: Step) -> None:
-        """There is nothing to take back."""
-
-
-class Promote(_Plain):
+class Promote(Repeatable):
     """The point of no return: a node becomes the primary of a new epoch."""
 
     def check(self, context: Context, step: Step) -> Figures | None:
@@ -51,7 +36,7 @@ class Promote(_Plain):
         return {"promoted_in_place": changed.in_place, **gap(context)}
 
 
-class Turn(_Plain):
+class Turn(Repeatable):
     """An old primary, sealed and shown to have nothing of its own, becomes a secondary.
 
     Its history is compared as a whole later, when writes are back: see ``SeeFollowing``.
@@ -76,7 +61,7 @@ class Turn(_Plain):
         return {"turned_in_place": True, **gap(context)}
 
 
-class Fence(_Plain):
+class Fence(Repeatable):
     """A node's server is killed, and supervisor told to leave it so."""
 
     def check(self, context: Context, step: Step) -> Figures | None:
@@ -102,7 +87,7 @@ class Fence(_Plain):
             Supervisor(context.cluster).start(context.cluster.node(step.subject).program)
 
 
-class Follow(_Plain):
+class Follow(Repeatable):
     """A node follows the new primary, or stays below a node that does, in the new epoch."""
 
     def do(self, context: Context, step: Step) -> Figures:
@@ -120,7 +105,7 @@ class Follow(_Plain):
         return {}
 
 
-class Assign(_Plain):
+class Assign(Repeatable):
     """The state file of a node that does not run."""
 
     def do(self, context: Context, step: Step) -> Figures:
@@ -130,7 +115,7 @@ class Assign(_Plain):
         return {}
 
 
-class Start(_Plain):
+class Start(Repeatable):
     """A node is started as what its state file says."""
 
     def do(self, context: Context, step: Step) -> Figures:
@@ -139,7 +124,7 @@ class Start(_Plain):
         return {}
 
 
-class Stop(_Plain):
+class Stop(Repeatable):
     """A node ends in order; its clients go elsewhere."""
 
     def do(self, context: Context, step: Step) -> Figures:
@@ -147,7 +132,7 @@ class Stop(_Plain):
         return {}
 
 
-class RestartClient(_Plain):
+class RestartClient(Repeatable):
     """An Indico instance forgets all that it has cached; the next one waits until it saves."""
 
     def do(self, context: Context, step: Step) -> Figures:
@@ -158,12 +143,10 @@ class RestartClient(_Plain):
 
 def replication(context: Context, node: str) -> Replication | None:
     """What a node's running server says of itself; None when it does not answer as that."""
-    address = context.cluster.node(node).storage_address
     try:
-        found = probe_server(address, time.monotonic() + ANSWER_SECONDS).replication
+        return replication_of(context.cluster.node(node))
     except ProbeError:
         return None
-    return found if found is not None and found.node == node else None
 
 
 def _wanted(context: Context, step: Step) -> NodeState:

@@ -105,7 +105,7 @@ def test_the_step_looks_again_and_refuses_what_lacks_something_without_a_quarant
     folder = export(cluster, common, "a-2-x")
     step = Step("rejoin-export", "a", {"after": common, "folder": str(folder), "private": 2,
                                        "reused": True}, "Use it", "", "", "", 60.0, False)
-    context = Context(cluster, Installation(HOME), "x", Plan("rejoin", "a", "b", "", 2, (), None,
+    context = Context(cluster, Installation(HOME), Plan("rejoin", "a", "b", "", 2, (), None,
                                                              ()), {}, lambda _text: None, 0.0)
     before = sorted(folder.parent.iterdir())
     assert str(folder) == EXPORT.do(context, step)["exported_to"]

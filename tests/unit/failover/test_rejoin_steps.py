@@ -41,7 +41,7 @@ def step(**arguments: object) -> Step:
 
 def context(cluster: Cluster, results: dict[tuple[str, str], Figures] | None = None) -> Context:
     plan = Plan("rejoin", "a", "b", "", 2, (), None, ())
-    return Context(cluster=cluster, installation=Installation(HOME), operation_id="x", began=0.0,
+    return Context(cluster=cluster, installation=Installation(HOME), began=0.0,
                    plan=plan, results=results or {}, say=lambda _text: None)
 
 

@@ -102,7 +102,7 @@ class Disk:
         SWAP.do(self._context(found), step)
 
     def _context(self, found: Plan) -> Context:
-        return Context(cluster=self.cluster, installation=Installation(HOME), operation_id="x",
+        return Context(cluster=self.cluster, installation=Installation(HOME),
                        began=0.0, plan=found, results={}, say=lambda _text: None)
 
     def files(self, folder: Path) -> dict[str, str]:
