@@ -40,11 +40,11 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
     writes.  Refused when another server is seen to take writes.
     """
     if not force:
-        if not operations.start_node(app.cluster, app.installation, name,
-                                     progress=step_printer()):
-            click.echo(f"node {name} runs already")
-            return
-        journal.note(app.cluster, "node-start", name, reason)
+        with journal.journaled(app.cluster, "node-start", name, reason) as told:
+            if not operations.start_node(app.cluster, app.installation, name,
+                                         progress=step_printer()):
+                told.remark = f"node {name} runs already"
+                click.echo(told.remark)
         return
     if not reason:
         raise click.UsageError("--force needs --reason: who finds this later has to know why")
@@ -67,10 +67,10 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
 @rehearsed(rehearsal.stop)
 def stop(app: App, name: str, reason: str) -> None:
     """End node NAME in order: its followers get what they lack first."""
-    if not operations.stop_node(app.cluster, name, progress=step_printer()):
-        click.echo(f"node {name} does not run")
-        return
-    journal.note(app.cluster, "node-stop", name, reason)
+    with journal.journaled(app.cluster, "node-stop", name, reason) as told:
+        if not operations.stop_node(app.cluster, name, progress=step_printer()):
+            told.remark = f"node {name} does not run"
+            click.echo(told.remark)
 
 
 @click.command()
@@ -81,12 +81,12 @@ def fence(app: App, name: str, reason: str) -> None:
 
     Its followers may miss its last transactions; they stay in its data file.
     """
-    fenced = operations.fence(app.cluster, name)
+    with journal.journaled(app.cluster, "node-fence", name, reason) as told:
+        fenced = operations.fence(app.cluster, name)
+        told.figures, told.remark = {"killed": list(fenced.killed)}, fenced.remark
     click.echo(f"node {name} is fenced: " + (
         f"killed {', '.join(map(str, fenced.killed))}" if fenced.killed else "it did not run"))
     _tell(filter(None, [fenced.remark]))
-    journal.note(app.cluster, "node-fence", name, reason,
-                 figures={"killed": list(fenced.killed)}, remark=fenced.remark)
 
 
 @click.command()
@@ -98,11 +98,11 @@ def fence(app: App, name: str, reason: str) -> None:
 def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: int,
            reason: str) -> None:
     """Write the state file of node NAME: what it is to be when it starts the next time."""
-    with store.alone(app.cluster):
+    with store.alone(app.cluster), journal.journaled(app.cluster, "node-assign", name,
+                                                     reason) as told:
+        told.figures = {"role": role, "upstream": upstream, "epoch": epoch}
         assigned = operations.assign(app.cluster, name, role=Role(role), upstream=upstream,
                                      epoch=epoch)
-        journal.note(app.cluster, "node-assign", name, reason,
-                     figures={"role": role, "upstream": upstream, "epoch": epoch})
     click.echo(f"node {name} is to be {assigned.role} in epoch {assigned.epoch}"
                + (f", following {assigned.upstream}" if assigned.upstream else ""))
 
@@ -114,10 +114,10 @@ def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: in
 @rehearsed(rehearsal.hold)
 def hold(app: App, name: str, seconds: float, reason: str) -> None:
     """Let clients of primary NAME wait with their commits; those under way finish."""
-    last = operations.hold(app.cluster, name, seconds)
+    with journal.journaled(app.cluster, "node-hold", name, reason) as told:
+        last = operations.hold(app.cluster, name, seconds)
+        told.figures = {"seconds": seconds, "last_tid": last}
     click.echo(f"commits on node {name} wait for {seconds:g} s; its last transaction is {last}")
-    journal.note(app.cluster, "node-hold", name, reason,
-                 figures={"seconds": seconds, "last_tid": last})
 
 
 @click.command()
@@ -125,9 +125,9 @@ def hold(app: App, name: str, seconds: float, reason: str) -> None:
 @rehearsed(rehearsal.release)
 def release(app: App, name: str, reason: str) -> None:
     """End a hold on node NAME."""
-    operations.release(app.cluster, name)
+    with journal.journaled(app.cluster, "node-release", name, reason):
+        operations.release(app.cluster, name)
     click.echo(f"node {name} takes commits again")
-    journal.note(app.cluster, "node-release", name, reason)
 
 
 @click.command()
@@ -141,11 +141,11 @@ def promote(app: App, name: str, epoch: int, reason: str) -> None:
     Refused when anybody who can be asked objects.  It looks at nothing else: `bin/zodbrepl
     switchover` and `failover` do.
     """
-    with store.alone(app.cluster):
+    with store.alone(app.cluster), journal.journaled(app.cluster, "node-promote", name, reason,
+                                                     epoch) as told:
         changed = operations.promote(app.cluster, app.installation, name, epoch=epoch,
                                      reason=reason, progress=step_printer())
-        journal.note(app.cluster, "node-promote", name, reason, epoch=epoch,
-                     figures={"in_place": changed.in_place}, remark="; ".join(changed.remarks))
+        told.figures, told.remark = {"in_place": changed.in_place}, "; ".join(changed.remarks)
     _tell_change(f"node {name} is the primary of epoch {epoch}", changed.in_place, changed.remarks)
 
 
@@ -159,12 +159,13 @@ def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> No
 
     Refused, and the server ended, when its history is not that of the other node.
     """
-    with store.alone(app.cluster):
+    with store.alone(app.cluster), journal.journaled(app.cluster, "node-follow", name,
+                                                     reason) as told:
+        told.figures = {"upstream": upstream, "epoch": epoch}
         changed = operations.follow(app.cluster, app.installation, name, upstream=upstream,
                                     epoch=epoch, progress=step_printer())
-        journal.note(app.cluster, "node-follow", name, reason,
-                     figures={"upstream": upstream, "epoch": epoch, "in_place": changed.in_place},
-                     remark="; ".join(changed.remarks))
+        told.figures["in_place"] = changed.in_place
+        told.remark = "; ".join(changed.remarks)
     _tell_change(f"node {name} follows {upstream} in epoch {epoch}", changed.in_place,
                  changed.remarks)
 
@@ -174,8 +175,8 @@ def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> No
 @rehearsed(rehearsal.restart_client)
 def restart_client(app: App, instance: str, reason: str) -> None:
     """Restart Indico INSTANCE, which drops everything it has cached of the storage."""
-    operations.restart_instance(app.cluster, instance, progress=step_printer())
-    journal.note(app.cluster, "restart-client", instance, reason)
+    with journal.journaled(app.cluster, "restart-client", instance, reason):
+        operations.restart_instance(app.cluster, instance, progress=step_printer())
 
 
 def _tell_change(what: str, in_place: bool, remarks: Iterable[str]) -> None:

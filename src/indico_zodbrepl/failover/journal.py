@@ -6,10 +6,12 @@ it, when it begins and again when it ends.  Of several lines with one id the las
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..cluster import Cluster
@@ -17,7 +19,7 @@ from ..cluster.layout import Layout
 from ..errors import OperatorError
 from . import operation
 from .operation import Operation, Outcome
-from .steps import Figures, Plan
+from .steps import Figures, JsonValue, Plan
 
 
 def append(cluster: Cluster, entry: Operation) -> None:
@@ -77,6 +79,37 @@ def _unusable(path: Path, number: int, *, last: bool, error: Exception) -> str:
     if last:
         return f"{path}:{number}: torn; the program was killed while it wrote this line"
     return f"{path}:{number}: no entry of a journal: {type(error).__name__}: {error}"
+
+
+@dataclasses.dataclass
+class Told:
+    """What a single step has to tell when it is done; see ``journaled``."""
+
+    figures: dict[str, JsonValue] = dataclasses.field(default_factory=dict)
+    remark: str = ""
+
+
+@contextlib.contextmanager
+def journaled(cluster: Cluster, what: str, subject: str, reason: str,
+              epoch: int = 0) -> Iterator[Told]:
+    """Journal one step that has no plan: that it begins, then what came of it.
+
+    So it leaves an entry too when it fails (outcome ``stopped``) or its process is killed
+    (``running``).  Nothing begins when the journal can't be written.  Arguments as ``note``.
+    """
+    begun = operation.new(cluster.name, Plan(what, subject, "", reason, epoch, (), None, ()),
+                          operation.actor(), time.time())
+    append(cluster, begun)
+    told = Told()
+    try:
+        yield told
+    except BaseException as error:
+        append(cluster, dataclasses.replace(
+            begun, ended=time.time(), outcome=Outcome.STOPPED, told=told.figures,
+            remark=str(error) or type(error).__name__))
+        raise
+    append(cluster, dataclasses.replace(
+        begun, ended=time.time(), outcome=Outcome.DONE, told=told.figures, remark=told.remark))
 
 
 def note(cluster: Cluster, what: str, subject: str, reason: str, *, epoch: int = 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from fake_world import PLAN, cluster
 
-from indico_zodbrepl.cli import App
+from indico_zodbrepl.cli import App, node_steps
 from indico_zodbrepl.cli import journal as journal_command
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -79,6 +80,37 @@ def test_a_note_without_a_plan_says_who_why_and_what_came_of_it(of: Cluster) -> 
     assert ([made], []) == journal.read(of)
     assert ("forced-start", "a", "b burnt down", {"seen": 2}, Outcome.DONE) == (
         made.plan.operation, made.plan.target, made.plan.reason, made.figures, made.outcome)
+
+
+def test_a_step_that_fails_leaves_an_entry_with_the_reason(
+        of: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(App, "cluster", of)
+    app = App(tmp_path / "cluster.conf", Installation(tmp_path))
+    done = CliRunner().invoke(node_steps.hold, ["a", "--reason", "a look"], obj=app)
+    assert isinstance(done.exception, OperatorError)
+    [left], _notices = journal.read(of)
+    assert ("node-hold", "a", "a look", Outcome.STOPPED) == (
+        left.plan.operation, left.plan.target, left.plan.reason, left.outcome)
+    assert done.exception.notice in left.remark
+
+
+def test_a_step_whose_process_is_killed_leaves_an_entry(of: Cluster) -> None:
+    child = os.fork()
+    if not child:
+        with journal.journaled(of, "node-promote", "b", "a is gone", 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert signal.SIGKILL == os.WTERMSIG(os.waitpid(child, 0)[1])
+    [left], _notices = journal.read(of)
+    assert ("node-promote", "b", 2, Outcome.RUNNING) == (
+        left.plan.operation, left.plan.target, left.plan.epoch, left.outcome)
+
+
+def test_a_step_that_is_done_leaves_one_entry_with_what_it_tells(of: Cluster) -> None:
+    with journal.journaled(of, "node-fence", "a", "it is frozen") as told:
+        told.figures, told.remark = {"killed": [7]}, "supervisor was silent"
+    [left], _notices = journal.read(of)
+    assert (Outcome.DONE, {"killed": [7]}, "supervisor was silent") == (
+        left.outcome, left.figures, left.remark)
 
 
 def test_the_actor_is_who_called_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
