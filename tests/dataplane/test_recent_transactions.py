@@ -33,6 +33,18 @@ def test_a_ring_that_does_not_reach_back_says_at_least():
     assert (2, True) == recent.count_after(p64(10))
 
 
+def test_it_names_the_first_that_is_newer():
+    recent = ring(5, [10, 20, 30], complete=False)
+
+    assert [p64(20), p64(20), p64(30), None, None] == [
+        recent.first_after(p64(tid)) for tid in (10, 15, 20, 30, 99)]
+
+
+def test_the_first_is_unknown_where_the_ring_does_not_reach_back():
+    assert ring(5, [10, 20], complete=False).first_after(p64(9)) is None
+    assert p64(10) == ring(5, [10, 20], complete=True).first_after(p64(9))
+
+
 def test_a_full_ring_forgets_the_oldest_and_is_complete_no_more():
     recent = ring(3, [10, 20, 30], complete=True)
     recent.append(p64(40))

@@ -76,7 +76,9 @@ def test_ten_thousand_transactions_arrive(chain, monkeypatch):
     for writer in writers:
         writer.join()
     tertiary.wait_for_tid(max(told))
-    assert {'transactions': 10000, 'exact': True} == primary.since(z64)
+    since = primary.since(z64)
+    assert (10000, True, min(told).encode('hex')) == (
+        since['transactions'], since['exact'], since['first'])
     end(chain)
 
     assert sorted(told) == tertiary.tids()

@@ -116,13 +116,14 @@ def test_since_counts_transactions_on_primary_and_secondary(processes, tmpdir):
     client.close()
     secondary.wait_for_tid(tids[-1])
 
-    expected = [{'transactions': 10 - n, 'exact': True} for n in range(11)]
+    expected = [{'transactions': 10 - n, 'exact': True, 'first': first}
+                for n, first in enumerate([tid.encode('hex') for tid in tids] + [None])]
     asked = [z64] + tids
     assert expected == [primary.since(tid) for tid in asked]
     wait_for(lambda: secondary.since(z64)['transactions'] == 10,
              'the secondary has counted its last transaction')
     assert expected == [secondary.since(tid) for tid in asked]
-    assert {'transactions': 0, 'exact': True} == primary.since(
+    assert {'transactions': 0, 'exact': True, 'first': None} == primary.since(
         following_tid(tids[-1]))
 
 
@@ -135,7 +136,8 @@ def test_since_survives_a_restart(processes, tmpdir):
     node.process.terminate()
     node.start()
 
-    assert {'transactions': 2, 'exact': True} == node.since(tids[0])
+    assert {'transactions': 2, 'exact': True, 'first': tids[1].encode('hex')} == (
+        node.since(tids[0]))
 
 
 def test_since_counts_what_a_pack_has_left(processes, tmpdir):
@@ -147,7 +149,8 @@ def test_since_counts_what_a_pack_has_left(processes, tmpdir):
     client.pack(time.time(), wait=True)
     client.close()
 
-    assert {'transactions': 1, 'exact': True} == node.since(z64)
+    left = node.since(z64)
+    assert (1, True) == (left['transactions'], left['exact'])
 
 
 def test_a_malformed_since_is_refused(processes, tmpdir):

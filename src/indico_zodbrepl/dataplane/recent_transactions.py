@@ -48,6 +48,19 @@ class RecentTransactions(object):
                 count += 1
             return count, self._complete
 
+    def first_after(self, tid):
+        """Returns the oldest that is newer than `tid`.
+
+        None when there is none, or when these don't reach back so far.
+        """
+        with self._lock:
+            first = None
+            for each in reversed(self._tids):
+                if each <= tid:
+                    return first
+                first = each
+            return first if self._complete else None
+
     def holds(self, tid):
         """Whether `tid` is among them; if not, it may still be an older one."""
         with self._lock:

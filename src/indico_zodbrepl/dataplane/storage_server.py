@@ -200,14 +200,19 @@ class NodeStorageServer(StorageServer):
     def since(self, tid):
         """Returns for each storage how many transactions follow `tid`.
 
-        Where no FileStorage is inside, all it can say is "at least none".
+        That is {"transactions": count, "exact": whether it is not "at least",
+        "first": hex of the oldest of them, null if unknown}.  Where no
+        FileStorage is inside, all it can say is "at least none".
         """
         answer = {}
         for name in self.storages:
-            count, exact = 0, False
+            count, exact, first = 0, False, None
             if name in self.recorders:
-                count, exact = self.recorders[name].recent.count_after(tid)
-            answer[name] = {'transactions': count, 'exact': exact}
+                recent = self.recorders[name].recent
+                count, exact = recent.count_after(tid)
+                first = recent.first_after(tid) if count else None
+            answer[name] = {'transactions': count, 'exact': exact,
+                            'first': first and first.encode('hex')}
         return answer
 
     def history(self, tid, answer):

@@ -10,6 +10,7 @@ from indico_zodbrepl.cluster.model import Address, Cluster, IndicoInstance, Node
 from indico_zodbrepl.monitor import rules, verdict
 from indico_zodbrepl.monitor.findings import (
     Assignment,
+    Comparison,
     Failure,
     Findings,
     assignments,
@@ -148,15 +149,25 @@ class _Lag:
         if answer.last_tid >= comparison.primary_tid:
             return cls(0.0, 0, True, membership)
         missing = comparison.missing
-        seconds = _between(answer.last_tid, comparison.primary_tid)
+        seconds = _seconds_behind(answer.last_tid, comparison, findings.taken_at)
         if isinstance(missing, MissingAnswer):
             return cls(seconds, missing.transactions, missing.exact, membership)
         return cls(seconds, None, True, membership)
 
 
-def _between(earlier: int, later: int) -> float | None:
-    start, end = tid.committed_at(earlier), tid.committed_at(later)
-    return None if start is None or end is None else max(0.0, end - start)
+def _seconds_behind(last: int, comparison: Comparison, now: float) -> float | None:
+    """How long ago the oldest transaction that a node lacks was committed.
+
+    Where its tid is not known, the time since the node's own last one: it is no more than that.
+    """
+    missing, oldest = comparison.missing, last
+    if last != tid.EMPTY and isinstance(missing, MissingAnswer):
+        if missing.first is not None:
+            oldest = missing.first
+        elif missing.exact and missing.transactions == 1:
+            oldest = comparison.primary_tid
+    committed = tid.committed_at(oldest)
+    return None if committed is None else max(0.0, now - committed)
 
 
 def _runs_as_primary(cluster: Cluster, name: str, findings: Findings) -> bool:

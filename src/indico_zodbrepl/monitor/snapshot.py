@@ -146,7 +146,8 @@ class NodeStatus:
         last_tid: tid of its last transaction; 0 when it holds none.
         followers: names of the nodes seen to follow it.
         follower_addresses: the peers' addresses as the server sees them.
-        lag_seconds: time between the primary's last transaction and its own; None when unknown.
+        lag_seconds: how long before the probe the oldest transaction that it lacks was committed,
+            at most; 0.0 when it lacks none; None when unknown.
         lag_transactions: transactions the primary holds after its last one; None when unknown.
         lag_exact: False when it is at least ``lag_transactions``.
         held: why its server lets no commit begin; None when it does.

@@ -95,10 +95,15 @@ class ServerAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class MissingAnswer:
-    """Transactions a server holds after some tid; at least that many when not exact."""
+    """Transactions a server holds after some tid; at least that many when not exact.
+
+    Attributes:
+        first: tid of the oldest of them; None when there is none or it is not known.
+    """
 
     transactions: int
     exact: bool
+    first: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +208,12 @@ def read_history_answer(raw: bytes) -> HistoryAnswer:
 def read_missing_answer(raw: bytes) -> MissingAnswer:
     """Raises ProbeError (MALFORMED) when it is no answer to ``since``."""
     fields = _Fields(_storage(raw))
-    return MissingAnswer(fields.count("transactions"), fields.flag("exact"))
+    first = fields.text_or_none("first")
+    try:
+        return MissingAnswer(fields.count("transactions"), fields.flag("exact"),
+                             None if first is None else tid.parse(first))
+    except ValueError as error:
+        raise _malformed(str(error)) from None
 
 
 def read_indico_answer(raw: bytes) -> IndicoAnswer:

@@ -158,8 +158,8 @@ def _lags(memory: Memory, snapshot: Snapshot, limit: float) -> Iterator[Event]:
 def behind(memory: Memory, node: NodeStatus, now: float) -> float | None:
     """For how many seconds a node has been behind; None when unknown, as for a primary.
 
-    The time between the primary's last transaction and its own, but not more than the time for
-    which it has been seen behind: the first transaction after a quiet hour is no hour of lag.
+    Not more than the time for which it has been seen behind: where a server can't tell which
+    transaction it lacks, the first one after a quiet hour would be an hour of lag.
     """
     if node.lag_seconds is None:
         return None

@@ -29,8 +29,8 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Findings]:
 
 
 def probed(installation: Path) -> Snapshot:
-    _findings, snapshot = survey._once_caught_up(  # noqa: SLF001
-        cluster(), Installation(installation, None, None), "b")  # type: ignore[arg-type]
+    _findings, snapshot = survey._once_caught_up(
+        cluster(), Installation(installation), "b")
     return snapshot
 
 
@@ -51,6 +51,6 @@ def test_a_target_that_stays_behind_is_told_as_it_is(
 def test_nothing_is_waited_for_when_the_target_is_cut_off(
         rounds: list[Findings], tmp_path: Path) -> None:
     cut_off = {**BEHIND, "servers": {**BEHIND["servers"], "b": server("b", connected=False)}}
-    rounds += [findings(**cut_off), findings()]
+    rounds += [findings(**cut_off), findings(), findings()]
     assert probed(tmp_path).node("b").connected is False
     assert 2 == len(rounds)

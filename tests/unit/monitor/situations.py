@@ -69,8 +69,9 @@ def state(name: str, **changes: Any) -> NodeState:
     return dataclasses.replace(made, **changes)
 
 
-def behind(transactions: int, primary_tid: int = TID, exact: bool = True) -> Comparison:
-    return Comparison("a", primary_tid, MissingAnswer(transactions, exact))
+def behind(transactions: int, primary_tid: int = TID, exact: bool = True,
+           first: int | None = None) -> Comparison:
+    return Comparison("a", primary_tid, MissingAnswer(transactions, exact, first))
 
 
 def findings(**changes: Any) -> Findings:

@@ -250,7 +250,14 @@ def test_the_count_of_missing_transactions_is_asked_by_tid() -> None:
     with listening(behave) as address:
         answer = probe_missing(address, TID, time.monotonic() + GENEROUS)
     assert [framed(b"since040d243a1e64b6aa")] == asked
-    assert (12, False) == (answer.transactions, answer.exact)
+    assert (12, False, None) == (answer.transactions, answer.exact, answer.first)
+
+
+def test_the_first_missing_transaction_is_told_too() -> None:
+    said = framed(b"Z5", b'{"1": {"transactions": 1, "exact": true, "first": "040d243a1e64b6aa"}}')
+    with listening(saying(said)) as address:
+        answer = probe_missing(address, 1, time.monotonic() + GENEROUS)
+    assert TID == answer.first
 
 
 @pytest.mark.parametrize(("said", "expected"), [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.monitor.findings import Comparison
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
 from indico_zodbrepl.probing import tid
@@ -13,8 +12,6 @@ from indico_zodbrepl.probing.answers import ServerRole
 
 LARGE_LAG = 10.0
 """Seconds.  Measured under load: 99 % of transactions arrive within 0.1 s."""
-GRACE = 2.0
-"""Seconds a follower may take for the very last transaction, however old the one before it."""
 
 
 def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -65,21 +62,13 @@ def _lag(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
             f"Node {comparison.primary} holds {count}; the first synchronisation runs or never "
             "began.",
             f"watch it: `{facts.commands.zodbrepl('status', '--watch')}`")
-    elif node.lag_seconds is not None and node.lag_seconds > LARGE_LAG and _persists(
-            facts, node, comparison):
+    elif node.lag_seconds is not None and node.lag_seconds > LARGE_LAG:
         yield Alert(
             Level.WARNING, node.name, f"{node.actual_role} {node.name} is far behind",
             f"{node.lag_seconds:.1f} s and {count} behind node {comparison.primary}; a failover "
             "now would lose them.",
             "look for a slow disk or network between the two, then at "
             f"`{facts.commands.show_log(f'node-{node.name}')}`")
-
-
-def _persists(facts: Facts, node: NodeStatus, comparison: Comparison) -> bool:
-    """False while the only transaction missing is one that has just been committed."""
-    committed = tid.committed_at(comparison.primary_tid)
-    return (node.lag_transactions != 1 or committed is None
-            or facts.findings.taken_at - committed > GRACE)
 
 
 def _count(node: NodeStatus) -> str:
