@@ -78,9 +78,13 @@ class OldSite:
 
 
 def python27(indico_conf: Path, *command: str | Path) -> str:
-    """Run a program of the data plane; its standard output."""
+    """Run a program of the data plane; its standard output.
+
+    Beside its indico.conf: Indico puts its log there when the folder for it is not there any more.
+    """
     done = subprocess.run(command, env={**os.environ, "INDICO_CONF": str(indico_conf)}, text=True,
-                          capture_output=True, timeout=PATIENCE, check=False)
+                          capture_output=True, timeout=PATIENCE, check=False,
+                          cwd=indico_conf.parent)
     assert 0 == done.returncode, done.stderr
     return done.stdout
 

@@ -81,8 +81,10 @@ def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_i
     settles_at(commit(cluster, "a"), partial(last_tid, cluster, "b"))
     cluster.stop("node-b")
     lost = commit(cluster, "a", 4)
+    pid = cluster.pid_of("node-a")
+    os.kill(pid, signal.SIGSTOP)  # so that supervisor's SIGTERM does not end it sooner
     fenced = operations.fence(cluster.cluster, "a")
-    assert 1 == len(fenced.killed)
+    assert (pid,) == fenced.killed
     assert 0 == cluster.cli("node", "start", "b").returncode
     promoted = cluster.cli("node", "promote", "b", "--epoch", "2", "--reason", "a is gone")
     assert 0 == promoted.returncode, promoted.stderr
