@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..cluster.layout import Layout
 from ..cluster.model import Cluster
 from ..monitor.findings import Findings
 from ..monitor.snapshot import NodeStatus, Snapshot
 from ..node.datafs import Comparison
+from ..probing import tid
 from .evidence import Process
 
 
@@ -26,6 +29,15 @@ class LastSeen:
     at: float
     primary: str
     last_tid: int
+
+
+def read_last_seen(values: Any) -> LastSeen | None:
+    """What the watch program left as JSON; None when it is something else, such as nothing."""
+    try:
+        at = datetime.datetime.fromisoformat(values["at"]).timestamp()
+        return LastSeen(at, str(values["primary"]), tid.parse(values["last_tid"]))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 @dataclasses.dataclass(frozen=True)

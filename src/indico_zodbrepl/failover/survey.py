@@ -7,7 +7,6 @@ the start which ones will matter.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import shutil
 import threading
@@ -29,12 +28,11 @@ from ..monitor.snapshot import Snapshot
 from ..node import lineage, state
 from ..node.datafs import Comparison
 from ..node.run import node_named
-from ..probing import tid
 from . import processes, store
 from .candidates import choose
 from .comparing import against, fingerprint
 from .failover import plan_failover
-from .situation import LastSeen, Situation
+from .situation import LastSeen, Situation, read_last_seen
 from .steps import Plan, Refusal
 from .switchover import follows_closely, plan_switchover
 
@@ -189,14 +187,12 @@ def _situation(cluster: Cluster, findings: Findings, snapshot: Snapshot,
     found, holders = processes.look(cluster, snapshot.nodes)
     return Situation(
         time.time(), findings, snapshot, compared, conditions, free, found,
-        _last_seen(Layout(cluster).var / "watch" / "last-seen.json"), holders=holders)
+        _last_seen(Layout(cluster).last_seen), holders=holders)
 
 
 def _last_seen(path: Path) -> LastSeen | None:
     """What the watch program left; None when there is nothing usable: it is only an estimate."""
     try:
-        values = json.loads(path.read_text("utf-8"))
-        at = datetime.datetime.fromisoformat(values["at"]).timestamp()
-        return LastSeen(at, str(values["primary"]), tid.parse(values["last_tid"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        return read_last_seen(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
         return None

@@ -1,6 +1,7 @@
 """``VAR/watch/last-seen.json``: the cluster when it was last seen with a writable primary.
 
-A failover estimates from it what the lost primary held and nobody else does.
+A failover estimates from it what the lost primary held and nobody else does: it is read by
+``failover.situation.read_last_seen``.
 """
 
 from __future__ import annotations
@@ -8,9 +9,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from indico_zodbrepl.failover.situation import LastSeen
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.probing import tid
 
 DIGITS = 16
 
@@ -32,15 +31,6 @@ def last_seen(snapshot: Snapshot) -> dict[str, Any] | None:
             "role": None if node.actual_role is None else node.actual_role.value,
             "connected": node.connected, "lag_transactions": node.lag_transactions}
             for node in snapshot.nodes}}
-
-
-def parse(values: Any) -> LastSeen | None:
-    """What ``last_seen`` made; None when it is something else, such as nothing."""
-    try:
-        at = datetime.datetime.fromisoformat(values["at"]).timestamp()
-        return LastSeen(at, str(values["primary"]), tid.parse(values["last_tid"]))
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _digits(number: int | None) -> str | None:

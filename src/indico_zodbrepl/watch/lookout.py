@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
 from indico_zodbrepl.failover import processes
-from indico_zodbrepl.failover.situation import Situation
+from indico_zodbrepl.failover.situation import Situation, read_last_seen
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.node.lineage import Condition
@@ -22,7 +22,7 @@ from indico_zodbrepl.watch.courier import Courier
 from indico_zodbrepl.watch.events import Event, Kind, Weight
 from indico_zodbrepl.watch.history import History
 from indico_zodbrepl.watch.intent import intents
-from indico_zodbrepl.watch.last_seen import last_seen, parse
+from indico_zodbrepl.watch.last_seen import last_seen
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Lookout:
         self._memory_file = layout.watch / "memory.json"
         self._memory = memory.from_json(files.read(self._memory_file))
         self._events = files.Lines(layout.watch / "events.jsonl", EVENTS_BYTES, EVENTS_KEPT)
-        self._last_seen = parse(files.read(layout.last_seen))
+        self._last_seen = read_last_seen(files.read(layout.last_seen))
         self._failing: set[str] = set()
         self._lock = threading.Lock()
         self._telling = threading.Lock()
@@ -94,7 +94,7 @@ class Lookout:
         seen = last_seen(snapshot)
         if seen is not None:
             self._write("last-seen.json", lambda: files.replace(self._layout.last_seen, seen))
-            self._last_seen = parse(seen)
+            self._last_seen = read_last_seen(seen)
         found = rules.events(self._memory, snapshot, self._watch.lag_limit)
         found += intents(self._memory, self._situation(findings, snapshot),
                          self._watch.failover_after, self._commands)
