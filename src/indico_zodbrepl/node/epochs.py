@@ -6,13 +6,10 @@ ever raised: to a higher epoch, never to another primary of the same one.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
-import fcntl
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from ..cluster import Cluster
 from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
 from .files import write_atomically
+from .locking import alone_in
 
 FORMAT = 1
 KEYS = {"format": int, "cluster": str, "epoch": int, "primary": str, "at": str, "reason": str}
@@ -56,7 +54,7 @@ class Raised:
 
 
 def now() -> str:
-    """The time as records, states and journal have it: ISO 8601, UTC, whole seconds."""
+    """The time as records, states and lineages have it: ISO 8601, UTC, whole seconds."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -99,7 +97,7 @@ def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone_in(path.parent):
+        with alone_in(path.parent):
             present = read(cluster, path)
             if present and (present.epoch, present.primary) == (record.epoch, record.primary):
                 return False
@@ -144,17 +142,6 @@ def _what_is_wrong(cluster: Cluster, values: Any) -> str | None:
     if values["epoch"] < 1:
         return f"its epoch is {values['epoch']}, not a whole number from 1"
     return None
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Only one process at a time compares and writes the records in a folder."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _refusal(path: Path, detail: str, hint: str = "") -> OperatorError:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
-import fcntl
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +18,7 @@ from . import datafs, epochs, half_packed, testimony
 from . import state as node_state
 from .datafs import Comparison, Relation
 from .files import write_atomically
+from .locking import alone_in
 
 FORMAT = 1
 KEYS: dict[str, tuple[type, ...]] = {
@@ -102,30 +101,19 @@ def replace(node: Node, before: Lineage, after: Lineage) -> bool:
 
 @contextlib.contextmanager
 def _alone(node: Node) -> Iterator[None]:
-    """Only one process at a time writes the file; one that ends sets this free."""
+    """Only one process at a time writes the file; what it can't do is an OperatorError."""
     try:
-        descriptor = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
+        with alone_in(node.data_directory):
+            yield
     except OSError as error:
-        raise _unwritten(node, error) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+        raise OperatorError(f"the lineage of node {node.name} can't be written",
+                            f"{lineage_file(node)}: {error.strerror}",
+                            "make room there, then try again") from error
 
 
 def _write(node: Node, lineage: Lineage) -> None:
     values = {"format": FORMAT, **dataclasses.asdict(lineage)}
-    try:
-        write_atomically(lineage_file(node), json.dumps(values, indent=2) + "\n")
-    except OSError as error:
-        raise _unwritten(node, error) from error
-
-
-def _unwritten(node: Node, error: OSError) -> OperatorError:
-    return OperatorError(f"the lineage of node {node.name} can't be written",
-                         f"{lineage_file(node)}: {error.strerror}",
-                         "make room there, then try again")
+    write_atomically(lineage_file(node), json.dumps(values, indent=2) + "\n")
 
 
 def mark(node: Node, epoch: int, condition: Condition, detail: str) -> None:

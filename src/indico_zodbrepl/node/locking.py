@@ -1,8 +1,9 @@
-"""One ``up`` or ``down`` of a cluster at a time."""
+"""One ``up`` or ``down`` of a cluster at a time; one writer in a folder at a time."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import time
@@ -13,6 +14,9 @@ from typing import TextIO
 from ..errors import ExitCode, OperatorError
 
 POLL_SECONDS = 0.1
+FOLDER_SECONDS = 10.0
+"""Who holds a folder only reads and writes a small file."""
+FOLDER_POLL_SECONDS = 0.002
 
 
 @contextlib.contextmanager
@@ -44,6 +48,24 @@ def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> It
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a folder while a file in it is compared and replaced; the process's end sets it free.
+
+    Raises OSError: TimeoutError when another process holds it for FOLDER_SECONDS.
+    """
+    deadline = time.monotonic() + FOLDER_SECONDS
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while not _take(descriptor):
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, f"another process works in {folder}")
+            time.sleep(FOLDER_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _open(path: Path) -> TextIO:
