@@ -10,9 +10,8 @@ import time
 from collections.abc import Mapping
 
 from ..cluster import Address, Node
+from ..cluster.layout import control_socket
 from ..errors import ExitCode, OperatorError
-
-NAME = "control.sock"
 
 # Seconds for an answer; what may take longer by itself gets that on top.
 ANSWER_SECONDS = 5.0
@@ -116,7 +115,7 @@ class ServerControl:
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NoServerError(
                 f"the server of node {self._node.name} does not run",
-                f"{self._node.data_directory / NAME}: {error.strerror}",
+                f"{control_socket(self._node)}: {error.strerror}",
                 f"bin/zodbrepl node start {self._node.name}", ExitCode.NOT_RUNNING) from error
         except TimeoutError as error:
             raise self._silent(request, f"no answer within {seconds:g} s") from error
@@ -168,7 +167,7 @@ def _converse(node: Node, request: bytes, deadline: float) -> bytes:
     try:
         with socket.socket(socket.AF_UNIX) as peer:
             peer.settimeout(_remaining(deadline))
-            peer.connect(f"/proc/self/fd/{folder}/{NAME}")
+            peer.connect(f"/proc/self/fd/{folder}/{control_socket(node).name}")
             peer.sendall(request)
             answer = bytearray()
             while not answer.endswith(b"\n"):
