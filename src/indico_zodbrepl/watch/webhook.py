@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,7 +77,7 @@ def read_secret(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            mode = path.stat().st_mode & 0o777
+            mode = os.fstat(file.fileno()).st_mode & 0o777
             secret = file.read(MOST_SECRET + 1).strip()
     except OSError as error:
         raise _unusable(path, f"can't be read: {error.strerror}", "") from error
