@@ -89,7 +89,8 @@ def _program(program: Program | None) -> str:
 
 def _role(node: NodeStatus) -> Text:
     if not node.reachable:
-        lines = [f"{node.assigned_role}", "unreachable"]
+        was = "was " if node.superseded_by else ""
+        lines = [f"{was}{node.assigned_role}", "unreachable"]
     elif node.actual_role is None:
         lines = [f"{node.assigned_role}", "wrong server"]
     elif node.actual_role.value != node.assigned_role.value:

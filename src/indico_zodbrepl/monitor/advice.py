@@ -71,7 +71,7 @@ def _procedures(snapshot: Snapshot, commands: Commands) -> Iterator[Procedure]:
     if stopped:
         return
     for node in snapshot.nodes:
-        if node.out_of_line:
+        if node.out_of_line or (node.superseded_by and not node.reachable):
             yield _back_in_line(node, commands)
         elif node.assigned_role is not Role.PRIMARY and not node.reachable and not node.refusal:
             yield _bring_back(node, commands)
@@ -86,7 +86,8 @@ def _for_writes(snapshot: Snapshot, commands: Commands, *, stopped: bool) -> Ite
     primary = max(assigned, key=lambda node: node.assigned_epoch or 0, default=None)
     if primary is None or any(node.writable_primary for node in snapshot.nodes):
         return
-    if not (stopped or primary.held or primary.refusal or primary.out_of_line):
+    if not (stopped or primary.held or primary.refusal or primary.out_of_line
+            or primary.superseded_by):
         yield _bring_back(primary, commands)
     candidate = best_candidate(snapshot, unfit=[
         node.name for node in snapshot.nodes if not node.reachable or node.out_of_line])

@@ -71,6 +71,7 @@ def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
     replication = answer.replication if answer else None
     ours = replication if replication and _is(cluster, node, replication) else None
     lag = _Lag.of(cluster, node, assigned, findings)
+    leader = _leader(assigned, findings)
     condition, detail = findings.lineages.get(node.name, (None, ""))
     return NodeStatus(
         name=node.name, address=str(node.storage_address),
@@ -92,7 +93,18 @@ def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
         held=ours.held if ours else None, min_followers=ours.min_followers if ours else 0,
         refused=ours.refused if ours else (), membership=lag.membership,
         condition=condition, condition_detail=detail,
-        refusal=findings.refusals.get(node.name))
+        refusal=findings.refusals.get(node.name),
+        superseded_by=leader[1] if own.role is Role.PRIMARY and leader[1] != node.name
+        and leader[0] > (own.epoch or 0) else None)
+
+
+def _leader(assigned: dict[str, Assignment], findings: Findings) -> tuple[int, str | None]:
+    """The highest epoch that names a primary, and that primary: records and state files."""
+    said = [(record.epoch, record.primary) for record in findings.records
+            if record.epoch is not None and record.primary is not None]
+    said += [(own.epoch, name) for name, own in assigned.items()
+             if own.role is Role.PRIMARY and own.epoch is not None]
+    return max(said, key=lambda each: each[0], default=(0, None))
 
 
 def _is(cluster: Cluster, node: Node, replication: Replication) -> bool:

@@ -157,6 +157,8 @@ class NodeStatus:
         condition: what its lineage file says; None when there is none or it is unusable.
         condition_detail: the same for people; why it is unusable.
         refusal: why it refused to start; None when it did not.
+        superseded_by: the primary of a later epoch than the one that it was told to be the primary
+            of, or would begin with for want of a state file; None when there is none.
     """
 
     name: str
@@ -190,6 +192,7 @@ class NodeStatus:
     condition: Condition | None = None
     condition_detail: str = ""
     refusal: StartRefusal | None = None
+    superseded_by: str | None = None
 
     @property
     def reachable(self) -> bool:

@@ -3,9 +3,24 @@
 from typing import Any
 
 import pytest
-from situations import REFUSED, TID, behind, program, replication, server, snapshot, state
+from situations import (
+    HOME,
+    PRIMARY_KILLED,
+    REFUSED,
+    SECONDARY_KILLED,
+    TID,
+    behind,
+    cluster,
+    program,
+    replication,
+    server,
+    snapshot,
+    state,
+)
 
-from indico_zodbrepl.monitor.findings import Comparison
+from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor.advice import advise
+from indico_zodbrepl.monitor.findings import Comparison, Failure
 from indico_zodbrepl.monitor.snapshot import (
     Alert,
     EpochWord,
@@ -17,7 +32,8 @@ from indico_zodbrepl.monitor.snapshot import (
     State,
 )
 from indico_zodbrepl.node.lineage import Condition
-from indico_zodbrepl.probing.answers import Hold, MissingAnswer, RefusedFollower
+from indico_zodbrepl.probing.answers import Hold, MissingAnswer, RefusedFollower, ServerRole
+from indico_zodbrepl.probing.wire import FailureKind
 
 REJOIN = "`bin/zodbrepl rejoin b --dry-run`"
 
@@ -47,6 +63,54 @@ def test_a_node_that_is_out_of_line_is_critical_and_the_way_back_is_named(
     assert hint in first.hint
     assert found.node("b").out_of_line
     assert State.DEGRADED == found.state
+
+
+@pytest.mark.parametrize("condition", [
+    Condition.DIVERGED, Condition.QUARANTINED, Condition.NEEDS_SEEDING])
+def test_a_stopped_node_that_is_out_of_line_is_never_to_be_started(condition: Condition) -> None:
+    found = snapshot(**{**SECONDARY_KILLED, "lineages": {"b": (condition, "")}})
+    told = alert(found, "secondary b is stopped")
+    way = "seed" if condition is Condition.NEEDS_SEEDING else "rejoin"
+    assert f"`bin/zodbrepl {way} b --dry-run`" in told.hint
+    assert not any("start" in each.hint for each in found.warnings if each.subject == "b")
+
+
+FAILED_OVER: dict[str, Any] = {
+    "servers": {"a": REFUSED, "b": server("b", role=ServerRole.PRIMARY, epoch=2, upstream=None,
+                                          connected=None, read_only=False)},
+    "states": {"b": state("b", role=Role.PRIMARY, upstream=None, epoch=2)},
+    "comparisons": {"b": None}, "programs": {"node-a": program("node-a", "STOPPED")},
+    "records": (EpochWord("the control host", 2, "b", ""),)}
+
+
+@pytest.mark.parametrize("disk", ["there or gone", "unreadable"])
+def test_a_primary_of_the_past_that_is_out_of_reach_is_not_to_be_started(disk: str) -> None:
+    """Where its disk is gone, it counts as what cluster.conf begins with: primary of epoch 1."""
+    own = Failure(FailureKind.UNREACHABLE, "I/O error") if disk == "unreadable" else state("a")
+    states = {**FAILED_OVER["states"], "a": own}
+    found = snapshot(**{**FAILED_OVER, "states": states})
+    told = alert(found, "node a is out of reach; it is the primary no more")
+    assert ("b", "b") == (found.primary, found.node("a").superseded_by)
+    assert Level.WARNING == told.level
+    assert "do not start it" in told.hint
+    assert "`bin/zodbrepl rejoin a --dry-run`" in told.hint
+    assert "`bin/zodbrepl seed a`" in told.hint
+    assert not any("start node-a" in each.hint for each in found.warnings)
+    steps = [step for procedure in advise(cluster(), found, HOME) for step in procedure.steps]
+    assert not any("start node-a" in command for step in steps for command in step.commands)
+
+
+def test_the_records_alone_tell_that_a_primary_is_one_of_the_past() -> None:
+    found = snapshot(**{**FAILED_OVER, "servers": {"a": REFUSED, "b": REFUSED},
+                        "states": {"b": state("b")}})
+    assert "b" == found.node("a").superseded_by
+    assert not any("start node-a" in each.hint for each in found.warnings)
+
+
+def test_a_primary_that_is_merely_stopped_is_to_be_started() -> None:
+    found = snapshot(**PRIMARY_KILLED, records=(EpochWord("the control host", 1, "a", ""),))
+    assert found.node("a").superseded_by is None
+    assert "start node-a" in alert(found, "primary a is stopped").hint
 
 
 def test_a_node_in_line_is_nothing_to_tell() -> None:

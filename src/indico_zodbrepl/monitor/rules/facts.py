@@ -8,6 +8,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Program
+from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
 
 RUNNING = ("RUNNING", "STARTING")
@@ -62,6 +63,16 @@ def remedy(facts: Facts, program_name: str, program: Program | None) -> str:
     if program.state == "STOPPED":
         return f"somebody stopped it; start it with `{start}`"
     return f"{log}; when that is repaired: `{start}`"
+
+
+def way_back(facts: Facts, node: NodeStatus) -> str:
+    """How a node whose history may not be the cluster's comes back; never by a mere start."""
+    command = facts.commands.zodbrepl
+    if node.condition is Condition.NEEDS_SEEDING:
+        return (f"`{command('seed', node.name, '--dry-run')}` shows the steps; then "
+                f"`{command('seed', node.name)}`")
+    return (f"`{command('rejoin', node.name, '--dry-run')}` shows what would be kept and what cut; "
+            f"then `{command('rejoin', node.name)}`. Never delete its data directory by hand")
 
 
 def start_verb(program: Program) -> str:

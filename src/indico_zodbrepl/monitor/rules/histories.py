@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from indico_zodbrepl.monitor.rules.facts import Facts
+from indico_zodbrepl.monitor.rules.facts import Facts, way_back
 from indico_zodbrepl.monitor.snapshot import Alert, Level, Membership, NodeStatus
 from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing import tid
@@ -17,12 +17,6 @@ def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     yield from _refused_followers(facts, node)
 
 
-def _rejoin(facts: Facts, node: str) -> str:
-    command = facts.commands.zodbrepl
-    return (f"`{command('rejoin', node, '--dry-run')}` shows what would be kept and what cut; "
-            f"then `{command('rejoin', node)}`. Never delete its data directory by hand")
-
-
 def _condition(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     texts = {
         Condition.DIVERGED: (f"node {node.name} has diverged",
@@ -33,13 +27,8 @@ def _condition(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
                                 "Its data must not be served or followed.")}
     if node.condition in texts:
         text, meaning = texts[node.condition]
-        hint = _rejoin(facts, node.name)
-        if node.condition is Condition.NEEDS_SEEDING:
-            seed = facts.commands.zodbrepl
-            hint = (f"`{seed('seed', node.name, '--dry-run')}` shows the steps; then "
-                    f"`{seed('seed', node.name)}`")
         yield Alert(Level.CRITICAL, node.name, text,
-                    f"{meaning} {node.condition_detail}".strip(), hint)
+                    f"{meaning} {node.condition_detail}".strip(), way_back(facts, node))
     elif node.condition is None and node.condition_detail:
         yield Alert(Level.WARNING, node.name, f"the lineage file of node {node.name} is unusable",
                     node.condition_detail,
@@ -60,7 +49,7 @@ def _membership(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         f"{node.actual_role} {node.name} holds what primary {comparison.primary} never had",
         f"Its last transaction {tid.render(node.last_tid)} {what}: their histories have diverged, "
         "and nothing merges them again.",
-        f"stop it at once: `{stop}`; then {_rejoin(facts, node.name)}")
+        f"stop it at once: `{stop}`; then {way_back(facts, node)}")
 
 
 def _refused_start(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -76,10 +65,11 @@ def _refused_followers(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     if not node.refused:
         return
     last = node.refused[-1]
-    suspects = [other.name for other in facts.nodes
+    suspects = [other for other in facts.nodes
                 if other.assigned_upstream == node.name and other.connected is not True]
-    who = f"refuses a follower: node {' or '.join(suspects)}" if suspects else "refused a follower"
-    hint = (_rejoin(facts, suspects[0]) if len(suspects) == 1 else
+    names = " or ".join(other.name for other in suspects)
+    who = f"refuses a follower: node {names}" if suspects else "refused a follower"
+    hint = (way_back(facts, suspects[0]) if len(suspects) == 1 else
             f"`{facts.commands.zodbrepl('lineage')}` compares all nodes")
     yield Alert(
         Level.CRITICAL if suspects else Level.NOTICE, node.name,

@@ -14,6 +14,7 @@ from indico_zodbrepl.monitor.rules.facts import (
     remedy,
     shown_program,
     start_verb,
+    way_back,
 )
 from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
 from indico_zodbrepl.probing.answers import ServerAnswer
@@ -58,9 +59,11 @@ def _state_hint(facts: Facts, node: NodeStatus) -> str:
 
 
 def _unreachable(facts: Facts, node: NodeStatus) -> Alert:
+    if node.superseded_by is not None:
+        return _superseded(facts, node, node.superseded_by)
     level = Level.CRITICAL if node.assigned_role is Role.PRIMARY else Level.WARNING
     program = f"node-{node.name}"
-    hint = remedy(facts, program, node.program)
+    hint = way_back(facts, node) if node.out_of_line else remedy(facts, program, node.program)
     if isinstance(facts.findings.states.get(node.name), Failure):
         verb = start_verb(node.program) if node.program else "start"
         start = facts.commands.supervisorctl(verb, program)
@@ -68,6 +71,16 @@ def _unreachable(facts: Facts, node: NodeStatus) -> Alert:
     return Alert(level, node.name,
                  f"{node.assigned_role} {node.name} {condition(node.program)}",
                  f"{node.problem}; {shown_program(node.program)}", hint)
+
+
+def _superseded(facts: Facts, node: NodeStatus, primary: str) -> Alert:
+    """A primary of the past is not started again: what only it has would come back with it."""
+    command = facts.commands.zodbrepl
+    return Alert(
+        Level.WARNING, node.name, f"node {node.name} is out of reach; it is the primary no more",
+        f"{primary} took over from it. {node.problem}; {shown_program(node.program)}",
+        "do not start it. When its host and disk are back: "
+        f"{way_back(facts, node)}. If its data is gone for good: `{command('seed', node.name)}`")
 
 
 def _wrong_server(facts: Facts, node: NodeStatus) -> Alert:
