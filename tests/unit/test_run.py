@@ -82,7 +82,7 @@ def test_a_suite_that_is_to_be_doubted_counts_as_a_failure(
 def test_a_suite_that_does_not_exist_is_refused() -> None:
     answer = subprocess.run([SCRIPT, "untis"], capture_output=True, text=True, check=False)
     assert (1, "") == (answer.returncode, answer.stdout)
-    assert answer.stderr.startswith("tests/run: no suite untis; there are: unit")
+    assert answer.stderr.startswith("tests/run: no suite untis; there are: integration")
 
 
 def test_a_suite_that_takes_too_long_is_ended_with_what_it_started(
