@@ -225,6 +225,20 @@ def test_a_held_server_takes_no_new_writing_clients(node, clients):
     assert client.is_read_only()
 
 
+def test_a_primary_told_of_a_higher_epoch_answers_when_its_last_commit_ended(
+        node, clients):
+    running = open_client(node, clients)
+    transaction = vote(running)
+    told = []
+    telling = threading.Thread(
+        target=lambda: told.append(node.control(do='epoch', epoch=4)))
+    telling.start()
+    wait_for(lambda: node.status()['held'] == 'epoch', 'the epoch')
+    tid = running.tpc_finish(transaction)
+    telling.join(PATIENCE)
+    assert (True, tid.encode('hex')) == (told[0]['ok'], told[0]['last_tid'])
+
+
 def test_a_primary_told_of_a_higher_epoch_commits_no_more(node, clients):
     client = open_client(node, clients)
     node.control(do='hold', seconds=2)

@@ -14,9 +14,11 @@ from test_guard import answer, commit, last_tid, runs_as
 from test_switchover import all_follow
 
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.failover import journal
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.failover import executor, journal, survey
 from indico_zodbrepl.failover.operation import Outcome
-from indico_zodbrepl.node import operations, supervisor
+from indico_zodbrepl.failover.steps import Plan
+from indico_zodbrepl.node import epochs, operations, supervisor
 from indico_zodbrepl.probing.answers import ServerRole
 
 
@@ -122,3 +124,28 @@ def test_a_state_that_was_made_up_for_an_empty_disk_vouches_for_nobody(
     up = cluster.cli("up")
     assert (8, False) == (up.returncode, takes_writes(cluster, "a")), up
     assert "nobody can vouch" in up.stderr
+
+
+def test_what_is_committed_after_the_hold_ran_out_is_handed_over_before_the_new_primary_opens(
+        cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.up()
+    all_follow(cluster)
+    raise_everywhere = epochs.raise_everywhere
+    late: list[str] = []
+
+    def suspended(*arguments: object) -> object:
+        """Nobody objected yet; the control plane sleeps, and the hold runs out."""
+        if not late:
+            operations.release(cluster.cluster, "a")
+            late.append(commit(cluster, "a"))
+        return raise_everywhere(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(epochs, "raise_everywhere", suspended)
+    found = survey.survey_switchover(cluster.cluster, cluster.installation, None, "a test")
+    assert isinstance(found, Plan), found
+    with pytest.raises(OperatorError, match="stopped after its point of no return"):
+        executor.execute(cluster.cluster, cluster.installation, found)
+    assert (False, False) == (takes_writes(cluster, "a"), takes_writes(cluster, "b"))
+    succeed(cluster, "resume")
+    settles_at(("primary", 2, True), lambda: runs_as(cluster, "b"))
+    assert late == [last_tid(cluster, "b")]

@@ -3,7 +3,8 @@
     {"do": "status"}
     {"do": "hold", "seconds": S}      no new commits; answers when none runs
     {"do": "release"}                 ends a hold
-    {"do": "epoch", "epoch": N}       the cluster is in epoch N
+    {"do": "epoch", "epoch": N}       the cluster is in epoch N; a primary of an
+                                      earlier one answers when no commit runs
     {"do": "promote", "epoch": N, "replicate_to": "HOST:PORT"}
                                       a secondary or relay becomes a primary
     {"do": "follow", "epoch": N, "upstream": "HOST:PORT"}
@@ -100,6 +101,8 @@ class ServerControl(object):
 
     def _epoch(self, request):
         self._in_loop(self._server.enter_epoch, self._new_epoch(request))
+        if self._server.known_epoch > self._server.epoch:
+            self._end_commits()
         return self._in_loop(self._status)
 
     def _promote(self, request):
@@ -140,8 +143,12 @@ class ServerControl(object):
         if epoch <= self._server.epoch:
             raise Refused('it is the primary of epoch %d' % epoch)
         self._in_loop(gate.supersede, epoch)
+        self._end_commits()
+
+    def _end_commits(self):
+        """Waits until no client is between its vote and its end."""
         deadline = time.time() + _LOOP_LIMIT
-        while not self._in_loop(lambda: gate.idle):
+        while not self._in_loop(lambda: self._server.gate.idle):
             if time.time() > deadline:
                 raise Refused('a client has voted and does not end its commit')
             time.sleep(_POLL)

@@ -8,6 +8,7 @@ from ..errors import ExitCode, OperatorError
 from ..node import operations, starts, state
 from ..node.server_control import NoServerError, ServerControl, ServerRefusedError
 from ..node.supervisor import Supervisor
+from ..probing import tid
 from ..probing.answers import Replication, ServerRole
 from ..probing.wire import ProbeError
 from .actions import Context, Repeatable
@@ -28,9 +29,11 @@ class Promote(Repeatable):
         return gap(context)
 
     def do(self, context: Context, step: Step) -> Figures:
+        held = context.results.get(("hold", context.plan.source), {}).get("last_tid")
         changed = operations.promote(
             context.cluster, context.installation, step.subject, epoch=_epoch(step),
-            reason=str(step.arguments["reason"]), progress=context.say)
+            reason=str(step.arguments["reason"]), progress=context.say,
+            proven=None if held is None else tid.parse(str(held)))
         for remark in changed.remarks:
             context.say(remark)
         return {"promoted_in_place": changed.in_place, **gap(context)}

@@ -31,7 +31,7 @@ class Changed:
 
 
 def promote(cluster: Cluster, installation: Installation, name: str, *,
-            epoch: int, reason: str = "", progress: Progress = ignore,
+            epoch: int, reason: str = "", proven: int | None = None, progress: Progress = ignore,
             seconds: float = START_SECONDS) -> Changed:
     """Make a node the primary of an epoch, in place when its server runs.
 
@@ -42,6 +42,8 @@ def promote(cluster: Cluster, installation: Installation, name: str, *,
 
     Args:
         reason: for the records, one line.
+        proven: a transaction of the old primary that the node is known to have; when that one
+            turns out to have a later one, once it takes no commits any more, this ends there.
 
     Raises:
         OperatorError: exit 8, somebody objects, or the node's data is not whole, or no record
@@ -59,8 +61,8 @@ def promote(cluster: Cluster, installation: Installation, name: str, *,
                             exit_code=ExitCode.REFUSED)
     remarks = [f"{keeper} has no record of epoch {epoch}: {problem}"
                for keeper, problem in raised.failed.items()]
+    remarks += silence_others(cluster, name, epoch, proven)
     state.write(node, claim)
-    remarks += silence_others(cluster, name, epoch)
     in_place = _changes(partial(ServerControl(node).promote, epoch, node.replication_address),
                         claim.role, remarks)
     if not in_place:
@@ -144,7 +146,8 @@ def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
                             f"use --epoch {newest} or later", ExitCode.REFUSED)
 
 
-def silence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
+def silence_others(cluster: Cluster, name: str, epoch: int,
+                   proven: int | None = None) -> list[str]:
     """See to it that no other node takes commits, before one opens as the primary of an epoch.
 
     The records have to be raised already, so that none passes its guard any more.  Running
@@ -152,16 +155,19 @@ def silence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
     starting, is fenced.
 
     Returns what an operator should know, one line each.  Raises OperatorError when a primary
-    can be neither told nor fenced.
+    can be neither told nor fenced, or has a later transaction than ``proven``.
     """
-    remarks = []
+    remarks, late = [], []
     for node in cluster.nodes:
         if node.name == name:
             continue
         control = ServerControl(node)
         try:
-            if control.status(ANSWER_SECONDS).role == Role.PRIMARY:
-                control.set_epoch(epoch)
+            status = control.status(ANSWER_SECONDS)
+            if status.role == Role.PRIMARY:
+                status = control.set_epoch(epoch)
+                if proven is not None and status.last_tid > proven:
+                    late.append(node.name)
         except OperatorError as error:
             if _may_be_primary(cluster, node):
                 fenced = fencing.fence(cluster, node)
@@ -171,6 +177,10 @@ def silence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
             elif not isinstance(error, NoServerError):
                 remarks.append(f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
                                f"{error.detail}")
+    if late:
+        raise OperatorError(f"node {name} was not promoted", f"node {' and node '.join(late)} "
+                            "committed after it was held; it takes no writes any more, so what "
+                            "it has can be handed over now", exit_code=ExitCode.REFUSED)
     return remarks
 
 

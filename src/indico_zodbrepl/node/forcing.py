@@ -54,10 +54,10 @@ def force_start(cluster: Cluster, installation: Installation, name: str, *,
                       Forced(actor, reason, epochs.now()))
     admission.refuse_without_data(cluster, claim)
     lineage.enter_primary(cluster, claim)
-    state.write(node, claim)
     raised = epochs.raise_everywhere(cluster, epoch, name, f"forced by {actor}: {reason}")
     for remark in changes.silence_others(cluster, name, epoch):
         progress(remark)
+    state.write(node, claim)
     start_node(cluster, installation, name, progress=progress, seconds=seconds)
     return Forcing(epoch, seen, raised)
 
