@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import signal
@@ -38,8 +37,9 @@ class Fenced:
 def fence(cluster: Cluster, node: Node) -> Fenced:
     """End a node's server at once, frozen or not, and prove that it is gone.
 
-    Supervisor is told not to start it again; nothing is waited for that a frozen process
-    could delay, so the server's followers may miss its last transactions.
+    Supervisor is told not to start it again, while the server is frozen: it would ask it to
+    end in order.  Nothing is waited for that a frozen process could delay, so the server's
+    followers may miss its last transactions.
 
     Returns:
         What was done: nothing to a node that doesn't run.  Its ports are closed, its
@@ -49,11 +49,15 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
         OperatorError: exit 8, somebody else than this cluster has the node's port or data;
             exit 7, a process doesn't go although it was killed.
     """
-    was_wanted, remark = _stop_supervising(cluster, node)
     killed: list[int] = []
     holder = _lock_holder(node)
     if holder is not None:
-        _kill(holder, killed)
+        _signal(holder, signal.SIGSTOP)
+    try:
+        was_wanted, remark = _stop_supervising(cluster, node)
+    finally:
+        if holder is not None:
+            _kill(holder, killed)
     supervised = _supervised(cluster, node)
     deadline = time.monotonic() + GONE_SECONDS
     while True:
@@ -77,9 +81,17 @@ def processes(cluster: Cluster, node: Node) -> list[int]:
 
 
 def _kill(pid: int, killed: list[int]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+    if _signal(pid, signal.SIGKILL):
         killed.append(pid)
+
+
+def _signal(pid: int, number: signal.Signals) -> bool:
+    """Whether there was such a process."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _stop_supervising(cluster: Cluster, node: Node) -> tuple[bool, str]:

@@ -1,0 +1,72 @@
+"""A fenced server is killed, also one that would end by itself when supervisor asks it to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.node import fencing, ports
+
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+SERVER = """
+import fcntl, os, signal, sys, time
+lock = open("Data.fs.lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+lock.write(f" {os.getpid()}\\n")
+lock.flush()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(open("drained", "w").close()))
+print("serves", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    monkeypatch.setattr(ports, "is_listening", lambda _: False)
+    return load(EXAMPLE, tmp_path)
+
+
+@pytest.fixture
+def server(cluster: Cluster) -> Iterator[subprocess.Popen[str]]:
+    """A process that has node a's data file and drains when it is asked to end."""
+    folder = cluster.node("a").data_directory
+    folder.mkdir(parents=True)
+    with subprocess.Popen([sys.executable, "-c", SERVER], cwd=folder, text=True,
+                          stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "serves\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_server_is_killed_before_it_can_act_on_supervisors_request(
+        cluster: Cluster, server: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> tuple[bool, str]:
+        """As supervisord does it, which answers some time after it has sent the signal."""
+        os.kill(server.pid, signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.wait(1.0)
+        return True, ""
+
+    monkeypatch.setattr(fencing, "_stop_supervising", stop)
+    monkeypatch.setattr(fencing, "_supervised", lambda *_: None)
+    fenced = fencing.fence(cluster, cluster.node("a"))
+    assert (server.pid,) == fenced.killed
+    assert -signal.SIGKILL == server.wait(30.0)
+    assert not (cluster.node("a").data_directory / "drained").exists()
+
+
+def test_a_node_that_does_not_run_is_fenced_without_a_kill(
+        cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fencing, "_stop_supervising", lambda *_: (False, ""))
+    monkeypatch.setattr(fencing, "_supervised", lambda *_: None)
+    assert fencing.Fenced((), "", was_wanted=False) == fencing.fence(cluster, cluster.node("a"))
