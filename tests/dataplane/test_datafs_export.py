@@ -164,6 +164,12 @@ def test_an_export_after_the_last_transaction_is_empty(site, folder):
         assert [] == list(tail.iterator())
 
 
+def test_only_the_owner_may_read_what_was_exported(site, folder):
+    export(site.path, EVERYTHING, str(folder))
+    assert {'tail': 0o700, 'tail.fs': 0o600, 'tail.json': 0o600} == {
+        each.basename: each.stat().mode & 0o777 for each in [folder] + folder.listdir()}
+
+
 def test_a_folder_that_exists_is_left_alone(site, folder):
     folder.ensure('mine')
     with pytest.raises(Occupied):

@@ -2,6 +2,8 @@
 import json
 import os
 
+from .datafs import disk
+
 FORMAT = 1
 
 
@@ -58,9 +60,5 @@ class Notes(object):
             return json.load(notes)['salvages']
 
     def _write(self):
-        with open(self._path + '.new', 'w') as notes:
-            json.dump({'format': FORMAT, 'salvages': self._salvages}, notes, indent=1,
-                      sort_keys=True)
-            notes.flush()
-            os.fsync(notes.fileno())
-        os.rename(self._path + '.new', self._path)
+        disk.write_file(self._path, [json.dumps(
+            {'format': FORMAT, 'salvages': self._salvages}, indent=1, sort_keys=True)])

@@ -19,6 +19,11 @@ def parent(path):
     return os.path.dirname(os.path.abspath(path))
 
 
+def create(path):
+    """Opens an empty file for writing, for its owner alone: it may hold users' data."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'wb')
+
+
 def write_file(path, parts):
     """Puts a file there atomically and returns the SHA-256 of its content.
 
@@ -28,7 +33,7 @@ def write_file(path, parts):
     """
     content = hashlib.sha256()
     new = path + '.part'
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'wb') as target:
+    with create(new) as target:
         for part in parts:
             content.update(part)
             target.write(part)

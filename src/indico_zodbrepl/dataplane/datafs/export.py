@@ -60,7 +60,7 @@ def export(path, after, folder):
     with DataFile(path) as data_file:
         position = boundary(data_file, after)
         summary = _Exported(data_file, Blobs(folder_of(path)), part)
-        with open(os.path.join(part, TAIL), 'wb') as target:
+        with disk.create(os.path.join(part, TAIL)) as target:
             tail = TailFile(target.write)
             listed = summary.write(tail, after, data_file.forward(position))
             disk.write_file(os.path.join(part, LIST), listed)
