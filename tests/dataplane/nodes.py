@@ -89,6 +89,8 @@ class Node(object):
     def start(self, wait=True):
         self.process = self._processes.start(
             self.command(), self.name, self.port if wait else None)
+        if wait:
+            self.ruok()  # its port is open before its control socket is there
         return self.process
 
     def ask(self, request):

@@ -91,6 +91,11 @@ def test_the_socket_is_its_users_own_and_goes_with_the_server(node):
     assert not os.path.exists(path)
 
 
+def test_a_server_whose_socket_was_removed_ends_in_order(node):
+    node.folder.join('control.sock').remove()
+    assert 0 == node.process.terminate()
+
+
 def test_the_socket_of_a_killed_server_is_replaced(node):
     node.process.kill()
     with pytest.raises(socket.error):

@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import threading
+import time
 
 logger = logging.getLogger('zodbrepl.control')
 
@@ -16,6 +17,8 @@ NAME = 'control.sock'
 _LONGEST_REQUEST = 4096
 # seconds for a peer to say what it wants, and to take the answer
 _PATIENCE = 10
+# seconds until a connection is taken again after one could not be
+_PAUSE = 0.2
 
 
 class Refused(Exception):
@@ -57,7 +60,11 @@ class ControlSocket(object):
     def close(self):
         """Takes no more requests; those under way go on."""
         self._closed = True
-        os.unlink(self._path)
+        try:
+            os.unlink(self._path)
+        except OSError as error:
+            # The server has more to do before it ends.
+            logger.warning('%s was not removed: %s', self._path, error.strerror)
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -65,10 +72,13 @@ class ControlSocket(object):
         while True:
             try:
                 peer, _ = self._listener.accept()
-            except socket.error:
+            except socket.error as error:
                 if self._closed:
                     return
-                raise
+                # Of use again when, say, there are file descriptors again.
+                logger.error('no control connection was taken: %s', error)
+                time.sleep(_PAUSE)
+                continue
             _start(self._serve, (peer,))
 
     def _serve(self, peer):
