@@ -15,8 +15,9 @@ Prints one JSON object on standard output:
 {"tail", "after", "transactions": [{"tid", "user", "description", "outcome", "objects": [{"oid",
 "what", "relation", "outcome", "why", "differences"}]}], "written": null or tid, "objects_written"}
 
-exit status: 0 done, 1 the storage is away or read-only, 2 wrong command line, 3 the tail can't be
-read, 4 others kept changing the same objects, 5 nothing that was picked can be made again.
+exit status: 0 done, 1 unforeseen error, 2 wrong command line, 3 the tail can't be read, 4 others
+kept changing the same objects, 5 nothing that was picked can be made again, 6 the storage is
+away or read-only.
 """
 import argparse
 import json
@@ -31,7 +32,12 @@ from .salvage_plan import APPLIES, CONFLICTS, HAS_IT, Plan
 from .salvage_tail import NoTail, Tail
 
 ATTEMPTS = 5
-DONE, AWAY, USAGE, NO_TAIL, BUSY, NOTHING = range(6)
+DONE = 0
+USAGE, NO_TAIL, BUSY, NOTHING, AWAY = range(2, 7)
+
+
+class NoSuchPick(Exception):
+    """A pick that a tail doesn't hold; the text says which."""
 
 
 def _unicode(text):
@@ -39,7 +45,7 @@ def _unicode(text):
 
 
 def picks_of(text, tail):
-    """{tid: None or set of oids} of a list of picks; ValueError names one that isn't there."""
+    """{tid: None or set of oids} of a list of picks; raises NoSuchPick."""
     if text == 'all':
         return {each.tid: None for each in tail.transactions}
     known = {each.tid: {record.oid for record in each.records} for each in tail.transactions}
@@ -49,9 +55,9 @@ def picks_of(text, tail):
         try:
             tid, oid = tid.decode('hex'), oid.decode('hex')
         except TypeError:
-            raise ValueError('%r is neither TID nor TID:OID, hexadecimal' % pick)
+            raise NoSuchPick('%r is neither TID nor TID:OID, hexadecimal' % pick)
         if tid not in known or oid and oid not in known[tid]:
-            raise ValueError('the tail holds no %s' % pick)
+            raise NoSuchPick('the tail holds no %s' % pick)
         if not oid:
             picks[tid] = None
         elif picks.get(tid, set()) is not None:
@@ -155,7 +161,7 @@ def main(argv=None):
         said = _run(options)
     except NoTail as error:
         status = NO_TAIL
-    except ValueError as error:
+    except NoSuchPick as error:
         status = USAGE
     except ConflictError as error:
         status = BUSY

@@ -157,20 +157,27 @@ def salvage_event(tail, oid, user, dry_run):
     return said
 
 
+def _oid(text):
+    try:
+        return text.decode('hex')
+    except TypeError:
+        raise argparse.ArgumentTypeError('%r is no hexadecimal oid' % text)
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(
         prog='python -m indico_zodbrepl.dataplane.salvage_event',
         description='Salvages one event of a lost tail under a new number.')
     parser.add_argument('tail', metavar='TAIL')
-    parser.add_argument('oid', metavar='OID')
+    parser.add_argument('oid', metavar='OID', type=_oid)
     parser.add_argument('--user', required=True, type=lambda text: text.decode('utf-8', 'replace'))
     parser.add_argument('--dry-run', action='store_true')
     options = parser.parse_args(argv)
     try:
         indico_conf.require()
-        said = salvage_event(Tail(options.tail), options.oid.decode('hex'), options.user,
+        said = salvage_event(Tail(options.tail), options.oid, options.user,
                              options.dry_run)
-    except (indico_conf.Missing, TypeError) as error:
+    except indico_conf.Missing as error:
         status = USAGE
     except NoTail as error:
         status = NO_TAIL

@@ -24,8 +24,8 @@ PROGRAM = "indico_zodbrepl.dataplane.salvage"
 EVENT_PROGRAM = "indico_zodbrepl.dataplane.salvage_event"
 SECONDS = 3600.0
 NOTHING = 5  # exit status: nothing that was picked can be made again
-EXIT_CODES = {1: ExitCode.NOT_RUNNING, 2: ExitCode.BAD_CONFIG, 3: ExitCode.BAD_CONFIG,
-              4: ExitCode.TIMED_OUT, NOTHING: ExitCode.REFUSED}
+EXIT_CODES = {2: ExitCode.BAD_CONFIG, 3: ExitCode.BAD_CONFIG, 4: ExitCode.TIMED_OUT,
+              NOTHING: ExitCode.REFUSED, 6: ExitCode.NOT_RUNNING}
 ALL = "all"
 APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"
 
