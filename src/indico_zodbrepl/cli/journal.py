@@ -12,6 +12,7 @@ from rich.table import Table
 from ..errors import ExitCode, OperatorError
 from ..failover import journal as journal_file
 from ..failover.operation import Operation, Progress
+from ..failover.steps import JsonValue
 from .app import App, pass_app
 from .operation_view import finding_lines, heading, loss_lines, seconds_text
 
@@ -86,7 +87,7 @@ def _whole(entry: Operation) -> Iterator[str]:
     yield f"  ended    {seconds_text(entry.ended)} UTC"
     yield f"  outcome  {entry.outcome}" + (f": {entry.remark}" if entry.remark else "")
     for name, value in entry.figures.items():
-        yield f"  {name.replace('_', ' ')}: {value}"
+        yield f"  {name.replace('_', ' ')}: {_figure(name, value)}"
     if entry.plan.findings:
         yield ""
         yield from finding_lines(entry.plan.findings)
@@ -102,3 +103,11 @@ def _whole(entry: Operation) -> Iterator[str]:
         yield f"{number:>4}. {record.progress:<8} {took:>10}  {step.title}"
         if record.progress is Progress.FAILED:
             yield from (f"{'':>26}{line}" for line in record.error.splitlines())
+
+
+def _figure(name: str, value: JsonValue) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if name.endswith("_at") and isinstance(value, int | float):
+        return f"{seconds_text(value)} UTC"
+    return str(value)

@@ -44,8 +44,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 def heading(plan: Plan) -> Iterator[str]:
     """What, from whom to whom, and why."""
     source = f" from {plan.source}" if plan.source else ""
-    yield click.style(f"{plan.operation.upper()}{source} to {plan.target}, epoch {plan.epoch}",
-                      bold=True)
+    what = plan.name.replace(plan.operation, plan.operation.upper(), 1)
+    epoch = f", epoch {plan.epoch}" if plan.epoch else ""
+    yield click.style(f"{what}{source}{epoch}", bold=True)
     if plan.reason:
         yield from _folded(f"reason: {plan.reason}", "  ")
 
@@ -158,7 +159,7 @@ def ending_lines(cluster: Cluster, ended: Operation) -> Iterator[str]:
     """What an operation came to, in some sentences, and what is left to do."""
     plan, figures, commands = ended.plan, ended.figures, Commands.here(cluster)
     took = (ended.ended or ended.began) - ended.began
-    yield click.style(f"{plan.operation} to {plan.target} {OUTCOMES[ended.outcome]} "
+    yield click.style(f"{plan.name} {OUTCOMES[ended.outcome]} "
                       f"({took:.2f} s)", bold=True)
     if "write_gap_seconds" in figures:
         yield f"Nobody could write for {figures['write_gap_seconds']:.2f} s."
@@ -169,6 +170,7 @@ def ending_lines(cluster: Cluster, ended: Operation) -> Iterator[str]:
         yield f"Not in the cluster any more: {transactions(lost)}."
     if "exported_to" in figures:
         folder = commands.path(Path(str(figures["exported_to"])))
+        yield from _folded(", ".join(figures.get("exported_objects", [])), "    ", "  ")
         salvage = commands.zodbrepl("salvage", folder)
         yield f"To see what was exported, and to make it again: {salvage}"
     elif plan.loss is not None and not plan.loss.exact:

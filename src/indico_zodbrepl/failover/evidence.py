@@ -17,6 +17,7 @@ from ..probing.answers import ServerRole
 from ..probing.wire import FailureKind
 from .steps import Finding, Verdict
 
+PROBE = "the control host's probe"
 NEEDED = 2
 """Vantage points that have to see the primary gone."""
 RUNNING = ("RUNNING",)
@@ -84,11 +85,11 @@ def findings_of(said: Sequence[Testimony], primary: str) -> Iterator[Finding]:
 def _probe(findings: Findings, node: NodeStatus) -> Testimony:
     found = findings.servers[node.name]
     if isinstance(found, Failure):
-        return Testimony("this program", Sight.GONE, found.detail)
+        return Testimony(PROBE, Sight.GONE, found.detail)
     if node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
-        return Testimony("this program", Sight.SERVING, f"it answers as {node.actual_role}")
+        return Testimony(PROBE, Sight.SERVING, f"it answers as {node.actual_role}")
     what = f"answers as {node.actual_role}" if node.actual_role else "is another server"
-    return Testimony("this program", Sight.GONE, f"what listens on {node.address} {what}")
+    return Testimony(PROBE, Sight.GONE, f"what listens on {node.address} {what}")
 
 
 def _host(node: NodeStatus, process: Process, holder: int | None) -> Testimony:

@@ -176,7 +176,7 @@ class _Run:
         if any(record.progress is not Progress.PENDING
                for record in self._now.records[no_return:]):
             raise OperatorError(
-                f"{self._plan.operation} to {self._plan.target} can't be taken back any more",
+                f"{self._plan.name} can't be taken back any more",
                 f"{self._now.identifier} is past its point of no return: "
                 f"{self._plan.steps[no_return].title}",
                 f"{self._resume} to go on", ExitCode.REFUSED)
@@ -219,7 +219,9 @@ class _Run:
             return
         past = any(record.progress is not Progress.PENDING
                    for record in self._now.records[self._plan.no_return():])
-        what = f"{self._plan.operation} to {self._plan.target}"
+        what = self._plan.name
+        when = ("" if error.exit_code is ExitCode.INTERRUPTED
+                else "when that is repaired: ")
         if not past:
             try:
                 self._take_back()
@@ -228,7 +230,7 @@ class _Run:
                 raise OperatorError(
                     f"{what} failed, and could not be taken back",
                     f"{step.title}: {_told(error)}\nthen, taking it back: {_told(second)}",
-                    f"when that is repaired: {self._resume} --undo", error.exit_code) from error
+                    f"{when}{self._resume} --undo", error.exit_code) from error
             self._close(Outcome.UNDONE, str(error))
             raise OperatorError(f"{what} was not done; everything is as before",
                                 f"{step.title}: {_told(error)}", error.hint,
@@ -240,7 +242,7 @@ class _Run:
         raise OperatorError(
             f"{what} stopped after its point of no return",
             f"{step.title}: {_told(error)}\nnot done yet: {left or 'only this step'}",
-            f"when that is repaired: {self._resume}", error.exit_code) from error
+            f"{when}{self._resume}", error.exit_code) from error
 
     def _take_back(self) -> None:
         for index in self._done_before_no_return():

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..cluster.commands import Commands
 from ..cluster.model import Cluster, NodeState, Role
 from ..node.datafs import Comparison, Relation
+from .comparing import transactions
 from .moves import Moves
 from .situation import tail_folder
 from .steps import Finding, Loss, Plan, Refusal, Step, Verdict
@@ -99,22 +100,22 @@ def judge(facts: Facts) -> Judgement:
         return obstacle
     if found.relation.may_follow:
         return Judgement(Ending.JOINED, f"its history is {found.relation}; nothing has to be cut")
-    own = f"{found.private} transactions that the primary never had" if found.private else (
-        f"{found.holes} transactions are missing in the middle")
+    own = f"{transactions(found.private)} that the primary never had" if found.private else (
+        f"missing in the middle: {transactions(found.holes)}")
     return Judgement(Ending.JOINED, f"{own}; common up to {common}", common)
 
 
 def _obstacle(facts: Facts, found: Comparison) -> Judgement | None:
     if found.conflicting:
         return Judgement(Ending.QUARANTINED,
-                         f"{found.conflicting} transactions have the ids of the primary's and "
-                         "another content")
+                         f"{transactions(found.conflicting)} with the primary's ids and another "
+                         "content")
     if found.relation is Relation.UNRELATED or found.common is None:
         return Judgement(Ending.NEEDS_SEEDING, "it has no transaction in common with the primary")
     away = found.packed_away_last
     if away is not None and facts.was_writable and away > (facts.verified or ""):
         return Judgement(Ending.NEEDS_SEEDING,
-                         f"the primary was packed, so {found.packed_away} transactions up to "
+                         f"the primary was packed, so {transactions(found.packed_away)} up to "
                          f"{away} can't be shown to be common")
     return None
 
@@ -162,15 +163,16 @@ def _evidence(facts: Facts) -> str:
     if found is None:
         return ""
     return (f"{found.relation}; {found.private} only there, {found.missing} missing; "
-            f"{found.examined} transactions compared")
+            f"{transactions(found.examined)} compared")
 
 
 def _loss(facts: Facts, judged: Judgement) -> Loss | None:
     found = facts.comparison
     if found is None or judged.cut_after is None or not found.private:
         return None
+    how = "exported before, now cut off" if facts.exported else "exported and cut off"
     return Loss(facts.node, found.private, None, True, judged.cut_after,
-                f"{found.private} transactions, exported and cut off")
+                f"{transactions(found.private)}, {how}")
 
 
 def _steps(cluster: Cluster, facts: Facts, judged: Judgement, commands: Commands) -> Iterator[Step]:

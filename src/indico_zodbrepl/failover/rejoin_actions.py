@@ -10,8 +10,10 @@ from ..errors import ExitCode, OperatorError
 from ..node import datafs, epochs, lineage
 from ..node.lineage import Condition, Lineage
 from .actions import Context, Repeatable
+from .comparing import transactions
+from .contents import contents
 from .exports import covers
-from .steps import Figures, Step
+from .steps import Figures, JsonValue, Step
 
 
 class Compare(Repeatable):
@@ -66,17 +68,16 @@ class Export(_Quarantining):
 
     def _do(self, context: Context, step: Step) -> Figures:
         folder = Path(str(step.arguments["folder"]))
-        if folder.is_dir():  # a failover or an earlier attempt completed it
-            return {"exported_to": str(folder),
-                    "lost_transactions": step.arguments["private"]}
+        if step.arguments.get("reused"):  # who exported it has counted the loss
+            return _exported(context, folder)
+        lost: Figures = {"lost_transactions": step.arguments["private"]}
+        if folder.is_dir():  # an earlier attempt completed it
+            return {**_exported(context, folder), **lost}
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         done = datafs.export(context.installation, data_fs(context.cluster.node(step.subject)),
                              str(step.arguments["after"]), folder)
-        context.say(f"{done.transactions} transactions, {done.objects} objects exported")
-        for what in done.notable:
-            context.say(what)
-        return {"exported_to": str(folder), "exported": done.transactions,
-                "lost_transactions": step.arguments["private"]}
+        context.say(f"{transactions(done.transactions)} exported")
+        return {**_exported(context, folder), "exported": done.transactions, **lost}
 
 
 class Cut(_Quarantining):
@@ -112,6 +113,14 @@ class Mark(Repeatable):
 
 def _again(context: Context, step: Step) -> str:
     return Commands.here(context.cluster).zodbrepl("rejoin", step.subject)
+
+
+def _exported(context: Context, folder: Path) -> dict[str, JsonValue]:
+    """Figures of a folder; what is in it is said too."""
+    found = contents(folder)
+    for what in found:
+        context.say(what)
+    return {"exported_to": str(folder), "exported_objects": [*found]}
 
 
 def _text(value: object) -> str | None:

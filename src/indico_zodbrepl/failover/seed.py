@@ -60,10 +60,15 @@ def plan_seed(cluster: Cluster, facts: SeedFacts, reason: str,
     findings = tuple(_findings(facts))
     if any(finding.verdict is Verdict.AGAINST for finding in findings):
         return Refusal(f"{facts.node} can't be seeded; nothing was changed",
-                       f"repair what is named, then try again; see {commands.zodbrepl('status')}",
-                       findings)
+                       _hint(facts, commands), findings)
     return Plan("seed", facts.node, facts.source, reason, facts.epoch,
                 tuple(_steps(cluster, facts, commands)), None, findings)
+
+
+def _hint(facts: SeedFacts, commands: Commands) -> str:
+    if facts.node == facts.primary:
+        return f"to give the role away first: {commands.zodbrepl('switchover')}"
+    return f"repair what is named, then try again; see {commands.zodbrepl('status')}"
 
 
 def _findings(facts: SeedFacts) -> Iterator[Finding]:

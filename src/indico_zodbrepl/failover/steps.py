@@ -108,6 +108,12 @@ class Plan:
     loss: Loss | None
     findings: tuple[Finding, ...]
 
+    @property
+    def name(self) -> str:
+        """What it is, for sentences: ``switchover to b``, ``rejoin of b``."""
+        word = "to" if self.operation in ("switchover", "failover") else "of"
+        return f"{self.operation} {word} {self.target}"
+
     def no_return(self) -> int:
         """Index of the point of no return; the number of steps when there is none."""
         return next((index for index, step in enumerate(self.steps) if step.after_no_return),

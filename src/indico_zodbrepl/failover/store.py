@@ -78,7 +78,7 @@ def refuse_unfinished(cluster: Cluster) -> None:
     if found is not None:
         resume = Commands.here(cluster).zodbrepl("resume")
         raise OperatorError(
-            f"{found.plan.operation} to {found.plan.target} has begun and not ended",
+            f"{found.plan.name} has begun and not ended",
             f"{found.identifier}, by {found.actor}: {found.outcome}; "
             f"process {found.pid} no longer works on it",
             f"{resume} (go on) or {resume} --undo (take it back) or "
@@ -89,7 +89,7 @@ def _busy(cluster: Cluster) -> OperatorError:
     path = Layout(cluster).operation_lock
     pid = path.read_text("ascii").strip()
     found = unfinished(cluster)
-    what = (f"{found.plan.operation} to {found.plan.target}, {found.identifier}, by {found.actor}"
+    what = (f"{found.plan.name}, {found.identifier}, by {found.actor}"
             if found is not None else "it has not told yet what it does")
     return OperatorError(f"another operation is at work (process {pid})", what,
                          "wait until it has ended", ExitCode.REFUSED)

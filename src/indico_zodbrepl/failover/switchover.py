@@ -8,6 +8,7 @@ from ..cluster.commands import Commands
 from ..cluster.model import Cluster, NodeState, Role
 from ..monitor.promotion import best_candidate, states_after
 from ..monitor.snapshot import Level, NodeStatus, Snapshot
+from .comparing import transactions
 from .moves import Moves
 from .situation import Situation
 from .steps import Finding, Plan, Refusal, Step, Verdict
@@ -185,12 +186,12 @@ def _lineage(situation: Situation, node: NodeStatus, *, is_target: bool) -> Find
         return Finding(worse, node.name, "its history can't be compared with the primary's", found)
     if not found.relation.may_follow:
         return Finding(Verdict.AGAINST, node.name, f"its history is {found.relation}",
-                       f"{found.private} transactions that the primary lacks")
+                       f"{transactions(found.private)} that the primary lacks")
     if not node.reachable and not is_target:
         return Finding(Verdict.WARNING, node.name, "does not answer; it stays as it is",
                        node.problem)
     return Finding(Verdict.FINE, node.name, "its history is the primary's",
-                   f"{found.relation}; {found.examined} transactions compared")
+                   f"{found.relation}; {transactions(found.examined)} compared")
 
 
 def _clients(snapshot: Snapshot, primary: NodeStatus) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from ..node import datafs, lineage
 from ..probing import tid
 from .actions import Context
 from .comparing import against, fingerprint, lost_count
+from .contents import contents
 from .steps import Figures, Step
 
 
@@ -48,7 +49,7 @@ class ExportTail:
 
     def _told(self, step: Step, count: int, folder: Path) -> Figures:
         return {"lost_transactions": count, "exported_to": str(folder),
-                "diverged": [step.subject]}
+                "exported_objects": [*contents(folder)], "diverged": [step.subject]}
 
 
 EXPORT_TAIL = ExportTail()

@@ -211,6 +211,6 @@ def _status(cluster: Cluster, name: str) -> ServerStatus | None:
 def _primary_status(cluster: Cluster, name: str) -> ServerStatus:
     status = ServerControl(run.node_named(cluster, name)).status()
     if status.role != Role.PRIMARY:
-        raise OperatorError(f"node {name} refused to hold", f"it runs as {status.role}",
+        raise OperatorError(f"node {name} can't be asked for that", f"it runs as {status.role}",
                             exit_code=ExitCode.REFUSED)
     return status

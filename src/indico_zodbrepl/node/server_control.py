@@ -142,7 +142,13 @@ class ServerControl:
 
 
 def _words(request: Mapping[str, object]) -> str:
-    return " ".join(str(value) for value in request.values())
+    """What was asked for: ``hold writes for 20 s``, ``promote in epoch 3``."""
+    if request["do"] == "hold":
+        return f"hold writes for {request['seconds']:g} s"
+    if "epoch" in request:
+        verb = "enter" if request["do"] == "epoch" else f"{request['do']} in"
+        return f"{verb} epoch {request['epoch']}"
+    return str(request["do"])
 
 
 def _status(answer: Mapping[str, object]) -> ServerStatus:

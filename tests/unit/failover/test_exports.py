@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster.installation import Installation, home_from_environ
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.failover.actions import Context
+from indico_zodbrepl.failover.contents import contents
 from indico_zodbrepl.failover.exports import exported_before
 from indico_zodbrepl.failover.rejoin_actions import EXPORT
 from indico_zodbrepl.failover.steps import Plan, Step
@@ -108,10 +109,45 @@ def test_the_step_looks_again_and_refuses_what_lacks_something_without_a_quarant
     context = Context(cluster, Installation(HOME), Plan("rejoin", "a", "b", "", 2, (), None,
                                                              ()), {}, lambda _text: None, 0.0)
     before = sorted(folder.parent.iterdir())
-    assert str(folder) == EXPORT.do(context, step)["exported_to"]
+    told = EXPORT.do(context, step)
+    assert str(folder) == told["exported_to"]
+    assert "lost_transactions" not in told  # the failover that exported them has counted them
     commit(cluster, 1)
     with pytest.raises(OperatorError, match="has not what a would lose now") as refused:
         EXPORT.do(context, dataclasses.replace(step))
     assert ExitCode.REFUSED is refused.value.exit_code
     assert before == sorted(folder.parent.iterdir())
     assert not (cluster.node("a").data_directory / "lineage.json").exists()
+
+
+def listed(folder: Path, *objects: tuple[str, str, str | None]) -> Path:
+    folder.mkdir()
+    (folder / "tail.json").write_text(json.dumps({"transactions": [{"objects": [
+        {"oid": oid, "class": kind, "what": what} for oid, kind, what in objects]}]}))
+    return folder
+
+
+def test_of_what_was_exported_the_conferences_come_first_and_internals_last(
+        tmp_path: Path) -> None:
+    assert ['Conference 7 "Spring"', 'Contribution 1 "Talk"', 'Category 3 "Physics"',
+            'Avatar 4 "Ann Lee"', "ConferenceModificationLog 9", "and 2 more objects"] == contents(
+        listed(tmp_path / "tail",
+               ("01", "BTrees.OOBTree.OOBTree", None),
+               ("02", "MaKaC.x.ConferenceModificationLog", "ConferenceModificationLog 9"),
+               ("03", "MaKaC.user.Avatar", 'Avatar 4 "Ann Lee"'),
+               ("04", "MaKaC.conference.Category", 'Category 3 "Physics"'),
+               ("05", "MaKaC.conference.Contribution", 'Contribution 1 "Talk"'),
+               ("06", "MaKaC.conference.Conference", 'Conference 7 "Winter"'),
+               ("06", "MaKaC.conference.Conference", 'Conference 7 "Spring"'),
+               ("07", "persistent.mapping.PersistentMapping", None)))
+
+
+def test_a_long_list_names_ten_and_counts_the_rest(tmp_path: Path) -> None:
+    found = contents(listed(tmp_path / "tail", *(
+        (f"{number}", "MaKaC.conference.Conference", f'Conference {number} "x"')
+        for number in range(11))))
+    assert (11, "and 1 more object") == (len(found), found[-1])
+
+
+def test_a_folder_without_a_list_names_nothing(tmp_path: Path) -> None:
+    assert [] == contents(tmp_path)

@@ -64,14 +64,14 @@ def sights(**changes: Any) -> dict[str, Sight]:
 
 
 def test_a_dead_primary_is_seen_gone_by_everybody() -> None:
-    assert {"this program": Sight.GONE, "its host": Sight.GONE,
+    assert {"the control host's probe": Sight.GONE, "its host": Sight.GONE,
             "Indico instance one": Sight.GONE, "Indico instance two": Sight.GONE,
             "follower b": Sight.GONE} == sights(**DEAD)
 
 
 def test_a_frozen_one_is_seen_by_its_host_at_once_and_by_its_clients_only_later() -> None:
     seen = sights(**FROZEN)
-    assert (Sight.GONE, Sight.GONE) == (seen["this program"], seen["its host"])
+    assert (Sight.GONE, Sight.GONE) == (seen["the control host's probe"], seen["its host"])
     assert {Sight.UNDECIDED} == {seen["Indico instance one"], seen["follower b"]}
     assert isinstance(planned(**FROZEN), Plan)
 

@@ -10,7 +10,8 @@ import click
 import pytest
 from fake_world import PLAN, cluster
 
-from indico_zodbrepl.cli.operation_view import WIDTH, ending_lines, finding_lines
+from indico_zodbrepl.cli.journal import _figure
+from indico_zodbrepl.cli.operation_view import WIDTH, ending_lines, finding_lines, heading
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.failover import operation
 from indico_zodbrepl.failover.operation import Outcome
@@ -41,6 +42,29 @@ def test_what_was_exported_is_told_with_the_command_that_shows_it(
         told={"lost_transactions": 1, "exported_to": str(folder)})))
     assert "Not in the cluster any more: 1 transaction." in told
     assert "salvage var/lost-tails/a-2" in told
+
+
+def test_the_ending_names_what_users_know_of_what_was_exported(of: Cluster) -> None:
+    told = "\n".join(ending_lines(of, ended(told={
+        "lost_transactions": 1, "exported_to": "/t", "exported_objects": [
+            'Conference 7 "Spring"', "and 3 more objects"]})))
+    assert '  Conference 7 "Spring", and 3 more objects' in told
+
+
+@pytest.mark.parametrize(("kind", "first", "last"), [
+    ("rejoin", "REJOIN of b from a, epoch 2", "rejoin of b is done"),
+    ("failover", "FAILOVER to b from a, epoch 2", "failover to b is done")])
+def test_a_role_moves_to_a_node_and_a_rejoin_is_of_one(
+        of: Cluster, kind: str, first: str, last: str) -> None:
+    plan = dataclasses.replace(PLAN, operation=kind, source="a")
+    assert first == click.unstyle(next(heading(plan)))
+    assert click.unstyle(next(ending_lines(of, ended(plan=plan)))).startswith(last)
+
+
+def test_the_journal_shows_moments_as_times_and_lists_without_brackets() -> None:
+    assert "2026-11-20 11:06:07 UTC" == _figure("held_at", 1795172767.123)
+    assert ("1, 2", "none", "7") == (
+        _figure("killed", [1, 2]), _figure("killed", []), _figure("seen", 7))
 
 
 def test_a_loss_that_nobody_could_look_at_is_not_passed_over(of: Cluster) -> None:

@@ -74,7 +74,7 @@ def test_an_export_that_is_there_already_is_not_made_again(
     folder = cluster.var_directory / "tail"
     folder.mkdir(parents=True)
     figures = EXPORT.do(context(cluster), step(after=COMMON, folder=str(folder), private=5))
-    assert {"exported_to": str(folder), "lost_transactions": 5} == figures
+    assert {"exported_to": str(folder), "exported_objects": [], "lost_transactions": 5} == figures
 
 
 @pytest.mark.parametrize(("found", "cut_after", "fits"), [

@@ -104,7 +104,7 @@ def test_a_refusal_carries_the_servers_reason(node: Node, serve: Serve) -> None:
     with pytest.raises(ServerRefusedError) as raised:
         ServerControl(node).set_epoch(2)
     assert raised.value.exit_code is ExitCode.REFUSED
-    assert raised.value.notice == "node a refused to epoch 2: epoch 2 is over"
+    assert raised.value.notice == "node a refused to enter epoch 2: epoch 2 is over"
     assert raised.value.detail == "this server knows of epoch 3"
 
 

@@ -72,7 +72,7 @@ def test_a_lost_primary_is_told_before_a_failover_is_due_and_when_it_is(
     assert f"primary a gone for 10 s from {points}: I would run now: {command}" == due.text
     assert {(Kind.WOULD_ACT, Weight.CRITICAL, "a")} == {
         (event.kind, event.weight, event.subject) for event in (soon, due)}
-    assert "this program: gone, nothing listens" in due.detail
+    assert "the control host's probe: gone, nothing listens" in due.detail
     assert "look first: `bin/zodbrepl failover b --dry-run`" == due.hint
     assert "failover" in shlex.split(command)
 
