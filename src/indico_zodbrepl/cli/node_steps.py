@@ -48,14 +48,13 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
         return
     if not reason:
         raise click.UsageError("--force needs --reason: who finds this later has to know why")
-    with store.alone(app.cluster):
-        journal.note(app.cluster, "force-begins", name, reason)
+    with store.alone(app.cluster), journal.journaled(app.cluster, "force", name, reason) as told:
         forced = operations.force_start(app.cluster, app.installation, name, reason=reason,
                                         actor=operation.actor(),
                                         progress=step_printer())
-        journal.note(app.cluster, "force", name, reason, epoch=forced.epoch,
-                     figures={"seen": forced.seen, "raised": list(forced.raised.written),
-                              "not_raised": list(forced.raised.failed)})
+        told.epoch = forced.epoch
+        told.figures = {"seen": forced.seen, "raised": list(forced.raised.written),
+                        "not_raised": list(forced.raised.failed)}
     click.echo(f"node {name} is the primary of epoch {forced.epoch}, by force; others follow it "
                "after: bin/zodbrepl rejoin NODE")
     _tell(f"{keeper} has no record of it: {problem}"

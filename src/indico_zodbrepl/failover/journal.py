@@ -83,10 +83,15 @@ def _unusable(path: Path, number: int, *, last: bool, error: Exception) -> str:
 
 @dataclasses.dataclass
 class Told:
-    """What a single step has to tell when it is done; see ``journaled``."""
+    """What a single step has to tell when it is done; see ``journaled``.
+
+    Attributes:
+        epoch: the one that it began, if it began one that was not known before.
+    """
 
     figures: dict[str, JsonValue] = dataclasses.field(default_factory=dict)
     remark: str = ""
+    epoch: int | None = None
 
 
 @contextlib.contextmanager
@@ -108,6 +113,8 @@ def journaled(cluster: Cluster, what: str, subject: str, reason: str,
             begun, ended=time.time(), outcome=Outcome.STOPPED, told=told.figures,
             remark=str(error) or type(error).__name__))
         raise
+    if told.epoch is not None:
+        begun = dataclasses.replace(begun, plan=dataclasses.replace(begun.plan, epoch=told.epoch))
     append(cluster, dataclasses.replace(
         begun, ended=time.time(), outcome=Outcome.DONE, told=told.figures, remark=told.remark))
 

@@ -215,7 +215,7 @@ def admit_follower(cluster: Cluster, installation: Installation, state: NodeStat
 
 def says(found: Comparison, name: str, upstream: str) -> str:
     """A comparison in one line."""
-    parts = [f"{found.private} transactions only on node {name}"
+    parts = [f"{found.private} transaction{'s' * (found.private != 1)} only on node {name}"
              + (f" ({found.private_first} to {found.private_last})" if found.private else ""),
              f"{found.conflicting} with the same id and other content" if found.conflicting else "",
              f"{found.holes} missing among older ones" if found.holes else "",

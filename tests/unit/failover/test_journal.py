@@ -21,6 +21,9 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.failover import journal, operation
 from indico_zodbrepl.failover.operation import Outcome
 from indico_zodbrepl.failover.steps import Loss
+from indico_zodbrepl.node import operations
+from indico_zodbrepl.node.epochs import Raised
+from indico_zodbrepl.node.forcing import Forcing
 
 
 @pytest.fixture
@@ -111,6 +114,28 @@ def test_a_step_that_is_done_leaves_one_entry_with_what_it_tells(of: Cluster) ->
     [left], _notices = journal.read(of)
     assert (Outcome.DONE, {"killed": [7]}, "supervisor was silent") == (
         left.outcome, left.figures, left.remark)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_forced_start_leaves_one_entry_also_when_it_is_refused(
+        of: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:
+    def force_start(*_: object, **_options: object) -> Forcing:
+        if refused:
+            raise OperatorError("node a can't be forced", "node b takes writes")
+        return Forcing(3, 2, Raised(("the control host",), {}))
+
+    Layout(of).run.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(operations, "force_start", force_start)
+    monkeypatch.setattr(App, "cluster", of)
+    done = CliRunner().invoke(node_steps.start, ["a", "--force", "--reason", "b burnt down"],
+                              obj=App(tmp_path / "cluster.conf", Installation(tmp_path)))
+    assert refused is isinstance(done.exception, OperatorError), done.output
+    [left], _notices = journal.read(of)
+    assert ("force", "a", "b burnt down") == (
+        left.plan.operation, left.plan.target, left.plan.reason)
+    assert ((Outcome.STOPPED, 0) if refused else (Outcome.DONE, 3)) == (
+        left.outcome, left.plan.epoch)
+    assert ("node a can't be forced" in left.remark) is refused
 
 
 def test_the_actor_is_who_called_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
