@@ -13,15 +13,12 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Node
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, StartRefusal
-from indico_zodbrepl.node import epochs, lineage
+from indico_zodbrepl.node import epochs, lineage, program_logs
 from indico_zodbrepl.probing.answers import clean
 
 Results = Iterable[tuple[tuple[str, str], object]]
 Jobs = Iterator[tuple[str, Callable[[], Results]]]
 
-LOG_BYTES = 32 * 1024
-MOST_LINES = 30
-WORDS = ("NOTICE", "DETAIL", "HINT")
 OPEN = ("running", "stopped")
 """Outcomes of operations that have not ended."""
 
@@ -109,29 +106,9 @@ def _with_process(operation: OpenOperation, pid: int) -> OpenOperation:
 
 
 def last_refusal(log: Path) -> StartRefusal | None:
-    """The last NOTICE in a program's log with its DETAIL and HINT; None when it holds none."""
-    try:
-        with log.open("rb") as stream:
-            stream.seek(max(0, os.fstat(stream.fileno()).st_size - LOG_BYTES))
-            lines = stream.read(LOG_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError:
+    """Why a program refused to start, by its log; each part one line that is safe to print."""
+    found = program_logs.last_refusal(log)
+    if found is None:
         return None
-    starts = [number for number, line in enumerate(lines) if line.startswith("NOTICE: ")]
-    if not starts:
-        return None
-    return _refusal(lines[starts[-1]:][:MOST_LINES])
-
-
-def _refusal(lines: list[str]) -> StartRefusal:
-    parts: dict[str, list[str]] = {}
-    key = ""
-    for line in lines:
-        word, _, rest = line.partition(": ")
-        if word in WORDS and word not in parts:
-            key = word
-            parts[key] = [clean(rest).strip()]
-        elif key == WORDS[-1]:
-            break
-        else:
-            parts[key].append(clean(line).strip())
-    return StartRefusal(*("; ".join(parts.get(word, [])) for word in WORDS))
+    return StartRefusal(*("; ".join(clean(line).strip() for line in part.splitlines())
+                          for part in (found.notice, found.detail, found.hint)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +13,11 @@ from ..cluster.commands import Commands
 from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
 from . import ports
+from .program_logs import last_refusal, log_tail
 from .supervisor import Supervisor
 
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 3.0
-LOG_LINES = 12
-REFUSAL = re.compile(r"NOTICE: ([^\n]*)(?:\nDETAIL: (.*?))?(?:\nHINT: (.*))?", re.DOTALL)
 DEAD = ("EXITED", "FATAL", "STOPPED", "UNKNOWN")
 
 
@@ -34,25 +32,24 @@ def wait_until_ready(cluster: Cluster, program: str, ready: Callable[[], str | N
     Raises OperatorError when it refused (exit 8, with its own words), when it died (with the
     end of its log) or at the deadline (exit 7).
     """
-    supervisor = Supervisor(cluster)
+    supervisor, log = Supervisor(cluster), Layout(cluster).program_log(program)
     while True:
         state = supervisor.states()[program]
         missing = ready() if state.state == "RUNNING" else f"it is {state.state}"
         if missing is None:
             return
         if state.state in DEAD:
-            refusal = _refusal(cluster, program) if state.exit_status == ExitCode.REFUSED else None
-            if refusal is not None:
+            refusal = last_refusal(log)
+            if refusal is not None and state.exit_status == ExitCode.REFUSED:
                 raise refusal
             raise OperatorError(f"{program} did not start",
                                 f"supervisor says {state.state}: {state.description}\n"
                                 f"{log_tail(cluster, program)}",
-                                f"see {Layout(cluster).program_log(program)}")
+                                f"see {log}")
         if time.monotonic() > deadline:
             raise OperatorError(f"{program} was not ready in time",
                                 f"{missing}\n{log_tail(cluster, program)}",
-                                f"see {Layout(cluster).program_log(program)}; after a change of "
-                                f"{cluster.source.name}: "
+                                f"see {log}; after a change of {cluster.source.name}: "
                                 f"{Commands.here(cluster).zodbrepl('down')}, then up",
                                 ExitCode.TIMED_OUT)
         time.sleep(POLL_SECONDS)
@@ -89,23 +86,3 @@ def health(instance: IndicoInstance) -> Any:
         return json.loads(connection.getresponse().read())
     finally:
         connection.close()
-
-
-def log_tail(cluster: Cluster, program: str) -> str:
-    """The last lines of a program's log."""
-    path = Layout(cluster).program_log(program)
-    if not path.exists():
-        return f"{path} does not exist"
-    lines = path.read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
-    return "\n".join(["its last log lines:", *(f"  {line}" for line in lines)])
-
-
-def _refusal(cluster: Cluster, program: str) -> OperatorError | None:
-    """The OperatorError that ends a program's log, as ``str`` put it there."""
-    path = Layout(cluster).program_log(program)
-    text = path.read_text("utf-8", "replace") if path.exists() else ""
-    found = REFUSAL.fullmatch(text[text.rfind("NOTICE: "):].strip())
-    if found is None:
-        return None
-    notice, detail, hint = found.groups("")
-    return OperatorError(notice, detail, hint, ExitCode.REFUSED)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from ..cluster import Cluster
 from ..errors import ExitCode, OperatorError
 from . import readiness
+from .program_logs import log_tail
 from .supervisor import Supervisor
 
 RUNNING_SECONDS = 15.0  # for a program that ran already, perhaps restarted just now
@@ -92,6 +93,6 @@ def wait_for_end(cluster: Cluster, program: str, deadline: float) -> None:
     while supervisor.states()[program].state not in ENDED:
         if time.monotonic() > deadline:
             raise OperatorError(f"{program} did not end in time",
-                                readiness.log_tail(cluster, program),
+                                log_tail(cluster, program),
                                 exit_code=ExitCode.TIMED_OUT)
         time.sleep(POLL_SECONDS)
