@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..cluster import Cluster, Node, NodeState, Role
+from ..cluster.commands import Commands
 from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
 from . import admission, epochs, fencing, lineage, run, state
@@ -133,7 +134,7 @@ def check_following(cluster: Cluster, present: NodeState, upstream: str, epoch: 
         raise OperatorError(f"node {name} can't follow node {upstream}",
                             f"node {upstream} is a {above_role}; nodes follow a primary or a relay",
                             exit_code=ExitCode.BAD_CONFIG)
-    _refuse_writable(cluster.node(name))
+    _refuse_writable(cluster, cluster.node(name))
     return NodeState(cluster.name, name, role, upstream, epoch)
 
 
@@ -206,14 +207,15 @@ def _may_be_primary(cluster: Cluster, node: Node) -> bool:
         return True
 
 
-def _refuse_writable(node: Node) -> None:
+def _refuse_writable(cluster: Cluster, node: Node) -> None:
     """A primary that takes writes has to be held first, or what is acknowledged now is lost."""
     try:
         status = ServerControl(node).status()
     except NoServerError:
         return
     if status.role == Role.PRIMARY and status.held not in ("operator", "epoch"):
+        command = Commands.here(cluster).zodbrepl
         raise OperatorError(f"node {node.name} is a primary that takes writes",
                             "it would lose what it acknowledges now",
-                            f"bin/zodbrepl switchover, or first: bin/zodbrepl node hold "
-                            f"{node.name}", ExitCode.REFUSED)
+                            f"{command('switchover')}, or first: "
+                            f"{command('node', 'hold', node.name)}", ExitCode.REFUSED)
