@@ -8,8 +8,7 @@ import rich.table
 
 from ..cluster import Cluster, Role
 from ..errors import ExitCode, OperatorError
-from ..node import lineage as node_lineage
-from ..node import run, state
+from ..node import following, run, state
 from ..node.datafs import Relation
 from .app import App, pass_app
 
@@ -39,7 +38,7 @@ def lineage(app: App, node: str | None, upstream: str | None, full: bool) -> Non
     diverged, problems = False, []
     for name in names:
         try:
-            found = node_lineage.compare(cluster, app.installation, name, against, full=full)
+            found = following.compare(cluster, app.installation, name, against, full=full)
         except OperatorError as error:
             problems.append(f"node {name}: {error.notice}: {error.detail}")
             table.add_row(name, against, "unknown", "", "", "")

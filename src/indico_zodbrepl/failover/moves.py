@@ -7,7 +7,7 @@ from pathlib import Path
 from ..cluster import Cluster, NodeState
 from ..cluster.commands import Commands
 from ..node.datafs import Comparison
-from ..node.lineage import says
+from ..node.following import says
 from ..probing import tid
 from .comparing import lost_count, transactions
 from .steps import Step

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..cluster.commands import Commands
 from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
-from ..node import datafs, epochs, lineage
+from ..node import datafs, epochs, following, lineage
 from ..node.lineage import Condition, Lineage
 from .actions import Context, Repeatable
 from .comparing import transactions
@@ -29,7 +29,7 @@ class Compare(Repeatable):
         expected = found.relation.may_follow if planned is None else common == planned
         if found.conflicting or not expected:
             raise OperatorError(f"{node.name} changed since it was looked at",
-                                lineage.says(found, node.name, other.name),
+                                following.says(found, node.name, other.name),
                                 _again(context, step), ExitCode.REFUSED)
         return {"relation": str(found.relation), "private": found.private,
                 "missing": found.missing, "common": common,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..cluster import Node
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
-from ..node import lineage, state
+from ..node import following, state
 from ..probing.answers import ServerRole
 from ..probing.probes import probe_indico
 from ..probing.wire import ProbeError
@@ -34,7 +34,7 @@ class SeeFollowing(Repeatable):
                                         cluster.node(context.plan.target)))
         if ("turn", step.subject) in context.results:
             present = state.current(cluster, cluster.node(step.subject))
-            for remark in lineage.admit_follower(cluster, context.installation, present):
+            for remark in following.admit_follower(cluster, context.installation, present):
                 context.say(remark)
         return {}
 

@@ -25,7 +25,7 @@ from ..monitor.collect import TIME_LIMIT, collect
 from ..monitor.findings import Findings
 from ..monitor.promotion import best_candidate
 from ..monitor.snapshot import Snapshot
-from ..node import lineage, state
+from ..node import following, lineage, state
 from ..node.datafs import Comparison
 from ..node.run import node_named
 from . import processes, store
@@ -57,7 +57,7 @@ def survey_switchover(cluster: Cluster, installation: Installation, target: str 
     if snapshot.primary is not None:
         primary = snapshot.primary
         _all_at_once([_comparing(compared, node.name, partial(
-            lineage.compare, cluster, installation, node.name, primary))
+            following.compare, cluster, installation, node.name, primary))
             for node in cluster.nodes if node.name != primary])
     return plan_switchover(cluster, _situation(cluster, findings, snapshot, compared), target,
                            reason, Commands(cluster, installation.home))

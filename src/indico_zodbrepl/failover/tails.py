@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ..cluster.layout import data_fs
-from ..node import datafs, lineage
+from ..node import datafs, following, lineage
 from ..probing import tid
 from .actions import Context
 from .comparing import against, fingerprint, lost_count
@@ -34,7 +34,7 @@ class ExportTail:
         if not arguments["fingerprint"] == fingerprint(node) != "":
             new = str(arguments["against"])
             found = against(context.cluster, context.installation, step.subject, new)
-            count, detail = lost_count(found), lineage.says(found, node.name, new)
+            count, detail = lost_count(found), following.says(found, node.name, new)
             after = found.common.tid if found.common else f"{tid.EMPTY:016x}"
         if not count:
             return {"lost_transactions": 0}

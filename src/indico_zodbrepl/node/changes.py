@@ -10,7 +10,7 @@ from ..cluster import Cluster, Node, NodeState, Role
 from ..cluster.commands import Commands
 from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
-from . import admission, epochs, fencing, lineage, run, state
+from . import admission, epochs, fencing, following, lineage, run, state
 from .server_control import NoServerError, ServerControl, ServerRefusedError, ServerStatus
 from .starts import START_SECONDS, restart_node, stop_node
 from .supervised import Progress, ignore
@@ -90,7 +90,7 @@ def follow(cluster: Cluster, installation: Installation, name: str, *,
     present = run.prepare(cluster, node)
     wanted = check_following(cluster, present, upstream, epoch, role)
     try:
-        remarks = lineage.admit_follower(cluster, installation, wanted)
+        remarks = following.admit_follower(cluster, installation, wanted)
     except OperatorError as error:
         if error.exit_code is ExitCode.REFUSED:
             stop_node(cluster, name, progress=progress)

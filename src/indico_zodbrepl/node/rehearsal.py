@@ -13,7 +13,18 @@ from ..cluster import Cluster, NodeState, Role
 from ..cluster.installation import Installation
 from ..cluster.layout import data_fs, state_file
 from ..errors import ExitCode, OperatorError
-from . import admission, changes, epochs, fencing, forcing, lineage, operations, run, starts
+from . import (
+    admission,
+    changes,
+    epochs,
+    fencing,
+    following,
+    forcing,
+    lineage,
+    operations,
+    run,
+    starts,
+)
 from .server_control import NoServerError, ServerControl, ServerStatus
 from .supervised import STARTED
 from .supervisor import Supervisor
@@ -164,7 +175,7 @@ def _admission(cluster: Cluster, installation: Installation, claim: NodeState) -
         verdict, _said = admission.vouched(cluster, claim)
         vouchers = ", ".join(verdict.vouchers) or "nobody, but it was forced"
         return [_is(claim), f"who vouches for it: {vouchers}"]
-    remarks = lineage.admit_follower(cluster, installation, claim, dry_run=True)
+    remarks = following.admit_follower(cluster, installation, claim, dry_run=True)
     return [_is(claim), *(remarks or [f"its history is that of node {claim.upstream}"])]
 
 

@@ -17,7 +17,7 @@ from ..errors import ExitCode, OperatorError
 from . import ports, state
 from .admission import admit_primary, newest_record
 from .files import write_all
-from .lineage import admit_follower
+from .following import admit_follower
 from .testimony import has_data, root_of
 
 

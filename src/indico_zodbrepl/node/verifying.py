@@ -7,7 +7,7 @@ import dataclasses
 from ..cluster import Cluster
 from ..cluster.installation import Installation
 from ..cluster.layout import data_fs
-from . import datafs, epochs, lineage
+from . import datafs, epochs, following, lineage
 from .lineage import Condition
 
 SECONDS = 600.0
@@ -59,7 +59,7 @@ def verify(cluster: Cluster, installation: Installation, name: str, primary: str
                                   digest=found.common.digest, against=primary)
         why = ""
     else:
-        why = lineage.says(found, name, primary)
+        why = following.says(found, name, primary)
         new = dataclasses.replace(known, condition=Condition.DIVERGED, detail=why)
     if not lineage.replace(node, known, dataclasses.replace(new, at=epochs.now())):
         return None

@@ -13,7 +13,7 @@ from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs, lineage_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.node import datafs, lineage
+from indico_zodbrepl.node import datafs, following, lineage
 from indico_zodbrepl.node.datafs import Common, Comparison, Relation
 from indico_zodbrepl.node.lineage import Condition, Lineage
 
@@ -59,7 +59,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Compared:
 
 
 def admit(cluster: Cluster, state: NodeState = SECONDARY) -> list[str]:
-    return lineage.admit_follower(cluster, Installation(cluster.var_directory), state)
+    return following.admit_follower(cluster, Installation(cluster.var_directory), state)
 
 
 def remembered(cluster: Cluster) -> Lineage:
