@@ -73,9 +73,9 @@ def salvage(app: App, *, tail: Path, transactions: str, objects: tuple[str, ...]
 
 def _event(found: SalvagedEvent) -> str:
     if found.written is None:
-        return f"would be brought back: {found.title}, {found.objects} objects"
+        return f"would be brought back: {found.title}, {_count(found.objects, 'object')}"
     return (f"{found.title!r} is event {found.event} now, in category {found.category!r}: "
-            f"{found.objects} objects, transaction {found.written}")
+            f"{_count(found.objects, 'object')}, transaction {found.written}")
 
 
 def _transaction(transaction: LostTransaction) -> list[str]:
@@ -87,13 +87,14 @@ def _transaction(transaction: LostTransaction) -> list[str]:
     told = [each.what for each in new if " " in each.what][:SHOWN_FIELDS]
     events = [each for each in new if each.what.startswith("Conference ")]
     if new:
-        lines.append(f"  {len(new)} new objects" + (f": {', '.join(told)}" if told else ""))
+        lines.append(f"  {_count(len(new), 'new object')}"
+                     + (f": {', '.join(told)}" if told else ""))
     if transaction.outcome == CONFLICTS:
         lines += [f"  {each.what} can come back under a new number: --event {each.oid}"
                   for each in events]
     there = sum(each.relation == "there" for each in transaction.objects)
     if there:
-        lines.append(f"  {there} objects of which the database has it")
+        lines.append(f"  {_count(there, 'object')} of which the database has it")
     for each in transaction.objects:
         if each.relation in ("new", "there") and not each.why:
             continue
@@ -106,6 +107,10 @@ def _transaction(transaction: LostTransaction) -> list[str]:
     return lines
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def _side(value: str | None) -> str:
     return "(nothing)" if value is None else repr(value)
 
@@ -116,13 +121,15 @@ def _summary(found: Salvage, picks: list[str], tail: Path, commands: Commands, *
               f"{found.count(HAS_IT)} the database has")
     if not picks:
         hint = commands.zodbrepl("salvage", str(tail), "--all")
-        return (f"{len(found.transactions)} lost transactions after {found.after}: {counts}"
+        lost = _count(len(found.transactions), "lost transaction")
+        return (f"{lost} after {found.after}: {counts}"
                 + (f"\nto make again all that can be: {hint}" if found.count(APPLIES) else ""))
     if found.written is not None:
         left = found.count(CONFLICTS)
-        return (f"written in transaction {found.written}: {found.count(APPLIES)} lost "
-                f"transactions, {found.objects_written} objects"
+        return (f"written in transaction {found.written}: "
+                f"{_count(found.count(APPLIES), 'lost transaction')}, "
+                f"{_count(found.objects_written, 'object')}"
                 + (f"; {left} conflict and were left" if left else ""))
     if dry_run:
-        return f"would be written: {found.objects_written} objects; {counts}"
+        return f"would be written: {_count(found.objects_written, 'object')}; {counts}"
     return f"nothing was written: {counts}"

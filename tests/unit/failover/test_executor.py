@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_world import NAMES, NO_RETURN, PLAN, World, cluster, killed, make
+from fake_world import NAMES, NO_RETURN, PLAN, FakeAction, World, cluster, killed, make
 
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.failover import executor, journal, store
+from indico_zodbrepl.failover.actions import Context
 from indico_zodbrepl.failover.operation import Operation, Outcome, Progress
-from indico_zodbrepl.failover.steps import Step
+from indico_zodbrepl.failover.steps import Figures, Step
 
 EVERY_EFFECT = {f"{name}.effect" for name in NAMES}
 BEFORE = NAMES[:NAMES.index(NO_RETURN)]
@@ -163,6 +164,25 @@ def test_a_failure_after_it_stops_with_what_is_left_and_can_be_resumed(world: Wo
     assert Outcome.STOPPED is journaled(world).outcome
     assert Outcome.DONE is resume(world).outcome
     assert list(NAMES) == world.done()
+
+
+@pytest.mark.parametrize(("error", "repair"), [
+    (OperatorError("interrupted", exit_code=ExitCode.INTERRUPTED), False),
+    (OperatorError("no"), True)])
+def test_who_was_interrupted_has_nothing_to_repair(
+        world: World, monkeypatch: pytest.MonkeyPatch, error: OperatorError, repair: bool) -> None:
+    original = FakeAction.do
+
+    def do(action: FakeAction, context: Context, step: Step) -> Figures:
+        if action.name == "stop":
+            raise error
+        return original(action, context, step)
+
+    monkeypatch.setattr(FakeAction, "do", do)
+    with pytest.raises(OperatorError) as failed:
+        execute(world)
+    assert repair is failed.value.hint.startswith("when that is repaired: ")
+    assert failed.value.hint.endswith("resume")
 
 
 def test_a_step_that_may_fail_leaves_the_operation_incomplete(world: World) -> None:

@@ -81,7 +81,7 @@ def test_a_dry_run_says_what_would_be_written(
         tmp_path: Path, found: list[tuple[object, ...]]) -> None:
     done = run(tmp_path, "--all", "--dry-run")
     assert [(["all"], True)] == found
-    assert "would be written: 1 objects" in done.output
+    assert "would be written: 1 object;" in done.output
 
 
 @pytest.mark.parametrize("arguments", [
@@ -91,3 +91,9 @@ def test_picks_that_exclude_each_other_are_refused(
         tmp_path: Path, found: list[tuple[object, ...]], arguments: list[str]) -> None:
     assert 2 == run(tmp_path, *arguments).exit_code
     assert [] == found
+
+
+def test_one_object_is_no_objects(tmp_path: Path, found: list[tuple[object, ...]]) -> None:
+    assert "1 new object: Conference 3" in run(tmp_path).output
+    assert "1 lost transaction, 1 object" in run(tmp_path, "--all").output
+    assert 2 == len(found)

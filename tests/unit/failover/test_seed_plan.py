@@ -62,6 +62,7 @@ def test_what_stands_against_a_seed_is_said_before_anything_is_changed(
     found = plan(cluster, **more)
     assert isinstance(found, Refusal)
     assert text in [each.text for each in found.findings if each.verdict == "against"]
+    assert ("switchover" if "node" in more else "repair what is named") in found.hint
 
 
 def test_what_an_interrupted_seed_has_left_counts_as_room(cluster: Cluster) -> None:

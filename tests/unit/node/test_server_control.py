@@ -99,6 +99,13 @@ def test_the_socket_of_a_killed_server_counts_as_no_server(node: Node, tmp_path:
         ServerControl(node).status()
 
 
+def test_a_refused_hold_is_told_in_words(node: Node, serve: Serve) -> None:
+    serve(line(ok=False, error="it is a secondary", detail=""))
+    with pytest.raises(ServerRefusedError) as raised:
+        ServerControl(node).hold(20.0)
+    assert raised.value.notice == "node a refused to hold writes for 20 s: it is a secondary"
+
+
 def test_a_refusal_carries_the_servers_reason(node: Node, serve: Serve) -> None:
     serve(line(ok=False, error="epoch 2 is over", detail="this server knows of epoch 3"))
     with pytest.raises(ServerRefusedError) as raised:
