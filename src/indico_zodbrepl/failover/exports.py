@@ -1,9 +1,10 @@
-"""Exported tails in VAR/lost-tails: whether one has what a node would lose now."""
+"""Exported tails in VAR/lost-tails: one is made, or has what a node would lose now."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from ..cluster import Cluster, Node
@@ -11,6 +12,8 @@ from ..cluster.installation import Installation
 from ..cluster.layout import Layout, data_fs
 from ..errors import OperatorError
 from ..node import datafs
+from ..node.datafs import Export
+from .steps import Figures
 
 
 def exported_before(cluster: Cluster, installation: Installation, node: Node,
@@ -23,6 +26,21 @@ def exported_before(cluster: Cluster, installation: Installation, node: Node,
                      key=lambda path: path.stat().st_mtime)
     return next((path.parent for path in folders
                  if covers(installation, node, path.parent, after)), None)
+
+
+def export(installation: Installation, node: Node, after: str, folder: Path,
+           say: Callable[[str], None]) -> tuple[Export, Figures]:
+    """Export what a node's file has after a transaction; what is not in it is said.
+
+    Returns what was done, and figures of what the export lacks, if it lacks anything.
+    Raises OperatorError.
+    """
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    done = datafs.export(installation, data_fs(node), after, folder)
+    if not done.missing_blobs:
+        return done, {}
+    say(f"blob files that were not there, and are not in the export: {done.missing_blobs}")
+    return done, {"missing_blobs": done.missing_blobs}
 
 
 def covers(installation: Installation, node: Node, folder: Path, after: str) -> bool:

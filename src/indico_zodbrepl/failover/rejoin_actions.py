@@ -12,7 +12,7 @@ from ..node.lineage import Condition, Lineage
 from .actions import Context, Repeatable
 from .comparing import transactions
 from .contents import contents
-from .exports import covers
+from .exports import covers, export
 from .steps import Figures, JsonValue, Step
 
 
@@ -73,11 +73,10 @@ class Export(_Quarantining):
         lost: Figures = {"lost_transactions": step.arguments["private"]}
         if folder.is_dir():  # an earlier attempt completed it
             return {**_exported(context, folder), **lost}
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        done = datafs.export(context.installation, data_fs(context.cluster.node(step.subject)),
-                             str(step.arguments["after"]), folder)
+        done, lacking = export(context.installation, context.cluster.node(step.subject),
+                               str(step.arguments["after"]), folder, context.say)
         context.say(f"{transactions(done.transactions)} exported")
-        return {**_exported(context, folder), "exported": done.transactions, **lost}
+        return {**_exported(context, folder), "exported": done.transactions, **lost, **lacking}
 
 
 class Cut(_Quarantining):

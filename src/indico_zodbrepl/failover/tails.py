@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ..cluster.layout import data_fs
-from ..node import datafs, following, lineage
+from ..node import following, lineage
 from ..probing import tid
 from .actions import Context
 from .comparing import against, fingerprint, lost_count
 from .contents import contents
+from .exports import export
 from .steps import Figures, Step
 
 
@@ -40,9 +40,8 @@ class ExportTail:
             return {"lost_transactions": 0}
         folder = Path(str(arguments["folder"]))
         lineage.mark(node, context.plan.epoch, lineage.Condition.DIVERGED, str(detail))
-        folder.parent.mkdir(mode=0o700, exist_ok=True)
-        datafs.export(context.installation, data_fs(node), str(after), folder)
-        return self._told(step, int(str(count)), folder)
+        _, lacking = export(context.installation, node, str(after), folder, context.say)
+        return {**self._told(step, int(str(count)), folder), **lacking}
 
     def undo(self, _context: Context, _step: Step) -> None:
         """What was exported stays: it takes nothing away from the node."""

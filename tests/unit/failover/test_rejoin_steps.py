@@ -15,7 +15,7 @@ from indico_zodbrepl.failover.actions import Context
 from indico_zodbrepl.failover.rejoin_actions import COMPARE, CUT, EXPORT, MARK
 from indico_zodbrepl.failover.steps import Figures, Plan, Step
 from indico_zodbrepl.node import datafs, lineage
-from indico_zodbrepl.node.datafs import Common, Comparison, Relation
+from indico_zodbrepl.node.datafs import Common, Comparison, Export, Relation
 from indico_zodbrepl.node.lineage import Condition
 
 HOME = Path(__file__).parents[3]
@@ -66,6 +66,19 @@ def test_a_node_whose_tail_could_not_be_exported_or_cut_is_quarantined(
                                          private=5))
     assert Condition.QUARANTINED is known(cluster).condition
     assert "No space left on device" in known(cluster).detail
+
+
+def test_blobs_that_could_not_be_exported_are_told(
+        cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = cluster.var_directory / "tail"
+    done = Export(folder, COMMON, None, None, transactions=1, objects=3, new=3, changed=0,
+                  bytes=100, blobs=1, missing_blobs=2, notable=())
+    monkeypatch.setattr(datafs, "export", lambda *_arguments: done)
+    said: list[str] = []
+    figures = EXPORT.do(dataclasses.replace(context(cluster), say=said.append),
+                        step(after=COMMON, folder=str(folder), private=1))
+    assert 2 == figures["missing_blobs"]
+    assert "blob files that were not there, and are not in the export: 2" in said
 
 
 def test_an_export_that_is_there_already_is_not_made_again(
