@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import click
 
 from ..cluster import Cluster, Role
+from ..cluster.commands import Commands
 from ..cluster.installation import Installation
 from ..failover import journal, operation, store
 from ..node import operations, rehearsal
@@ -55,8 +56,9 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
         told.epoch = forced.epoch
         told.figures = {"seen": forced.seen, "raised": list(forced.raised.written),
                         "not_raised": list(forced.raised.failed)}
+    rejoin = Commands.here(app.cluster).zodbrepl("rejoin", "NODE")
     click.echo(f"node {name} is the primary of epoch {forced.epoch}, by force; others follow it "
-               "after: bin/zodbrepl rejoin NODE")
+               f"after: {rejoin}")
     _tell(f"{keeper} has no record of it: {problem}"
           for keeper, problem in forced.raised.failed.items())
 
