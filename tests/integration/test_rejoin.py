@@ -63,6 +63,9 @@ def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salva
 
     shown = run(cluster, "rejoin", "a", "--dry-run")
     assert "5 transactions that the primary never had" in shown
+    refused = run(cluster, "seed", "a", exit_code=ExitCode.REFUSED)
+    assert "has 5 transactions that b lacks" in refused
+    assert "rejoin a" in refused
     assert before == data_fs(cluster.cluster.node("a")).read_bytes()
     assert [] == tails(cluster)
 

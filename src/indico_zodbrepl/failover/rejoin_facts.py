@@ -33,7 +33,7 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
     problem = why_not_serving(primary, epoch)
     found, damage = (None, "")
     if node != primary and not problem:
-        found, damage = _compare(installation, node, primary)
+        found, damage = compare(installation, node, primary)
     common = found.common.tid if found is not None and found.common is not None else None
     exported = common and exported_before(cluster, installation, node, common)
     return Facts(
@@ -102,7 +102,7 @@ def _lineage(node: Node) -> lineage.Lineage | None:
         return None  # what is not known is not trusted: everything is compared
 
 
-def _compare(installation: Installation, node: Node,
+def compare(installation: Installation, node: Node,
              primary: Node) -> tuple[Comparison | None, str]:
     """The comparison of two nodes' files, or None and what is wrong with the first one's."""
     try:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from ..cluster.commands import Commands
 from ..cluster.model import Cluster, NodeState, Role
+from .comparing import transactions
 from .moves import Moves
 from .rejoin import Ending, catch_up, mark, start
-from .steps import Finding, Plan, Refusal, Step, Verdict
+from .steps import Finding, Loss, Plan, Refusal, Step, Verdict
 
 SLOWEST_COPY = 1e6
 """Bytes a second; for the time limit alone."""
@@ -36,6 +37,10 @@ class SeedFacts:
         copied: bytes of it that an interrupted seed has left.
         free: bytes free where the node's data is.
         has_data: whether the node has data of its own, which is kept.
+        private: how many transactions only the node has, and not the primary; None when that
+            can't be told, as its file is damaged or another database's.
+        exported: a folder that has all of these already; None when there is none.
+        given_up: whether its lineage says that it can't rejoin, so that a seed is its only way.
     """
 
     now: float
@@ -52,6 +57,14 @@ class SeedFacts:
     copied: int
     free: int
     has_data: bool
+    private: int | None = 0
+    exported: Path | None = None
+    given_up: bool = False
+
+    @property
+    def may_lose(self) -> bool:
+        """Whether the node may hold what is nowhere else, and nobody has exported it."""
+        return self.private != 0 and self.exported is None
 
 
 def plan_seed(cluster: Cluster, facts: SeedFacts, reason: str,
@@ -62,13 +75,32 @@ def plan_seed(cluster: Cluster, facts: SeedFacts, reason: str,
         return Refusal(f"{facts.node} can't be seeded; nothing was changed",
                        _hint(facts, commands), findings)
     return Plan("seed", facts.node, facts.source, reason, facts.epoch,
-                tuple(_steps(cluster, facts, commands)), None, findings)
+                tuple(_steps(cluster, facts, commands)), _loss(facts), findings)
 
 
 def _hint(facts: SeedFacts, commands: Commands) -> str:
     if facts.node == facts.primary:
         return f"to give the role away first: {commands.zodbrepl('switchover')}"
+    if _has_to_rejoin(facts):
+        return f"this exports them, and may be all that is needed: {_rejoin(facts, commands)}"
     return f"repair what is named, then try again; see {commands.zodbrepl('status')}"
+
+
+def _rejoin(facts: SeedFacts, commands: Commands) -> str:
+    return commands.zodbrepl("rejoin", facts.node)
+
+
+def _has_to_rejoin(facts: SeedFacts) -> bool:
+    """Whether a rejoin would export what only the node has; a seed would put it out of sight."""
+    return bool(facts.private) and facts.may_lose and not facts.given_up
+
+
+def _loss(facts: SeedFacts) -> Loss | None:
+    if not facts.may_lose:
+        return None
+    what = "perhaps something" if facts.private is None else transactions(facts.private)
+    return Loss(facts.node, facts.private, None, facts.private is not None, None,
+                f"{what} that only {facts.node} has; its old data is kept in {facts.aside}")
 
 
 def _findings(facts: SeedFacts) -> Iterator[Finding]:
@@ -95,7 +127,14 @@ def _findings(facts: SeedFacts) -> Iterator[Finding]:
     if facts.following:
         yield Finding(Verdict.WARNING, facts.node, f"follows {facts.primary} already",
                       "it gets a new copy of everything nevertheless")
-    if facts.has_data:
+    if _has_to_rejoin(facts):
+        yield Finding(Verdict.AGAINST, facts.node,
+                      f"has {transactions(facts.private or 0)} that {facts.primary} lacks",
+                      "by comparison of the data files; nothing has exported them")
+    elif facts.may_lose:
+        yield Finding(Verdict.WARNING, facts.node, "may have what nobody else has",
+                      f"only its old data, {facts.aside}, will have it")
+    elif facts.has_data:
         yield Finding(Verdict.FINE, facts.node, "has data of its own, which is kept",
                       str(facts.aside))
 

@@ -12,8 +12,10 @@ from ..cluster.installation import Installation
 from ..cluster.layout import data_fs
 from ..errors import OperatorError
 from ..node import lineage, run
+from ..node.datafs import Relation
 from ..node.lineage import Condition
-from .rejoin_facts import current_primary, follows, size_of, upstream_of, why_not_serving
+from .exports import exported_before
+from .rejoin_facts import compare, current_primary, follows, size_of, upstream_of, why_not_serving
 from .seed import SeedFacts
 
 PART = "seed"
@@ -35,16 +37,22 @@ def gather(cluster: Cluster, installation: Installation, name: str,
     node = run.node_named(cluster, name)
     primary, epoch = current_primary(cluster)
     origin = run.node_named(cluster, source) if source else primary
+    problem = why_not_serving(primary, epoch)
+    private: int | None = 0
+    exported = None
     if node != primary:
         run.prepare(cluster, node)
+        if data_fs(node).exists() and not problem:
+            private, exported = _private(cluster, installation, node, primary)
     return SeedFacts(
         now=time.time(), node=name, primary=primary.name, epoch=epoch,
-        primary_problem=why_not_serving(primary, epoch), source=origin.name,
+        primary_problem=problem, source=origin.name,
         source_problem=_source_problem(node, origin, primary),
         has_followers=any(upstream_of(cluster, other) == name for other in cluster.nodes),
         following=follows(node, primary), aside=aside(node, time.time()),
         size=size_of(origin) + _blobs(origin), copied=_copied(node),
-        free=shutil.disk_usage(node.data_directory).free, has_data=data_fs(node).exists())
+        free=shutil.disk_usage(node.data_directory).free, has_data=data_fs(node).exists(),
+        private=private, exported=exported, given_up=_is_given_up(node))
 
 
 def aside(node: Node, now: float) -> Path:
@@ -60,6 +68,27 @@ def aside(node: Node, now: float) -> Path:
 def part(node: Node) -> Path:
     """The data file of a copy that is not in its place yet."""
     return node.data_directory / PART / "Data.fs"
+
+
+def _private(cluster: Cluster, installation: Installation, node: Node,
+             primary: Node) -> tuple[int | None, Path | None]:
+    """How many transactions only a node has, None when unknown; and where they were exported."""
+    found, _damage = compare(installation, node, primary)
+    if found is None or found.relation is Relation.UNRELATED:
+        return None, None
+    private = found.private + found.conflicting
+    if not private or found.common is None:
+        return private, None
+    return private, exported_before(cluster, installation, node, found.common.tid)
+
+
+def _is_given_up(node: Node) -> bool:
+    try:
+        known = lineage.read(node)
+    except OperatorError:
+        return True  # a rejoin can't read it either
+    return known is not None and known.condition in (
+        Condition.QUARANTINED, Condition.NEEDS_SEEDING)
 
 
 def _source_problem(node: Node, origin: Node, primary: Node) -> str:
