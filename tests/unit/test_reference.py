@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import os
+import subprocess
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 HOME = Path(__file__).parents[2]
+INSTALLED = Path(os.environ.get("ZODBREPL_HOME") or HOME)
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +26,18 @@ def reference() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages, made in a process of its own: click remembers how a command was first asked."""
+    folder = tmp_path_factory.mktemp("reference")
+    subprocess.run([INSTALLED / "bin/control-python", HOME / "tools/reference", folder], check=True)
+    return folder
+
+
 @pytest.mark.parametrize("page", ["cluster-conf.md", "commands.md"])
-def test_a_page_of_the_reference_is_what_the_code_makes_of_it(
-        reference: ModuleType, page: str) -> None:
+def test_a_page_of_the_reference_is_what_the_code_makes_of_it(made: Path, page: str) -> None:
     """When this fails: bin/control-python tools/reference"""
-    assert reference.PAGES[page]() == (HOME / "docs/reference" / page).read_text()
+    assert (made / page).read_text() == (HOME / "docs/reference" / page).read_text()
 
 
 def test_every_key_of_the_schema_is_described_and_in_the_reference(reference: ModuleType) -> None:

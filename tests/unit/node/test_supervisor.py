@@ -48,6 +48,11 @@ def answer(server: socket.socket, content: bytes) -> threading.Thread:
         with contextlib.closing(client):
             client.recv(65536)
             client.sendall(content)
+            # Closed with a part of the question unread, it would reset the connection.
+            client.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                while client.recv(65536):
+                    pass
 
     thread = threading.Thread(target=serve)
     thread.start()
