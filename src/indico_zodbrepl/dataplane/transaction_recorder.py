@@ -47,12 +47,23 @@ class TransactionRecorder(object):
         self.reread()
 
     def look_up(self, tid, with_digest=False):
-        """See `membership.look_up`."""
-        return membership.look_up(
+        """See `membership.look_up`.
+
+        Remembers the last digest: the monitor asks for that of the last
+        transaction each second, and it may have been a large one.
+        """
+        digested = self._digested
+        if with_digest and digested is not None and digested[0] == tid:
+            return digested[1]
+        answer = membership.look_up(
             self._storage.getName(), tid, with_digest)
+        if answer[1] is not None:
+            self._digested = tid, answer
+        return answer
 
     def reread(self):
         """Fills the ring from the file's end, for instance after a pack."""
+        self._digested = None
         self.recent.refill(*last_tids(self._storage, self._capacity))
 
 
