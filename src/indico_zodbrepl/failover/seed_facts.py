@@ -86,7 +86,7 @@ def _is_given_up(node: Node) -> bool:
     try:
         known = lineage.read(node)
     except OperatorError:
-        return True  # a rejoin can't read it either
+        return True  # it may say so; what only the node has is told as a loss then
     return known is not None and known.condition in (
         Condition.QUARANTINED, Condition.NEEDS_SEEDING)
 
