@@ -1,7 +1,7 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo test test-indico scenarios figures
+.PHONY: demo test test-indico scenarios figures storage-figures load-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
@@ -13,9 +13,17 @@ test:
 scenarios:
 	@trap : INT; ./bootstrap && bin/pytest tests/scenarios
 
-# How long a failover and a switchover take, medians of five.
+# How long failovers, switchovers, comparisons of data files and seeds take, medians of five.
 figures:
 	@trap : INT; ./bootstrap && bin/control-python tests/scenarios/figures.py
+
+# How fast each storage is beside the others, and what a dead server costs it.
+storage-figures:
+	@trap : INT; ./bootstrap && bin/control-python tests/base/figures.py
+
+# How fast conferences are loaded, by Indico's own calls one by one, in batches, and in bulk.
+load-figures:
+	@trap : INT; ./bootstrap && parts/python27/bin/python tests/bulkloader/figures.py
 
 test-indico:
 	@trap : INT; ./bootstrap && tests/run indico

@@ -7,6 +7,8 @@ import sys
 from bulkloader.arguments import parse
 from bulkloader.errors import BAD_ARGUMENTS, INTERRUPTED, OK, LoaderError
 from bulkloader.mail import no_mail
+from bulkloader.progress import amount_of_bytes
+from bulkloader.specification import estimated_bytes
 
 
 def _check_configuration():
@@ -16,6 +18,12 @@ def _check_configuration():
             BAD_ARGUMENTS, 'there is no indico.conf',
             'INDICO_CONF is %s' % (path or 'not set'),
             'bin/zodbrepl up writes it; for another Indico set INDICO_CONF')
+
+
+def _announcement(parameters):
+    """Returns what a run will make, for those who gave a size or the name of a profile."""
+    return '%d events, about %s of packed database' % (
+        parameters.conferences, amount_of_bytes(estimated_bytes(parameters)))
 
 
 def main(argv=None):
@@ -28,7 +36,10 @@ def main(argv=None):
                 from bulkloader.verify import command
                 return command(options.storage_conf, options.json)
             from bulkloader.loading import load
-            load(options.parameters, options.batch, options.add)
+            if options.target_size or options.profile:
+                print(_announcement(options.parameters))
+                sys.stdout.flush()
+            load(options.parameters, options.batch, options.add, options.method)
             return OK
     except LoaderError as error:
         print(error, file=sys.stderr)

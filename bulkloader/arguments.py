@@ -1,14 +1,25 @@
 """The command line: `bulkload --conferences N ...` and `bulkload verify` (pure)."""
 import argparse
 import os
+import re
 
-from bulkloader.specification import MAX_CONTRIBUTIONS, Parameters, default_categories
+from bulkloader.specification import (
+    EVENTS_PER_CATEGORY, FAN_OUT, MAX_CONTRIBUTIONS, MAX_MATERIALS, MAX_SESSIONS, MAX_SPEAKERS,
+    PROFILES, Amount, Mix, Parameters, default_categories, events_of_size)
+from bulkloader.specification.amounts import FORMS
 
-DEFAULT_ROOMS = 50
-DEFAULT_SEED = 1
-DEFAULT_BATCH = 100
+METHODS = ('bulk', 'model')
+
+_DEFAULTS = dict(Parameters(None, None, None, 50, 1)._asdict(),
+                 events_per_category=EVENTS_PER_CATEGORY)
+_LATER = Parameters._fields[-len(Parameters.__new__.__defaults__):]
+_UNITS = {'KiB': 1 << 10, 'MiB': 1 << 20, 'GiB': 1 << 30, 'TiB': 1 << 40}
 
 _EPILOG = """\
+M, and the other amounts, are a number such as 12, a range such as 0-40, of
+which each number is as frequent, or mean:12,max:60, where few are more
+frequent than many.
+
 The storage is the one of the cluster of etc/cluster.conf, or of the indico.conf
 that INDICO_CONF names. An interrupted run goes on when the same command is given
 again. 'bin/bulkload verify --help' tells how to count what a storage holds.
@@ -16,7 +27,7 @@ again. 'bin/bulkload verify --help' tells how to count what a storage holds.
 exit codes: 0 done; 1 verify found a difference; 2 bad arguments; 3 there is a
 complete run already; 4 another run is unfinished; 5 Indico's first run was not
 made; 6 storage away; 7 storage read-only; 8 too many conflicts with other
-writers; 130 interrupted."""
+writers; 9 disk full; 10 this Indico needs --method model; 130 interrupted."""
 
 
 def _number(least, most=None):
@@ -33,6 +44,31 @@ def _number(least, most=None):
     return parse
 
 
+def _checked(check, forms):
+    """Returns a parser of texts; `check(text)` raises ValueError with words about one."""
+    def parse(text):
+        if not all(' ' <= letter <= '~' for letter in text):
+            raise argparse.ArgumentTypeError('%r is not %s' % (text, forms))
+        text = text.replace(' ', '')
+        try:
+            check(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error))
+        return int(text) if text.isdigit() else text
+    return parse
+
+
+def _amount(most):
+    return _checked(lambda text: Amount(text, most), FORMS)
+
+
+def _size(text):
+    match = re.match(r'([0-9]+(?:\.[0-9]+)?)(%s)$' % '|'.join(sorted(_UNITS)), text)
+    if not match:
+        raise argparse.ArgumentTypeError('%r is not a size such as 500MiB or 15GiB' % text)
+    return int(float(match.group(1)) * _UNITS[match.group(2)])
+
+
 def _file(text):
     if not os.path.isfile(text):
         raise argparse.ArgumentTypeError('there is no file %s' % text)
@@ -42,24 +78,71 @@ def _file(text):
 def _load_parser():
     parser = argparse.ArgumentParser(
         prog='bin/bulkload', epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Fills an Indico with past conferences, by Indico's own model.")
-    parser.add_argument('--conferences', type=_number(1), required=True, metavar='N',
-                        help='how many conferences to make')
-    parser.add_argument('--contributions', type=_number(0, MAX_CONTRIBUTIONS), required=True,
-                        metavar='M', help='scheduled contributions in each conference, 0 to %d'
-                        % MAX_CONTRIBUTIONS)
-    parser.add_argument('--categories', type=_number(1), metavar='K',
-                        help='categories that hold them (default: so many that '
-                        'none holds more than 200 conferences)')
-    parser.add_argument('--rooms', type=_number(1), default=DEFAULT_ROOMS, metavar='R',
-                        help='different rooms they take place in (default: %(default)s)')
-    parser.add_argument('--seed', type=_number(0), default=DEFAULT_SEED, metavar='S',
-                        help='the same seed makes the same data (default: %(default)s)')
-    parser.add_argument('--batch', type=_number(1), default=DEFAULT_BATCH, metavar='B',
-                        help='conferences in one transaction (default: %(default)s)')
-    parser.add_argument('--add', action='store_true',
-                        help='when a run is complete, make another one in new categories')
+        description='Fills an Indico with past conferences, meetings and lectures.')
+    _add_how_many(parser.add_argument_group('how many events'))
+    _add_contents(parser.add_argument_group('what is in them'))
+    _add_places(parser.add_argument_group('where they are'))
+    _add_ways(parser.add_argument_group('how they are made'))
     return parser
+
+
+def _add_how_many(group):
+    count = group.add_mutually_exclusive_group()
+    count.add_argument('--conferences', type=_number(1), metavar='N',
+                       help='how many events; conferences, unless --events says otherwise')
+    count.add_argument('--target-size', type=_size, metavar='SIZE',
+                       help='as many as make a packed database larger by about SIZE, such as '
+                       '15GiB; the same command always means the same number')
+    group.add_argument('--profile', choices=sorted(PROFILES), metavar='NAME',
+                       help='a known Indico; other options change parts of it. report-2011: %s'
+                       % command(PROFILES['report-2011']).partition(' ')[2])
+
+
+def _add_contents(group):
+    group.add_argument('--contributions', type=_amount(MAX_CONTRIBUTIONS), metavar='M',
+                       help='scheduled contributions in each event, 0 to %d' % MAX_CONTRIBUTIONS)
+    group.add_argument('--sessions', type=_amount(MAX_SESSIONS), metavar='M',
+                       help='sessions in each event, 0 to %d, which then hold its contributions '
+                       '(default: %d)' % (MAX_SESSIONS, _DEFAULTS['sessions']))
+    group.add_argument('--speakers', type=_amount(MAX_SPEAKERS), metavar='M',
+                       help='speakers of each contribution and of each lecture, 0 to %d '
+                       '(default: %d)' % (MAX_SPEAKERS, _DEFAULTS['speakers']))
+    group.add_argument('--materials', type=_amount(MAX_MATERIALS), metavar='M',
+                       help='materials, each a link, of each contribution and of each event '
+                       'without any, 0 to %d (default: %d)' % (
+                           MAX_MATERIALS, _DEFAULTS['materials']))
+    group.add_argument('--events', type=_checked(Mix, 'a mix of kinds'), metavar='MIX',
+                       help='kinds of event and how often each is made, such as '
+                       'conference:70,meeting:20,lecture:10; lectures have neither contributions '
+                       'nor sessions (default: %s)' % _DEFAULTS['events'])
+
+
+def _add_places(group):
+    categories = group.add_mutually_exclusive_group()
+    categories.add_argument('--categories', type=_number(1), metavar='K',
+                            help='categories that hold events')
+    categories.add_argument('--events-per-category', type=_number(1), metavar='E',
+                            help='the most events in one category (default: %d)'
+                            % EVENTS_PER_CATEGORY)
+    group.add_argument('--fan-out', type=_number(2), metavar='F',
+                       help='the most categories in one; more get further levels '
+                       '(default: %d)' % FAN_OUT)
+    group.add_argument('--rooms', type=_number(1), metavar='R',
+                       help='different rooms they take place in (default: %d)'
+                       % _DEFAULTS['rooms'])
+
+
+def _add_ways(group):
+    group.add_argument('--seed', type=_number(0), metavar='S',
+                       help='the same seed makes the same data (default: %d)' % _DEFAULTS['seed'])
+    group.add_argument('--method', choices=METHODS, default=METHODS[0],
+                       help="bulk stamps events out, model makes each by Indico's own calls; "
+                       'both make the same (default: %(default)s)')
+    group.add_argument('--batch', type=_number(1), metavar='B',
+                       help='the most events in one transaction (default: 1000; 2000 and more in '
+                       'a Data.fs that nobody else uses; 100 with --method model)')
+    group.add_argument('--add', action='store_true',
+                       help='when a run is complete, make another one in new categories')
 
 
 def _verify_parser():
@@ -76,24 +159,46 @@ def _verify_parser():
 def parse(argv):
     """Returns ('load', options) or ('verify', options).
 
-    The options of 'load' have `parameters` (a `Parameters`), `batch` and `add`.
+    The options of 'load' have `parameters` (a `Parameters`), `method`, `batch` (None for what is
+    usual with the method) and `add`.
     Ends the process with code 2 and a message when the arguments are wrong.
     """
     if argv[:1] == ['verify']:
         return 'verify', _verify_parser().parse_args(argv[1:])
     parser = _load_parser()
     options = parser.parse_args(argv)
-    if options.categories is None:
-        options.categories = default_categories(options.conferences)
-    if options.categories > options.conferences:
-        parser.error('argument --categories: %d categories for %d conferences would leave '
-                     'some empty' % (options.categories, options.conferences))
-    options.parameters = Parameters(options.conferences, options.contributions,
-                                    options.categories, options.rooms, options.seed)
+    options.parameters = _parameters(parser, options)
     return 'load', options
+
+
+def _parameters(parser, options):
+    wanted = dict(_DEFAULTS)
+    if options.profile:
+        wanted.update(PROFILES[options.profile]._asdict(), categories=None)
+    wanted.update((name, value) for name, value in vars(options).items()
+                  if name in wanted and value is not None)
+    if wanted['contributions'] is None:
+        parser.error('argument --contributions is required, unless --profile is given')
+    if not options.target_size and wanted['conferences'] is None:
+        parser.error('one of the arguments --conferences, --target-size and --profile is required')
+    events_per_category = wanted.pop('events_per_category')
+    parameters = Parameters(**wanted)
+    if options.target_size:
+        parameters = parameters._replace(
+            conferences=events_of_size(parameters, options.target_size))
+    if parameters.categories is None:
+        parameters = parameters._replace(
+            categories=default_categories(parameters.conferences, events_per_category))
+    if parameters.categories > parameters.conferences:
+        parser.error('argument --categories: %d categories for %d events would leave '
+                     'some empty' % (parameters.categories, parameters.conferences))
+    return parameters
 
 
 def command(parameters):
     """Returns the command line that makes a run of these `Parameters`."""
+    earlier = Parameters(*parameters[:-len(_LATER)])
+    shown = [(name, value) for name, value in zip(Parameters._fields, parameters)
+             if name not in _LATER or value != getattr(earlier, name)]
     return 'bin/bulkload ' + ' '.join(
-        '--%s %s' % (name, getattr(parameters, name)) for name in Parameters._fields)
+        '--%s %s' % (name.replace('_', '-'), value) for name, value in shown)

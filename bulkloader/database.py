@@ -1,5 +1,6 @@
 """Opens the storage for Indico's model and words its errors for operators."""
 import contextlib
+import errno
 import threading
 
 import transaction
@@ -9,10 +10,15 @@ from indico.core.config import Config
 from indico.core.db.manager import DBMgr
 from indico.core.db.migration import MigratedDB
 from ZEO.Exceptions import ClientDisconnected
+from ZODB.FileStorage.FileStorage import FileStorageQuotaError
 from ZODB.POSException import ReadOnlyError
 from zc.lockfile import LockError
 
-from bulkloader.errors import STORAGE_AWAY, STORAGE_READ_ONLY, LoaderError
+from bulkloader.errors import DISK_FULL, STORAGE_AWAY, STORAGE_READ_ONLY, LoaderError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# as the C library, SQLite and MariaDB say it
+_FULL_IN_WORDS = ('no space left on device', 'disk quota exceeded', 'disk is full', 'disk full')
 
 
 class _ReadOnlyDBMgr(DBMgr):
@@ -98,15 +104,30 @@ def connected(manager):
 
 @contextlib.contextmanager
 def errors_for_operators():
-    """Raises LoaderError for a storage that is away or read-only."""
+    """Raises LoaderError for a storage that is away, read-only or full."""
     hint = ('What was committed stays. When bin/zodbrepl status shows a writable primary, '
             'give the same command again: it goes on where it stopped.')
     try:
         yield
-    except ClientDisconnected as error:
-        raise LoaderError(STORAGE_AWAY, 'the storage is away', _words(error), hint)
-    except ReadOnlyError as error:
-        raise LoaderError(STORAGE_READ_ONLY, 'the storage is read-only', _words(error), hint)
+    except Exception as error:
+        if is_full(error):
+            raise LoaderError(
+                DISK_FULL, 'the disk of the storage is full', _words(error),
+                'What was committed stays. Make room, then give the same command again: it goes '
+                'on where it stopped.')
+        if isinstance(error, ClientDisconnected):
+            raise LoaderError(STORAGE_AWAY, 'the storage is away', _words(error), hint)
+        if isinstance(error, ReadOnlyError):
+            raise LoaderError(STORAGE_READ_ONLY, 'the storage is read-only', _words(error), hint)
+        raise
+
+
+def is_full(error):
+    """Tells whether an error of a storage means that its disk is full, here or on its server."""
+    if isinstance(error, FileStorageQuotaError) or getattr(error, 'errno', None) in _FULL:
+        return True
+    text = str(error).lower()
+    return any(words in text for words in _FULL_IN_WORDS)
 
 
 def _words(error):

@@ -9,6 +9,8 @@ NOT_INITIALISED = 5
 STORAGE_AWAY = 6
 STORAGE_READ_ONLY = 7
 CONFLICTS = 8
+DISK_FULL = 9
+NOT_ALIKE = 10          # the bulk way does not know how this Indico makes events
 INTERRUPTED = 130
 
 

@@ -14,6 +14,7 @@ from indico_zodbrepl.dataplane import prewarm
 
 from bulkloader import model, record
 from bulkloader.arguments import command
+from bulkloader.bulk.making import BulkWay
 from bulkloader.database import connected, errors_for_operators, opened
 from bulkloader.errors import (
     ALREADY_LOADED, CONFLICTS, INTERRUPTED, NOT_INITIALISED, OTHER_RUN_UNFINISHED, LoaderError)
@@ -23,50 +24,107 @@ from bulkloader.specification import GENERATOR, Specification
 ATTEMPTS = 10            # of one transaction that conflicts with other writers
 _FIRST_PAUSE = 0.05      # seconds; doubled after each attempt, half of it random
 _LONGEST_PAUSE = 1.0
+_BATCH = 100             # events in one transaction of the model's way
 
 
 class _Interrupt(object):
-    """Whether somebody asked to stop."""
+    """Whether somebody asked to stop: the first signal asks, a second one raises.
 
-    asked = False
+    While a transaction is saved a second one waits: FileStorage could lose track of its file.
+    """
+
+    def __init__(self):
+        self._asked = self._again = self._held = False
 
     def __call__(self, signum, frame):
-        if self.asked:
+        if not self._asked:
+            self._asked = True
+        elif self._held:
+            self._again = True
+        else:
             raise KeyboardInterrupt
-        self.asked = True
+
+    def was_asked(self):
+        return self._asked
+
+    @contextlib.contextmanager
+    def held(self):
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self._again:
+            raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def _interruptible():
-    """Yields an `_Interrupt` that SIGINT sets; a second SIGINT raises KeyboardInterrupt."""
+    """Yields an `_Interrupt` that SIGINT and SIGTERM reach."""
     interrupt = _Interrupt()
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = [(each, signal.signal(each, interrupt)) for each in (signal.SIGINT, signal.SIGTERM)]
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before:
+            signal.signal(each, handler)
 
 
-def load(parameters, batch, add, out=sys.stdout, progress_to=sys.stderr):
-    """Makes a run, or finishes the one that was interrupted.
+def load(parameters, batch, add, method='bulk', out=sys.stdout, progress_to=sys.stderr):
+    """Makes a run, or finishes the one that was interrupted, by whichever method.
 
     Args:
         parameters: `specification.Parameters`.
-        batch: conferences in one transaction.
+        batch: the most events in one transaction, fewer where these are large; None for what is
+            usual with the method.
         add: make another run when one is complete.
+        method: a name of `WAYS`.
         out: a file for the result.
         progress_to: a file for the progress.
 
-    Raises LoaderError. Call it in the main thread: it takes SIGINT over.
+    Raises LoaderError. Call it in the main thread: it takes SIGINT and SIGTERM over.
     """
     with errors_for_operators(), _interruptible() as interrupt, opened() as manager:
-        _Loading(manager, Specification(parameters), batch, interrupt).run(add, out, progress_to)
+        specification = Specification(parameters)
+        way = WAYS[method](specification, manager)
+        with way.at_work():
+            _Loading(manager, specification, way, batch, interrupt).run(add, out, progress_to)
+
+
+class ModelWay(object):
+    """Makes events by Indico's own calls. `bulk.making.BulkWay` tells what the methods do."""
+
+    def __init__(self, specification, manager):
+        self._specification = specification
+
+    @contextlib.contextmanager
+    def at_work(self):
+        yield
+
+    def usual_batch(self, there):
+        return _BATCH
+
+    def make(self, connection, run, creator, last, stop):
+        while run.done < last and not stop():
+            category = CategoryManager().getById(
+                run.categories[self._specification.category_of(run.done)])
+            wanted = self._specification.conference(run.done)
+            run.add(model.make_conference(category, creator, wanted).getId())
+
+    def saved(self):
+        """Nothing is remembered."""
+
+    failed = saved
+
+
+WAYS = {'bulk': BulkWay, 'model': ModelWay}
 
 
 class _Loading(object):
-    def __init__(self, manager, specification, batch, interrupt):
+    def __init__(self, manager, specification, way, batch, interrupt):
         self._manager = manager
         self._specification = specification
+        self._way = way
         self._batch = batch
         self._interrupt = interrupt
 
@@ -77,9 +135,9 @@ class _Loading(object):
             out.write('Going on: %d of %d conferences are there.\n' % (done, total))
             out.flush()
         begun, already = time.time(), done
-        progress = Progress(progress_to, total, already)
+        progress = Progress(progress_to, total, already, self._manager._db.getSize)
         try:
-            while done < total and not self._interrupt.asked:
+            while done < total and not self._interrupt.was_asked():
                 done = self._transaction(lambda root: self._make_batch(root, position))
                 progress.report(done)
         finally:
@@ -88,15 +146,15 @@ class _Loading(object):
             raise LoaderError(
                 INTERRUPTED, 'interrupted', '%d of %d conferences are committed' % (done, total),
                 'give the same command again: it goes on where it stopped')
-        out.write('Done: conferences %d, contributions in each %d, categories %d (%s).\n' % (
+        out.write('Done: conferences %d, contributions in each %s, categories %d (%s).\n' % (
             total, self._specification.parameters.contributions,
             self._specification.parameters.categories, duration(time.time() - begun)))
 
     def _transaction(self, work):
         """Commits `work(root)` and returns its result; tries again after conflicts."""
         pause = _FIRST_PAUSE
-        for attempt in range(ATTEMPTS):
-            if attempt:
+        for self._attempt in range(ATTEMPTS):
+            if self._attempt:
                 time.sleep(pause * (0.5 + random.random() / 2))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             model.begin_batch()
@@ -104,10 +162,13 @@ class _Loading(object):
                 with connected(self._manager) as root:
                     result = work(root)
                     transaction.get().note(u'bulkload')
-                    transaction.commit()
+                    with self._interrupt.held():
+                        transaction.commit()
+                        self._way.saved()
                     return result
             except ConflictError as error:
                 conflict = error
+                self._way.failed()
         raise LoaderError(
             CONFLICTS, 'other writers were faster %d times in a row' % ATTEMPTS, str(conflict),
             'what was committed stays; give the same command again when there is less to do, '
@@ -138,28 +199,31 @@ class _Loading(object):
         return len(runs), 0
 
     def _make_batch(self, root, position):
-        """Makes the next conferences of a run; returns how many are done then."""
+        """Makes the next events of a run, fewer after conflicts; returns how many are done then."""
         run = record.runs(root)[position]
         creator = _creator(root)
-        last = min(run.done + self._batch, run.parameters.conferences)
-        while run.done < last and not self._interrupt.asked:
-            category = _category(run.categories[self._specification.category_of(run.done)])
-            wanted = self._specification.conference(run.done)
-            run.add(model.make_conference(category, creator, wanted).getId())
+        for category_id in run.categories:
+            _check_category(category_id)
+        batch = self._batch or self._way.usual_batch(
+            CategoryManager().getRoot().getNumConferences())
+        wanted = max(1, batch >> self._attempt)
+        last = min(run.done + wanted, run.parameters.conferences)
+        self._way.make(root._p_jar, run, creator, last, self._interrupt.was_asked)
         return run.done
 
 
 def _check_same(run, wanted):
+    if run.generator != GENERATOR:
+        raise LoaderError(
+            OTHER_RUN_UNFINISHED, 'a run is unfinished that another version began',
+            '%d of %d conferences of it are there; its data comes from generator %d, this is '
+            'generator %d' % (run.done, run.parameters.conferences, run.generator, GENERATOR),
+            'finish it with the version that began it')
     if run.parameters != wanted:
         raise LoaderError(
             OTHER_RUN_UNFINISHED, 'another run is unfinished',
             '%d of %d conferences of it are there' % (run.done, run.parameters.conferences),
             'finish it with: %s' % command(run.parameters))
-    if run.generator != GENERATOR:
-        raise LoaderError(
-            OTHER_RUN_UNFINISHED, 'a run is unfinished that another version began',
-            'its data comes from generator %d, this is generator %d' % (run.generator, GENERATOR),
-            'finish it with the version that began it')
 
 
 def _creator(root):
@@ -171,13 +235,13 @@ def _creator(root):
     raise LoaderError(
         NOT_INITIALISED, 'this Indico has no administrator yet',
         'the first administrator becomes the creator of the events',
-        'make the first run: python -m indico_zodbrepl.dataplane.firstrun --admin-file FILE')
+        'make the first run: bin/indico-python -m indico_zodbrepl.dataplane.firstrun '
+        '--admin-file FILE')
 
 
-def _category(category_id):
+def _check_category(category_id):
     if not CategoryManager().hasKey(category_id):
         raise LoaderError(
             OTHER_RUN_UNFINISHED, 'a category of the unfinished run is gone',
             'there is no category %s any more' % category_id,
             'restore it, or begin with an empty storage')
-    return CategoryManager().getById(category_id)

@@ -1,12 +1,24 @@
-"""Makes categories, conferences and contributions by Indico's own calls.
+"""Makes categories and events by Indico's own calls, as its web forms do.
 
 All functions need an open connection (`DBMgr.startRequest()`) and never commit.
 """
+from datetime import timedelta
+
 from MaKaC.common.contextManager import ContextManager
-from MaKaC.conference import ConferenceChair, Contribution, ContributionParticipation
+from MaKaC.common.info import HelperMaKaCInfo
+from MaKaC.conference import (
+    ConferenceChair, Contribution, ContributionParticipation, CustomLocation, CustomRoom, Link,
+    Session, SessionSlot, SlotChair)
 from MaKaC.webinterface.rh.categoryDisplay import UtilsConference
 from indico_zodbrepl.dataplane import prewarm
-from pytz import timezone
+from pytz import timezone, utc
+
+from bulkloader.specification import CONFERENCE, LECTURE, MEETING
+from bulkloader.vocabulary import SESSION_COLOURS
+
+# What Indico calls an event of each kind, and the style that its form proposes.
+TYPES = {CONFERENCE: ('conference', 'static'), MEETING: ('meeting', 'standard'),
+          LECTURE: ('simple_event', 'lecture')}
 
 
 def begin_batch():
@@ -36,20 +48,35 @@ def make_categories(parent, tree):
 
 
 def make_conference(category, creator, wanted):
-    """Makes a `specification.Conference` in a category and returns Indico's object."""
+    """Makes a `specification.Conference` of any kind in a category; returns Indico's object."""
     zone = timezone(wanted.timezone)
     conference = category.newConference(creator)
     UtilsConference.setValues(conference, _form_of(wanted))
     for person in wanted.chairs:
         conference.addChair(_participation(ConferenceChair(), person))
+    _add_materials(conference, wanted.materials)
+    sessions = [_make_session(conference, number, session, zone)
+                for number, session in enumerate(wanted.sessions)]
     for contribution in wanted.contributions:
-        _make_contribution(conference, contribution, zone)
+        session, slot = None, None
+        if contribution.session is not None:
+            session, slots = sessions[contribution.session]
+            slot = slots[contribution.slot]
+        made = _make_contribution(conference, session, slot, contribution, zone)
+        if wanted.kind == CONFERENCE:
+            _add_authors(made, contribution)
+        else:
+            for person in contribution.speakers:
+                made.newSpeaker(_participation(ContributionParticipation(), person))
+        _add_materials(made, contribution.materials)
+        prewarm.prewarm_contribution(made)
     prewarm.prewarm_conference(conference)
     return conference
 
 
 def _form_of(wanted):
     """Returns what the form for a new event would send."""
+    event_type, style = TYPES[wanted.kind]
     form = {
         'title': _bytes(wanted.title),
         'description': _bytes(wanted.description),
@@ -58,8 +85,8 @@ def _form_of(wanted):
         'locationName': _bytes(wanted.room.location),
         'locationAddress': _bytes(wanted.room.address),
         'roomName': _bytes(wanted.room.name),
-        'eventType': 'conference',
-        'defaultStyle': 'static',
+        'eventType': event_type,
+        'defaultStyle': style,
     }
     for prefix, moment in (('s', wanted.start), ('e', wanted.end)):
         for part in ('year', 'month', 'day', 'hour', 'minute'):
@@ -67,17 +94,71 @@ def _form_of(wanted):
     return form
 
 
-def _make_contribution(conference, wanted, zone):
+def _in_utc(moment, zone):
+    return zone.localize(moment).astimezone(utc)
+
+
+def _make_session(conference, number, wanted, zone):
+    """Returns session `number` of an event and a list of its slots."""
+    first = wanted.slots[0]
+    session = Session()
+    session.setValues({
+        'title': _bytes(wanted.title),
+        'description': _bytes(wanted.description),
+        'sDate': _in_utc(first.start, zone),
+        'eDate': _in_utc(first.start + timedelta(minutes=first.duration), zone),
+    })
+    conference.addSession(session)
+    session.setScheduleType('standard')
+    text, background = SESSION_COLOURS[number % len(SESSION_COLOURS)]
+    session.setTextColor(_bytes(text))
+    session.setBgColor(_bytes(background))
+    slots = [_make_slot(session, wanted, slot, zone) for slot in wanted.slots]
+    return session, slots
+
+
+def _make_slot(session, wanted, wanted_slot, zone):
+    slot = SessionSlot(session)
+    slot.setScheduleType('standard')
+    slot.setTitle('')
+    slot.setStartDate(_in_utc(wanted_slot.start, zone))
+    slot.setDuration(dur=timedelta(minutes=wanted_slot.duration), check=2)
+    session.addSlot(slot)
+    for person in wanted.conveners:
+        slot.addConvener(_participation(SlotChair(), person))
+    _set_place(slot, wanted.room)
+    return slot
+
+
+def _set_place(owner, wanted):
+    location, room = CustomLocation(), CustomRoom()
+    owner.setLocation(location)
+    location.setName(_bytes(wanted.location))
+    location.setAddress(_bytes(wanted.address))
+    owner.setRoom(room)
+    room.setName(_bytes(wanted.name))
+    if HelperMaKaCInfo.getMaKaCInfoInstance().getRoomBookingModuleActive():
+        room.retrieveFullName(_bytes(wanted.location))
+    else:
+        room.setFullName(None)
+
+
+def _make_contribution(conference, session, slot, wanted, zone):
+    """Makes a contribution without people, in a slot of a session or, with None, in neither."""
     contribution = Contribution()
-    conference.addContribution(contribution)
+    (session or conference).addContribution(contribution)
     _nothing_cached(contribution)
     contribution.setParent(conference)
     contribution.setTitle(_bytes(wanted.title), notify=False)
     contribution.setDescription(_bytes(wanted.description))
     contribution.setKeywords(_bytes(wanted.keywords))
     contribution.setDuration(0, wanted.duration)
-    contribution.setStartDate(zone.localize(wanted.start).astimezone(timezone('UTC')))
-    conference.getSchedule().addEntry(contribution.getSchEntry(), 2)
+    contribution.setStartDate(_in_utc(wanted.start, zone))
+    (slot or conference).getSchedule().addEntry(contribution.getSchEntry(), 2)
+    return contribution
+
+
+def _add_authors(contribution, wanted):
     authors = dict((person, _participation(ContributionParticipation(), person))
                    for person in wanted.authors + wanted.co_authors)
     for person in wanted.authors:
@@ -86,7 +167,16 @@ def _make_contribution(conference, wanted, zone):
         contribution.addCoAuthor(authors[person])
     for person in wanted.speakers:
         contribution.addSpeaker(authors[person])
-    prewarm.prewarm_contribution(contribution)
+
+
+def _add_materials(owner, wanted):
+    """Gives an event or a contribution its links, one in each `specification.Material`."""
+    for material in wanted:
+        link = Link()
+        link.setURL(_bytes(material.url))
+        link.setDescription('')
+        link.setName(_bytes(material.name))
+        owner.getMaterialRegistry().getById(_bytes(material.kind)).create(owner).addResource(link)
 
 
 def _nothing_cached(contribution):

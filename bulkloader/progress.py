@@ -15,7 +15,14 @@ def duration(seconds):
     return '%d h %02d min' % divmod(seconds // 60, 60)
 
 
-def line(done, total, fresh, seconds):
+def amount_of_bytes(count):
+    """Returns bytes as '0.4 MiB', '512.0 MiB' or '4.9 GiB'."""
+    if count < 1 << 30:
+        return '%.1f MiB' % (count / float(1 << 20))
+    return '%.1f GiB' % (count / float(1 << 30))
+
+
+def line(done, total, fresh, seconds, written=0):
     """Returns one line about a run.
 
     Args:
@@ -23,6 +30,7 @@ def line(done, total, fresh, seconds):
         total: conferences of the run.
         fresh: how many of `done` this sitting made.
         seconds: how long this sitting has taken.
+        written: bytes by which the database grew in this sitting, 0 when nobody knows.
     """
     text = '%d of %d conferences (%d %%)' % (done, total, 100 * done // total)
     if fresh and seconds > 0:
@@ -30,6 +38,8 @@ def line(done, total, fresh, seconds):
         text += ', %.1f conferences/s' % rate
         if done < total:
             text += ', %s left' % duration((total - done) / rate)
+    if written > 0:
+        text += ', %s written' % amount_of_bytes(written)
     return text
 
 
@@ -40,14 +50,17 @@ class Progress(object):
         stream: a file; its `isatty()` decides.
         total: conferences of the run.
         already: conferences that earlier sittings committed.
+        size: returns the bytes of the database; asked for each line.
         clock: returns seconds; for tests.
     """
 
-    def __init__(self, stream, total, already, clock=time.time):
+    def __init__(self, stream, total, already, size=None, clock=time.time):
         self._stream = stream
         self._terminal = stream.isatty()
         self._total = total
         self._already = already
+        self._size = size or (lambda: 0)
+        self._size_before = self._size()
         self._clock = clock
         self._begun = self._written = clock()
 
@@ -60,7 +73,8 @@ class Progress(object):
 
     def _write(self, done, now):
         self._written = now
-        text = line(done, self._total, done - self._already, now - self._begun)
+        text = line(done, self._total, done - self._already, now - self._begun,
+                    self._size() - self._size_before)
         if self._terminal:
             self._stream.write('\r%s\x1b[K' % text)
         else:

@@ -4,6 +4,7 @@
 that Indico and storage servers need nothing of the bulk loader to load it.
 """
 import datetime
+from collections import namedtuple
 
 from BTrees.IOBTree import IOBTree
 from persistent.list import PersistentList
@@ -13,12 +14,16 @@ from bulkloader import specification
 
 KEY = 'bulkloader'
 
+# what a run made of one event, as far as anybody counts it; kind may be unknown
+Expected = namedtuple('Expected', 'kind contributions sessions slots materials')
+
 
 class Run(object):
     """One run's record; a view on the persistent mapping that holds it."""
 
     def __init__(self, mapping):
         self._mapping = mapping
+        self._made = None
 
     @property
     def parameters(self):
@@ -47,6 +52,24 @@ class Run(object):
     @property
     def finished(self):
         return self.done == self.parameters.conferences
+
+    def expected(self, index):
+        """Returns the `Expected` of event `index` of the specification.
+
+        Runs of generator 1 had conferences only, of which each had as many contributions.
+        """
+        if self.generator == 1:
+            return Expected(None, self.parameters.contributions, 0, 0, 0)
+        layout = self._specification().layout(index)
+        return Expected(
+            layout.kind, len(layout.contributions), len(layout.sessions),
+            sum(len(session.slots) for session in layout.sessions),
+            len(layout.materials) + sum(len(each.materials) for each in layout.contributions))
+
+    def _specification(self):
+        if self._made is None:
+            self._made = specification.Specification(self.parameters)
+        return self._made
 
     def add(self, conference_id):
         """Records the next conference."""

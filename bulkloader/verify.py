@@ -5,24 +5,32 @@ import json
 import sys
 
 from MaKaC.common.indexes import IndexesHolder
-from MaKaC.conference import CategoryManager, ConferenceHolder
+from MaKaC.conference import CategoryManager, ConferenceHolder, Link
 from ZODB.POSException import POSKeyError, ReadOnlyError
 from indico.core.index import Catalog
 
 from bulkloader import record
 from bulkloader.database import connected, errors_for_operators, opened
 from bulkloader.errors import INCOMPLETE, OK
+from bulkloader.model import TYPES
 
+_COUNTED = ('contributions', 'sessions', 'slots', 'materials')
 _SHOWN = 20     # problems that are listed in words; JSON has all of them
 
 
 class Report(object):
-    """What was found: counts of what the record names and the storage really holds."""
+    """What was found: counts of what the record names and the storage really holds.
+
+    `sessions`, `slots` and `materials` and what is expected of them do not speak of runs of
+    generator 1, which had none.
+    """
 
     def __init__(self):
         self.runs = self.finished = self.categories = self.conferences = 0
-        self.contributions = self.schedule_entries = 0
-        self.expected_conferences = self.expected_contributions = 0
+        self.contributions = self.schedule_entries = self.sessions = self.slots = 0
+        self.materials = 0
+        self.expected_conferences = self.expected_contributions = self.expected_sessions = 0
+        self.expected_slots = self.expected_materials = 0
         self.others = 0
         self.problems = []
 
@@ -41,6 +49,9 @@ class Report(object):
             '%d of %d conferences' % (self.conferences, self.expected_conferences),
             '%d of %d contributions, %d in timetables' % (
                 self.contributions, self.expected_contributions, self.schedule_entries),
+            '%d of %d sessions with %d of %d blocks' % (
+                self.sessions, self.expected_sessions, self.slots, self.expected_slots),
+            '%d of %d materials' % (self.materials, self.expected_materials),
             '%d other events in these categories' % self.others,
         ]
         lines.extend('! ' + problem for problem in self.problems[:_SHOWN])
@@ -73,20 +84,22 @@ def _verify_run(run, calendar, report):
     report.runs += 1
     report.finished += run.finished
     report.expected_conferences += run.parameters.conferences
-    report.expected_contributions += run.parameters.conferences * run.parameters.contributions
-    recorded = set(run.conferences.values())
+    for index in range(run.parameters.conferences):
+        for name, count in run.expected(index)._asdict().items():
+            if name in _COUNTED:
+                setattr(report, 'expected_' + name, getattr(report, 'expected_' + name) + count)
+    recorded = dict((conference_id, index) for index, conference_id in run.conferences.items())
     if len(recorded) != run.done:
         report.problems.append('the record names %d conferences where %d were made'
                                % (len(recorded), run.done))
     found = set()
     for category_id in run.categories:
-        found |= _verify_category(category_id, recorded, run.parameters.contributions, calendar,
-                                  report)
+        found |= _verify_category(category_id, run, recorded, calendar, report)
     report.problems.extend('conference %s is in none of the categories' % conference_id
-                           for conference_id in sorted(recorded - found, key=int))
+                           for conference_id in sorted(set(recorded) - found, key=int))
 
 
-def _verify_category(category_id, recorded, contributions, calendar, report):
+def _verify_category(category_id, run, recorded, calendar, report):
     """Returns the ids of the recorded conferences that a category holds."""
     if not CategoryManager().hasKey(category_id):
         report.problems.append('category %s is gone' % category_id)
@@ -101,13 +114,15 @@ def _verify_category(category_id, recorded, contributions, calendar, report):
             continue
         found.add(conference.getId())
         report.conferences += 1
+        expected = run.expected(recorded[conference.getId()])
         try:
             problems = indexes.problems(conference)
-            problems += _verify_contributions(conference, contributions, report)
+            problems += _verify_event(conference, expected, report)
         except POSKeyError as error:
             problems = ['object %s is missing' % error]
         report.problems.extend(
             'conference %s: %s' % (conference.getId(), problem) for problem in problems)
+        category._p_jar.cacheGC()
     if category.getNumConferences() != len(category.conferences):
         report.problems.append('category %s counts %d events and holds %d' % (
             category_id, category.getNumConferences(), len(category.conferences)))
@@ -142,23 +157,60 @@ class _Indexes(object):
         return ['not in %s' % name for name, is_there in listed if not is_there]
 
 
-def _verify_contributions(conference, expected, report):
-    """Loads a conference's contributions and timetable; returns problems in words."""
+def _verify_event(event, expected, report):
+    """Loads an event's sessions, contributions, timetables and materials.
+
+    Returns problems in words; more of something than was made is none.
+    """
     problems = []
-    entries = conference.getSchedule().getEntries()
+    if expected.kind and TYPES[expected.kind][0] != event.getType():
+        problems.append('is a %s, where a %s was made' % (event.getType(), expected.kind))
+    entries = list(event.getSchedule().getEntries())
+    counts = dict.fromkeys(_COUNTED, 0)
+    for session in event.getSessionList():
+        counts['sessions'] += 1
+        problems += _verify_session(session, entries, counts)
     scheduled = set(entry.getOwner() for entry in entries if entry.getStartDate())
-    for contribution in conference.getContributionList():
-        report.contributions += 1
+    for contribution in event.getContributionList():
+        counts['contributions'] += 1
         report.schedule_entries += contribution in scheduled
         if contribution not in scheduled:
             problems.append('contribution %s is not in the timetable' % contribution.getId())
-        for people in contribution.getAuthorList(), contribution.getSpeakerList():
-            for person in people:
-                person.getFullName()
-    count = len(conference.getContributionList())
-    if count < expected:
-        problems.append('%d of %d contributions' % (count, expected))
+        _load_people(contribution.getAuthorList(), contribution.getSpeakerList())
+    for owner in [event] + event.getContributionList():
+        counts['materials'] += sum(bool(_links(each)) for each in owner.getAllMaterialList())
+    _load_people(event.getChairList())
+    for name in _COUNTED:
+        setattr(report, name, getattr(report, name) + counts[name])
+        wanted = getattr(expected, name)
+        if counts[name] < wanted:
+            problems.append('%d of %d %s' % (counts[name], wanted, name))
     return problems
+
+
+def _verify_session(session, entries, counts):
+    """Counts the slots of a session and adds their entries to those of the event."""
+    problems = []
+    listed = set(entry.getOwner() for entry in entries)
+    for slot in session.getSlotList():
+        counts['slots'] += 1
+        if slot not in listed:
+            problems.append('block %s of session %s is not in the timetable' % (
+                slot.getId(), session.getId()))
+        _load_people(slot.getConvenerList())
+        slot.getRoom().getName()
+        entries.extend(slot.getSchedule().getEntries())
+    return problems
+
+
+def _load_people(*lists):
+    for people in lists:
+        for person in people:
+            person.getFullName()
+
+
+def _links(material):
+    return [link.getURL() for link in material.getResourceList() if isinstance(link, Link)]
 
 
 def command(storage_conf, as_json, out=sys.stdout):

@@ -25,6 +25,13 @@ TOPICS = (
     'Vacuum Technology',
 )
 
+# the categories above topics, when there are so many topics that they are grouped
+FIELDS = (
+    'Particles and Fields', 'Instruments and Methods', 'Nuclei and Atoms',
+    'Earth and Space', 'Matter and Light', 'Data and Networks',
+    'Energy and Environment', 'Life and Medicine',
+)
+
 # the categories below a topic, when there are so many that topics are grouped
 SERIES = (
     'Annual Conferences', 'Collaboration Meetings', 'Doctoral Schools',
@@ -41,9 +48,37 @@ CONFERENCE_KINDS = (
     'Workshop on Computing for {topic}', 'Workshop on the Future of {topic}',
 )
 
-# city, country, time zone
+MEETING_KINDS = (
+    'Board Meeting on {topic}', 'Collaboration Meeting on {topic}', 'Group Meeting on {topic}',
+    'Planning Meeting on {topic}', 'Review Meeting on {topic}', 'Working Group on {topic}',
+)
+
+LECTURE_KINDS = (
+    'a lecture on {subject}', 'a seminar on {subject}', 'an introduction to {subject}',
+    'recent progress with {subject}', 'the history of {subject}', 'what we know of {subject}',
+)
+
+SESSION_FORMS = (
+    'Discussion of {subject}', 'Focus on {subject}', 'Parallel session: {subject}',
+    'Plenary session: {subject}', 'Posters on {subject}', 'Round table on {subject}',
+)
+
+# text and background of sessions in timetables
+SESSION_COLOURS = (
+    ('#1d2b3a', '#d6e6f5'), ('#2d2410', '#f6e7c1'), ('#13301b', '#d3efdb'), ('#331326', '#f3d5e6'),
+    ('#202020', '#e4e4e4'), ('#1b1b40', '#dcdcfa'), ('#3a1a12', '#fadcd3'), ('#0f2e2e', '#cdeeee'),
+)
+
+# what a link to a material is called
+MATERIAL_NAMES = (
+    'as shown', 'corrected version', 'extended version', 'long version', 'preliminary version',
+    'short version', 'with all figures', 'without animations',
+)
+
+# city, country, time zone; all changes of these clocks since 2003 were on a Sunday
 PLACES = (
     ('Aarhus', 'Denmark', 'Europe/Copenhagen'),
+    ('Belém', 'Brazil', 'America/Belem'),
     ('Bogotá', 'Colombia', 'America/Bogota'),
     ('Chicago', 'United States', 'America/Chicago'),
     ('Genève', 'Switzerland', 'Europe/Zurich'),
@@ -57,7 +92,6 @@ PLACES = (
     ('Orsay', 'France', 'Europe/Paris'),
     ('Praha', 'Czech Republic', 'Europe/Prague'),
     ('Reykjavík', 'Iceland', 'Atlantic/Reykjavik'),
-    ('São Paulo', 'Brazil', 'America/Sao_Paulo'),
     ('Santiago de Compostela', 'Spain', 'Europe/Madrid'),
     ('Taipei', 'Taiwan', 'Asia/Taipei'),
     ('Trieste', 'Italy', 'Europe/Rome'),
@@ -86,7 +120,7 @@ FAMILY_NAMES = (
     'Vögeli', 'Walker', 'Yılmaz', 'Zimmermann',
 )
 
-PERSON_TITLES = ('', '', '', 'Dr.', 'Dr.', 'Mr.', 'Mrs.', 'Ms.', 'Prof.')
+PERSON_TITLES = ('Dr.', 'Dr.', 'Mr.', 'Mrs.', 'Ms.', 'Prof.')
 
 INSTITUTE_KINDS = (
     'University of {city}', '{city} Institute of Technology',

@@ -9,6 +9,8 @@ from processes import Processes, free_ports
 
 sys.path.insert(0, str(ROOT))
 
+from equivalent import ALL_KINDS, EVENTS_BEFORE, Pair, by  # noqa: E402  (needs the line above)
+
 
 @pytest.fixture(scope='session')
 def empty_indico(tmpdir_factory):
@@ -16,6 +18,40 @@ def empty_indico(tmpdir_factory):
     with closing(Home(tmpdir_factory.mktemp('empty'))) as home:
         home.first_run()
         return home.data
+
+
+@pytest.fixture(scope='session')
+def used_indico(tmpdir_factory, empty_indico):
+    """The Data.fs of an Indico that has events already, each made by a commit of its own."""
+    with closing(Home(tmpdir_factory.mktemp('used'))) as home:
+        empty_indico.copy(home.data)
+        result = home.script('make_other_events.py', EVENTS_BEFORE)
+        assert 0 == result.code, result.text
+        return home.data
+
+
+@pytest.fixture(scope='session')
+def made(tmpdir_factory):
+    """Makes an Indico with a copy of some data and loads it in a way."""
+    homes = []
+
+    def make(data, way=None, **options):
+        homes.append(Home(tmpdir_factory.mktemp('made'), **options))
+        data.copy(homes[-1].data)
+        if way is not None:
+            way(homes[-1])
+        return homes[-1]
+
+    yield make
+    for home in homes:
+        home.close()
+
+
+@pytest.fixture(scope='session')
+def pair(made, used_indico):
+    """All kinds of events beside others, made by Indico's own calls and in bulk; not changed."""
+    return Pair(made(used_indico, by('model', ALL_KINDS)),
+                made(used_indico, by('bulk', ALL_KINDS, '--batch 17')))
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 """Indicos for tests: a folder with indico.conf and a storage, used by real processes."""
+import contextlib
 import json
 import os
 import sys
@@ -58,6 +59,14 @@ format=%(asctime)s  %(levelname)-7s  %(name)-25s %(message)s
 FILE_STORAGE = """
 <filestorage>
   path {folder}/Data.fs
+</filestorage>
+"""
+
+# With a quota the bulk loader leaves it to FileStorage to write each record, as to any other storage.
+LIMITED_FILE_STORAGE = """
+<filestorage>
+  path {folder}/Data.fs
+  quota 1000GB
 </filestorage>
 """
 
@@ -161,3 +170,13 @@ class Home(object):
         result = self.script('maintenance.py', 'indexes/all_index_check.py',
                              'category_integrity.py')
         return result.text + ('exit code %d' % result.code if result.code else '')
+
+
+@contextlib.contextmanager
+def loaded_home(folder, data, command):
+    """Yields a home in a folder with a copy of some data, into which `bulkload` loaded more."""
+    with contextlib.closing(Home(folder)) as home:
+        data.copy(home.data)
+        result = home.bulkload(command)
+        assert 0 == result.code, result.text
+        yield home

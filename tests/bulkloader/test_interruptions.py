@@ -2,6 +2,8 @@
 import signal
 import time
 
+import pytest
+
 from bulkloader.specification import Parameters, Specification
 from homes import FILE_STORAGE, Result
 from processes import wait_for
@@ -49,10 +51,11 @@ def test_a_run_killed_twice_over_zeo_is_finished(zeo_home):
     assert_complete(zeo_home)
 
 
-def test_an_interrupt_ends_a_run_in_order(home):
+@pytest.mark.parametrize('which', [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_a_run_in_order(home, which):
     loader = home.start_bulkload(COMMAND)
     wait_for_growth(home, loader, 1)
-    loader.signal(signal.SIGINT)
+    loader.signal(which)
     ended = Result(loader)
     assert 130 == ended.code
     notice, detail, hint = ended.text.splitlines()[-3:]
@@ -65,6 +68,18 @@ def test_an_interrupt_ends_a_run_in_order(home):
         found.json[key] for key in ('conferences', 'contributions', 'problems'))
     assert 0 == home.bulkload(COMMAND).code
     assert_complete(home)
+
+
+@pytest.mark.parametrize('first, second', [('bulk', 'model'), ('model', 'bulk')])
+def test_a_run_begun_by_one_method_is_finished_by_the_other(home, first, second):
+    loader = home.start_bulkload('%s --method %s' % (COMMAND, first))
+    wait_for_growth(home, loader, 1)
+    loader.kill()
+    result = home.bulkload('%s --method %s' % (COMMAND, second))
+    assert 0 == result.code, result.text
+    assert 'Going on: ' in result.text
+    assert_complete(home)
+    assert '' == home.maintenance_problems()
 
 
 def test_another_run_is_refused_while_one_is_unfinished(home):

@@ -2,12 +2,10 @@
 """What a run leaves in the storage is what its specification says, and what Indico shows."""
 from __future__ import unicode_literals
 
-from contextlib import closing
-
 import pytest
 
-from bulkloader.specification import Parameters, Specification
-from homes import Home
+from bulkloader.specification import Parameters, Specification, estimated_bytes
+from homes import loaded_home
 
 COMMAND = '--conferences 30 --contributions 4 --categories 3 --rooms 5 --seed 7 --batch 8'
 SPECIFICATION = Specification(Parameters(30, 4, 3, 5, 7))
@@ -17,10 +15,7 @@ SMALL = '--conferences 3 --contributions 1'
 @pytest.fixture(scope='module')
 def loaded(tmpdir_factory, empty_indico):
     """An Indico into which COMMAND was loaded; tests here do not change it."""
-    with closing(Home(tmpdir_factory.mktemp('loaded'))) as home:
-        empty_indico.copy(home.data)
-        result = home.bulkload(COMMAND)
-        assert 0 == result.code, result.text
+    with loaded_home(tmpdir_factory.mktemp('loaded'), empty_indico, COMMAND) as home:
         yield home
 
 
@@ -60,15 +55,23 @@ def test_verify_counts_what_is_there(loaded):
     assert {
         'runs': 1, 'finished': 1, 'categories': 3, 'conferences': 30, 'expected_conferences': 30,
         'contributions': 120, 'expected_contributions': 120, 'schedule_entries': 120,
-        'others': 0, 'problems': [], 'complete': True} == result.json
+        'sessions': 0, 'expected_sessions': 0, 'slots': 0, 'expected_slots': 0,
+        'materials': 0, 'expected_materials': 0, 'others': 0, 'problems': [],
+        'complete': True} == result.json
 
 
 def test_verify_says_the_same_in_words(loaded):
     result = loaded.bulkload('verify')
     assert (0, [
         '1 of 1 runs finished', '3 categories', '30 of 30 conferences',
-        '120 of 120 contributions, 120 in timetables', '0 other events in these categories',
+        '120 of 120 contributions, 120 in timetables', '0 of 0 sessions with 0 of 0 blocks',
+        '0 of 0 materials', '0 other events in these categories',
         'complete']) == (result.code, result.text.splitlines())
+
+
+def test_the_database_grows_by_about_what_was_estimated(loaded, empty_indico):
+    growth = loaded.data.size() - empty_indico.size()
+    assert abs(growth / float(estimated_bytes(SPECIFICATION.parameters)) - 1) < 0.2
 
 
 def test_indicos_own_integrity_scripts_report_nothing(loaded):
@@ -97,10 +100,7 @@ def test_indico_shows_it_and_its_pages_write_nothing(loaded, contents):
 @pytest.fixture(scope='module')
 def small_data(tmpdir_factory, empty_indico):
     """A Data.fs with a complete run of three conferences; copied, never changed."""
-    with closing(Home(tmpdir_factory.mktemp('small'))) as home:
-        empty_indico.copy(home.data)
-        result = home.bulkload(SMALL)
-        assert 0 == result.code, result.text
+    with loaded_home(tmpdir_factory.mktemp('small'), empty_indico, SMALL) as home:
         return home.data
 
 
@@ -138,10 +138,44 @@ def test_many_categories_are_grouped_and_conferences_may_be_empty(home):
     assert '' == home.maintenance_problems()
 
 
+@pytest.fixture
+def older(small):
+    """What a loader of generator 1 left: a complete run without the later parameters."""
+    assert 0 == small.script('older.py').code
+    return small
+
+
+def test_a_run_of_an_older_generator_is_verified(older):
+    result = older.bulkload('verify --json')
+    assert (0, 3, 3, True) == (result.code,) + tuple(result.json[key] for key in (
+        'contributions', 'expected_contributions', 'complete'))
+
+
+def test_a_contribution_that_an_older_run_lacks_is_reported(older):
+    assert 0 == older.script('damage.py', 'contribution').code
+    assert '0 of 1 contributions' in older.bulkload('verify').text
+
+
+def test_a_complete_older_run_does_not_hinder_another(older):
+    assert 0 == older.bulkload(SMALL + ' --add').code
+    assert 0 == older.bulkload('verify').code
+
+
+def test_an_unfinished_older_run_is_refused(small):
+    assert 0 == small.script('older.py', 'unfinished').code
+    result = small.bulkload(SMALL)
+    notice, detail, hint = result.text.splitlines()
+    assert (4, 'NOTICE: a run is unfinished that another version began',
+            'HINT: finish it with the version that began it') == (result.code, notice, hint)
+    assert 'its data comes from generator 1, this is generator 2' in detail
+
+
 def test_an_indico_without_first_run_is_refused(blank_home):
     result = blank_home.bulkload('--conferences 3 --contributions 1')
-    assert (5, 'NOTICE: this Indico has no administrator yet') == (
-        result.code, result.text.splitlines()[0])
+    assert (5, 'NOTICE: this Indico has no administrator yet',
+            'HINT: make the first run: bin/indico-python -m indico_zodbrepl.dataplane.firstrun '
+            '--admin-file FILE') == (
+        (result.code,) + tuple(result.text.splitlines()[::2]))
 
 
 def test_verify_of_an_indico_without_any_run_fails(home):

@@ -1,7 +1,7 @@
 """Progress on a terminal is one line that changes, in a log a line now and then."""
 import StringIO
 
-from bulkloader.progress import LOG_INTERVAL, Progress, duration, line
+from bulkloader.progress import LOG_INTERVAL, Progress, amount_of_bytes, duration, line
 
 
 class Stream(StringIO.StringIO):
@@ -20,9 +20,9 @@ class Clock(object):
         return self.now
 
 
-def progress(terminal, already=0):
+def progress(terminal, already=0, size=None):
     stream, clock = Stream(terminal), Clock()
-    return Progress(stream, 400, already, clock), stream, clock
+    return Progress(stream, 400, already, size, clock), stream, clock
 
 
 def test_durations_are_short_words():
@@ -40,6 +40,24 @@ def test_the_rate_is_that_of_this_sitting():
 
 def test_a_finished_line_has_no_time_left():
     assert '400 of 400 conferences (100 %), 200.0 conferences/s' == line(400, 400, 400, 2)
+
+
+def test_bytes_are_short_words():
+    assert ['0.0 MiB', '1.5 MiB', '1023.0 MiB', '1.0 GiB', '150.2 GiB'] == [
+        amount_of_bytes(count) for count in (0, 3 << 19, 1023 << 20, 1 << 30, 161276045722)]
+
+
+def test_a_line_tells_what_was_written_where_that_is_known():
+    assert ('100 of 400 conferences (25 %), 50.0 conferences/s, 6 s left, 6.0 MiB written'
+            == line(100, 400, 100, 2, 6 << 20))
+
+
+def test_what_was_written_is_the_growth_of_the_database():
+    sizes = [7 << 20, 10 << 20]
+    reporter, stream, clock = progress(terminal=False, size=lambda: sizes.pop(0))
+    clock.now += 1
+    reporter.report(400)
+    assert stream.getvalue().endswith(' conferences/s, 3.0 MiB written\n')
 
 
 def test_a_log_gets_a_line_every_few_seconds():

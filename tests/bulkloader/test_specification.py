@@ -7,14 +7,20 @@ import os
 import subprocess
 import sys
 
+from pytz import timezone, utc
+
 from bulkloader.specification import (
-    EVENTS_PER_CATEGORY, MAX_CONTRIBUTIONS, Parameters, Specification, default_categories)
+    EVENTS_PER_CATEGORY, GENERATOR, MAX_CONTRIBUTIONS, PEOPLE, Parameters, Specification,
+    default_categories, rank)
+from bulkloader.vocabulary import PLACES
 from homes import ROOT
 
 DIGEST = """
 import hashlib
 from bulkloader.specification import Parameters, Specification
-specification = Specification(Parameters(400, 7, 30, 20, 5))
+specification = Specification(Parameters(
+    400, 'mean:7,max:30', 30, 20, 5, '0-4', '0-3', 'mean:1.5,max:6',
+    'conference:7,meeting:2,lecture', 5))
 digest = hashlib.sha256()
 
 def feed(value):
@@ -26,10 +32,15 @@ def feed(value):
                       else (value + '|').encode('utf-8'))
 
 feed(specification.category_tree())
+feed(specification.layouts)
 for index in range(400):
     feed(specification.conference(index))
 print(digest.hexdigest())
 """
+
+
+# Of the data that DIGEST describes: a change of it needs another GENERATOR.
+DATA = {2: 'cb9ed961ac146a9211aece5fd2523a76e1be0e2d9623b22a55570f15295a2355'}
 
 
 def digest_by(python):
@@ -37,7 +48,7 @@ def digest_by(python):
     own = os.path.join(home, 'bin', python)
     env = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONDONTWRITEBYTECODE='yes')
     return subprocess.check_output(
-        [own if os.path.exists(own) else python, '-c', DIGEST], env=env).strip()
+        [own if os.path.exists(own) else python, '-c', DIGEST], env=env).strip().decode('ascii')
 
 
 def specification(conferences=40, contributions=5, categories=1, rooms=10, seed=1):
@@ -51,6 +62,11 @@ def all_of(specification):
 
 def test_python_2_and_3_make_the_same_data_of_the_same_seed():
     assert digest_by('python3') == digest_by(sys.executable)
+
+
+def test_this_generator_still_makes_the_same_data():
+    """A run that was interrupted before an upgrade is finished after it."""
+    assert DATA[GENERATOR] == digest_by(sys.executable)
 
 
 def test_each_conference_can_be_had_without_the_others():
@@ -70,6 +86,22 @@ def test_conferences_are_in_the_past_and_end_after_they_start():
 def test_short_conferences_stay_within_a_working_week():
     for conference in all_of(specification(200)):
         assert conference.start.weekday() <= conference.end.weekday() <= 4
+
+
+def test_no_clock_is_changed_during_an_event():
+    """So all times of an event of a layout lie as far apart, in UTC too."""
+    for conferences, contributions in (1500, 0), (100, 300):
+        for conference in all_of(specification(conferences, contributions)):
+            zone = timezone(conference.timezone)
+            assert zone.utcoffset(conference.start) == zone.utcoffset(conference.end), conference
+
+
+def test_no_clock_of_any_place_is_changed_on_a_working_day():
+    for _, _, name in PLACES:
+        zone = timezone(name)
+        for moment in getattr(zone, '_utc_transition_times', ()):
+            if 2003 <= moment.year <= 2013:
+                assert 6 == zone.normalize(utc.localize(moment)).weekday(), (name, moment)
 
 
 def test_contributions_lie_within_the_conference_and_do_not_overlap():
@@ -96,10 +128,27 @@ def test_people_within_one_contribution_are_different():
             assert len(set(people)) == len(people)
 
 
+def everybody():
+    of_one = specification()
+    return [of_one.person(number) for number in range(PEOPLE)]
+
+
+def test_nobody_shares_a_name_with_somebody_else():
+    """Indico's index of authors would take the two for one."""
+    people = everybody()
+    assert PEOPLE == len({(person.family_name, person.first_name) for person in people})
+
+
+def test_people_are_ranked_in_the_order_of_indicos_index_of_authors():
+    people = everybody()
+    assert sorted(people, key=rank) == sorted(people, key=lambda person: ' '.join(
+        (person.family_name, person.first_name, person.email)).encode('utf-8').lower())
+
+
 def test_some_names_are_not_ascii_and_all_addresses_lead_nowhere():
-    people = [specification().person(number) for number in range(100)]
+    people = everybody()
     assert any(ord(letter) > 127 for person in people for letter in person.family_name)
-    assert ['conference.invalid'] * 100 == [person.email.split('@')[1] for person in people]
+    assert ['conference.invalid'] * PEOPLE == [person.email.split('@')[1] for person in people]
 
 
 def test_no_more_rooms_are_used_than_asked_for():
@@ -108,7 +157,8 @@ def test_no_more_rooms_are_used_than_asked_for():
 
 
 def test_rooms_have_different_names():
-    assert 50 == len(set(specification().room(number).name for number in range(50)))
+    of_one = specification()
+    assert 50 == len(set(of_one.room(number).name for number in range(50)))
 
 
 def test_conferences_are_spread_evenly_over_the_categories():
@@ -126,9 +176,39 @@ def test_more_categories_are_grouped_by_topic():
     assert [12, 12, 6] == [len(category.children) for category in tree]
 
 
-def test_there_are_names_for_any_number_of_categories():
+def test_no_category_has_more_than_the_fan_out():
+    """1000 leaves are in 84 topics, these in 7 fields."""
     tree = specification(10000, categories=1000).category_tree()
-    assert len(tree) == len(set(category.name for category in tree))
+    assert 7 == len(tree)
+    assert [12] * 6 + [12] == [len(category.children) for category in tree]
+    assert 1000 == len(leaves_of(tree))
+
+
+def test_the_fan_out_can_be_chosen():
+    parameters = Parameters(100, 0, 9, 10, 1, fan_out=2)
+    tree = Specification(parameters).category_tree()
+    depth = 0
+    level = tree
+    while level:
+        assert all(len(category.children) <= 2 for category in level)
+        level = [child for category in level for child in category.children]
+        depth += 1
+    assert (2, 4) == (len(tree), depth)
+    assert 9 == len(leaves_of(tree))
+
+
+def test_there_are_names_for_any_number_of_categories():
+    tree = specification(10000, categories=5000).category_tree()
+    while tree:
+        assert len(tree) == len(set(category.name for category in tree))
+        tree = tree[0].children
+
+
+def leaves_of(tree):
+    leaves = []
+    for category in tree:
+        leaves.extend(leaves_of(category.children) if category.children else [category])
+    return leaves
 
 
 def test_by_default_a_category_holds_at_most_a_few_hundred_events():

@@ -19,3 +19,22 @@ def htdocs(tmpdir_factory):
     """An HtdocsDir for Indico, shared so that style sheets are built once."""
     from indico_site import overlay_htdocs
     return overlay_htdocs(tmpdir_factory.mktemp('htdocs'))
+
+
+@pytest.fixture(scope='session')
+def founded(tmpdir_factory, htdocs):
+    """Path of a Data.fs as the first run leaves it; it is for copies."""
+    from indico_site import site_with_file
+    site = site_with_file(None, tmpdir_factory.mktemp('founded'), htdocs)
+    status, _, error = site.first_run()
+    assert 0 == status, error
+    return site.data
+
+
+@pytest.fixture(scope='session')
+def filled(tmpdir_factory, htdocs, founded):
+    """As `founded`, with the events of make_events.py: the file's path, their paths below /indico."""
+    from indico_site import site_with_file
+    site = site_with_file(None, tmpdir_factory.mktemp('filled'), htdocs, founded)
+    paths = site.make_events()
+    return site.data, paths

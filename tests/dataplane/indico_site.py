@@ -1,6 +1,7 @@
 """An Indico with its folders, served by gunicorn, for tests."""
 import json
 import os
+import shutil
 import string
 import subprocess
 import sys
@@ -23,6 +24,22 @@ OWNER = {'login': 'owner', 'password': 'old secret', 'first_name': 'Ow',
 FOLDERS = ('etc/one', 'log/one', 'indico/tmp/one', 'indico/tmp/shared',
            'indico/cache', 'indico/archive')
 
+FILESTORAGE = '''\
+%%import indico_zodbrepl.dataplane
+<indicostorage>
+  <filestorage>
+    path %s
+    read-only %s
+  </filestorage>
+</indicostorage>
+'''
+
+
+def filestorage(site_folder, read_only=False):
+    """Returns the zodb.conf of a site with the Data.fs in its folder."""
+    return FILESTORAGE % (
+        site_folder.join('Data.fs'), 'true' if read_only else 'false')
+
 
 def overlay_htdocs(folder):
     """Makes an HtdocsDir in which style sheets can be built, and returns its path.
@@ -35,6 +52,21 @@ def overlay_htdocs(folder):
     folder.ensure('static', dir=True).join('fonts').mksymlinkto(
         os.path.join(HTDOCS, 'static', 'fonts'))
     return str(folder)
+
+
+def site_with_file(processes, folder, htdocs, data=None):
+    """Returns an `IndicoSite` with a Data.fs of its own.
+
+    Args:
+        data: the file to copy; without it the database is empty.
+
+    Its attribute `data` is the path of the file.
+    """
+    site = IndicoSite(processes, folder, htdocs, filestorage(folder))
+    site.data = str(folder.join('Data.fs'))
+    if data is not None:
+        shutil.copy(data, site.data)
+    return site
 
 
 class IndicoSite(object):

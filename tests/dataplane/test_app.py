@@ -5,15 +5,22 @@ import threading
 import pytest
 import requests
 
-from indico_site import IndicoSite
+from indico_site import IndicoSite, filestorage, site_with_file
 from processes import PATIENCE, listens, wait_for
-from test_firstrun import filestorage
 from zeo_servers import ZEOServer, client_config
 
 
 @pytest.fixture
-def server(processes, tmpdir):
+def empty_server(processes, tmpdir):
     server = ZEOServer(processes, tmpdir.join('a'))
+    server.start()
+    return server
+
+
+@pytest.fixture
+def server(processes, tmpdir, filled):
+    """A server with an Indico that has events."""
+    server = ZEOServer(processes, tmpdir.join('a'), filled[0])
     server.start()
     return server
 
@@ -21,11 +28,25 @@ def server(processes, tmpdir):
 @pytest.fixture
 def site(processes, tmpdir, htdocs, server):
     """An Indico that is set up and not started."""
-    site = IndicoSite(
+    return IndicoSite(
         processes, tmpdir.join('var'), htdocs, client_config([server], wait=2))
+
+
+def test_health_says_that_the_database_holds_no_indico_until_it_does(
+        processes, tmpdir, htdocs, empty_server):
+    site = IndicoSite(
+        processes, tmpdir.join('var'), htdocs, client_config([empty_server]))
+    site.start()
+    wait_for(lambda: not site.health()[1]['set_up'], 'the word that nothing is set up')
+    status, report = site.health()
+    assert (200, False, True) == (status, report['built'], report['connected'])
+    assert report['failure'].startswith('NotSetUp: the database holds no Indico')
+    assert 'Not set up' in site.get('/indico/').text
     status, _, error = site.first_run()
     assert 0 == status, error
-    return site
+    wait_for(lambda: site.health()[1]['built'], 'a built Indico')
+    report = site.health()[1]
+    assert (True, None) == (report['set_up'], report['failure'])
 
 
 def at_once(count, function):
@@ -60,8 +81,8 @@ def test_many_first_requests_at_once_are_all_answered(site, attempt):
     assert [200] * len(paths) == [each.status_code for each in answers]
 
 
-def test_pages_login_and_json_rpc_work_at_the_same_time(site):
-    paths = site.make_events()
+def test_pages_login_and_json_rpc_work_at_the_same_time(site, filled):
+    _, paths = filled
     site.start()
     site.wait_for_page()
 
@@ -142,9 +163,9 @@ def test_when_the_server_goes_pages_are_503_until_it_is_back(site, server):
 
 
 def test_an_empty_database_is_told_from_one_that_is_away(
-        processes, tmpdir, htdocs, server):
+        processes, tmpdir, htdocs, empty_server):
     site = IndicoSite(
-        processes, tmpdir.join('var'), htdocs, client_config([server]))
+        processes, tmpdir.join('var'), htdocs, client_config([empty_server]))
     site.start()
     answer = site.get('/indico/')
     assert 503 == answer.status_code
@@ -162,13 +183,12 @@ def test_what_cannot_work_is_an_error_and_not_a_promise(site):
     wait_for(lambda: 'nonsense' in site.process.output(), 'the reason')
 
 
-def test_a_stopped_process_closes_the_database(processes, tmpdir, htdocs):
+def test_a_stopped_process_closes_the_database(processes, tmpdir, htdocs, founded):
     """A FileStorage that is closed saves its index."""
-    folder = tmpdir.join('var')
-    site = IndicoSite(processes, folder, htdocs, filestorage(folder))
-    site.first_run()
+    folder = tmpdir.ensure('var', dir=True)
+    site = site_with_file(processes, folder, htdocs, founded)
     index = folder.join('Data.fs.index')
-    index.remove()
+    assert not index.check()
     site.start()
     site.wait_for_page()
     assert 0 == site.process.terminate()

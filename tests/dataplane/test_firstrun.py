@@ -4,44 +4,42 @@ import json
 import pytest
 import requests
 
-from indico_site import ADMIN, IndicoSite
+from indico_site import ADMIN, filestorage, site_with_file
 from processes import PATIENCE
-
-FILESTORAGE = '''\
-%%import indico_zodbrepl.dataplane
-<indicostorage>
-  <filestorage>
-    path %s
-    read-only %s
-  </filestorage>
-</indicostorage>
-'''
-
-
-def filestorage(site_folder, read_only=False):
-    return FILESTORAGE % (
-        site_folder.join('Data.fs'), 'true' if read_only else 'false')
 
 
 @pytest.fixture
-def site(processes, tmpdir, htdocs):
-    folder = tmpdir.join('var')
-    return IndicoSite(processes, folder, htdocs, filestorage(folder))
+def empty(processes, tmpdir, htdocs):
+    """A site whose database is empty."""
+    return site_with_file(processes, tmpdir.ensure('var', dir=True), htdocs)
 
 
-def test_it_creates_the_administrator_once(site):
-    status, output, error = site.first_run()
+@pytest.fixture
+def site(processes, tmpdir, htdocs, founded):
+    """A site after its first run."""
+    return site_with_file(processes, tmpdir.ensure('var', dir=True), htdocs, founded)
+
+
+@pytest.fixture
+def site_and_paths(processes, tmpdir, htdocs, filled):
+    """A site with events, and their paths below /indico."""
+    data, paths = filled
+    return site_with_file(processes, tmpdir.ensure('var', dir=True), htdocs, data), paths
+
+
+def test_it_creates_the_administrator_once(empty):
+    status, output, error = empty.first_run()
     assert 0 == status, error
     assert {'created': True, 'login': 'admin'} == json.loads(output)
-    status, output, error = site.first_run()
+    status, output, error = empty.first_run()
     assert 0 == status, error
     assert {'created': False, 'login': 'admin'} == json.loads(output)
 
 
 def test_a_second_run_writes_nothing(site):
-    site.first_run()
     before = site.folder.join('Data.fs').computehash()
-    site.first_run()
+    status, _, error = site.first_run()
+    assert 0 == status, error
     assert before == site.folder.join('Data.fs').computehash()
 
 
@@ -51,23 +49,22 @@ def test_a_second_run_writes_nothing(site):
     (json.dumps(dict(ADMIN, password='')), 'password is missing'),
     (json.dumps(dict((each, ADMIN[each]) for each in ADMIN
                      if each != 'login')), 'login is missing')])
-def test_it_refuses_a_wrong_administrator_file(site, content, said):
-    site.admin_file.write(content)
-    status, output, error = site.first_run()
+def test_it_refuses_a_wrong_administrator_file(empty, content, said):
+    empty.admin_file.write(content)
+    status, output, error = empty.first_run()
     assert (2, '') == (status, output)
     assert said in error
 
 
-def test_it_refuses_an_administrator_file_that_others_may_read(site):
-    site.admin_file.chmod(0o644)
-    status, output, error = site.first_run()
+def test_it_refuses_an_administrator_file_that_others_may_read(empty):
+    empty.admin_file.chmod(0o644)
+    status, output, error = empty.first_run()
     assert (2, '') == (status, output)
     assert 'chmod 600' in error
-    assert not site.folder.join('Data.fs').check()
+    assert not empty.folder.join('Data.fs').check()
 
 
 def test_it_refuses_an_email_address_that_another_user_has(site):
-    site.first_run()
     site.admin_file.write(json.dumps(dict(ADMIN, login='second')))
     status, output, error = site.first_run()
     assert (2, '') == (status, output)
@@ -75,7 +72,6 @@ def test_it_refuses_an_email_address_that_another_user_has(site):
 
 
 def test_it_says_so_when_the_storage_is_read_only(site):
-    site.first_run()
     site.write_storage(filestorage(site.folder, read_only=True))
     site.admin_file.write(json.dumps(
         dict(ADMIN, login='second', email='second@example.org')))
@@ -105,10 +101,9 @@ ADMIN_PAGES = (
     '{meeting}/', '{meeting}/manage/general/', '{simple_event}/')
 
 
-def test_pages_are_served_from_a_read_only_storage(site):
+def test_pages_are_served_from_a_read_only_storage(site_and_paths):
     """And so write nothing; logging in is possible as well."""
-    site.first_run()
-    paths = site.make_events()
+    site, paths = site_and_paths
     site.write_storage(filestorage(site.folder, read_only=True))
     site.start()
     assert 'Physics' in site.wait_for_page().text
@@ -125,9 +120,8 @@ def test_pages_are_served_from_a_read_only_storage(site):
     assert 'A Talk' in conference.text and 'Big Conference' in conference.text
 
 
-def test_pages_write_nothing_into_a_writable_storage(site):
-    site.first_run()
-    paths = site.make_events()
+def test_pages_write_nothing_into_a_writable_storage(site_and_paths):
+    site, paths = site_and_paths
     site.start()
     site.wait_for_page()
     _, before = site.health()
@@ -141,10 +135,9 @@ def test_pages_write_nothing_into_a_writable_storage(site):
     assert before['last_tid'] == after['last_tid']
 
 
-def test_everything_a_page_includes_is_there(site):
+def test_everything_a_page_includes_is_there(site_and_paths):
     """Style sheets and scripts are built, images and fonts are served."""
-    site.first_run()
-    paths = site.make_events()
+    site, paths = site_and_paths
     site.start()
     site.wait_for_page()
     included = set()

@@ -2,20 +2,22 @@
 import pytest
 import requests
 
-from indico_site import IndicoSite
-from processes import PATIENCE
-from test_firstrun import filestorage
+from indico_site import site_with_file
+from processes import PATIENCE, Processes
 
 
-@pytest.fixture
-def site(processes, tmpdir, htdocs):
-    folder = tmpdir.join('var')
-    site = IndicoSite(processes, folder, htdocs, filestorage(folder))
-    site.first_run()
-    site.make_events()
-    site.start()
-    site.wait_for_page()
-    return site
+@pytest.fixture(scope='module')
+def site(tmpdir_factory, htdocs, filled):
+    """A site that serves pages; the tests only look at it."""
+    folder = tmpdir_factory.mktemp('plugin')
+    processes = Processes(folder)
+    try:
+        site = site_with_file(processes, folder, htdocs, filled[0])
+        site.start()
+        site.wait_for_page()
+        yield site
+    finally:
+        processes.close()
 
 
 def test_an_administrator_sees_the_status(site):

@@ -146,7 +146,9 @@ def test_after_a_pack_of_each_node_the_objects_are_equal(chain):
     start(chain)
     chain[2].wait_for_tid(write_everything(chain[0]))
     sizes = [node.status()['size'] for node in chain]
-    for node in chain:
+    zeopack._main(['127.0.0.1:%d' % chain[0].port], 'zeopack')
+    assert sizes[1:] == [node.status()['size'] for node in chain[1:]]
+    for node in chain[1:]:
         zeopack._main(['127.0.0.1:%d' % node.port], 'zeopack')
     packed = [node.status()['size'] for node in chain]
     tid = write_everything(chain[0], u'after the pack')

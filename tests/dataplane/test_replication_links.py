@@ -3,6 +3,7 @@ import socket
 import struct
 
 import pytest
+from twisted.internet.threads import blockingCallFromThread
 from ZODB.FileStorage import FileStorage
 from ZODB.utils import z64
 
@@ -76,6 +77,28 @@ def test_addresses_are_written_as_users_write_them():
     assert ['127.0.0.1:80', '[::1]:80', '/run/zrs', None] == [
         format_address(each) for each in (
             ('127.0.0.1', 80), ('::1', 80, 0, 0), '/run/zrs', None)]
+
+
+def test_a_stock_link_is_never_probed_while_it_is_idle(tmpdir):
+    address = '127.0.0.1', free_ports(1)[0]
+    stock = replication_links._Primary(FileStorage(str(tmpdir.join('Data.fs'))), address)
+    blockingCallFromThread(stock._reactor, getattr, stock, '_listener')
+    follower = socket.create_connection(address)
+    wait_for(lambda: stock._factory.instances, 'the link')
+    handle = stock._factory.instances[0].transport.getHandle()
+    assert 0 == handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    follower.close()
+    stock.close()
+
+
+def test_a_stock_primary_whose_port_is_taken_saves_without_followers(primary, tmpdir):
+    stock = replication_links._Primary(
+        FileStorage(str(tmpdir.join('Other.fs'))), primary._addr)
+    assert blockingCallFromThread(
+        stock._reactor, getattr, stock, '_listener') is None
+    saved = commit(stock, pickle_of('x'))[1]
+    assert saved == stock.lastTransaction()
+    stock.close()
 
 
 def test_a_primary_whose_port_is_taken_keeps_the_error(primary, tmpdir):

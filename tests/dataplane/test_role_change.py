@@ -6,7 +6,7 @@ import time
 import pytest
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.POSException import ConflictError, POSKeyError, ReadOnlyError
-from ZODB.utils import z64
+from ZODB.utils import u64, z64
 
 from nodes import Node, commit, pickle_of
 from processes import PATIENCE, wait_for
@@ -127,7 +127,7 @@ def trio(processes, tmpdir):
 
 def hand_over(old, new, epoch=4):
     """The control plane's part of a switchover."""
-    last = old.control(do='hold', seconds=30)['last_tid'].decode('hex')
+    last = old.control(do='hold', seconds=100)['last_tid'].decode('hex')
     new.wait_for_tid(last)
     assert old.control(do='epoch', epoch=epoch)['ok']
     promote(new, epoch)
@@ -192,6 +192,35 @@ def test_after_a_primary_was_killed_a_promoted_secondary_takes_writes(
         new.status()[key] for key in ('role', 'epoch', 'upstream', 'read_only'))
     end([new, third])
     assert new.bytes() == third.bytes()
+
+
+def new_id(node):
+    client = node.client()
+    try:
+        return u64(client.new_oid())
+    finally:
+        client.close()
+
+
+def test_a_new_primary_gives_no_ids_that_the_last_one_may_have_given(
+        processes, tmpdir):
+    """Objects that were lost with that one are still in the memory of clients."""
+    old = Node(processes, tmpdir, 'a', listens=True)
+    new = Node(processes, tmpdir, 'b', upstream=old)
+    old.start()
+    new.start()
+    old.wait_for_followers()
+    client = old.client()
+    new.wait_for_tid(commit(client, pickle_of('known to both'))[1])
+    client.close()
+    given = new_id(old)
+    promote(new)
+    following = new_id(new)
+    assert given + 10 ** 7 < following
+    new.process.terminate()
+    new.configure(listens=True)
+    new.start()
+    assert given + 10 ** 7 < new_id(new)
 
 
 def test_a_promoted_relay_keeps_its_followers(processes, tmpdir):

@@ -188,6 +188,19 @@ def test_what_both_sides_added_to_a_tree_and_to_a_counter_is_merged(history, run
     assert ['a', 'kept', 'lost', 'm'] == history.read(lambda root: list(root['talks']))
 
 
+@pytest.mark.parametrize('picks', ['all', None])
+def test_a_damaged_record_keeps_its_own_transaction_back_and_no_other(history, run, picks):
+    tail = history.lose(edit, edit_second)
+    path = os.path.join(tail, 'tail.fs')
+    with open(path, 'r+b') as opened:
+        opened.seek(opened.read().rindex(b'persistent.mapping') - 1)
+        opened.write(4 * b'&')
+    status, said = run('show', tail) if picks is None else run('apply', tail, picks, '--user', 'u')
+    assert (0, ['applies', 'conflicts']) == (status, outcomes(said))
+    assert ['its record is damaged'] == [
+        each['why'] for each in said['transactions'][1]['objects']]
+
+
 def test_the_same_key_on_both_sides_conflicts(history, run):
     tail = history.lose(add_talk)
     history.change(add_talk)

@@ -48,21 +48,11 @@ class Failover(object):
         return json.loads(output) if output else None
 
 
-@pytest.fixture(scope='module')
-def made(tmpdir_factory, htdocs):
-    """The data file of a site with three events in category 1."""
-    folder = tmpdir_factory.mktemp('made')
-    path = str(folder.join('Data.fs'))
-    site = IndicoSite(None, folder.join('site'), htdocs, STORAGE % path)
-    assert 0 == site.first_run()[0]
-    site.make_events()
-    return path
-
-
 @pytest.fixture
-def failover(processes, tmpdir, htdocs, made):
+def failover(processes, tmpdir, htdocs, filled):
+    """Of a site with three events in category 1."""
     path = str(tmpdir.join('Data.fs'))
-    shutil.copy(made, path)
+    shutil.copy(filled[0], path)
     return Failover(IndicoSite(processes, tmpdir.join('site'), htdocs, STORAGE % path), path)
 
 

@@ -246,9 +246,10 @@ def test_a_primary_told_of_a_higher_epoch_answers_when_its_last_commit_ended(
 
 def test_a_primary_told_of_a_higher_epoch_commits_no_more(node, clients):
     client = open_client(node, clients)
-    node.control(do='hold', seconds=2)
+    node.control(do='hold', seconds=100)
     waiting = Commit(client)
     wait_for_waiting(node, 1)
+    node.control(do='hold', seconds=3)
     status = node.control(do='epoch', epoch=4)
 
     assert (3, 4, 'operator') == (

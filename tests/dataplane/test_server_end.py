@@ -112,9 +112,22 @@ def test_sigterm_drains_through_a_relay(processes, tmpdir):
     assert primary.bytes() == relay.bytes() == tertiary.bytes()
 
 
+WITH_A_SHORT_DRAIN = '''
+import os
+from indico_zodbrepl.dataplane import server
+server.DRAIN_LIMIT = 2
+os._exit(server.main(%r))
+'''
+
+
 def test_a_frozen_follower_delays_neither_commits_nor_for_long_the_end(
         processes, tmpdir):
-    primary, secondary = pair(processes, tmpdir)
+    primary = Node(processes, tmpdir, 'a', listens=True)
+    secondary = Node(processes, tmpdir, 'b', upstream=primary)
+    primary.process = processes.start(
+        ['python', '-c', WITH_A_SHORT_DRAIN % (primary.command()[3:],)], 'a', primary.port)
+    secondary.start()
+    primary.wait_for_followers()
     secondary.process.pause()
     client = primary.client()
     # more than the kernel's buffers hold, so that the link is stuck

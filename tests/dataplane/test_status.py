@@ -20,13 +20,34 @@ def test_a_storage_in_the_same_process_is_connected_to_no_server(tmpdir):
     connection = db.open()
     connection.root()['a'] = 1
     transaction.commit()
+    last_tid = tid_repr(db.lastTransaction())
+    wait_for(lambda: storage_status(db)['last_tid'] == last_tid, 'a look')
     status = storage_status(db)
     expected = {
         'storage': 'FileStorage(%s)' % path, 'server': None, 'connected': True,
         'read_only': False, 'writable': True,
-        'last_tid': tid_repr(db.lastTransaction()),
+        'last_tid': last_tid,
         'cache': {'connections': 1, 'objects': 1, 'active': 1, 'limit': 400}}
     assert expected == status
+    db.close()
+
+
+def test_a_file_that_is_gone_is_no_connection_and_a_pack_is_none_the_less(tmpdir):
+    path = tmpdir.join('Data.fs')
+    db = DB(ZODB.config.storageFromString(
+        '%%import indico_zodbrepl.dataplane\n<indicostorage>\n<filestorage>\n'
+        'path %s\n</filestorage>\n</indicostorage>' % path))
+    looks = []
+    see = db.storage.liveness._seen
+    db.storage.liveness._seen = lambda *seen: (see(*seen), looks.append(seen))
+    db.pack()
+    del looks[:]
+    wait_for(lambda: len(looks) > 1, 'a look at the new file')
+    assert storage_status(db)['connected']
+    path.rename(tmpdir.join('elsewhere'))
+    wait_for(lambda: not storage_status(db)['connected'], 'the loss')
+    tmpdir.join('elsewhere').rename(path)
+    wait_for(lambda: storage_status(db)['connected'], 'the file')
     db.close()
 
 

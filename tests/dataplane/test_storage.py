@@ -1,4 +1,5 @@
 """The section <indicostorage>: transparent but for errors."""
+import resource
 import traceback
 from concurrent.futures import CancelledError
 
@@ -16,7 +17,7 @@ from zope.interface import providedBy
 from indico_zodbrepl.dataplane.storage import IndicoStorage
 from indico_zodbrepl.dataplane.translation import OutcomeUnknown
 
-from processes import wait_for
+from processes import PATIENCE, wait_for
 from zeo_servers import (
     ZEOServer, client_config, make_database, open_client)
 
@@ -141,6 +142,29 @@ def test_a_client_of_a_read_only_server_raises_read_only_error(
     db.close()
 
 
+def test_a_full_disk_under_a_file_storage_is_told_as_away_and_nothing_is_saved(
+        filestorage, tmpdir):
+    """Files that may not grow stand for a disk that is full."""
+    db = DB(filestorage)
+    with db.transaction() as connection:
+        connection.root()['a'] = 1
+    size = tmpdir.join('Data.fs').size()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10000, hard))
+    try:
+        with pytest.raises(ClientDisconnected) as raised:
+            with db.transaction() as connection:
+                connection.root()['a'] = 'x' * 1000000
+        assert not isinstance(raised.value, OutcomeUnknown)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    for value in (1, 2):
+        with db.transaction() as connection:
+            assert value == connection.root()['a']
+            connection.root()['a'] = value + 1
+    db.close()
+
+
 def test_opening_without_a_server_raises_client_disconnected(processes, tmpdir):
     server = ZEOServer(processes, tmpdir.join('a'))
     with pytest.raises(ClientDisconnected):
@@ -163,6 +187,7 @@ def test_a_commit_whose_server_dies_before_it_answers_has_an_unknown_outcome(
     def kill_when_finished(method, *args):
         answer = server_call(method, *args)
         if method == 'tpc_finish':
+            storage.base._server.timeout = 1  # for what is asked while no server is there
             protocol.sm_protocol.set_receive(lambda answer: server.kill())
         return answer
     protocol.server_call = kill_when_finished
@@ -170,6 +195,7 @@ def test_a_commit_whose_server_dies_before_it_answers_has_an_unknown_outcome(
         with pytest.raises(OutcomeUnknown):
             manager.commit()
         manager.abort()
+        storage.base._server.timeout = PATIENCE
         server.start()
         wait_for(storage.is_connected, 'the server that is back')
         connection.sync()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import random
 import signal
@@ -16,10 +17,12 @@ from typing import TypeVar
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.node import supervisor
 
 # Below the ports that the kernel gives to outgoing connections; other suites have others.
-PORTS = range(20000, 32000)
+FIRST_PORT = int(os.environ.get("ZODBREPL_TEST_PORTS", "20000"))
+PORTS = range(FIRST_PORT, FIRST_PORT + 1500)
 CLI_SECONDS = 400
 # Generous: the machine that runs the tests may be busy.
 PATIENCE = 180.0
@@ -40,10 +43,17 @@ class ClusterUnderTest:
         home: the installation.
         nodes: role and upstream by name.
         indico: names of the Indico instances.
+        backend: as in the cluster file.
+        engine: lines of the section with the engine's settings.
+        managed: whether the nodes' servers are its own.
     """
 
     def __init__(self, folder: Path, home: Path, nodes: Roles | None = None,
-                 indico: tuple[str, ...] = ()) -> None:
+                 indico: tuple[str, ...] = (), *, backend: str = "zrs",
+                 engine: tuple[str, ...] = (), managed: bool = True) -> None:
+        self.managed = managed
+        self.backend = backend
+        self.engine = engine
         self.folder = folder
         self.home = home
         self.path = folder / "cluster.conf"
@@ -64,11 +74,13 @@ class ClusterUnderTest:
     def write(self) -> None:
         """Write the cluster file from ``nodes``, ``indico`` and ``ports``."""
         ports = iter(self.ports)
-        lines = ["name test", "backend zrs", f"var-directory {self.folder}/var"]
+        lines = ["name test", f"backend {self.backend}", f"var-directory {self.folder}/var",
+                 *self.engine]
         for name, (role, upstream) in self.nodes.items():
             lines += [f"<node {name}>", "  host 127.0.0.1", f"  storage-port {next(ports)}",
-                      f"  replication-port {next(ports)}",
+                      *([f"  replication-port {next(ports)}"] if self.backend == "zrs" else []),
                       f"  data-directory {self.folder}/var/node/{name}", f"  role {role}",
+                      f"  managed {str(self.managed).lower()}",
                       *([f"  upstream {upstream}"] if upstream else []), "</node>"]
         for name in self.indico:
             lines += [f"<indico {name}>", f"  port {next(ports)}", "</indico>"]
@@ -85,6 +97,19 @@ class ClusterUnderTest:
         """``zodbrepl up``, which has to succeed."""
         self._must("up")
 
+    def begin_indico(self) -> None:
+        """Put an Indico into the database, with an administrator; the storage has to run."""
+        admin = self.folder / "admin.json"
+        admin.touch(0o600)
+        admin.write_text(json.dumps({
+            "login": "admin", "password": "secret", "email": "admin@example.org",
+            "first_name": "Ada", "last_name": "Admin"}))
+        conf = Layout(self.cluster).indico_conf(self.cluster.indico[0])
+        subprocess.run(
+            [self.installation.python27, "-m", "indico_zodbrepl.dataplane.firstrun",
+             "--admin-file", admin], capture_output=True, text=True, check=True,
+            timeout=CLI_SECONDS, env=self.installation.environment27(INDICO_CONF=str(conf)))
+
     def down(self) -> None:
         """``zodbrepl down``, which has to succeed."""
         self._must("down")
@@ -100,6 +125,25 @@ class ClusterUnderTest:
         pid = supervisor.program_states(self.cluster, PATIENCE)[program].pid
         assert pid is not None, f"{program} does not run"
         return pid
+
+    def signal(self, node: str, number: signal.Signals) -> None:
+        """Send a signal to a node's server."""
+        os.kill(self.pid_of(f"node-{node}"), number)
+
+    def die(self, node: str) -> None:
+        """Kill a node's server so that nothing starts it again.
+
+        It gets no time to send what its followers lack.
+        """
+        pid = self.pid_of(f"node-{node}")
+        os.kill(pid, signal.SIGSTOP)
+        supervisor.Supervisor(self.cluster).stop(f"node-{node}")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: self.program(node) == "STOPPED", f"node {node} is dead")
+
+    def program(self, node: str) -> str:
+        """Supervisor's word for the state of a node's program."""
+        return supervisor.program_states(self.cluster, PATIENCE)[f"node-{node}"].state
 
     def supervisord_pid(self) -> int:
         return supervisor.Supervisor(self.cluster).pid()

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -22,6 +23,8 @@ from indico_zodbrepl.demo import credentials
 from indico_zodbrepl.demo.programs import Indico27
 
 PAUSE = 0.1  # seconds between two requests of a user
+# What users add, as a page shows it.
+TITLE = re.compile(r"(?:form|contribution) \d+ on \w+")
 END_SECONDS = 240
 
 # Runs on Python 2.7 with one node's own storage: loads every object, prints JSON.
@@ -67,6 +70,8 @@ class Answer:
         told_saved: whether the answer says that it is saved (of a reader: that it was read).
         began, ended: seconds of the monotonic clock.
         detail: the beginning of an answer that is none of those expected.
+        shown: of a reader, the titles on the page that users of this kind had added.
+        event: id of the conference that was created, if one was.
     """
 
     kind: str
@@ -77,6 +82,8 @@ class Answer:
     began: float
     ended: float
     detail: str = ""
+    shown: frozenset[str] = frozenset()
+    event: str = ""
 
     @property
     def seconds(self) -> float:
@@ -110,6 +117,9 @@ class Users:
     Args:
         under_test: a cluster that is up and was prepared by ``prepare``.
         category: id of the category that gets the new conferences.
+
+    Attributes:
+        shared: id of the event that gets contributions on all instances.
     """
 
     def __init__(self, under_test: ClusterUnderTest, category: str) -> None:
@@ -122,7 +132,7 @@ class Users:
         self._under_test = under_test
         self._category = category
         first = self._browser(0)
-        shared = create_event(first, category, "shared by all")
+        self.shared = shared = create_event(first, category, "shared by all")
         for number, instance in enumerate(under_test.cluster.indico):
             for _ in range(2):
                 self._add(self._creates, self._browser(number), instance.name)
@@ -180,7 +190,7 @@ class Users:
     def _creates(self, browser: IndicoBrowser, instance: str) -> None:
         self._record("form", instance,
                      lambda title: browser.create_conference(self._category, title),
-                     lambda answer: "/event/" in answer.headers.get("Location", ""))
+                     lambda answer: bool(event_in(answer)))
 
     def _adds(self, browser: IndicoBrowser, instance: str, event: str) -> None:
         self._record("contribution", instance,
@@ -197,7 +207,8 @@ class Users:
         self.renamed.setdefault(event, []).append(answer)
 
     def _reads(self, browser: IndicoBrowser, instance: str, event: str) -> None:
-        for path in ("/", f"/category/{self._category}/", f"/event/{event}/"):
+        for path in ("/", f"/category/{self._category}/", f"/event/{event}/",
+                     f"/event/{event}/contributions"):
             self._record("read", instance, lambda _, path=path: browser.get(path),  # type: ignore[misc]
                          lambda answer: answer.status_code == requests.codes.ok)
 
@@ -215,8 +226,10 @@ class Users:
             return broken
         told_saved = succeeded(answer)
         expected = told_saved or answer.status_code == requests.codes.service_unavailable
+        shown = frozenset(TITLE.findall(answer.text)) if kind == "read" else frozenset()
         recorded = Answer(kind, instance, text, answer.status_code, told_saved, began,
-                          time.monotonic(), "" if expected else answer.text[:2000])
+                          time.monotonic(), "" if expected else answer.text[:2000], shown,
+                          event_in(answer) if kind == "form" else "")
         self.answers.append(recorded)
         return recorded
 
@@ -233,7 +246,12 @@ def create_event(browser: IndicoBrowser, category: str, title: str) -> str:
     """Create a conference; its id."""
     answer = browser.create_conference(category, title)
     assert answer.is_redirect, f"{answer.status_code} {answer.text[:2000]}"
-    return answer.headers["Location"].split("/event/")[1].split("/")[0]
+    return event_in(answer)
+
+
+def event_in(answer: requests.Response) -> str:
+    """Id of the event that an answer redirects to; empty when it redirects to none."""
+    return answer.headers.get("Location", "").partition("/event/")[2].partition("/")[0]
 
 
 def prepare(under_test: ClusterUnderTest, conferences: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -14,35 +16,94 @@ from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.failover import journal
 from indico_zodbrepl.failover.operation import Operation
 
-# Plans and executes as the command does, but kills itself when a step of this kind begins or
-# has ended: "ACTION begun" or "ACTION done".
+# Plans and executes as the command does, but kills itself at a moment of a step: as it has begun
+# or is done, or just before its n-th effect on the world, files and other processes.  Without
+# a moment it counts the effects of each step, and prints them at its end.
 KILLED_AT = """
-import os, signal, sys
-path, home, what, action, progress, *sys.path = sys.argv[1:]
+import json, os, signal, sys, threading, time
+path, home, what, subject, moment, *sys.path = sys.argv[1:]
 from pathlib import Path
 from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.failover import executor, survey
+from indico_zodbrepl.failover import actions, executor, rejoin, rejoin_facts, seed, seed_facts
+from indico_zodbrepl.failover import survey
+action, when = json.loads(moment) or (None, None)
+EFFECTS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.kill", "shutil.rmtree",
+           "subprocess.Popen", "socket.connect")
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+def kill(pid, number):
+    sys.audit("os.kill", pid, number)  # newer Pythons alone tell of it themselves
+    original_kill(pid, number)
+original_kill, os.kill = os.kill, kill
+now, effects = None, {}
+def hook(event, arguments):
+    if now is None or event not in EFFECTS:
+        return
+    effects[now] = effects.get(now, 0) + 1
+    if now == action and effects[now] == when:
+        original_kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
 class Killer(executor.Observer):
     def step(self, running, index):
+        global now
         step, record = running.plan.steps[index], running.records[index]
-        if (step.action, record.progress) == (action, progress):
-            os.kill(os.getpid(), signal.SIGKILL)
+        now = step.action if record.progress == "begun" else None
+        if (step.action, record.progress) == (action, when):
+            original_kill(os.getpid(), signal.SIGKILL)
 cluster, installation = load(Path(path), Path(home)), Installation(Path(home))
-plan = getattr(survey, "survey_" + what)(cluster, installation, None, "a test")
+commands = Commands(cluster, installation.home)
+if what == "rejoin":
+    plan = rejoin.plan_rejoin(cluster, rejoin_facts.gather(cluster, installation, subject),
+                              "a test", commands)
+elif what == "seed":
+    plan = seed.plan_seed(cluster, seed_facts.gather(cluster, installation, subject, None),
+                          "a test", commands)
+else:
+    plan = getattr(survey, "survey_" + what)(cluster, installation, subject or None, "a test")
 assert hasattr(plan, "steps"), plan
 executor.execute(cluster, installation, plan, Killer())
+print(json.dumps([[step.action, effects.get(step.action, 0)] for step in plan.steps]))
 """
 
 
 def kill_in_the_middle(under_test: ClusterUnderTest, what: str, action: str,
-                       progress: str) -> None:
-    """Begin a ``switchover`` or ``failover``, whose process is killed at that moment."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED_AT, under_test.path, under_test.home, what, action,
-         progress, *sys.path], capture_output=True, text=True, timeout=CLI_SECONDS, check=False,
-        env={**os.environ, "ZODBREPL_HOME": str(under_test.home)})
-    assert -signal.SIGKILL == done.returncode, done.stdout + done.stderr
+                       when: str | int, subject: str = "") -> None:
+    """Begin an operation whose process is killed at a moment of a step.
+
+    Args:
+        what: ``switchover``, ``failover``, ``rejoin`` or ``seed``.
+        action: of the step.
+        when: ``begun``, ``done``, or the number of the step's effect that does not happen any
+            more, from 1 on.
+        subject: the node it is about; by default the one that the planner chooses.
+    """
+    assert is_killed(under_test, what, action, when, subject), "there was no such moment"
+
+
+def is_killed(under_test: ClusterUnderTest, what: str, action: str, when: str | int,
+              subject: str = "") -> bool:
+    """As ``kill_in_the_middle``; False when it had no such moment, and so came to its end."""
+    done = _carry_out(under_test, what, [action, when], subject)
+    assert done.returncode in (0, -signal.SIGKILL), done.stdout + done.stderr
+    return done.returncode != 0
+
+
+def count_effects(under_test: ClusterUnderTest, what: str,
+                  subject: str = "") -> list[tuple[str, int]]:
+    """Carry an operation out, and count what each step does to files and other processes."""
+    done = _carry_out(under_test, what, None, subject)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return [(action, count) for action, count in json.loads(done.stdout)]
+
+
+def _carry_out(under_test: ClusterUnderTest, what: str, moment: list[str | int] | None,
+               subject: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", KILLED_AT, under_test.path, under_test.home, what, subject,
+         json.dumps(moment), *sys.path], capture_output=True, text=True, timeout=CLI_SECONDS,
+        check=False, env={**os.environ, "ZODBREPL_HOME": str(under_test.home)})
 
 
 def succeed(under_test: ClusterUnderTest, *arguments: str) -> str:
@@ -55,6 +116,23 @@ def succeed(under_test: ClusterUnderTest, *arguments: str) -> str:
 def last_entry(under_test: ClusterUnderTest) -> Operation:
     """The newest entry of the journal."""
     return journal.read(under_test.cluster)[0][-1]
+
+
+def freeze(pids: list[int]) -> None:
+    """Stop processes, the first of which starts the others; some may have ended by themselves."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+
+
+def senders(pids: list[int]) -> list[int]:
+    """Those of a PostgreSQL server's processes that send its log to standbys."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 def what_a_plan_could_change(under_test: ClusterUnderTest) -> dict[Path, bytes]:

@@ -103,5 +103,6 @@ def numbers_on(under_test: ClusterUnderTest, node: str) -> set[int]:
     done = subprocess.run(
         [under_test.installation.python27, "-c", READER,
          Layout(cluster).node_zodb_conf(cluster.node(node))],
-        capture_output=True, text=True, timeout=PATIENCE, check=True, env=dict(os.environ))
+        cwd=under_test.folder, capture_output=True, text=True, timeout=PATIENCE, check=True,
+        env=dict(os.environ))
     return set(map(int, done.stdout.split()))

@@ -17,6 +17,7 @@ from clusters import PATIENCE, ClusterUnderTest, MakeCluster, wait_until
 from indico_browser import IndicoBrowser
 
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode
 
@@ -52,17 +53,25 @@ db.close()
 class OldSite:
     """An Indico whose database is a plain Data.fs; ``make`` fills it."""
 
-    def __init__(self, folder: Path, under_test: ClusterUnderTest) -> None:
+    def __init__(self, folder: Path, installation: Installation) -> None:
         self.data_fs = folder / "Data.fs"
         self.conf = folder / "indico.conf"
         self.archive = folder / "old archive"
         self._folder = folder
-        self._installation = under_test.installation
+        self._installation = installation
+
+    def copy(self, other: OldSite) -> None:
+        """Become what another site is, in this one's own folder."""
+        self._write_conf()
+        shutil.copy(other.data_fs, self.data_fs)
+
+    def _write_conf(self) -> None:
+        self.archive.mkdir(parents=True)
+        self.conf.write_text(SITE_CONF.format(folder=self._folder))
 
     def make(self) -> None:
         """An administrator and six conferences with two contributions each."""
-        self.archive.mkdir(parents=True)
-        self.conf.write_text(SITE_CONF.format(folder=self._folder))
+        self._write_conf()
         storage = self._folder / "zodb.conf"
         storage.write_text(PLAIN_STORAGE.format(path=self.data_fs))
         admin_file = self._folder / "admin.json"
@@ -97,6 +106,14 @@ def dataplane(cluster: Cluster, under_test: ClusterUnderTest, module: str,
         "-m", f"indico_zodbrepl.dataplane.{module}", *arguments))
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory, home: Path) -> OldSite:
+    """A site with conferences, to be copied."""
+    made = OldSite(tmp_path_factory.mktemp("filled") / "old", Installation(home))
+    made.make()
+    return made
+
+
 @pytest.fixture
 def under_test(make_cluster: MakeCluster) -> ClusterUnderTest:
     return make_cluster(indico=("one",))
@@ -105,7 +122,7 @@ def under_test(make_cluster: MakeCluster) -> ClusterUnderTest:
 @pytest.fixture
 def site(tmp_path: Path, under_test: ClusterUnderTest) -> OldSite:
     """A site of its own; the cluster file names its indico.conf."""
-    made = OldSite(tmp_path / "old", under_test)
+    made = OldSite(tmp_path / "old", under_test.installation)
     under_test.path.write_text(f"site-conf {made.conf}\n{under_test.path.read_text()}")
     return made
 
@@ -123,8 +140,8 @@ def title_of(page: requests.Response) -> str:
 
 
 def test_an_existing_site_comes_onto_the_pair_and_goes_back(
-        under_test: ClusterUnderTest, site: OldSite) -> None:
-    site.make()
+        under_test: ClusterUnderTest, site: OldSite, filled: OldSite) -> None:
+    site.copy(filled)
     cluster = under_test.cluster
     node_a = cluster.node("a")
     node_a.data_directory.mkdir(parents=True, mode=0o700)
@@ -169,15 +186,16 @@ def test_an_existing_site_comes_onto_the_pair_and_goes_back(
 
 
 def test_a_secondary_that_starts_with_a_copy_of_the_file_follows(
-        under_test: ClusterUnderTest, site: OldSite) -> None:
+        under_test: ClusterUnderTest, site: OldSite, filled: OldSite) -> None:
     """Which is faster than the replication of everything."""
-    site.make()
+    site.copy(filled)
     cluster = under_test.cluster
     for node in cluster.nodes:
         node.data_directory.mkdir(parents=True)
         shutil.copy(site.data_fs, data_fs(node))
     under_test.up()
     admin = site.data_fs.with_name("admin.json")
+    admin.touch(mode=0o600)
     admin.write_text(json.dumps({**OWNER, "login": "new", "email": "new@example.org"}))
     assert dataplane(cluster, under_test, "firstrun", "--admin-file", admin)["created"]
     wait_until(lambda: identical(cluster), "the secondary holds what the primary holds")

@@ -10,7 +10,7 @@ import subprocess
 import time
 from functools import partial
 
-from clusters import PATIENCE, ClusterUnderTest, settles_at, wait_until
+from clusters import PATIENCE, ClusterUnderTest, free_ports, settles_at, wait_until
 
 from indico_zodbrepl.cluster.layout import Layout, lineage_file, state_file
 from indico_zodbrepl.errors import ExitCode
@@ -55,7 +55,7 @@ def runs_as(cluster: ClusterUnderTest, node: str) -> tuple[str, int, bool]:
     found = answer(cluster, node)
     if found is None or found.replication is None:
         return "away", 0, False
-    return (str(found.replication.role), found.replication.epoch,
+    return (str(found.replication.role), found.replication.epoch or 0,
             not found.replication.read_only)
 
 
@@ -151,6 +151,41 @@ def test_a_primary_for_which_nobody_vouches_starts_only_by_force_which_is_record
     again = cluster.cli("up")
     assert 0 == again.returncode, again.stderr
     settles_at(written, partial(last_tid, cluster, "b"))  # its empty folder was filled by ZRS
+
+
+def test_each_of_those_who_can_know_vouches_alone(cluster: ClusterUnderTest) -> None:
+    """Records of the control host and of an Indico host, and a peer: its server, its state file."""
+    cluster.up()
+    commit(cluster, "a")
+    cluster.stop("node-a")
+    cluster.indico = ("one",)
+    cluster.ports += free_ports(1)
+    cluster.write()
+    layout = Layout(cluster.cluster)
+    vouchers = {
+        "the record of the control host": layout.epoch_record,
+        "the record of Indico instance one":
+            layout.instance_epoch_record(cluster.cluster.indico[0]),
+        "the state file of node b": state_file(cluster.cluster.node("b"))}
+    vouchers["the record of Indico instance one"].parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(layout.epoch_record, vouchers["the record of Indico instance one"])
+    kept = {voucher: path.read_bytes() for voucher, path in vouchers.items()}
+    for path in vouchers.values():
+        path.unlink()
+    assert "who vouches for it: the running server of node b" in rehearsed(cluster)
+    cluster.stop("node-b")
+    assert "nobody can vouch that it is the primary of epoch 1" in rehearsed(cluster)
+    for voucher, path in vouchers.items():
+        path.write_bytes(kept[voucher])
+        assert f"who vouches for it: {voucher}\n" in rehearsed(cluster)
+        path.unlink()
+
+
+def rehearsed(cluster: ClusterUnderTest) -> str:
+    """What a dry run of the start of node a says of its guard."""
+    done = cluster.cli("node", "start", "a", "--dry-run")
+    assert ("vouches for it" in done.stdout) == (done.returncode == 0)
+    return done.stdout + done.stderr
 
 
 def test_a_crash_of_everything_needs_one_up_and_a_killed_primary_none(

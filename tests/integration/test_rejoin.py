@@ -134,3 +134,22 @@ def test_a_node_with_another_database_needs_seeding_and_is_seeded_while_others_w
     (kept,) = node.data_directory.parent.glob("b.before-seed-*")
     assert other == (kept / "Data.fs").read_bytes()
     assert not (node.data_directory / "seed").exists()
+
+
+def test_data_directories_may_be_links_to_other_disks(cluster: ClusterUnderTest) -> None:
+    for node in cluster.cluster.nodes:
+        disk = cluster.folder / f"disk-{node.name}"
+        disk.mkdir()
+        node.data_directory.parent.mkdir(parents=True, exist_ok=True)
+        node.data_directory.symlink_to(disk)
+    cluster.up()
+    lost = fail_over(cluster, lost=5, kept=3)
+    run(cluster, "rejoin", "a")
+    same_files(cluster)
+    (folder,) = tails(cluster)
+    assert lost == exported(folder)
+    run(cluster, "seed", "a")
+    same_files(cluster)
+    run(cluster, "switchover")
+    same_files(cluster)
+    assert all(node.data_directory.is_symlink() for node in cluster.cluster.nodes)

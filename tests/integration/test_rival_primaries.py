@@ -85,7 +85,7 @@ def test_a_held_primary_takes_no_writes_beside_one_that_was_forced(
         cluster: ClusterUnderTest) -> None:
     both_serve(cluster)
     cluster.stop("node-b")
-    operations.hold(cluster.cluster, "a", 60)
+    operations.hold(cluster.cluster, "a", 120)
     succeed(cluster, "node", "start", "b", "--force", "--reason", "a is held")
     operations.release(cluster.cluster, "a")
     assert not takes_writes(cluster, "a")

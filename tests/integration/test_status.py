@@ -178,6 +178,10 @@ def test_indico_reads_from_the_secondary_while_the_primary_is_away(
         make_cluster: MakeCluster) -> None:
     under_test = make_cluster(indico=("one",))
     under_test.up()
+    found = snapshot_when(under_test, lambda found: found.indico[0].set_up is False)
+    assert State.DOWN is found.state
+    assert found.sentence.startswith("The database holds no Indico, so each page is answered 503")
+    under_test.begin_indico()
     wait_for(under_test, State.HEALTHY)
     found = snapshot_when(under_test, lambda found: found.indico[0].writable is True)
     assert ("*", "a") == (found.indico[0].mark, found.indico[0].server_node)

@@ -241,10 +241,8 @@ def test_without_a_server_an_unknown_address_broke_out_of_the_application(trees,
 def test_how_often_and_after_which_pauses_a_request_is_tried(trees, site):
     """Pauses in seconds, at their longest; None: the error is final."""
     decided = site.ask(trees.full(), 'retries')
-    conflicts = [round(pause, 2) for pause in decided['conflicts'][:-1]]
-    assert [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45] == conflicts
-    assert decided['conflicts'][-1] is None
-    assert [0.05] == decided['read conflict'] == decided['missing object'] == decided['conflict after a long time']
+    assert [0.05] == decided['conflicts'][:1] == decided['read conflict'] == decided['missing object']
+    assert (10, None) == (len(decided['conflicts']), decided['conflicts'][-1])
     assert [None] == decided['read-only'] == decided['disconnected late']
     assert [0.25, 0.25] == decided['disconnected soon']
     assert [0.25, None] == decided['disconnected, then read-only']

@@ -67,6 +67,22 @@ def test_any_storage_can_be_packed(trees, site):
     assert packed['after'] < packed['before']
 
 
+def test_an_undo_that_the_storage_does_not_offer_is_refused_in_words(trees, site):
+    without, with_it = trees.without_and_with('0021-undo-is-refused-in-words')
+    assert {'error': 'NotImplementedError', 'words': ''} == site.ask(without, 'database', 'undo')
+    refusal = site.ask(with_it, 'database', 'undo')
+    assert 'Unsupported' == refusal['error']
+    assert "can't undo transactions" in refusal['words']
+
+
+def test_a_cached_value_is_read_whole_while_it_is_written(trees, site):
+    without, with_it = trees.without_and_with('0022-cached-files-are-whole')
+    assert site.ask(without, 'caching', str(site.path('')))['others'] > 0
+    found = site.ask(with_it, 'caching', str(site.path('')))
+    assert found['reads'] > 0
+    assert 0 == found['others']
+
+
 def index_is_complete(site):
     """Tells whether Data.fs.index covers all of Data.fs, so that opening need not read it."""
     return fsIndex.load(site.path('Data.fs.index'))['pos'] == os.path.getsize(site.path('Data.fs'))
@@ -110,9 +126,10 @@ def test_an_event_can_be_read_as_an_atom_feed(trees, site):
 
 def test_the_scheduler_does_not_take_a_lost_operation_for_done(trees, site):
     without, with_it = trees.without_and_with('0014-scheduler-ends-its-retries-in-an-error')
-    assert site.ask(without, 'operation', 10) == {'result': 'done', 'calls': 10, 'saved': False}
-    assert site.ask(with_it, 'operation', 10) == {'result': 'ConflictError', 'calls': 10, 'saved': False}
-    assert site.ask(with_it, 'operation', 9) == {'result': 'done', 'calls': 10, 'saved': True}
+    outcomes = [site.ask(tree, 'operation', conflicts)
+                for tree, conflicts in ((without, 10), (with_it, 10), (with_it, 9))]
+    assert [('done', 10, False), ('ConflictError', 10, False), ('done', 10, True)] == [
+        (each['result'], each['calls'], each['saved']) for each in outcomes]
 
 
 def test_indicos_own_scheduler_tests_survive_a_conflict(trees, new_site):

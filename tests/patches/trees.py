@@ -1,5 +1,6 @@
 """Source trees of Indico with the patches of the series up to any one applied."""
 import os
+import py_compile
 import subprocess
 import tarfile
 
@@ -8,6 +9,9 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 HOME = os.environ.get('ZODBREPL_HOME', ROOT)
 SERIES = os.path.join(ROOT, 'patches', 'indico-1.2.2')
 SDIST = os.environ.get('INDICO_SDIST') or os.path.join(HOME, 'downloads', 'indico-1.2.2.tar.gz')
+
+# Folders of htdocs in which no patch changes anything, with half of all files: one copy serves all trees.
+SHARED = ('ihelp', 'images', 'js/ckeditor', 'js/lib')
 
 
 def series():
@@ -24,6 +28,21 @@ def apply_patch(tree, name, *options):
             stdin=content, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         output = patch.communicate()[0]
     return patch.returncode, output
+
+
+def compile_modules(tree):
+    """Compiles the modules of a tree that have no other tree's compiled file, or a changed source.
+
+    Otherwise each process that a test starts compiles them for itself.
+    """
+    for path, _, names in os.walk(os.path.join(tree, 'indico')):
+        for name in names:
+            source = os.path.join(path, name)
+            # patch writes a new file, and leaves alone the one that the trees have in common
+            if name.endswith('.py') and os.stat(source).st_nlink == 1:
+                if os.path.exists(source + 'c'):
+                    os.remove(source + 'c')
+                py_compile.compile(source)
 
 
 class Trees(object):
@@ -43,8 +62,16 @@ class Trees(object):
                 sdist.extractall(self._folder)
             tree = os.path.join(self._folder, 'indico-1.2.2')
             os.symlink(os.path.join('indico', 'MaKaC'), os.path.join(tree, 'MaKaC'))
+            self._share(os.path.join(tree, 'indico', 'htdocs'))
+            compile_modules(tree)
             self._made[0] = tree
         return self._made[0]
+
+    def _share(self, htdocs):
+        for name in SHARED:
+            place = os.path.join(self._folder, 'shared-' + os.path.basename(name))
+            os.rename(os.path.join(htdocs, name), place)
+            os.symlink(place, os.path.join(htdocs, name))
 
     def upto(self, count):
         """Returns the path of a tree with the first `count` patches of the series."""
@@ -56,6 +83,7 @@ class Trees(object):
             subprocess.check_call(['cp', '-al', self.upto(count - 1), tree])
             status, output = apply_patch(tree, name)
             assert status == 0, output
+            compile_modules(tree)
             self._made[count] = tree
         return self._made[count]
 

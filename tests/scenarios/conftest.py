@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from pytest_bdd import given, parsers, then, when
@@ -21,7 +22,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 
 from clients import Reader  # noqa: E402
-from clusters import CHAIN, PAIR, wait_until  # noqa: E402
+from clusters import CHAIN, PAIR, Roles, wait_until  # noqa: E402
 from hosts import PRIVATE  # noqa: E402
 from ledger import seen_in  # noqa: E402
 from link import Link  # noqa: E402
@@ -29,10 +30,17 @@ from report import Row, keep, table  # noqa: E402
 from visitors import INSTANCES, prepared  # noqa: E402
 from world import World  # noqa: E402
 
+from indico_zodbrepl.backends import backend_of  # noqa: E402
+from indico_zodbrepl.errors import ExitCode, OperatorError  # noqa: E402
+from indico_zodbrepl.probing.answers import Hold  # noqa: E402
+
 ROWS = pytest.StashKey[list[Row]]()
 NAMES = pytest.StashKey[tuple[str, str]]()
 STEPS = pytest.StashKey[list[tuple[str, float]]]()
 WORLD = pytest.StashKey[World]()
+HUNG_AFTER = 5  # seconds; longer than a busy machine makes a process wait
+NEO: Roles = {"m": ("master", None), "s1": ("storage", None), "s2": ("storage", None),
+              "w": ("admin", None)}
 ROOM = 20_000  # bytes that still fit on a disk that is almost full
 
 
@@ -49,6 +57,9 @@ def pytest_bdd_before_scenario(request: pytest.FixtureRequest, feature: Feature,
 
 def pytest_bdd_before_step_call(request: pytest.FixtureRequest, step: Step) -> None:
     request.node.stash.setdefault(STEPS, []).append((f"{step.keyword} {step.name}", monotonic()))
+    world = request.node.stash.get(WORLD, None)
+    if world is not None and step.type == "when":
+        world.disturbed = world.disturbed or monotonic()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -60,7 +71,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]
         account = world.account if report.passed else world.__dict__.get("account")
         item.config.stash[ROWS].append(
             Row(world.feature, world.name, account, world.times, report.outcome,
-                durations(item.stash[STEPS])))
+                durations(item.stash[STEPS]), item.stash[STEPS][0][1]))
     return report  # type: ignore[return-value]
 
 
@@ -115,6 +126,15 @@ def pair_with_a_link(world: World) -> Link:
     return link
 
 
+@given("a primary a that has to have a follower, and a secondary b on the other side of a link",
+       target_fixture="link")
+def pair_that_stays_together(world: World) -> Link:
+    cluster = world.make_cluster(PAIR, engine=("min-followers 1",))
+    link = cluster.link("b", "a")
+    cluster.up()
+    return link
+
+
 @given(parsers.parse("{writers:d} writers and {readers:d} reader at work"))
 @given(parsers.parse("{writers:d} writer and {readers:d} reader at work"))
 def clients_at_work(world: World, writers: int, readers: int) -> None:
@@ -124,6 +144,29 @@ def clients_at_work(world: World, writers: int, readers: int) -> None:
 @given("a primary a and secondaries b and c")
 def star(world: World) -> None:
     world.make_cluster({**PAIR, "c": ("secondary", "a")}).up()
+
+
+@given("PostgreSQL with a primary a and a secondary b")
+def postgresql(world: World) -> None:
+    engine(world, PAIR, backend="relstorage-postgresql")
+
+
+@given("NEO with a master m, storages s1 and s2 of one copy each, and the warden w")
+def neo(world: World) -> None:
+    engine(world, NEO, backend="neo", engine=(
+        "<neo>", "  replicas 1", "  partitions 4", f"  hung-after {HUNG_AFTER}", "</neo>"))
+
+
+def engine(world: World, nodes: Roles, **backend: Any) -> None:
+    """The cluster, up; the scenario is skipped where a program of the engine is missing."""
+    made = world.make_cluster(nodes, **backend)
+    try:
+        backend_of(made.cluster).check(made.cluster, made.installation)
+    except OperatorError as error:
+        if error.exit_code is not ExitCode.NOT_INSTALLED:
+            raise
+        pytest.skip(f"{error.notice}; {error.hint}")
+    made.up()
 
 
 @given("a reader with a cache on disk", target_fixture="cached")
@@ -173,6 +216,16 @@ def cut_for_a_while(link: Link, seconds: int) -> None:
     link.mend()
 
 
+@when("the link is cut")
+def cut(link: Link) -> None:
+    link.cut()
+
+
+@when("the link is mended")
+def mend(link: Link) -> None:
+    link.mend()
+
+
 @when(parsers.parse("the disk of node {node} is full for {seconds:d} seconds"))
 def fill_disk(world: World, node: str, seconds: int) -> None:
     """The kernel lets no file of the server grow further, as on a disk that is full."""
@@ -207,7 +260,19 @@ def die(world: World, node: str) -> None:
 
 @when(parsers.parse("the server of node {node} freezes"))
 def freeze(world: World, node: str) -> None:
-    world.cluster.signal(node, signal.SIGSTOP)
+    world.cluster.freeze(node)
+
+
+@when(parsers.parse("storage {node} hangs"))
+def hang(world: World, node: str) -> None:
+    world.hung = world.cluster.pid_of(f"node-{node}")
+    freeze(world, node)
+
+
+@when(parsers.parse("node {node} sends nothing more and each writer commits {count:d} times more"))
+def stall_senders(world: World, node: str, count: int) -> None:
+    world.cluster.stall_senders(node)
+    world.wait_for_writers(monotonic(), count)
 
 
 @when(parsers.parse("the host of node {node} is lost"))
@@ -257,7 +322,6 @@ def fail_over(world: World, node: str) -> None:
 @when(parsers.parse("the operator switches over to {node}"))
 def switch_over(world: World, node: str) -> None:
     world.run("switchover", node)
-    world.settled = monotonic()
 
 
 @when(parsers.parse("a failover to {node} is killed at its point of no return"))
@@ -327,9 +391,20 @@ def told_diverged(world: World, node: str) -> None:
                f"status tells of node {node}")
 
 
+@when(parsers.parse("the operator seeds node {node} from the primary"))
+def seed(world: World, node: str) -> None:
+    world.run("seed", node, "--reason", "an empty disk")
+
+
+@then(parsers.parse("the journal tells after which transaction everything is out of reach"))
+def told_where_the_loss_begins(world: World) -> None:
+    assert world.out_of_reach()
+
+
 @then("the journal tells that transactions were lost")
 def journal_tells(world: World) -> None:
-    [entry, *_] = json.loads(world.run("journal", "--json"))
+    [entry] = [each for each in json.loads(world.run("journal", "--json"))
+               if each["operation"] == "failover"]
     assert entry["plan"]["loss"], entry
 
 
@@ -342,6 +417,47 @@ def exported_private(world: World, node: str) -> None:
 def something_missing(world: World, cached: Reader) -> None:
     """Otherwise the scenario would prove nothing."""
     assert seen_in(cached.sights()) & world.account.missing
+
+
+@then("nothing is missing but what the journal tells")
+def only_what_is_told(world: World) -> None:
+    """And those are really missing: otherwise the scenario would prove nothing."""
+    assert world.account.told
+    assert world.account.told == world.account.missing
+
+
+@then("transactions are missing")
+def missing(world: World) -> None:
+    """Otherwise the scenario would prove nothing."""
+    assert world.account.missing
+
+
+@then(parsers.parse("the warden kills storage {node} and supervisor starts it again"))
+def killed_by_the_warden(world: World, node: str) -> None:
+    wait_until(lambda: not Path(f"/proc/{world.hung}").exists(), f"{node} was killed")
+    wait_until(lambda: world.cluster.program(node) == "RUNNING"
+               and world.cluster.pid_of(f"node-{node}") != world.hung, f"{node} runs again")
+
+
+@then("status comes to say that all is well")
+def healthy(world: World) -> None:
+    wait_until(lambda: world.cluster.cli("status").returncode == 0, "all is well")
+
+
+@then(parsers.parse("node {node} comes to refuse writes, and the reader goes on"))
+def refuses_writes(world: World, node: str) -> None:
+    def held() -> bool:
+        answer = world.sampler.ask(world.cluster.cluster.node(node))
+        return bool(answer and answer.replication
+                    and answer.replication.held is Hold.FOLLOWERS)
+
+    wait_until(held, f"node {node} refuses writes")
+    since = monotonic()
+    world.wait_for_readers(since)
+    for writer in world.writers:
+        later = [each for each in writer.attempts() if each.began >= since]
+        assert later
+        assert not any(each.acknowledged for each in later)
 
 
 @then("the reader succeeds again")

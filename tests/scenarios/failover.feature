@@ -45,6 +45,20 @@ Feature: After a failover everything that was acknowledged is there or accounted
     And nobody read what is not there
     And there was one writable primary at most at any moment
 
+  Scenario: The primary's disk never returns
+    Given a primary a and a secondary b on the other side of a link
+    And 2 writers and 1 reader at work
+    When the link stalls and each writer commits 30 times more
+    And the host of node a is lost and the link is cut
+    And the operator fails over to b
+    Then the journal tells after which transaction everything is out of reach
+    And all clients succeed again
+    When the operator seeds node a from the primary
+    Then nodes a and b come to hold the same
+    And nothing is missing but what the journal tells
+    And nobody read what is not there
+    And there was one writable primary at most at any moment
+
   Scenario: Two failovers in a row
     Given a primary a and secondaries b and c
     And 2 writers and 1 reader at work

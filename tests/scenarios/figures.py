@@ -1,107 +1,95 @@
-"""Measures how long a failover and a switchover take away writes and reads: `make figures`.
+"""Measures what failovers, comparisons and copies take: `make figures`.
 
-    bin/control-python tests/scenarios/figures.py
+    bin/control-python tests/scenarios/figures.py [--rounds N] [--parts PART...] [...]
 
-On a ZRS pair under load, primary and secondary in turn: each figure is measured ROUNDS times. What
-it prints is kept as JSON in var/scenarios/. The figures are those of this machine as busy as it is.
+- takeovers: failover and switchover of a pair under load, the two nodes in turn
+- lineage: the comparison of two data files that went apart
+- seed: filling an empty secondary, beside zc.zrs's own first synchronisation
+
+What it prints is kept as JSON in var/scenarios/, also when it is interrupted. The figures are those
+of this machine as busy as it is, so leave it alone meanwhile.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
+import contextlib
 import os
-import statistics
+import signal
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 
-from clusters import PAIR  # noqa: E402
-from ledger import longest_gap  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
+import big_files  # noqa: E402
+import takeovers  # noqa: E402
+from measurements import Figures, keep, show  # noqa: E402
 from world import World  # noqa: E402
 
-ROUNDS = 5
-BEFORE = 1.0  # seconds of undisturbed work that count as part of a round
-
-TO_FIRST_WRITE = "failover: from the command to the first committed write"
-FAILOVER_WRITES = "failover: longest time without a committed write, from the death on"
-FAILOVER_READS = "failover: longest time without a read"
-SWITCHOVER_WRITES = "switchover: longest time without a committed write"
-SWITCHOVER_READS = "switchover: longest time without a read"
-
-Figures = dict[str, list[float]]
+TAKEOVERS, LINEAGE, SEED = "takeovers", "lineage", "seed"
+PARTS = (TAKEOVERS, LINEAGE, SEED)
+BACKENDS = ("zrs", "relstorage-postgresql")
 
 
 def main() -> None:
+    options = read_options()
     home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
-    figures: Figures = {name: [] for name in (
-        TO_FIRST_WRITE, FAILOVER_WRITES, FAILOVER_READS, SWITCHOVER_WRITES, SWITCHOVER_READS)}
+    figures: Figures = {}
+    load = [os.getloadavg()[0]]
+    for each in (signal.SIGINT, signal.SIGTERM):  # SIGINT is ignored in the background
+        signal.signal(each, signal.default_int_handler)
+    try:
+        for name, value in measured(options, home):
+            figures.setdefault(name, []).append(value)
+    except KeyboardInterrupt:
+        print("interrupted; what was measured so far:")
+    finally:
+        load.append(os.getloadavg()[0])
+        show(figures, options.rounds, load)
+        keep(figures, home / "var/scenarios", {
+            "rounds": options.rounds, "load": load, "processors": os.cpu_count()})
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=["zrs"],
+                        help="of which takeovers are measured")
+    parser.add_argument("--lineage-megabytes", type=int, default=2000)
+    parser.add_argument("--seed-megabytes", type=int, default=1000)
+    return parser.parse_args()
+
+
+def measured(options: argparse.Namespace, home: Path) -> Iterator[tuple[str, float]]:
+    """All figures that are asked for, as they come: what it is, and a number."""
+    if TAKEOVERS in options.parts:
+        for backend in options.backends:
+            with world_of(home) as world:
+                for name, value in takeovers.takeovers(world, backend, options.rounds):
+                    yield f"{backend}: {name}", value
+    if LINEAGE in options.parts:
+        with tempfile.TemporaryDirectory(prefix="zodbrepl-figures-") as folder:
+            yield from big_files.lineages(Path(folder), home, options.lineage_megabytes,
+                                          options.rounds)
+    if SEED in options.parts:
+        with world_of(home) as world:
+            yield from big_files.seeds(world, options.seed_megabytes, options.rounds)
+
+
+@contextlib.contextmanager
+def world_of(home: Path) -> Iterator[World]:
+    """One world, which is closed afterwards."""
     with tempfile.TemporaryDirectory(prefix="zodbrepl-figures-") as folder:
+        Path(folder).chmod(0o755)  # some servers run as another user
         world = World(Path(folder), home, "figures", "figures")
         try:
-            measure(world, figures)
+            yield world
         finally:
             world.close()
-    show(figures)
-    kept = home / "var/scenarios"
-    kept.mkdir(parents=True, exist_ok=True)
-    path = kept / time.strftime("figures-%Y%m%dT%H%M%SZ.json", time.gmtime())
-    path.write_text(json.dumps({"rounds": ROUNDS, "load": os.getloadavg(), "seconds": figures},
-                               indent=2) + "\n")
-    print(f"kept in {path}")
-
-
-def measure(world: World, figures: Figures) -> None:
-    """Fail over and switch over, again and again, while clients work."""
-    world.make_cluster(PAIR).up()
-    world.start_clients(2, 1)
-    old, new = "a", "b"
-    for number in range(1, ROUNDS + 1):
-        print(f"round {number} of {ROUNDS}", flush=True)
-        began = time.monotonic()
-        world.cluster.die(old)
-        command = time.monotonic()
-        writes, reads = during(world, began, partial(
-            world.run, "failover", new, "--reason", "to measure it"))
-        figures[TO_FIRST_WRITE].append(min(each for each in writes if each > command) - command)
-        figures[FAILOVER_WRITES].append(longest_gap(writes))
-        figures[FAILOVER_READS].append(longest_gap(reads))
-        world.run("rejoin", old)
-        world.wait_for_clients(time.monotonic())
-        writes, reads = during(world, time.monotonic(), partial(world.run, "switchover", old))
-        figures[SWITCHOVER_WRITES].append(longest_gap(writes))
-        figures[SWITCHOVER_READS].append(longest_gap(reads))
-
-
-def during(world: World, began: float, work: Callable[[], object]
-           ) -> tuple[list[float], list[float]]:
-    """When writes and reads succeeded, from a second before until they do again after it."""
-    work()
-    world.wait_for_clients(time.monotonic())
-    writes = [each.ended for writer in world.writers for each in writer.attempts()
-              if each.acknowledged]
-    reads = [each.ended for reader in world.readers for each in reader.sights()]
-    return since(began - BEFORE, writes), since(began - BEFORE, reads)
-
-
-def since(moment: float, moments: Iterable[float]) -> list[float]:
-    return [each for each in moments if each >= moment]
-
-
-def show(figures: Figures) -> None:
-    table = Table("seconds", "median", "least", "most",
-                  title=f"{ROUNDS} rounds, load {os.getloadavg()[0]:.1f}")
-    for name, found in figures.items():
-        table.add_row(name, *(f"{value:.2f}" for value in (
-            statistics.median(found), min(found), max(found))))
-    Console(width=110).print(table)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,16 @@ Feature: What needs no failover loses nothing
     And nodes a and b come to hold the same
     And nothing that was acknowledged is missing
 
+  Scenario: A primary that is cut off takes no writes
+    Given a primary a that has to have a follower, and a secondary b on the other side of a link
+    And 2 writers and 1 reader at work
+    When the link is cut
+    Then node a comes to refuse writes, and the reader goes on
+    When the link is mended
+    Then all clients succeed again
+    And nodes a and b come to hold the same
+    And nothing that was acknowledged is missing
+
   Scenario: A relay is killed and supervisor starts it again
     Given a primary a, a relay b and a secondary c
     And 2 writers and 1 reader at work

@@ -36,14 +36,14 @@ def test_two_servers_that_say_they_are_primaries_are_found(tmp_path: Path, home:
     cluster = ClusterUnderTest(tmp_path, home).cluster
     with contextlib.ExitStack() as opened:
         for node, role in (("a", "primary"), ("b", "secondary")):
-            opened.enter_context(answers_ruok(cluster.node(node).storage_port, node, role))
+            opened.enter_context(answers_ruok(cluster.node(node).storage_address.port, node, role))
         with Sampler(cluster) as one_primary:
             wait_until(lambda: one_primary.primaries() == ["a"], "a is seen")
     assert [] == one_primary.double_primaries()
     with contextlib.ExitStack() as opened:
         for node in "ab":
             opened.enter_context(
-                answers_ruok(cluster.node(node).storage_port, node, "primary"))
+                answers_ruok(cluster.node(node).storage_address.port, node, "primary"))
         with Sampler(cluster) as two_primaries:
             wait_until(lambda: bool(two_primaries.double_primaries()), "both are seen")
 

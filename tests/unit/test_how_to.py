@@ -19,8 +19,9 @@ def test_there_is_a_page_for_existing_sites() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_modules_it_names_are_there(page: Path) -> None:
-    named = set(re.findall(r"-m indico_zodbrepl\.(\w+)\.(\w+)", page.read_text()))
-    places = {name: (HOME / "src" / "indico_zodbrepl").joinpath(*name) for name in sorted(named)}
+    named = set(re.findall(r"-m indico_zodbrepl\.(\w+(?:\.\w+)+)", page.read_text()))
+    places = {name: (HOME / "src" / "indico_zodbrepl").joinpath(*name.split("."))
+              for name in sorted(named)}
     assert [] == [name for name, place in places.items()
                   if not (place.with_suffix(".py").is_file() or (place / "__main__.py").is_file())]
 

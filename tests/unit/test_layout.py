@@ -22,7 +22,7 @@ INSTALLED = Path(os.environ.get("ZODBREPL_HOME") or HOME)
 INTERPRETERS = {PYTHON27: str(INSTALLED / "parts/python27/bin/python"), PYTHON3: sys.executable}
 # What is outside of the package and runs on Python 2.7; tests not named are Python 3's.
 OUTSIDE_ON_27 = ("bulkloader", "tests/dataplane", "tests/bulkloader", "tests/patches",
-                 "tests/scenarios/python27")
+                 "tests/scenarios/python27", "tests/base/python27")
 SUITES = sorted(path.name for path in (HOME / "tests").iterdir() if path.is_dir())
 # The loader is part of the data plane: it works inside Indico and shares its preparations.
 LOADER_MAY_IMPORT = {"dataplane"}

@@ -48,7 +48,7 @@ def test_each_pinned_release_serves_the_oldest_python_3_that_bootstrap_takes() -
 
 
 def test_what_the_distribution_asks_for_is_pinned() -> None:
-    asked = set(re.findall(r"'([\w.]+)'", _extras((HOME / "setup.py").read_text())))
+    asked = set(re.findall(r"'([\w.-]+)'", _extras((HOME / "setup.py").read_text())))
     extras = {"control", "test", "recipe"}
     assert extras <= asked
     assert {normal_name(name) for name in asked - extras} <= set(pins("Python 3"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import itertools
 import os
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from _pytest.mark.expression import Expression
 
 SCRIPT = Path(__file__).parents[1] / "run"
 
@@ -82,7 +85,27 @@ def test_a_suite_that_is_to_be_doubted_counts_as_a_failure(
 def test_a_suite_that_does_not_exist_is_refused() -> None:
     answer = subprocess.run([SCRIPT, "untis"], capture_output=True, text=True, check=False)
     assert (1, "") == (answer.returncode, answer.stdout)
-    assert answer.stderr.startswith("tests/run: no suite untis; there are: integration")
+    assert answer.stderr.startswith("tests/run: no suite untis; there are: interrupted")
+
+
+def test_of_a_folder_with_several_suites_each_test_is_in_one(runner: ModuleType) -> None:
+    """Also a test whose own name has words of the expressions in it."""
+    chooses: dict[str, dict[str, Expression]] = {}
+    for suite in runner.SUITES:
+        if "-k" in suite.command:
+            [expression] = suite.command[suite.command.index("-k") + 1 :]
+            chooses.setdefault(suite.folder, {})[suite.name] = Expression.compile(expression)
+    assert {"tests/integration", "tests/dataplane"} == set(chooses)
+    for folder, suites in chooses.items():
+        modules = [path.name for path in (SCRIPT.parents[1] / folder).glob("test_*.py")]
+        for names in itertools.product(modules, ["", *modules]):
+            occurs = functools.partial(_occurs, names)
+            chosen = [name for name, each in suites.items() if each.evaluate(occurs)]
+            assert 1 == len(chosen), (names, chosen)
+
+
+def _occurs(names: tuple[str, ...], word: str, /, **_: object) -> bool:
+    return any(word in name for name in names)
 
 
 def test_a_suite_that_takes_too_long_is_ended_with_what_it_started(
@@ -155,6 +178,9 @@ def wait_for(what):
 def test_that_fails():
     wait_for("the weather")
 
+def test_that_tells(record_testsuite_property):
+    record_testsuite_property("storage of sand", "tested")
+
 @pytest.mark.parametrize("number", range(2))
 def test_without_its_program(number):
     pytest.skip("needs a program")
@@ -176,13 +202,14 @@ def test_the_end_tells_what_was_skipped_and_how_a_test_failed(tmp_path: Path) ->
     (tmp_path / "test_kinds.py").write_text(TESTS_OF_EACH_KIND)
     command = ("-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider", str(tmp_path))
     copy = copy_with(f"Suite('kinds', 'tests', {(sys.executable, *command)}),", tmp_path)
-    counts, skipped, *told, name, reason, total = last_lines_of(copy)
-    assert counts.startswith("kinds: 1 passed, 1 failed, 2 skipped in ")
+    counts, remark, skipped, *told, name, reason, total = last_lines_of(copy)
+    assert counts.startswith("kinds: 2 passed, 1 failed, 2 skipped in ")
+    assert "storage of sand: tested" == remark
     assert "skipped: 2 x kinds: needs a program" == skipped
     assert name.startswith("FAILED kinds: ")
     assert name.endswith("test_kinds::test_that_fails")
     assert "       AssertionError: not in time: the weather" == reason
-    assert "1 passed, 1 failed, 2 skipped" == total
+    assert "2 passed, 1 failed, 2 skipped" == total
     assert name.replace("FAILED", "---") == told[0]
     assert [
         '>       wait_for("the weather")',

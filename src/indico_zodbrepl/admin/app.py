@@ -9,6 +9,7 @@ from flask import Flask, abort, jsonify, render_template
 from flask.typing import ResponseReturnValue
 
 from indico_zodbrepl.admin import filters, logs, security
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.advice import advise
@@ -35,7 +36,8 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
         if sighting is None:
             abort(503, "No snapshot of the cluster could be taken yet; see the admin page's log.")
         return {"cluster": cluster, "sighting": sighting, "snapshot": sighting.snapshot,
-                "procedures": advise(cluster, sighting.snapshot, home), "home": home}
+                "procedures": advise(cluster, sighting.snapshot, home), "home": home,
+                "data_files": backend_of(cluster).data_files}
 
     @app.get("/")
     def overview() -> str:

@@ -14,13 +14,28 @@ from indico_zodbrepl.probing import tid
 MARK_WORDS = {Mark.AS_ASSIGNED: "as assigned", Mark.DIFFERS: "not as it should be",
               Mark.UNREACHABLE: "unreachable"}
 
+ENGINES = {
+    "zrs": "ZRS", "zeo": "ZEO", "filestorage": "FileStorage", "neo": "NEO",
+    "relstorage-sqlite": "RelStorage, SQLite", "relstorage-postgresql": "RelStorage, PostgreSQL",
+    "relstorage-mariadb": "RelStorage, MariaDB", "relstorage-oracle": "RelStorage, Oracle"}
+
 
 def register(app: Flask) -> None:
     """Make this module's functions known to an application's templates."""
     app.jinja_env.filters.update(
         tid=tid.render, moment=moment, clock=clock, sentence=sentence, size=size,
         lag_seconds=lag_seconds, lag_transactions=lag_transactions, commands=commands,
-        mark_word=MARK_WORDS.__getitem__)
+        mark_word=MARK_WORDS.__getitem__, engine=engine, speaker=speaker)
+
+
+def engine(backend: str) -> str:
+    """A backend's name as people write it."""
+    return ENGINES.get(backend, backend)
+
+
+def speaker(backend: str) -> str:
+    """The engine below a backend: who says what the facts are."""
+    return engine(backend).rpartition(", ")[2]
 
 
 def moment(seconds: float | None) -> str:

@@ -2,140 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from zope.interface import implementer
 
-from ..cluster import Cluster, Endpoint, Node, NodeState
-from ..cluster.installation import Installation
-from ..cluster.layout import Layout, data_fs, zeo_conf
-from ..cluster.programs import Program, zodbrepl_command
-from ..errors import ExitCode
+from ..cluster import Cluster, NodeState
+from ..cluster.layout import data_fs, zeo_conf
 from .interfaces import IBackend
-
-# The server hands its followers what they lack before it ends, and gives up after 15 s.
-STOP_SECONDS = 20
-
-# Exit statuses of dataplane.server that a further start would only repeat: replication
-# port taken, storage port taken, data file locked, damaged, libraries not the ones it was
-# written for.  `node run`, which becomes that server, has 4 and 5 for what is like them.
-SERVER_REFUSALS = (3, 4, 5, 6, 7)
-
-# How long a client's first connection may take; then it fails, to be tried again.
-CONNECT_SECONDS = 10
-
-# The client's cache of object records, in memory only: a restarted client starts empty.
-CLIENT_CACHE = "200MB"
+from .one_copy import NO_BLOBS
+from .zeo_servers import ZEOServers, lines, zeo_section
 
 
 @implementer(IBackend)
-class ZRS:
+class ZRS(ZEOServers):
     """zc.zrs 3.1 in a ZEO 5 server, as repaired by the data plane's server."""
 
     name = "zrs"
-
-    def programs(self, cluster: Cluster, installation: Installation,
-                 node: Node) -> tuple[Program, ...]:
-        return (Program(
-            name=node.program,
-            command=zodbrepl_command(cluster, installation, "node", "run", node.name),
-            directory=Layout(cluster).var,
-            stop_seconds=STOP_SECONDS,
-            final_exits=(0, ExitCode.BAD_CONFIG, *SERVER_REFUSALS, ExitCode.REFUSED)),)
+    guarded = True
+    data_files = True
+    limits: Mapping[str, str] = {"blobs": NO_BLOBS}
 
     def node_files(self, cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
         node = cluster.node(state.node)
         return {zeo_conf(node): _ZEO_CONF.format(
-            address=node.storage_address,
-            replication=_lines(_replication(cluster, state), "  "),
-            data_fs=data_fs(node),
-            pid_file=node.data_directory / "zeo.pid")}
-
-    def client_files(self, cluster: Cluster) -> Mapping[Path, str]:
-        layout = Layout(cluster)
-        files = {layout.zodb_conf: _CLIENT_CONF.format(
-            servers=_lines((f"server {node.storage_address}" for node in cluster.nodes), "    "),
-            cache_size=CLIENT_CACHE, wait_timeout=CONNECT_SECONDS)}
-        for node in cluster.nodes:
-            files[layout.node_zodb_conf(node)] = _NODE_CLIENT_CONF.format(
-                address=node.storage_address, wait_timeout=CONNECT_SECONDS)
-        return files
-
-    def server_command(self, cluster: Cluster, installation: Installation,
-                       state: NodeState) -> tuple[str, ...]:
-        return (str(installation.python27), "-m", "indico_zodbrepl.dataplane.server",
-                "-C", str(zeo_conf(cluster.node(state.node))),
-                "--cluster", state.cluster, "--node", state.node,
-                "--epoch", str(state.epoch),
-                "--reconnect-delay", f"{cluster.reconnect_delay:g}",
-                "--min-followers", str(cluster.min_followers))
-
-    def listens_on(self, cluster: Cluster, state: NodeState) -> tuple[Endpoint, ...]:
-        keys = {"storage-port"} | ({"replication-port"} if state.role.has_followers else set())
-        return tuple(endpoint for endpoint in cluster.endpoints()
-                     if endpoint.kind == "node" and endpoint.name == state.node
-                     and endpoint.key in keys)
+            zeo=zeo_section(node), replication=lines(_replication(cluster, state), "  "),
+            data_fs=data_fs(node))}
 
 
 def _replication(cluster: Cluster, state: NodeState) -> list[str]:
-    lines = []
+    found = []
     if state.role.has_followers:
-        lines.append(f"replicate-to {cluster.node(state.node).replication_address}")
+        found.append(f"replicate-to {cluster.node(state.node).replication_address}")
     if state.upstream is not None:
-        lines.append(f"replicate-from {cluster.node(state.upstream).replication_address}")
-        lines.append(f"keep-alive-delay {cluster.keep_alive_delay:g}")
-    return lines
-
-
-def _lines(lines: Iterable[str], indent: str) -> str:
-    return "\n".join(indent + line for line in lines)
+        found.append(f"replicate-from {cluster.node(state.upstream).replication_address}")
+        found.append(f"keep-alive-delay {cluster.keep_alive_delay:g}")
+    return found
 
 
 _ZEO_CONF = """\
 # Generated at each start of the node; changes here are lost.
 %import zc.zrs
 
-<zeo>
-  address {address}
-  pid-filename {pid_file}
-  invalidation-queue-size 1000
-  transaction-timeout 60
-</zeo>
-
+{zeo}
 <zrs 1>
 {replication}
   <filestorage>
     path {data_fs}
   </filestorage>
 </zrs>
-"""
-
-_CLIENT_CONF = """\
-# Generated by 'bin/zodbrepl up'; changes here are lost.
-%import indico_zodbrepl.dataplane
-%import ZEO
-
-<indicostorage>
-  <clientstorage>
-{servers}
-    storage 1
-    read-only-fallback true
-    cache-size {cache_size}
-    wait-timeout {wait_timeout}
-  </clientstorage>
-</indicostorage>
-"""
-
-_NODE_CLIENT_CONF = """\
-# Generated by 'bin/zodbrepl up'; changes here are lost.
-# Reads from this node alone, whatever its role; for verification.
-%import ZEO
-
-<clientstorage>
-  server {address}
-  storage 1
-  read-only true
-  wait-timeout {wait_timeout}
-</clientstorage>
 """

@@ -30,6 +30,11 @@ COMMANDS = {
     "rejoin": "rejoin",
     "seed": "seed",
     "salvage": "salvage",
+    "backup": "backup",
+    "restore": "restore",
+    "convert": "convert",
+    "pack": "pack",
+    "stats": "stats",
     "resume": "resume",
     "journal": "journal",
 }

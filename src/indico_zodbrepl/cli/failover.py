@@ -20,7 +20,11 @@ def failover(app: App, target: str | None, reason: str, dry_run: bool) -> None:
     TARGET is by default the node with the newest transaction.  Refused while anybody sees the
     primary alive.  The primary is fenced first; what only it has is exported and listed,
     and Indico is restarted if it may remember any of that.
+
+    NEO elects a master by itself. There TARGET is a node that hangs, by default the most important
+    one; it is killed, once several vantage points have seen that it hangs, and started again.
     """
+    app.require("failover")
     if not reason.strip() and not dry_run:
         raise click.UsageError("--reason TEXT is needed: it goes into the journal")
     show_or_execute(app, survey_failover(app.cluster, app.installation, target, reason.strip()),

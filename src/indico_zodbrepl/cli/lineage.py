@@ -25,6 +25,7 @@ def lineage(app: App, node: str | None, upstream: str | None, full: bool) -> Non
     Transactions are compared by id and content; servers may run.  Nothing is changed.  The
     exit code is 8 when a node holds what the other lacks.
     """
+    app.require("lineage")
     cluster = app.cluster
     against = run.node_named(cluster, upstream).name if upstream else _primary(cluster)
     if node == against:

@@ -6,19 +6,25 @@ from collections.abc import Iterable
 
 import click
 
+from ..backends import require
 from ..cluster import Cluster, Role
 from ..cluster.commands import Commands
 from ..cluster.installation import Installation
+from ..errors import OperatorError
 from ..failover import journal, operation, store
 from ..node import operations, rehearsal
+from ..node.fencing import Fenced
 from ..node.rehearsal import Rehearsal
 from .app import App
+from .open_operation import with_what_is_open
 from .rehearsing import rehearsed
 from .steps import step_printer
 
 
 def rehearse_start(cluster: Cluster, installation: Installation, name: str, *,
                    force: bool) -> Rehearsal:
+    if force:
+        require(cluster, "promote")
     return (rehearsal.force if force else rehearsal.start)(cluster, installation, name)
 
 
@@ -41,12 +47,16 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
     writes.  Refused when another server is seen to take writes.
     """
     if not force:
-        with journal.journaled(app.cluster, "node-start", name, reason) as told:
-            if not operations.start_node(app.cluster, app.installation, name,
-                                         progress=step_printer()):
-                told.remark = f"node {name} runs already"
-                click.echo(told.remark)
+        try:
+            with journal.journaled(app.cluster, "node-start", name, reason) as told:
+                if not operations.start_node(app.cluster, app.installation, name,
+                                             progress=step_printer()):
+                    told.remark = f"node {name} runs already"
+                    click.echo(told.remark)
+        except OperatorError as error:
+            raise with_what_is_open(app.cluster, error) from error
         return
+    app.require("promote")
     if not reason:
         raise click.UsageError("--force needs --reason: who finds this later has to know why")
     with store.alone(app.cluster), journal.journaled(app.cluster, "force", name, reason) as told:
@@ -85,8 +95,7 @@ def fence(app: App, name: str, reason: str) -> None:
     with journal.journaled(app.cluster, "node-fence", name, reason) as told:
         fenced = operations.fence(app.cluster, name)
         told.figures, told.remark = {"killed": list(fenced.killed)}, fenced.remark
-    click.echo(f"node {name} is fenced: " + (
-        f"killed {', '.join(map(str, fenced.killed))}" if fenced.killed else "it did not run"))
+    click.echo(f"node {name} is fenced: {_killed(fenced)}")
     _tell(filter(None, [fenced.remark]))
 
 
@@ -95,7 +104,7 @@ def fence(app: App, name: str, reason: str) -> None:
 @click.option("--role", type=click.Choice([str(each) for each in Role]), required=True)
 @click.option("--upstream", metavar="NODE", help="Whom it follows; a primary has none.")
 @click.option("--epoch", type=click.IntRange(1), required=True)
-@rehearsed(rehearse_assign)
+@rehearsed(rehearse_assign, "assign")
 def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: int,
            reason: str) -> None:
     """Write the state file of node NAME: what it is to be when it starts the next time."""
@@ -112,7 +121,7 @@ def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: in
 @click.argument("name")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), default=20.0,
               show_default=True, help="It ends by itself after that.")
-@rehearsed(rehearsal.hold)
+@rehearsed(rehearsal.hold, "hold")
 def hold(app: App, name: str, seconds: float, reason: str) -> None:
     """Let clients of primary NAME wait with their commits; those under way finish."""
     with journal.journaled(app.cluster, "node-hold", name, reason) as told:
@@ -123,7 +132,7 @@ def hold(app: App, name: str, seconds: float, reason: str) -> None:
 
 @click.command()
 @click.argument("name")
-@rehearsed(rehearsal.release)
+@rehearsed(rehearsal.release, "hold")
 def release(app: App, name: str, reason: str) -> None:
     """End a hold on node NAME."""
     with journal.journaled(app.cluster, "node-release", name, reason):
@@ -135,7 +144,7 @@ def release(app: App, name: str, reason: str) -> None:
 @click.argument("name")
 @click.option("--epoch", type=click.IntRange(1), required=True,
               help="Above every epoch there was.")
-@rehearsed(rehearsal.promote)
+@rehearsed(rehearsal.promote, "promote")
 def promote(app: App, name: str, epoch: int, reason: str) -> None:
     """Make node NAME the primary of a new epoch, in place if it runs.
 
@@ -154,7 +163,7 @@ def promote(app: App, name: str, epoch: int, reason: str) -> None:
 @click.argument("name")
 @click.option("--upstream", metavar="NODE", required=True, help="Whom it follows from now on.")
 @click.option("--epoch", type=click.IntRange(1), required=True)
-@rehearsed(rehearsal.follow)
+@rehearsed(rehearsal.follow, "follow")
 def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> None:
     """Let node NAME follow another node, in place if it runs.
 
@@ -178,6 +187,13 @@ def restart_client(app: App, instance: str, reason: str) -> None:
     """Restart Indico INSTANCE, which drops everything it has cached of the storage."""
     with journal.journaled(app.cluster, "restart-client", instance, reason):
         operations.restart_instance(app.cluster, instance, progress=step_printer())
+
+
+def _killed(fenced: Fenced) -> str:
+    if fenced.killed:
+        return f"killed {', '.join(map(str, fenced.killed))}"
+    return ("it has ended, as supervisor was told not to run it" if fenced.was_wanted
+            else "it did not run")
 
 
 def _tell_change(what: str, in_place: bool, remarks: Iterable[str]) -> None:

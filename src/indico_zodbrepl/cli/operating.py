@@ -33,9 +33,9 @@ def show_or_execute(app: App, found: Plan | Refusal, *, dry_run: bool) -> None:
         return
     for line in view.heading(found):
         click.echo(line)
-    for finding in found.findings:
-        if finding.verdict != "fine":
-            click.echo("\n".join(view.finding_lines((finding,))))
+    warnings = tuple(each for each in found.findings if each.verdict != "fine")
+    if warnings:
+        click.echo("\n".join(view.finding_lines(warnings)))
     conclude(app, executor.execute, found)
 
 

@@ -173,15 +173,27 @@ def ending_lines(cluster: Cluster, ended: Operation) -> Iterator[str]:
         yield from _folded(", ".join(figures.get("exported_objects", [])), "    ", "  ")
         salvage = commands.zodbrepl("salvage", folder)
         yield f"To see what was exported, and to make it again: {salvage}"
-    elif plan.loss is not None and not plan.loss.exact:
+    elif plan.loss is not None and not plan.loss.exact and plan.operation not in (
+            "rejoin", "restore"):
         yield from _folded(f"Lost: {plan.loss.text}.", "")
         yield f"When the data of {plan.source} is back: {commands.zodbrepl('rejoin', plan.source)}"
+    if plan.operation == "restore":
+        yield from _restored(ended)
     for node in figures.get("diverged", []):
         yield f"Node {node} does not start before: {commands.zodbrepl('rejoin', node)}"
     for step, record in zip(plan.steps, ended.records, strict=True):
         if record.progress is Progress.FAILED:
             yield from _folded(f"Not done: {step.title}. By hand: {step.command}", "  ")
     yield f"Journal: {commands.zodbrepl('journal', ended.identifier)}"
+
+
+def _restored(ended: Operation) -> Iterator[str]:
+    """What a restore could not export, and where the data are that it replaced."""
+    loss, figures = ended.plan.loss, ended.figures
+    if loss is not None and not loss.exact:
+        yield from _folded(f"Lost: {loss.text}.", "")
+    if figures.get("kept_in"):
+        yield f"The replaced data are in {figures['kept_in']}"
 
 
 def seconds_text(moment: float | None) -> str:

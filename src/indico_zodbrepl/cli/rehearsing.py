@@ -18,15 +18,20 @@ DRY_RUN = click.option("--dry-run", is_flag=True,
                        help="Make the checks, print each step and change nothing.")
 
 
-def rehearsed(rehearse: Callable[..., Rehearsal]) -> Callable[[Command], Command]:
+def rehearsed(rehearse: Callable[..., Rehearsal],
+              operation: str | None = None) -> Callable[[Command], Command]:
     """Give a command ``--reason`` and ``--dry-run``.
 
     Args:
+        operation: the key of ``backends.interfaces.OPERATIONS`` that the backend has to be able
+            to do; None when every backend can.
         rehearse: called for a dry run in the place of the command, with the cluster, the
             installation and the command's arguments other than those two.
     """
     def decorate(command: Command) -> Command:
         def either(app: App, /, *, reason: str, dry_run: bool, **arguments: Any) -> None:
+            if operation is not None:
+                app.require(operation)
             if dry_run:
                 show(rehearse(app.cluster, app.installation, **arguments))
             else:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import click
 
+from ..backends import electing_of, engine_of
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
+from ..failover import electing_facts, store
+from ..failover.engine_rejoin import gather_engine, plan_engine_rejoin
 from ..failover.rejoin import plan_rejoin
 from ..failover.rejoin_facts import gather
 from ..failover.steps import Refusal, Verdict
+from ..failover.storage_rejoin import plan_storage_rejoin
 from .app import App, pass_app
 from .operating import show_or_execute
 
@@ -25,12 +29,27 @@ def rejoin(app: App, node: str, reason: str, dry_run: bool) -> None:
     primary never had is exported to a folder of var/lost-tails and cut off, with a copy of what
     is cut; `salvage` shows the folder and makes its transactions again.
 
+    Where the engine replicates by itself (PostgreSQL, MariaDB), what only the node has is exported
+    likewise; if there is any, its data are kept under another name, and it copies the primary's.
+
+    With NEO, NODE is a storage. One that lost its disk, was dropped, or does not run is started,
+    taken in and filled from the others, if these hold everything.
+
     Exit code: 0 the node has joined, or had already; 8 it can't: its lineage then says
     needs-seeding (`seed` gives it a copy) or quarantined.
     """
+    app.require("rejoin")
+    store.refuse_open(app.cluster)
     commands = Commands.here(app.cluster)
-    found = plan_rejoin(app.cluster, gather(app.cluster, app.installation, node), reason.strip(),
-                        commands)
+    if electing_of(app.cluster) is not None:
+        facts = electing_facts.gather(app.cluster, app.installation, node, pinging=False)
+        found = plan_storage_rejoin(facts, node, reason.strip(), commands)
+    elif engine_of(app.cluster) is not None:
+        found = plan_engine_rejoin(app.cluster, gather_engine(app.cluster, node), reason.strip(),
+                                   commands)
+    else:
+        found = plan_rejoin(app.cluster, gather(app.cluster, app.installation, node),
+                            reason.strip(), commands)
     if isinstance(found, Refusal) and all(each.verdict is Verdict.FINE
                                           for each in found.findings):
         click.echo(f"{found.notice}: {found.findings[0].text}, {found.findings[0].evidence}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..failover import executor
+from ..failover import abandoning, executor
 from .app import App, pass_app
 from .operating import conclude
 from .operation_view import ending_lines, remaining_lines
@@ -15,7 +15,8 @@ from .operation_view import ending_lines, remaining_lines
 @click.option("--abandon", is_flag=True,
               help="Close it as it stands, for when it can't be ended; needs --reason.")
 @click.option("--reason", default="", help="Why it is abandoned, for the journal.")
-@click.option("--dry-run", is_flag=True, help="Print each step that is left; change nothing.")
+@click.option("--dry-run", is_flag=True,
+              help="Print each step that is left, or what would be closed; change nothing.")
 @pass_app
 def resume(app: App, undo: bool, abandon: bool, reason: str, dry_run: bool) -> None:
     """Go on with the operation that has begun and not ended.
@@ -25,13 +26,10 @@ def resume(app: App, undo: bool, abandon: bool, reason: str, dry_run: bool) -> N
     """
     if undo and abandon:
         raise click.UsageError("--undo and --abandon exclude each other")
-    if dry_run and abandon:
-        raise click.UsageError("--abandon does no step: nothing to show")
     if abandon and not reason.strip():
         raise click.UsageError("--abandon needs --reason TEXT")
     if abandon:
-        for line in ending_lines(app.cluster, executor.abandon(app.cluster, reason.strip())):
-            click.echo(line)
+        _abandon(app, reason.strip(), dry_run=dry_run)
         return
     if dry_run:
         found, steps = executor.foresee(app.cluster, app.installation, undo=undo)
@@ -39,3 +37,17 @@ def resume(app: App, undo: bool, abandon: bool, reason: str, dry_run: bool) -> N
             click.echo(line)
         return
     conclude(app, executor.resume, undo=undo)
+
+
+def _abandon(app: App, reason: str, *, dry_run: bool) -> None:
+    if dry_run:
+        identifier, damaged = abandoning.to_abandon(app.cluster)
+        click.echo(f"would be closed as it stands: {identifier}")
+        if damaged:
+            click.echo(f"would be kept under another name: {damaged}")
+        click.echo("This was a dry run: nothing was changed.")
+        return
+    left = abandoning.abandon(app.cluster, reason)
+    click.echo(left.remark)
+    for line in ending_lines(app.cluster, left):
+        click.echo(line)

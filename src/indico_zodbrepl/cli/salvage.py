@@ -47,6 +47,7 @@ def salvage(app: App, *, tail: Path, transactions: str, objects: tuple[str, ...]
 
     Exit code: 0 shown or written, 8 nothing that was picked can be made again.
     """
+    app.require("salvage")
     picks = [*filter(None, transactions.split(",")), *objects]
     if everything and picks:
         raise click.UsageError("--all excludes --transactions and --apply")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..cluster.commands import Commands
+from ..failover import store
 from ..failover.seed import plan_seed
 from ..failover.seed_facts import gather
 from .app import App, pass_app
@@ -25,6 +26,8 @@ def seed(app: App, *, node: str, source: str | None, reason: str, dry_run: bool)
     meanwhile comes by replication.  Data that NODE has is kept in a folder beside its data
     directory.  An interrupted copy goes on when the command is given again.
     """
+    app.require("seed")
+    store.refuse_open(app.cluster)
     facts = gather(app.cluster, app.installation, node, source)
     show_or_execute(app, plan_seed(app.cluster, facts, reason.strip(),
                                    Commands.here(app.cluster)), dry_run=dry_run)

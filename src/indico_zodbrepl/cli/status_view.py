@@ -45,7 +45,9 @@ def view(snapshot: Snapshot, procedures: Iterable[Procedure], home: Path) -> lis
         sentence,
         Text(f"Cluster {snapshot.cluster}, {snapshot.backend}, "
              f"{taken:%Y-%m-%d %H:%M:%S} UTC, probed in {snapshot.duration:.2f} s", style="dim"),
-        Text(), _nodes(snapshot.nodes)]
+        Text(), _nodes(snapshot)]
+    if snapshot.facts:
+        parts += [Text(), _facts(snapshot)]
     if snapshot.indico:
         parts += [Text(), _indico(snapshot.indico)]
     for warning in snapshot.warnings:
@@ -73,12 +75,31 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _nodes(nodes: Iterable[NodeStatus]) -> Table:
-    table = _table("Node", "Program", "Role", "Upstream", "Last transaction", "Lag", "Followers")
-    for node in nodes:
-        table.add_row(node.name, _program(node.program), _role(node), _upstream(node), _last(node),
-                      lag(node), _followers(node))
+def _nodes(snapshot: Snapshot) -> Table:
+    """Without the columns of replication where no node follows another."""
+    table = _table("Node", "Program", "Role", *(["Upstream"] if snapshot.replicates else []),
+                   "Last transaction", *(["Lag", "Followers"] if snapshot.replicates else []))
+    for node in snapshot.nodes:
+        cells: list[RenderableType] = [
+            node.name, _program_of(node), _role(node), _upstream(node), _last(node), lag(node),
+            _followers(node)]
+        table.add_row(*(cells if snapshot.replicates else [*cells[:3], cells[4]]))
     return table
+
+
+def _facts(snapshot: Snapshot) -> Table:
+    """What the engine says of itself, a line each."""
+    table = _table("Facts", "", "")
+    for names, said in snapshot.facts:
+        for number, fact in enumerate(said):
+            table.add_row("" if number else names, fact.label, fact.value)
+    return table
+
+
+def _program_of(node: NodeStatus) -> str:
+    if node.has_program:
+        return _program(node.program)
+    return "none" if node.managed else "not managed"
 
 
 def _program(program: Program | None) -> str:
@@ -90,14 +111,17 @@ def _program(program: Program | None) -> str:
 def _role(node: NodeStatus) -> Text:
     if not node.reachable:
         was = "was " if node.superseded_by else ""
-        lines = [f"{was}{node.assigned_role}", "unreachable"]
+        lines = [f"{was}{node.assigned_role}",
+                 "unreachable" if node.address is not None else "can't be opened"]
     elif node.actual_role is None:
         lines = [f"{node.assigned_role}", "wrong server"]
-    elif node.actual_role.value != node.assigned_role.value:
+    elif node.differs_in_role:
         lines = [f"{node.actual_role}", f"not {node.assigned_role}"]
     else:
         lines = [f"{node.actual_role}"]
-    epoch = node.epoch if node.epoch is not None else node.assigned_epoch
+    if node.leads is not None:
+        lines.append("leads" if node.leads else "stands by")
+    epoch = node.epoch if node.epoch is not None or not node.managed else node.assigned_epoch
     if epoch is not None:
         lines.append(f"epoch {epoch}")
     lines += node.oddities
@@ -111,6 +135,8 @@ def _upstream(node: NodeStatus) -> str:
 
 
 def _last(node: NodeStatus) -> str:
+    if not node.keeps_transactions:
+        return "-"
     if node.last_tid is None:
         return "unknown"
     if node.last_tid == tid.EMPTY:
@@ -122,8 +148,8 @@ def _last(node: NodeStatus) -> str:
 
 
 def lag(node: NodeStatus) -> str:
-    """Seconds and transactions; ``-`` for a primary, which has none."""
-    if node.assigned_role == "primary":
+    """Seconds and transactions; ``-`` for a node that follows nobody."""
+    if not node.assigned_role.follows:
         return "-"
     if node.lag_seconds is None and node.lag_transactions is None:
         return "unknown"
@@ -145,8 +171,13 @@ def _indico(instances: Iterable[IndicoStatus]) -> Table:
     table = _table("Indico", "Program", "State", "Server", "URL")
     for instance in instances:
         table.add_row(instance.name, _program(instance.program), _instance(instance),
-                      instance.server_node or "none", instance.url)
+                      _server(instance), instance.url)
     return table
+
+
+def _server(instance: IndicoStatus) -> str:
+    """The node it talks to; ``-`` where it opens the data itself."""
+    return instance.server_node or ("-" if instance.connected else "none")
 
 
 def _instance(instance: IndicoStatus) -> Text:
@@ -156,6 +187,10 @@ def _instance(instance: IndicoStatus) -> Text:
         state = "up, no storage"
     elif instance.waits:
         state = "up, waits"
+    elif instance.set_up is False:
+        state = "up, not set up"
+    elif instance.failure is not None:
+        state = "up, no pages"
     else:
         state = "up, read-only" if instance.read_only else "up, writable"
     return Text(f"{instance.mark} {state}", style=MARK_STYLES[instance.mark])

@@ -21,5 +21,6 @@ def switchover(app: App, target: str | None, reason: str, dry_run: bool) -> None
     nothing is lost.  Before the point of no return any failure puts everything back; after a
     kill in the middle: `bin/zodbrepl resume`.
     """
+    app.require("switchover")
     show_or_execute(app, survey_switchover(app.cluster, app.installation, target, reason),
                     dry_run=dry_run)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
+from ..failover import journal
 from ..watch import program
 from .app import App, pass_app
+from .rehearsing import DRY_RUN, show
 
 
 @click.command()
+@DRY_RUN
 @pass_app
-def watch(app: App) -> None:
+def watch(app: App, dry_run: bool) -> None:
     """Look at the cluster each second until ended, and tell what changes.
 
     With a <watch> section in the cluster file, `up` runs this under supervisor: it serves
@@ -19,4 +24,12 @@ def watch(app: App) -> None:
     same into their lineage files, so that their next start is short.  Without that section it
     does the same, but serves, posts and mails nothing.
     """
-    program.run(app.cluster)
+    if dry_run:
+        show(program.rehearse(app.cluster))
+    elif "SUPERVISOR_ENABLED" in os.environ:  # who started it so has journaled that
+        program.run(app.cluster)
+    else:
+        with journal.journaled(
+                app.cluster, "watch", app.cluster.name, "",
+                otherwise=lambda problem: click.echo(f"NOTICE: {problem}", err=True)):
+            program.run(app.cluster)

@@ -10,11 +10,20 @@ import os.path
 import re
 import urllib.parse
 from pathlib import Path
+from typing import Any
 
-from .model import Role
+from .model import Encryption, Role
+from .settings import (
+    MariaDBSettings,
+    NeoSettings,
+    OracleSettings,
+    PostgreSQLSettings,
+    SQLiteSettings,
+)
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+SQL_NAME = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 MAIL_ADDRESS = re.compile(r"[A-Za-z0-9._%+=/-]+@[A-Za-z0-9.-]+")
 UNSAFE_IN_PATH = re.compile(r"""[\x00-\x1f\x7f"'\\;#%$]""")
 
@@ -56,7 +65,7 @@ def absolute_path(text: str) -> Path:
 
 
 def role(text: str) -> Role:
-    """primary, secondary or relay."""
+    """primary, secondary or relay; in NEO master, storage or admin."""
     try:
         return Role(text.lower())
     except ValueError:
@@ -114,9 +123,88 @@ def mail_address(text: str) -> str:
     return text
 
 
+def mail_encryption(text: str) -> Encryption:
+    """How an SMTP server is talked to."""
+    try:
+        return Encryption(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(Encryption)}") from None
+
+
+def mail_user(text: str) -> str:
+    """A login name: printable ASCII without blanks."""
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise ValueError(f"{text!r} is no login name: printable ASCII without blanks")
+    return text
+
+
 def mail_addresses(text: str) -> tuple[str, ...]:
     """Addresses separated by blanks or commas; at least one."""
     return tuple(mail_address(each) for each in text.replace(",", " ").split())
+
+
+def replica_count(text: str) -> int:
+    """Further copies of each part of the data, from 0."""
+    return _whole(text, 0, 8)
+
+
+def partition_count(text: str) -> int:
+    """Parts of the data, from 1."""
+    return _whole(text, 1, 4096)
+
+
+def neo_adapter(text: str) -> str:
+    """What NEO's storage nodes keep their data in."""
+    if text.lower() not in ("sqlite", "mariadb"):
+        raise ValueError(f"{text!r} is not an adapter: sqlite, mariadb")
+    return text.lower()
+
+
+def hung_after(text: str) -> float:
+    """Seconds, 2 to 3600."""
+    return _seconds(text, 2)
+
+
+def sql_name(text: str) -> str:
+    """A name of a database or user that needs no quotes in SQL."""
+    if not SQL_NAME.fullmatch(text):
+        raise ValueError(f"{text!r} is not a name here: lower-case letters, digits, underscores, "
+                         "32 in all at most")
+    return text
+
+
+def neo_settings(section: Any) -> NeoSettings:
+    """``<neo>``."""
+    return NeoSettings(section.replicas, section.partitions, section.adapter, section.hung_after,
+                       section.mariadb_socket)
+
+
+def sqlite_settings(section: Any) -> SQLiteSettings:
+    """``<sqlite>``."""
+    return SQLiteSettings(section.keep_history)
+
+
+def postgresql_settings(section: Any) -> PostgreSQLSettings:
+    """``<postgresql>``."""
+    return PostgreSQLSettings(section.database, section.user, section.password_file,
+                              section.synchronous, section.keep_history, section.bin_directory)
+
+
+def mariadb_settings(section: Any) -> MariaDBSettings:
+    """``<mariadb>``."""
+    return MariaDBSettings(section.database, section.user, section.password_file,
+                           section.synchronous, section.keep_history, section.bin_directory)
+
+
+def oracle_settings(section: Any) -> OracleSettings:
+    """``<oracle>``."""
+    return OracleSettings(section.dsn, section.user, section.password_file, section.keep_history)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise ValueError(f"{text!r} is not a whole number from {least} to {most}")
+    return int(text)
 
 
 def _seconds(text: str, least: float) -> float:

@@ -73,6 +73,11 @@ class Layout:
         return self.operations / f"{identifier}.json"
 
     @property
+    def conversion(self) -> Path:
+        """Where this cluster's data come from when another one was converted into it."""
+        return self.var / "conversion.json"
+
+    @property
     def operation_lock(self) -> Path:
         """Held by an operation that changes the cluster's roles or data."""
         return self.run / "operation.lock"

@@ -17,6 +17,8 @@ from .commands import zodbrepl
 from .installation import home_from_environment
 from .model import Address, Admin, Cluster, IndicoInstance, Node, Positions, Watch
 from .positions import PositionedLoader
+from .settings import Settings
+from .shapes import SHAPES
 from .validation import Addresses, problems
 
 
@@ -93,7 +95,7 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
         nodes=tuple(
             Node(name=node.getSectionName(), host=node.host, storage_port=node.storage_port,
                  replication_port=node.replication_port, data_directory=node.data_directory,
-                 role=node.role, upstream=node.upstream)
+                 role=node.role, upstream=node.upstream, managed=node.managed)
             for node in values.nodes),
         indico=tuple(IndicoInstance(instance.getSectionName(), instance.host, instance.port)
                      for instance in values.indico),
@@ -105,15 +107,26 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
         allow_public_addresses=values.allow_public_addresses,
         source=path,
         site_conf=values.site_conf,
+        backup_directory=values.backup_directory,
         min_followers=values.min_followers,
+        settings=_settings(values),
         positions=positions)
+
+
+def _settings(values: Any) -> Settings | None:
+    if values.engine is not None:
+        settings: Settings = values.engine
+        return settings
+    shape = SHAPES.get(values.backend)
+    return shape.defaults if shape else None
 
 
 def _watch(values: Any) -> Watch:
     server = values.mail_host and Address(values.mail_host, values.mail_port)
     return Watch(values.host, values.port, values.lag_limit, values.failover_after,
                  values.webhook, values.webhook_secret_file, server, values.mail_from,
-                 values.mail_to or ())
+                 values.mail_to or (), values.mail_encryption, values.mail_user,
+                 values.mail_password_file)
 
 
 def _resolve(cluster: Cluster) -> Addresses:

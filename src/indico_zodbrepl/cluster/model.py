@@ -11,20 +11,32 @@ import enum
 from collections.abc import Iterator
 from pathlib import Path
 
-BACKENDS = ("zrs",)
+from .settings import Settings
 
 
 class Role(enum.StrEnum):
-    """Role of a storage node.  A relay is a secondary that others follow."""
+    """Role of a node.
+
+    A relay is a secondary that others follow.  Master, storage and admin are NEO's: its nodes
+    agree among themselves on who leads and who holds what.
+    """
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
     RELAY = "relay"
+    MASTER = "master"
+    STORAGE = "storage"
+    ADMIN = "admin"
 
     @property
     def has_followers(self) -> bool:
-        """Whether a node of this role listens on its replication port."""
-        return self is not Role.SECONDARY
+        """Whether nodes can follow a node of this role."""
+        return self in (Role.PRIMARY, Role.RELAY)
+
+    @property
+    def follows(self) -> bool:
+        """Whether a node of this role has an upstream."""
+        return self in (Role.SECONDARY, Role.RELAY)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,24 +103,45 @@ class Endpoint:
 class Node:
     """A storage server: where clients and followers reach it, where its data is.
 
-    ``role`` and ``upstream`` are the assignment the cluster starts with.
+    Attributes:
+        storage_port: None when clients open the data themselves; then there is no server.
+        replication_port: None when the engine has none of its own.
+        role, upstream: the assignment the cluster starts with.
+        managed: whether we run its server; else it is somebody else's, already running.
     """
 
     name: str
     host: str
-    storage_port: int
-    replication_port: int
+    storage_port: int | None
+    replication_port: int | None
     data_directory: Path
     role: Role
     upstream: str | None = None
+    managed: bool = True
 
     @property
     def storage_address(self) -> Address:
+        """Raises ValueError for a node without a server."""
+        if self.storage_port is None:
+            raise ValueError(f"node {self.name} has no storage-port")
         return Address(self.host, self.storage_port)
 
     @property
     def replication_address(self) -> Address:
+        """Raises ValueError for a node without a replication port."""
+        if self.replication_port is None:
+            raise ValueError(f"node {self.name} has no replication-port")
         return Address(self.host, self.replication_port)
+
+    @property
+    def link_address(self) -> Address:
+        """Where followers connect: the replication port, or the only port that there is."""
+        return self.storage_address if self.replication_port is None else self.replication_address
+
+    @property
+    def has_program(self) -> bool:
+        """Whether there is a server that we run."""
+        return self.managed and self.storage_port is not None
 
     @property
     def program(self) -> str:
@@ -189,6 +222,14 @@ class Admin:
         return f"http://{self.address}/"
 
 
+class Encryption(enum.StrEnum):
+    """How an SMTP server is talked to."""
+
+    NONE = "none"
+    STARTTLS = "starttls"
+    TLS = "tls"
+
+
 @dataclasses.dataclass(frozen=True)
 class Watch:
     """The program that watches, remembers, tells and counts.
@@ -199,6 +240,7 @@ class Watch:
         webhook: URL that events are posted to.
         webhook_secret_file: holds what the requests prove themselves with.
         mail_server: SMTP server; with it come ``mail_from`` and ``mail_to``.
+        mail_user, mail_password_file: whom to log in as there; both or none.
     """
 
     host: str
@@ -210,6 +252,9 @@ class Watch:
     mail_server: Address | None = None
     mail_from: str | None = None
     mail_to: tuple[str, ...] = ()
+    mail_encryption: Encryption = Encryption.NONE
+    mail_user: str | None = None
+    mail_password_file: Path | None = None
 
     program = "watch"
 
@@ -228,10 +273,12 @@ class Cluster:
 
     Attributes:
         var_directory: generated files, logs, secrets, Indico's archive and cache.
+        backup_directory: where backups are kept; None when that is not said.
         site_conf: an existing site's own indico.conf, which the instances' ones execute.
         reconnect_delay: seconds a secondary waits before it tries its upstream again.
         keep_alive_delay: seconds between keep-alive messages on a replication link.
         min_followers: connected followers without which the primary takes no writes.
+        settings: the engine's own; None when it has none.
         watch: None when nothing watches the cluster.
         source: the file this was read from.
         positions: where in ``source`` each section and key stands.
@@ -248,8 +295,10 @@ class Cluster:
     allow_public_addresses: bool
     source: Path
     site_conf: Path | None = None
+    backup_directory: Path | None = None
     min_followers: int = 0
     watch: Watch | None = None
+    settings: Settings | None = None
     positions: Positions = dataclasses.field(
         default_factory=Positions, compare=False, repr=False)
 
@@ -262,15 +311,17 @@ class Cluster:
 
     def program_names(self) -> list[str]:
         """Names of the supervised programs, in the order in which they start."""
-        return [*(node.program for node in self.nodes),
+        return [*(node.program for node in self.nodes if node.has_program),
                 *(instance.program for instance in self.indico), self.admin.program,
                 *([self.watch.program] if self.watch else [])]
 
     def endpoints(self) -> Iterator[Endpoint]:
         """Everything the cluster may listen on, in the order of cluster.conf's kinds."""
         for node in self.nodes:
-            yield Endpoint("node", node.name, "storage-port", node.storage_address)
-            yield Endpoint("node", node.name, "replication-port", node.replication_address)
+            if node.storage_port is not None:
+                yield Endpoint("node", node.name, "storage-port", node.storage_address)
+            if node.replication_port is not None:
+                yield Endpoint("node", node.name, "replication-port", node.replication_address)
         for instance in self.indico:
             yield Endpoint("indico", instance.name, "port", instance.address)
         yield Endpoint("admin", None, "port", self.admin.address)

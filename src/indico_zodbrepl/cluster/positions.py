@@ -21,7 +21,8 @@ from ZConfig.substitution import substitute
 from . import datatypes
 from .model import Position, Positions
 
-SECTIONS = ("node", "indico", "admin", "watch")
+SECTIONS = ("node", "neo", "sqlite", "postgresql", "mariadb", "oracle", "indico", "admin",
+            "watch")
 HOME_VARIABLE = "$(ZODBREPL_HOME)"
 
 

@@ -25,10 +25,11 @@ class Program:
     """A supervised program.
 
     Attributes:
-        stop_seconds: how long it may take to end after SIGTERM before it is killed.
+        stop_seconds: how long it may take to end after the signal before it is killed.
         final_exits: exit codes after which it is not started again: asked to end, or
             an operator has to do something first.
         environment: variables besides those that all programs get.
+        stop_signal: what asks it to end, without SIG.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Program:
     stop_seconds: int
     final_exits: tuple[int, ...] = (0, ExitCode.BAD_CONFIG)
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    stop_signal: str = "TERM"
 
 
 def zodbrepl_command(cluster: Cluster, installation: Installation,

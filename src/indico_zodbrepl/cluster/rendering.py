@@ -92,7 +92,7 @@ def _program(program: Program, installation: Installation, layout: Layout) -> st
         "exitcodes": ",".join(str(int(code)) for code in program.final_exits),
         "startsecs": START_SECONDS,
         "startretries": 3,
-        "stopsignal": "TERM",
+        "stopsignal": program.stop_signal,
         "stopwaitsecs": program.stop_seconds,
         "killasgroup": "true",
         "redirect_stderr": "true",

@@ -10,7 +10,9 @@ import ipaddress
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 
-from .model import BACKENDS, Cluster, Node, Position, Role
+from .model import Cluster, Encryption, Node, Position, Role, Watch
+from .settings import NeoSettings, ServerSettings
+from .shapes import REPLICATION_PORT, SHAPES, STORAGE_PORT, Shape
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Addresses = Mapping[str, frozenset[IPAddress]]
@@ -47,12 +49,81 @@ def problems(cluster: Cluster, addresses: Addresses) -> list[Problem]:
 
 
 def _backend(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    if cluster.backend not in BACKENDS:
+    if cluster.backend not in SHAPES:
         yield Problem(cluster.where(None, key="backend"),
-                      f"unknown backend {cluster.backend!r} (known: {', '.join(BACKENDS)})")
+                      f"unknown backend {cluster.backend!r} (known: {', '.join(SHAPES)})")
+
+
+def _shape(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    shape = SHAPES.get(cluster.backend)
+    if shape is None:
+        return
+    for node in cluster.nodes:
+        yield from _node_shape(cluster, node, shape)
+    for kind, most, names in (
+            ("node", shape.most_nodes, [node.name for node in cluster.nodes]),
+            ("indico", shape.most_indico, [instance.name for instance in cluster.indico])):
+        for name in names[most:] if most is not None else ():
+            yield Problem(cluster.where(kind, name),
+                          f"with the backend {cluster.backend} there can be {most} <{kind}> only")
+
+
+def _node_shape(cluster: Cluster, node: Node, shape: Shape) -> Iterator[Problem]:
+    if node.role not in shape.roles:
+        yield Problem(cluster.where("node", node.name, "role"),
+                      f"a node of the backend {cluster.backend} can't be {node.role}; "
+                      f"it can be {', '.join(shape.roles)}")
+    for key, port in ((STORAGE_PORT, node.storage_port),
+                      (REPLICATION_PORT, node.replication_port)):
+        if key in shape.ports and port is None:
+            yield Problem(cluster.where("node", node.name), f"node {node.name} needs a {key}")
+        elif key not in shape.ports and port is not None:
+            yield Problem(cluster.where("node", node.name, key),
+                          f"nodes of the backend {cluster.backend} have no {key}")
+    if not node.managed and not shape.may_be_foreign:
+        yield Problem(cluster.where("node", node.name, "managed"),
+                      f"nodes of the backend {cluster.backend} are always managed")
+
+
+def _engine(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    shape = SHAPES.get(cluster.backend)
+    if shape is None:
+        return
+    sections = {other.section for other in SHAPES.values() if other.section} - {shape.section}
+    for section in sections:
+        where = cluster.positions.find(section)
+        if where is not None:
+            yield Problem(where, f"<{section}> is not for the backend {cluster.backend}")
+    if shape.section and cluster.settings is None:
+        yield Problem(cluster.where(None, key="backend"),
+                      f"the backend {cluster.backend} needs a section <{shape.section}>")
+    if isinstance(cluster.settings, ServerSettings) and cluster.settings.password_file is None:
+        for node in cluster.nodes:
+            if not node.managed:
+                yield Problem(cluster.where("node", node.name, "managed"),
+                              f"node {node.name} is not managed, so <{shape.section}> needs a "
+                              "password-file")
+
+
+def _neo(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    if not isinstance(cluster.settings, NeoSettings):
+        return
+    found = [node.role for node in cluster.nodes]
+    for role in (Role.MASTER, Role.STORAGE, Role.ADMIN):
+        if role not in found:
+            yield Problem(cluster.where("node", cluster.nodes[0].name),
+                          f"no node has the role {role}; one must")
+    storages = found.count(Role.STORAGE)
+    if storages and cluster.settings.replicas >= storages:
+        yield Problem(cluster.where("neo", None, "replicas"),
+                      f"replicas is {cluster.settings.replicas}, so {cluster.settings.replicas + 1}"
+                      f" storage nodes are needed; there {'is' if storages == 1 else 'are'} "
+                      f"{storages}")
 
 
 def _one_primary(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    if Role.PRIMARY not in SHAPES.get(cluster.backend, Shape()).roles:
+        return
     primaries = [node for node in cluster.nodes if node.role is Role.PRIMARY]
     if not primaries:
         yield Problem(cluster.where("node", cluster.nodes[0].name),
@@ -72,9 +143,9 @@ def _upstreams(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
 
 
 def _wrong_upstream(node: Node, nodes: Mapping[str, Node]) -> str | None:
-    if node.role is Role.PRIMARY:
+    if not node.role.follows:
         return None if node.upstream is None else (
-            f"node {node.name} is a primary, so it has no upstream")
+            f"node {node.name} is a {node.role}, so it has no upstream")
     if node.upstream is None:
         return f"node {node.name} is a {node.role}, so it needs an upstream"
     if node.upstream not in nodes:
@@ -133,7 +204,19 @@ def _data_directories(cluster: Cluster, addresses: Addresses) -> Iterator[Proble
                           f"{cluster.where('node', earlier.name, 'data-directory')}")
 
 
+def _backup_directory(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    folder = cluster.backup_directory
+    for node in cluster.nodes:
+        if folder is not None and folder.is_relative_to(node.data_directory):
+            yield Problem(cluster.where(None, key="backup-directory"),
+                          f"backups in {folder} would be lost with the data of node {node.name}")
+
+
 def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    if cluster.min_followers and cluster.backend != "zrs":
+        yield Problem(cluster.where(None, key="min-followers"),
+                      "min-followers is for the backend zrs; others have settings of their own")
+        return
     others = len(cluster.nodes) - 1
     if cluster.min_followers > others:
         yield Problem(cluster.where(None, key="min-followers"),
@@ -154,6 +237,21 @@ def _watch_hooks(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
                           f"mail-host needs {key} too")
         if given and not watch.mail_server:
             yield Problem(cluster.where("watch", None, key), f"{key} needs mail-host too")
+    yield from _mail_login(cluster, watch)
+
+
+def _mail_login(cluster: Cluster, watch: Watch) -> Iterator[Problem]:
+    login = {"mail-user": watch.mail_user, "mail-password-file": watch.mail_password_file}
+    for key, other in itertools.permutations(login):
+        if login[key] and not login[other]:
+            yield Problem(cluster.where("watch", None, key), f"{key} needs {other} too")
+    encrypted = watch.mail_encryption is not Encryption.NONE
+    if encrypted and not watch.mail_server:
+        yield Problem(cluster.where("watch", None, "mail-encryption"),
+                      "mail-encryption needs mail-host too")
+    if watch.mail_user and not encrypted:
+        yield Problem(cluster.where("watch", None, "mail-user"),
+                      "mail-user needs mail-encryption: a password is sent to nobody in the clear")
 
 
 def _public(address: IPAddress) -> bool:
@@ -171,5 +269,5 @@ def _one_machine(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool
 
 
 RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
-    _backend, _one_primary, _upstreams, _hosts, _ports, _data_directories,
-    _min_followers, _watch_hooks)
+    _backend, _shape, _engine, _neo, _one_primary, _upstreams, _hosts, _ports, _data_directories,
+    _min_followers, _watch_hooks, _backup_directory)

@@ -28,7 +28,8 @@ import time
 from ZEO.Exceptions import ClientDisconnected
 
 from .indico_instance import IndicoInstance, NotSetUp
-from .status import NO_STORAGE, recorded_epoch, storage_status
+from .status import (
+    NO_STORAGE, is_connected, recorded_epoch, storage_status)
 
 HEALTH_PATH = '/zodbrepl/health'
 MAY_WAIT = 2  # requests at once
@@ -77,11 +78,21 @@ class Application(object):
         report.update(recorded_epoch(self._epoch_record))
         report.update(
             instance=self._name, pid=os.getpid(),
-            built=self._instance.application is not None)
+            **self._building())
         return _answer(
             start_response,
             '200 OK' if report['connected'] else '503 Service Unavailable',
             json.dumps(report, sort_keys=True), 'application/json')
+
+    def _building(self):
+        """Whether pages are served, and if not, why: nothing while that is under way."""
+        built, failure = self._instance.application is not None, self._instance.failure
+        if built or isinstance(failure, ClientDisconnected):
+            failure = None
+        return {
+            'built': built,
+            'set_up': not isinstance(failure, NotSetUp),
+            'failure': failure and '%s: %s' % (type(failure).__name__, failure)}
 
     def _not_built(self, start_response):
         failure = self._instance.failure
@@ -92,8 +103,7 @@ class Application(object):
         raise failure
 
     def _connected(self):
-        storage = self._instance.db.storage
-        return getattr(storage, 'is_connected', _always)()
+        return is_connected(self._instance.db)
 
     def _wait(self, condition, seconds):
         """Waits for `condition()`, if not too many others wait; tells if it came true."""
@@ -106,10 +116,6 @@ class Application(object):
             return condition()
         finally:
             self._waiting.release()
-
-
-def _always():
-    return True
 
 
 def _unavailable(start_response, text):

@@ -88,8 +88,8 @@ class IndicoInstance(object):
         manager.startRequest()
         try:
             if 'rootCategory' not in manager.getDBConnection().root():
-                raise NotSetUp('the database holds no Indico; run '
-                               'indico_zodbrepl.dataplane.firstrun')
+                raise NotSetUp('the database holds no Indico; to begin one: '
+                               'bin/indico-python -m indico_zodbrepl.dataplane.firstrun')
             assets.build()
             indico = make_app()
             # Werkzeug 0.9 would sort the rules during the first request; for

@@ -8,9 +8,14 @@ has as many new transactions, and then serve what was lost from its cache.
 
 Here such a server is taken as it is, and what the client has cached is dropped:
 both when the server's last transaction is older than the client's, and when the
-server says that its history does not hold the client's last one.
+server says that its history does not hold the client's last one.  What a
+transaction that began before has read may be among the lost, so that it can't
+be committed: it could refer to objects that are no more, and an object that it
+makes could get the id of one of them.
 """
+import functools
 import logging
+import threading
 
 from ZEO.Exceptions import ClientDisconnected, ServerException
 from ZEO.asyncio.futures import coroutine, return_
@@ -19,9 +24,42 @@ from ZODB.utils import tid_repr
 log = logging.getLogger(__name__)
 
 
+class Drops(object):
+    """How often what a client knew was dropped; which transactions began before.
+
+    Usable from any thread.  A transaction is that of the thread it begins in.
+    """
+
+    def __init__(self):
+        self._count = 0
+        self._begun = threading.local()
+
+    def happened(self):
+        """To be called once the caches' owners know of it."""
+        self._count += 1
+
+    def beginning(self, method):
+        """Returns `method`, which is called where a transaction begins."""
+        @functools.wraps(method, assigned=('__name__', '__doc__'), updated=())
+        def call(*args, **kwargs):
+            self._begun.count = self._count
+            return method(*args, **kwargs)
+        return call
+
+    def under_way(self, method):
+        """Returns `method`, which raises ClientDisconnected in a transaction that began before."""
+        @functools.wraps(method, assigned=('__name__', '__doc__'), updated=())
+        def call(*args, **kwargs):
+            if getattr(self._begun, 'count', self._count) != self._count:
+                raise ClientDisconnected('it began before transactions were lost')
+            return method(*args, **kwargs)
+        return call
+
+
 def accept_older_servers(client):
-    """Changes one `ZEO.asyncio.client.ClientIO`, for good."""
+    """Changes one `ZEO.asyncio.client.ClientIO`, for good; returns its `Drops`."""
     verify = client.verify
+    drops = Drops()
 
     @coroutine
     def drop_cache_and_verify(server_tid):
@@ -35,9 +73,11 @@ def accept_older_servers(client):
                     protocol.addr, tid_repr(known))
                 client.cache.clear()
                 client.client.invalidateCache()
+                drops.happened()
         yield verify(server_tid)
 
     client.verify = drop_cache_and_verify
+    return drops
 
 
 @coroutine

@@ -13,6 +13,8 @@ import zc.zrs.primary
 import zc.zrs.secondary
 from twisted.internet.error import CannotListenError
 
+from ZODB.utils import p64, u64
+
 from indico_zodbrepl.dataplane.addresses import format_address
 from indico_zodbrepl.dataplane.drain import drain
 from indico_zodbrepl.dataplane.replication_links import (
@@ -28,6 +30,10 @@ LEAVE_LIMIT = 20.0
 DRAIN_LIMIT = 5.0
 # seconds between keep-alives of a primary that becomes a secondary
 KEEP_ALIVE = 5.0
+
+# More object ids than the last primary can have given out without its followers
+# being told of the objects.
+IDS_LEFT_OUT = 1 << 24
 
 _POLL = 0.002
 
@@ -54,6 +60,7 @@ def primary_from(secondary, address):
             raise RoleError('it listens for followers on %s' %
                             format_address(base._addr))
         leave(secondary)
+        leave_out_ids(base)
         return base
     primary = zc.zrs.primary.Primary(base, address)
     try:
@@ -69,7 +76,21 @@ def primary_from(secondary, address):
     # It was not told of what arrived after it began to listen.
     with primary._changed:
         primary._changed.notifyAll()
+    leave_out_ids(primary)
     return primary
+
+
+def leave_out_ids(primary):
+    """Gives new objects no ids that the last primary may have given out.
+
+    Objects that were lost with that one are still in the memory of clients,
+    which would take a new object of the same id for the lost one.
+
+    Args:
+        primary: an open zc.zrs Primary that succeeds another one.
+    """
+    storage = primary._storage
+    storage.set_max_oid(p64(u64(storage._oid) + IDS_LEFT_OUT))
 
 
 def secondary_from(primary):

@@ -9,7 +9,7 @@ from ZODB.blob import is_blob_record
 from ZODB.utils import p64, u64
 
 from .salvage_merge import CanNotMerge, merged
-from .salvage_records import differences, oid_text, references, remapped
+from .salvage_records import differences, is_readable, oid_text, references, remapped
 
 NOT_YET = 1 << 62  # from here on: oids of objects that get a real one when they are written
 
@@ -76,7 +76,7 @@ class Plan(object):
         todo = list(records)
         while todo:
             record = todo.pop()
-            for oid in sorted(references(record.data) if record.data else ()):
+            for oid in sorted(references(record.data) if is_readable(record.data) else ()):
                 if oid in found or oid in self.oids or oid not in self._created:
                     continue
                 other = self._tail.latest(oid, tid)
@@ -91,7 +91,7 @@ class Plan(object):
         except CanNotMerge as error:
             relation, base, current = self._relation(record)
             outcome, why, data = CONFLICTS, str(error), None
-            changes = differences(base, record.data) if record.data else []
+            changes = differences(base, record.data) if is_readable(record.data) else []
         if data is not None:
             self.writes[self._oid(record.oid)] = data
         return Verdict(record, relation, outcome, why, data, changes)
@@ -101,6 +101,8 @@ class Plan(object):
             raise CanNotMerge('it undid the creation of the object')
         if is_blob_record(record.data):
             raise CanNotMerge('its content is in a file of its own (a blob)')
+        if not is_readable(record.data):
+            raise CanNotMerge('its record is damaged')
         relation, base, current = self._relation(record)
         if relation == THERE:
             return relation, HAS_IT, '', None, []

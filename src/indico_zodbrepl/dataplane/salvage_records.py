@@ -87,6 +87,16 @@ def references(data):
     return {oid for oid in (Reference(each).oid for each in found) if oid is not None}
 
 
+def is_readable(data):
+    """Whether a record can be unpickled; one of a damaged file may hold anything."""
+    try:
+        references(data or b'')
+        state_of(data or b'')
+    except Exception:  # a pickle may raise anything
+        return False
+    return True
+
+
 def remapped(data, oids):
     """A record with its references changed by `oids`, {old: new}; the rest byte by byte the same.
 

@@ -30,6 +30,7 @@ import sys
 import time
 
 import ZConfig
+from zc.zrs.primary import Primary
 from ZEO.runzeo import ZEOOptions, ZEOServer
 
 from indico_zodbrepl.dataplane import (
@@ -37,6 +38,7 @@ from indico_zodbrepl.dataplane import (
 from indico_zodbrepl.dataplane.addresses import format_address
 from indico_zodbrepl.dataplane.control_socket import ControlSocket
 from indico_zodbrepl.dataplane.drain import drain_and_close
+from indico_zodbrepl.dataplane.role_change import leave_out_ids
 from indico_zodbrepl.dataplane.server_control import ServerControl
 from indico_zodbrepl.dataplane.server_log import log_to_stderr
 from indico_zodbrepl.dataplane.server_startup import Refusal
@@ -99,7 +101,11 @@ class NodeServer(ZEOServer):
         for opener in self.options.storages:
             server_startup.check_replication(opener)
         for opener in self.options.storages:
-            self.storages[opener.name] = server_startup.open_storage(opener)
+            storage = server_startup.open_storage(opener)
+            self.storages[opener.name] = storage
+            # The first epoch's primary has no predecessor.
+            if self.options.epoch > 1 and isinstance(storage, Primary):
+                leave_out_ids(storage)
 
     def setup_signals(self):
         """Leaves signals alone until there is something to drain."""

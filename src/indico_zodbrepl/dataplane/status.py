@@ -10,6 +10,7 @@ from ZODB.utils import tid_repr, z64
 
 from .addresses import format_address
 from .storage import IndicoStorage
+from .views import place_of
 
 NO_STORAGE = {
     'storage': None,
@@ -26,21 +27,28 @@ def storage_status(db):
     """Describes the storage of a `ZODB.DB`.
 
     Returns: a dict for JSON.  storage: its class and where it is; server: the
-    'host:port', as configured, that a ZEO client is connected to, or None;
-    connected (always true for a storage without a server); read_only (false
-    when not connected); writable; last_tid: of the last transaction seen, '0x'
-    and 16 digits, or None; cache: see `_cache_figures`.
+    'host:port', as configured, that the storage is connected to, or None;
+    connected; read_only (false when not connected); writable; last_tid: of the
+    last transaction seen, '0x' and 16 digits, or None; cache: see
+    `_cache_figures`.  Of storages without a
+    connection of their own to watch, all this is what the last look found, see
+    `liveness`; connected is false when it failed or takes too long.
     """
     storage = db.storage
+    liveness = getattr(storage, 'liveness', None)
     if isinstance(storage, IndicoStorage):
         storage = storage.base
     remote = isinstance(storage, ClientStorage)
-    connected = not remote or storage.is_connected()
-    read_only = connected and bool(storage.isReadOnly())
-    last_tid = storage.lastTransaction()
+    connected = is_connected(db)
+    if liveness is not None:
+        server, read_only, last_tid = liveness.sight
+    else:
+        server = _server(storage) if remote and connected else None
+        read_only = connected and bool(storage.isReadOnly())
+        last_tid = storage.lastTransaction()
     return {
         'storage': '%s(%s)' % (type(storage).__name__, _place(storage)),
-        'server': _server(storage) if remote and connected else None,
+        'server': server,
         'connected': connected,
         'read_only': read_only,
         'writable': connected and not read_only,
@@ -48,6 +56,14 @@ def storage_status(db):
             None if last_tid in (None, b'', z64) else tid_repr(last_tid)),
         'cache': _cache_figures(db, storage._cache if remote else None),
     }
+
+
+def is_connected(db):
+    """Tells whether the storage of a `ZODB.DB` serves, as far as is known."""
+    liveness = getattr(db.storage, 'liveness', None)
+    if liveness is not None:
+        return liveness.connected
+    return getattr(db.storage, 'is_connected', _always)()
 
 
 def recorded_epoch(path):
@@ -75,10 +91,14 @@ def recorded_epoch(path):
     return {'epoch': epoch, 'epoch_primary': primary}
 
 
+def _always():
+    return True
+
+
 def _place(storage):
     if isinstance(storage, ClientStorage):
         return ', '.join(format_address(each) for each in storage._addr)
-    return storage.getName()
+    return place_of(storage)
 
 
 def _server(storage):

@@ -16,14 +16,21 @@ import sys
 import time
 
 import zope.interface
+from relstorage.storage import RelStorage
 from ZEO.ClientStorage import ClientStorage
 from ZODB.config import BaseConfig
+from ZODB.interfaces import IMVCCStorage
 
-from .fresh_oids import FreshOids
+from .completion import Completion
+from .fresh_oids import CommittedOids, FreshOids
+from .liveness import Liveness
+from .lost_transactions import LostTransactions
 from .older_servers import accept_older_servers
-from .translation import translated, translated_at_the_end
+from .translation import (
+    StorageAway, StorageReadOnly, translated, translated_at_the_end)
+from .views import place_of, size_of, view_of
 from .watchdog import Watchdog, what_is_missing
-from .write_access import WriteAccess
+from .write_access import PATIENCE, WriteAccess
 
 # A client with read-only fallback takes whichever server answers first, and
 # the writable one a moment later: a program that opens a storage and writes
@@ -43,23 +50,60 @@ class IndicoStorage(object):
 
     Args:
         base: the storage, open.
+        root: for one of several instances of an IMVCCStorage, the first one.
+
+    Attributes:
+        base: see above.
+        liveness: a `Liveness`; None for storages that know themselves whether
+            they are connected, and for those that can't be otherwise.
     """
 
-    def __init__(self, base):
+    def __init__(self, base, root=None):
         self.base = base
+        self.liveness = None
+        self._owns_liveness = False
         self._watchdog = None
-        if isinstance(base, ClientStorage):
-            accept_older_servers(base._server.client)
+        tpc_finish = base.tpc_finish
+        if root is not None:
+            self.liveness = root.liveness
+        elif isinstance(base, ClientStorage):
+            drops = accept_older_servers(base._server.client)
             self._watchdog = Watchdog(base)
             access = WriteAccess(base, self._watchdog)
+            oids = FreshOids(base)
+            tpc_finish = oids.ending(tpc_finish)
+            # ZODB asks for it where a transaction begins.
+            self.lastTransaction = _translating(
+                drops.beginning(base.lastTransaction))
             self.new_oid = _translating(
-                access.beginning(FreshOids(base).new_oid))
-            self.tpc_begin = _translating(access.beginning(base.tpc_begin))
-            self.tpc_abort = _translating(access.aborting(base.tpc_abort))
+                access.beginning(drops.under_way(oids.new_oid)))
+            self.tpc_begin = _translating(
+                access.beginning(drops.under_way(base.tpc_begin)))
+            self.tpc_abort = _translating(
+                access.aborting(oids.ending(base.tpc_abort)))
             for name in IN_A_TRANSACTION:
-                method = access.under_way(getattr(base, name))
+                method = access.under_way(drops.under_way(getattr(base, name)))
                 setattr(self, name, _translating(method))
-        self.tpc_finish = _translating(base.tpc_finish, translated_at_the_end)
+        else:
+            view = view_of(base)
+            if view is not None:
+                self.liveness = Liveness(view, place_of(base))
+                self._owns_liveness = True
+        if isinstance(base, RelStorage):
+            LostTransactions(base)
+            committed = CommittedOids(base)
+            self.new_oid = _translating(
+                committed.new_oid, self._with_patience(translated))
+            self.tpc_abort = _translating(
+                committed.tpc_abort, self._with_patience(translated))
+        if IMVCCStorage.providedBy(base):
+            completion = Completion(base, translated)
+            self.sync = _translating(completion.sync)
+            self.poll_invalidations = _translating(
+                completion.poll_invalidations)
+            self.afterCompletion = _translating(completion.after_completion)
+        self.tpc_finish = _translating(
+            tpc_finish, self._with_patience(translated_at_the_end))
 
     @property
     def __providedBy__(self):
@@ -69,7 +113,7 @@ class IndicoStorage(object):
         value = getattr(self.base, name)
         if name.startswith('_') or not callable(value):
             return value
-        return _translating(value)
+        return _translating(value, self._with_patience(translated))
 
     def __len__(self):
         return len(self.base)
@@ -79,16 +123,43 @@ class IndicoStorage(object):
 
     def new_instance(self):
         """For storages that are IMVCCStorage: one more, for one more connection."""
-        return IndicoStorage(_translating(self.base.new_instance)())
+        return IndicoStorage(_translating(self.base.new_instance)(), self)
+
+    def getSize(self):
+        """Returns the size of the database in bytes."""
+        return _translating(size_of)(self.base)
 
     def close(self):
         if self._watchdog is not None:
             self._watchdog.close()
+        if self._owns_liveness:
+            self.liveness.close()
         self.base.close()
+
+    def _with_patience(self, translate):
+        """Returns `translate` for the moment in which another server takes over.
+
+        Until then a read-only one may be all there is: it counts as away.
+        """
+        liveness = self.liveness
+        if liveness is None:
+            return translate
+
+        def translate_patiently(error):
+            result = translate(error)
+            if isinstance(result, StorageReadOnly):
+                since = liveness.read_only_since
+                if since is None or time.time() - since < PATIENCE:
+                    return StorageAway(error)
+            return result
+        return translate_patiently
 
 
 def _translating(method, translate=translated):
-    @functools.wraps(method, assigned=('__name__', '__doc__'), updated=())
+    # RelStorage's methods of a storage that is stale have no name.
+    named = [name for name in ('__name__', '__doc__') if hasattr(method, name)]
+
+    @functools.wraps(method, assigned=named, updated=())
     def call(*args, **kwargs):
         try:
             return method(*args, **kwargs)

@@ -8,12 +8,21 @@ passes as it is.
 """
 from concurrent.futures import CancelledError, TimeoutError
 
+from zc.lockfile import LockError
 from ZEO.Exceptions import ClientDisconnected, ServerException
+from ZODB.POSException import ReadOnlyError
+
+from . import sql_errors
+from .neo import errors as neo_errors
 
 # ZEO: a call that was under way when the client's I/O loop was closed.
 ZEO_AWAY = (CancelledError, TimeoutError)
 
-AWAY = ZEO_AWAY
+# A storage in this process: its disk is full, gone or broken, or another
+# process has its files.
+FILES_AWAY = (EnvironmentError, LockError)
+
+AWAY = ZEO_AWAY + FILES_AWAY
 
 # ZEO: the server could not write or read its files, say because its disk is
 # full.  It sends the class of such an error by name.
@@ -27,6 +36,14 @@ class StorageAway(ClientDisconnected):
     def __init__(self, cause):
         ClientDisconnected.__init__(
             self, '%s: %s' % (type(cause).__name__, cause))
+        self.cause = cause
+
+
+class StorageReadOnly(ReadOnlyError):
+    """The server takes no writes at the moment; `cause` is the error that said so."""
+
+    def __init__(self, cause):
+        ReadOnlyError.__init__(self, '%s: %s' % (type(cause).__name__, cause))
         self.cause = cause
 
 
@@ -47,16 +64,22 @@ def translated(error):
 
     Returns: the same object, or one of a class that Indico knows.
     """
-    if isinstance(error, AWAY) or _server_failed(error):
+    if sql_errors.is_read_only(error):
+        return StorageReadOnly(error)
+    if isinstance(error, AWAY) or _server_failed(error) or (
+            sql_errors.is_away(error) or neo_errors.is_away(error)):
         return StorageAway(error)
     return error
 
 
 def translated_at_the_end(error):
     """Returns the error to raise instead of one that ended `tpc_finish`."""
-    if isinstance(translated(error), ClientDisconnected):
+    result = translated(error)
+    if isinstance(result, ClientDisconnected) and not (
+            sql_errors.is_taken_back(error) or
+            neo_errors.is_taken_back(error)):
         return OutcomeUnknown(error)
-    return error
+    return result
 
 
 def _server_failed(error):

@@ -1,4 +1,4 @@
-"""Shows that every secondary holds what the primary holds."""
+"""Counts what a cluster holds, and shows that every follower holds what the primary holds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Role
@@ -15,26 +16,29 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor import Snapshot, take_snapshot
 
 CATCH_UP_SECONDS = 60.0
+WHOLE = "all nodes together"
 
 Counts = Mapping[str, Any]
 
 
 def compare(cluster: Cluster, indico: Indico27) -> dict[str, Counts]:
-    """Wait for the secondaries, then count what each node's own storage holds.
+    """Wait for the followers, then count what each node's own storage holds.
 
     Returns:
-        For each node what ``bulkload verify`` found there; the same for all of them.
+        For each node that can be read by itself what ``bulkload verify`` found there, the same
+        for all of them; where none can, what it found through all of them, as ``WHOLE``.
 
     Raises:
-        OperatorError: a secondary did not catch up, or the nodes hold different things.
+        OperatorError: a follower did not catch up, or the nodes hold different things.
     """
-    _wait_until_in_step(cluster)
+    if any(node.role.follows for node in cluster.nodes):
+        _wait_until_in_step(cluster)
     layout = Layout(cluster)
-    names = [node.name for node in cluster.nodes]
-    files = [layout.node_zodb_conf(node) for node in cluster.nodes]
+    files = {node.name: layout.node_zodb_conf(node)
+             for node in backend_of(cluster).readable_nodes(cluster)} or {WHOLE: layout.zodb_conf}
     with ThreadPoolExecutor() as pool:
-        found = dict(zip(names, pool.map(indico.count, files), strict=True))
-    first, *others = names
+        found = dict(zip(files, pool.map(indico.count, files.values()), strict=True))
+    first, *others = files
     for other in others:
         if found[other] != found[first]:
             raise OperatorError("the nodes hold different data",
@@ -52,7 +56,7 @@ def _wait_until_in_step(cluster: Cluster) -> None:
     deadline = time.monotonic() + CATCH_UP_SECONDS
     while not _in_step(snapshot := take_snapshot(cluster)):
         if time.monotonic() > deadline:
-            raise OperatorError("the secondaries did not catch up with the primary",
+            raise OperatorError("the followers did not catch up with the primary",
                                 snapshot.sentence, _see(cluster), ExitCode.TIMED_OUT)
         time.sleep(0.3)
 
@@ -62,7 +66,7 @@ def _see(cluster: Cluster) -> str:
 
 
 def _in_step(snapshot: Snapshot) -> bool:
-    """Every assigned secondary is connected and has the primary's last transaction."""
+    """Every follower is connected and has the primary's last transaction."""
     return snapshot.primary is not None and all(
         node.connected and node.lag_transactions == 0
         for node in snapshot.nodes if node.assigned_role is not Role.PRIMARY)

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.demo import credentials
-from indico_zodbrepl.demo.comparison import compare, is_loaded
-from indico_zodbrepl.demo.credentials import Credentials
+from indico_zodbrepl.demo.filling import fill
 from indico_zodbrepl.demo.interruption import as_keyboard_interrupt, held_off
-from indico_zodbrepl.demo.programs import Indico27
 from indico_zodbrepl.demo.show import block
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.node import daemon, lifecycle
 from indico_zodbrepl.node.supervisor import SupervisorSilentError
 
-CONFERENCES = 200
-CONTRIBUTIONS = 5
-CATEGORIES = 5
 WATCH_SECONDS = 2.0
 
 Progress = Callable[[str], None]
@@ -80,36 +74,9 @@ def prepare(cluster: Cluster, installation: Installation, progress: Progress) ->
     Raises:
         OperatorError: a step failed.
     """
-    lifecycle.up(cluster, installation, progress)
-    indico = Indico27(cluster, installation)
+    admin, found = fill(cluster, installation, progress)
     file = credentials.path_in(Layout(cluster).var)
-    admin = first_user(indico, file, progress)
-    found = compare(cluster, indico)
-    if not is_loaded(found):
-        indico.load(CONFERENCES, CONTRIBUTIONS, CATEGORIES)
-        progress(f"{CONFERENCES} conferences with {CONTRIBUTIONS} contributions each loaded")
-        found = compare(cluster, indico)
-    progress("all nodes hold the same: counted in the storage of each")
     return "\n" + block(cluster, admin, file, found) + "\n"
-
-
-def first_user(indico: Indico27, file: Path, progress: Progress) -> Credentials:
-    """The administrator in ``file``, made when neither file nor database has one.
-
-    Raises OperatorError when the database has one whose file is missing: a new password
-    would be shown that does not work.
-    """
-    made = not file.exists()
-    admin = credentials.ensure(file)
-    created = indico.first_run(file)["created"]
-    if made and not created:
-        file.unlink()
-        raise OperatorError(
-            "the password of Indico's first user is lost",
-            f"the database has the user {admin.login}, but {file} is missing",
-            f"put the file back from a backup, or move {file.parent.parent} away to begin anew")
-    progress(f"Indico's first user, {admin.login}, " + ("is made" if created else "is there"))
-    return admin
 
 
 def _wait_while_running(cluster: Cluster) -> None:

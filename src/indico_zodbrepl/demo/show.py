@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.demo.comparison import Counts
 from indico_zodbrepl.demo.credentials import Credentials
-from indico_zodbrepl.node import state
+from indico_zodbrepl.demo.suggestions import suggestions
 
 COUNTED = ("categories", "conferences", "contributions")
+
+TITLES = {
+    "zrs": "a replicated ZODB: ZRS",
+    "zeo": "a ZODB on one ZEO server",
+    "filestorage": "a ZODB in its own process: FileStorage",
+    "neo": "a distributed ZODB: NEO",
+    "relstorage-sqlite": "a ZODB in SQLite: RelStorage",
+    "relstorage-postgresql": "a replicated ZODB: RelStorage on PostgreSQL",
+    "relstorage-mariadb": "a replicated ZODB: RelStorage on MariaDB",
+    "relstorage-oracle": "a ZODB in Oracle: RelStorage",
+}
+"""Backend to what Indico works on there."""
 
 
 def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
@@ -19,17 +30,13 @@ def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
     """URLs, login and what to try next.
 
     Args:
-        found: for each node, what its own storage holds.
+        found: for each node that can be read by itself, what its storage holds.
     """
-    states = state.readable(cluster)
-    primary = next(node for node in cluster.nodes
-                   if node.name in states and states[node.name].role is Role.PRIMARY)
     first, *others = cluster.indico
-    commands = Commands.here(cluster)
-    node = primary.program
-    held = ", ".join(f"{found[primary.name][what]} {what}" for what in COUNTED)
+    counts = next(iter(found.values()))
+    held = ", ".join(f"{counts[what]} {what}" for what in COUNTED)
     lines = [
-        f"Indico 1.2.2 on a replicated ZODB: cluster {cluster.name}",
+        f"Indico 1.2.2 on {TITLES[cluster.backend]}, cluster {cluster.name}",
         "",
         f"  Indico       {first.base_url}/",
         *(f"               {other.base_url}/" for other in others),
@@ -41,14 +48,7 @@ def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
         "",
         "What to try next, in another terminal:",
         "",
-        f"  {commands.zodbrepl('status', '--watch')}",
-        "      how replication stands, each second",
-        f"  {commands.supervisorctl('stop', node)}",
-        "      stops the primary: pages stay readable, whoever writes is answered 503;",
-        f"      the same with `start {node}` brings it back",
-        f"  {commands.zodbrepl('switchover', '--dry-run')}",
-        "      what giving the primary's role to the other node would do; then without --dry-run",
-        "  docs/tutorial.md",
-        "      all of this, explained",
     ]
+    for command, what in suggestions(cluster):
+        lines += [f"  {command}", *(f"      {line}" for line in what)]
     return "\n".join(lines)

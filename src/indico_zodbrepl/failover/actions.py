@@ -25,7 +25,8 @@ class Context:
 
     Attributes:
         plan: the whole plan.
-        results: what the steps before returned, by action and subject.
+        results: what the steps before returned, by action and subject; of a step that is done
+            again also what it returned the last time.
         say: shows one line to the operator.
         began: when the operation began, seconds since 1970.
     """
@@ -57,6 +58,13 @@ class Action(Protocol):
     def undo(self, context: Context, step: Step) -> None:
         """Take back what ``do`` did, wholly or in part; may be called though nothing was done."""
 
+    def is_untouched(self, context: Context, step: Step) -> bool:
+        """Whether ``do``, though it was begun, has certainly changed nothing that counts.
+
+        Asked of a point of no return alone: if so, what was done before it can be taken back.
+        Changes nothing.
+        """
+
 
 class Repeatable:
     """An action that can simply be done again, and of which nothing is taken back."""
@@ -67,12 +75,18 @@ class Repeatable:
     def undo(self, _context: Context, _step: Step) -> None:
         """There is nothing to take back."""
 
+    def is_untouched(self, _context: Context, _step: Step) -> bool:
+        """Not known."""
+        return False
+
 
 # action: module of this package and its object there
 ACTIONS: dict[str, str] = {
     "hold": "holding:HOLD",
     "prove": "holding:PROVE",
     "seal": "holding:SEAL",
+    "end": "ending:END",
+    "prove-end": "ending:PROVE_END",
     "promote": "taking_over:PROMOTE",
     "turn": "taking_over:TURN",
     "fence": "taking_over:FENCE",
@@ -89,9 +103,28 @@ ACTIONS: dict[str, str] = {
     "rejoin-export": "rejoin_actions:EXPORT",
     "rejoin-cut": "rejoin_actions:CUT",
     "rejoin-mark": "rejoin_actions:MARK",
+    "failover-keep-tail": "engine_rejoin_actions:KEEP_AFTERWARDS",
+    "rejoin-keep-tail": "engine_rejoin_actions:KEEP",
+    "rejoin-put-aside": "engine_rejoin_actions:ASIDE",
+    "rejoin-start": "engine_rejoin_actions:START",
+    "rejoin-admit": "engine_rejoin_actions:ADMIT",
     "rejoin-catch-up": "seeing:CATCH_UP",
+    "storage-drop": "electing_actions:DROP",
+    "storage-return": "electing_actions:RETURN",
+    "storage-add": "electing_actions:TAKE_IN",
+    "storage-spread": "electing_actions:SPREAD",
+    "storage-copy": "electing_actions:COPY",
+    "electing-serves": "electing_actions:SERVES",
+    "electing-whole": "electing_actions:WHOLE",
     "seed-copy": "seed_actions:COPY",
     "seed-swap": "seed_actions:SWAP",
+    "restore-stage": "restore_actions:STAGE",
+    "restore-end-clients": "restore_actions:END_CLIENTS",
+    "restore-export": "restore_actions:EXPORT",
+    "restore-swap": "restore_actions:SWAP",
+    "restore-lead": "restore_actions:LEAD",
+    "restore-client": "restore_actions:CLIENT",
+    "restore-see": "restore_actions:SEE",
 }
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 
-from ..cluster import Node
+from ..backends import backend_of
+from ..cluster import Cluster, Node
 from ..probing.answers import Replication, ServerAnswer
-from ..probing.probes import probe_server
 
 ANSWER_SECONDS = 2.0
 
 
-def ask(node: Node) -> ServerAnswer:
+def ask(cluster: Cluster, node: Node) -> ServerAnswer:
     """The answer of whatever server is at a node's address; raises ProbeError."""
-    return probe_server(node.storage_address, time.monotonic() + ANSWER_SECONDS)
+    return backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS)
 
 
-def replication_of(node: Node) -> Replication | None:
+def replication_of(cluster: Cluster, node: Node) -> Replication | None:
     """What a node's server says of itself; None when another server answers.
 
     Raises ProbeError.
     """
-    return own(node, ask(node))
+    return own(node, ask(cluster, node))
 
 
 def own(node: Node, answer: ServerAnswer) -> Replication | None:

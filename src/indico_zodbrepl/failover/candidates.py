@@ -32,7 +32,7 @@ def loss(situation: Situation, primary: str, new: NodeStatus) -> Loss | None:
     The primary's own data file tells exactly, if it can be read; else it is estimated from what
     others saw of the primary.  None when nothing is lost for certain.
     """
-    found = situation.comparisons.get(primary, "it was not compared")
+    found = situation.comparisons.get(primary, "")
     if isinstance(found, Comparison):
         return _exact(primary, new, found)
     return _estimate(situation, primary, new, found)
@@ -61,6 +61,7 @@ def _exact(holder: str, new: NodeStatus, found: Comparison) -> Loss | None:
 
 
 def _estimate(situation: Situation, primary: str, new: NodeStatus, why: str) -> Loss:
+    after = None if new.last_tid is None else f"{new.last_tid:016x}"
     newest, witness = new.last_tid or 0, ""
     for name, seen in _sightings(situation, primary):
         if seen > newest:
@@ -68,15 +69,16 @@ def _estimate(situation: Situation, primary: str, new: NodeStatus, why: str) -> 
     since = situation.now
     if situation.last_seen is not None and situation.last_seen.primary == primary:
         since = situation.last_seen.at
-    unknown = f"the data of {primary} can't be read ({why})"
+    unknown = (f"the data of {primary} can't be read ({why})" if why
+               else f"what only {primary} has can't be told")
     if not witness:
-        return Loss(primary, None, None, False, None,
+        return Loss(primary, None, None, False, after,
                     f"perhaps something: {unknown}; nobody saw anything newer than {new.name} has, "
                     f"but nobody looked in the last {max(0.0, situation.now - since):.1f} s"
                     if since != situation.now else
                     f"perhaps something: {unknown}; nobody saw anything newer than {new.name} has")
     seconds = _span(new.last_tid or 0, newest)
-    return Loss(primary, None, seconds, False, None,
+    return Loss(primary, None, seconds, False, after,
                 f"at least one transaction: {unknown}; {witness} saw one that is "
                 f"{seconds or 0.0:.1f} s newer than the last of {new.name}")
 

@@ -11,9 +11,10 @@ import dataclasses
 import enum
 from collections.abc import Iterator, Sequence
 
-from ..monitor.findings import Failure, Findings
+from ..monitor.findings import Findings
 from ..monitor.snapshot import IndicoStatus, NodeStatus, Snapshot
 from ..probing.answers import ServerRole
+from ..probing.comparison import Failure
 from ..probing.wire import FailureKind
 from .steps import Finding, Verdict
 

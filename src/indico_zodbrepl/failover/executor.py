@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import threading
 import time
-import traceback
-from collections.abc import Callable
-from typing import TypeVar
 
 from ..cluster import Cluster
 from ..cluster.commands import Commands
@@ -22,8 +18,7 @@ from . import actions, journal, operation, store
 from .actions import Context
 from .operation import Operation, Outcome, Progress, StepRecord
 from .steps import Figures, Plan, Step
-
-T = TypeVar("T")
+from .timing import within
 
 SETTLED = (Progress.DONE, Progress.FAILED)
 
@@ -74,7 +69,7 @@ def resume(cluster: Cluster, installation: Installation, observer: Observer | No
     it is past the point of no return and ``undo`` is set.
     """
     with store.alone(cluster):
-        run = _Run(cluster, installation, _open_one(cluster), observer or Observer())
+        run = _Run(cluster, installation, store.the_open_one(cluster), observer or Observer())
         if undo:
             return run.take_back_on_demand()
         return run.go_on(run.where_to_go_on(), checking=True)
@@ -86,34 +81,13 @@ def foresee(cluster: Cluster, installation: Installation, *,
 
     Changes nothing.  A step whose effect is there already will be skipped.  Raises as ``resume``.
     """
-    with store.alone(cluster):
-        run = _Run(cluster, installation, _open_one(cluster), Observer())
-        if undo:
-            return run.operation, tuple(run.operation.plan.steps[index]
-                                        for index in run.to_take_back())
+    store.refuse_at_work(cluster)
+    run = _Run(cluster, installation, store.the_open_one(cluster), Observer())
+    if undo:
         return run.operation, tuple(run.operation.plan.steps[index]
-                                    for index in run.to_do(run.where_to_go_on(), checking=True))
-
-
-def abandon(cluster: Cluster, reason: str) -> Operation:
-    """Close the operation that has begun and not ended, as it stands.
-
-    For when it can't be ended, such as when its target died too.  Raises as ``resume``.
-    """
-    with store.alone(cluster):
-        left = dataclasses.replace(_open_one(cluster), outcome=Outcome.ABANDONED,
-                                   ended=time.time(), remark=f"{operation.actor()}: {reason}")
-        journal.append(cluster, left)
-        store.save(cluster, left)
-        return left
-
-
-def _open_one(cluster: Cluster) -> Operation:
-    found = store.unfinished(cluster)
-    if found is None:
-        raise OperatorError("there is nothing to resume", "every operation has ended",
-                            exit_code=ExitCode.NOT_RUNNING)
-    return found
+                                    for index in run.to_take_back())
+    return run.operation, tuple(run.operation.plan.steps[index]
+                                for index in run.to_do(run.where_to_go_on(), checking=True))
 
 
 class _Run:
@@ -127,7 +101,11 @@ class _Run:
 
     def begin(self) -> None:
         store.save(self._cluster, self._now)
-        journal.append(self._cluster, self._now)
+        try:
+            journal.append(self._cluster, self._now)
+        except OperatorError:
+            store.forget(self._cluster, self._now)
+            raise
 
     def where_to_go_on(self) -> int:
         """Index of the first step to look at.
@@ -173,8 +151,7 @@ class _Run:
     def to_take_back(self) -> list[int]:
         """Indices of the steps to take back, in that order; OperatorError (exit 8) if too late."""
         no_return = self._plan.no_return()
-        if any(record.progress is not Progress.PENDING
-               for record in self._now.records[no_return:]):
+        if self._is_past():
             raise OperatorError(
                 f"{self._plan.name} can't be taken back any more",
                 f"{self._now.identifier} is past its point of no return: "
@@ -187,6 +164,26 @@ class _Run:
                 if self._now.records[index].progress not in (Progress.PENDING, Progress.UNDONE)
                 and self._plan.steps[index].undoes]
 
+    def _is_past(self) -> bool:
+        """Whether nothing can be taken back any more.
+
+        That its point of no return was begun, or failed, is not enough: what is counts, as the
+        process may have been killed before it did anything, or the step have refused.
+        """
+        index = self._plan.no_return()
+        records = self._now.records[index:]
+        if all(record.progress is Progress.PENDING for record in records):
+            return False
+        if (records[0].progress is Progress.DONE
+                or any(record.progress is not Progress.PENDING for record in records[1:])):
+            return True
+        step = self._plan.steps[index]
+        action, context = actions.find(step.action), self._context()
+        try:
+            return not within(step, lambda: action.is_untouched(context, step))
+        except OperatorError:
+            return True  # it can't be told, so nothing is taken back
+
     @property
     def _resume(self) -> str:
         return Commands.here(self._cluster).zodbrepl("resume")
@@ -197,9 +194,10 @@ class _Run:
         if checking:
             figures = self._effect(index)
         if figures is None:
-            self._record(index, StepRecord(Progress.BEGUN, time.time()))
+            before = self._now.records[index].figures
+            self._record(index, StepRecord(Progress.BEGUN, time.time(), figures=before))
             action, context = actions.find(step.action), self._context()
-            figures = _within(step, lambda: action.do(context, step))
+            figures = within(step, lambda: action.do(context, step))
         began = self._now.records[index].began or time.time()
         last = index == len(self._plan.steps) - 1
         self._record(index, StepRecord(Progress.DONE, began, time.time(), figures), saved=last)
@@ -207,18 +205,17 @@ class _Run:
     def _effect(self, index: int) -> Figures | None:
         step = self._plan.steps[index]
         action, context = actions.find(step.action), self._context()
-        return _within(step, lambda: action.check(context, step))
+        return within(step, lambda: action.check(context, step))
 
     def _failed(self, index: int, error: OperatorError) -> None:
         """Note a step's failure; goes on when it may fail, else raises OperatorError."""
         step = self._plan.steps[index]
         record = dataclasses.replace(self._now.records[index], progress=Progress.FAILED,
                                      ended=time.time(), error=str(error))
-        self._record(index, record)
+        self._record(index, record, needed=False)
         if step.may_fail and error.exit_code is not ExitCode.INTERRUPTED:
             return
-        past = any(record.progress is not Progress.PENDING
-                   for record in self._now.records[self._plan.no_return():])
+        past = self._is_past()
         what = self._plan.name
         when = ("" if error.exit_code is ExitCode.INTERRUPTED
                 else "when that is repaired: ")
@@ -226,42 +223,65 @@ class _Run:
             try:
                 self._take_back()
             except OperatorError as second:
-                self._close(Outcome.STOPPED, str(second))
+                self._end_badly(Outcome.STOPPED, str(second))
                 raise OperatorError(
                     f"{what} failed, and could not be taken back",
                     f"{step.title}: {_told(error)}\nthen, taking it back: {_told(second)}",
                     f"{when}{self._resume} --undo", error.exit_code) from error
-            self._close(Outcome.UNDONE, str(error))
-            raise OperatorError(f"{what} was not done; everything is as before",
-                                f"{step.title}: {_told(error)}", error.hint,
-                                error.exit_code) from error
-        self._close(Outcome.STOPPED, str(error))
+            problem = self._end_badly(Outcome.UNDONE, str(error))
+            raise OperatorError(
+                f"{what} was not done; everything is as before",
+                f"{step.title}: {_told(error)}" + (problem and f"\n{problem}"),
+                f"make room, then: {self._resume} --undo" if problem else error.hint,
+                error.exit_code) from error
+        problem = self._end_badly(Outcome.STOPPED, str(error))
         left = "; ".join(step.title for step, record in zip(
             self._plan.steps, self._now.records, strict=True)
             if record.progress not in SETTLED)
         raise OperatorError(
             f"{what} stopped after its point of no return",
-            f"{step.title}: {_told(error)}\nnot done yet: {left or 'only this step'}",
-            f"{when}{self._resume}", error.exit_code) from error
+            f"{step.title}: {_told(error)}\nnot done yet: {left or 'only this step'}"
+            + (problem and f"\n{problem}"),
+            f"{error.hint}; then: {self._resume}" if when and error.hint
+            else f"{when}{self._resume}", error.exit_code) from error
+
+    def _end_badly(self, outcome: Outcome, remark: str) -> str:
+        """Close after a failure; why that can't be written down, empty if it could.
+
+        What stands on disk then says less, and the operation is open: ``resume`` finds out.
+        """
+        try:
+            self._close(outcome, remark)
+        except OperatorError as error:
+            return f"that could not be written down: {_told(error)}"
+        return ""
 
     def _take_back(self) -> None:
         for index in self._done_before_no_return():
             record = self._now.records[index]
             step = self._plan.steps[index]
             undo = functools.partial(actions.find(step.action).undo, self._context(), step)
-            _within(step, undo)
+            within(step, undo)
             self._record(index, dataclasses.replace(
-                record, progress=Progress.UNDONE, ended=time.time()))
+                record, progress=Progress.UNDONE, ended=time.time()), needed=False)
 
     def _final_outcome(self) -> Outcome:
         failed = any(record.progress is Progress.FAILED for record in self._now.records)
         return Outcome.INCOMPLETE if failed else Outcome.DONE
 
-    def _record(self, index: int, record: StepRecord, *, saved: bool = True) -> None:
-        """Keep what became of a step; the end of one is saved with the beginning of the next."""
+    def _record(self, index: int, record: StepRecord, *, saved: bool = True,
+                needed: bool = True) -> None:
+        """Keep what became of a step; the end of one is saved with the beginning of the next.
+
+        Where it is not ``needed``, on the way out of a failure, a full disk stops nothing.
+        """
         self._now = self._now.changed(index, record)
         if saved:
-            store.save(self._cluster, self._now)
+            try:
+                store.save(self._cluster, self._now)
+            except OperatorError:
+                if needed:
+                    raise
         self._observer.step(self._now, index)
 
     def _close(self, outcome: Outcome, remark: str = "") -> Operation:
@@ -275,38 +295,9 @@ class _Run:
     def _context(self) -> Context:
         results = {(step.action, step.subject): record.figures
                    for step, record in zip(self._plan.steps, self._now.records, strict=True)
-                   if record.progress is Progress.DONE}
+                   if record.progress is Progress.DONE or record.figures}
         return Context(self._cluster, self._installation, self._plan, results,
                        self._observer.say, self._now.began)
-
-
-def _within(step: Step, work: Callable[[], T]) -> T:
-    """What ``work`` returns; it has the step's time.
-
-    A thread that overruns is left alone: it ends with this process at the latest.
-    Raises OperatorError: what ``work`` raised, or exit 7 when time ran out.
-    """
-    returned: list[T] = []
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            returned.append(work())
-        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
-            raised.append(error)
-
-    thread = threading.Thread(target=run, name=f"step-{step.action}", daemon=True)
-    thread.start()
-    thread.join(step.seconds)
-    if returned:
-        return returned[0]
-    if not raised:
-        raise OperatorError(f"not done within {step.seconds:g} s", exit_code=ExitCode.TIMED_OUT)
-    error = raised[0]
-    if isinstance(error, OperatorError):
-        raise error
-    raise OperatorError(f"{type(error).__name__}: {error}",
-                        "".join(traceback.format_exception(error)).strip()) from error
 
 
 def _told(error: OperatorError) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..backends import can, engine_of
 from ..cluster.commands import Commands
 from ..cluster.model import Cluster, NodeState
+from ..cluster.settings import PostgreSQLSettings
 from ..monitor.promotion import states_after
 from ..monitor.snapshot import NodeStatus
 from ..node.datafs import Comparison
+from ..probing import tid
 from .candidates import choose, is_fit, loss, losses_of_others
 from .evidence import Process, Sight, findings_of, is_gone, testimonies
 from .moves import Moves
@@ -31,7 +35,8 @@ def plan_failover(cluster: Cluster, situation: Situation, target: str | None, re
     The order of the steps: the old primary is fenced even when it looks dead, since a frozen
     one comes back; what only it has is exported before anything else can happen to it; then
     the new one is promoted.  Where something may be lost, Indico is restarted afterwards, as
-    what it remembers may be among it.
+    what it remembers may be among it.  An engine's old primary can be read only by a server of
+    its own, which recovers first: it is looked at when the others work again.
     """
     snapshot = situation.snapshot
     old = situation.assigned_primary()
@@ -51,12 +56,17 @@ def plan_failover(cluster: Cluster, situation: Situation, target: str | None, re
                        f"start it again: {commands.zodbrepl('node', 'start', old.name)}",
                        (*findings, Finding(Verdict.AGAINST, old.name, "is the primary")))
     if new is None:
-        return Refusal("nobody can take over", f"bring a follower up: {commands.zodbrepl('up')}",
+        hint = f"bring a follower up: {commands.zodbrepl('up')}"
+        if can(cluster, "restore"):
+            hint += (f"; if the data of all nodes are lost: "
+                     f"{commands.zodbrepl('restore', old.name, '--dry-run')}")
+        return Refusal("nobody can take over", hint,
                        (*findings, *_unfit(situation, old.name)))
     findings += [*target_fit(situation, new), *disk(situation, new.name, new.size)]
     lost = loss(situation, old.name, new)
     others = list(losses_of_others(situation, old.name, new))
-    findings += list(_told(new, lost, others))
+    findings += [*_told(new, lost, others), *_waits_for_a_follower(cluster, situation, old, new),
+                 *_short_of_followers(cluster, situation, old, new, lost)]
     if any(finding.verdict is Verdict.AGAINST for finding in findings):
         return Refusal(f"failover to {new.name} refused; nothing was changed",
                        f"choose another node, or repair this one; see "
@@ -97,10 +107,45 @@ def _told(new: NodeStatus, lost: Loss | None, others: Sequence[Loss]) -> Iterato
                       "their data files were compared")
     else:
         yield Finding(Verdict.WARNING, new.name, f"would lose {lost.text}",
-                      "by comparison of the data files" if lost.exact else "an estimate")
+                      "by comparison of the data files" if lost.exact else _estimated(lost))
     for each in others:
         yield Finding(Verdict.WARNING, each.node, f"has {each.text}",
                       f"choosing {each.node} would keep it")
+
+
+def _estimated(lost: Loss) -> str:
+    """Until when what was saved is there for certain, as followers get it in order."""
+    until = None if lost.after is None else tid.committed_at(tid.parse(lost.after))
+    if until is None:
+        return "an estimate"
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(until))
+    return f"an estimate; what was saved until {moment} UTC is there"
+
+
+def _waits_for_a_follower(cluster: Cluster, situation: Situation, old: NodeStatus,
+                          new: NodeStatus) -> Iterator[Finding]:
+    """PostgreSQL's synchronous commits have no end while nobody follows."""
+    settings = cluster.settings
+    followers = [node for node in situation.snapshot.nodes
+                 if node.name not in (old.name, new.name) and node.reachable]
+    if isinstance(settings, PostgreSQLSettings) and settings.synchronous and not followers:
+        yield Finding(Verdict.WARNING, new.name,
+                      f"will save nothing until another node follows it: rejoin {old.name} next",
+                      "synchronous is true; if no other node can come back, set it to false, "
+                      "then up")
+
+
+def _short_of_followers(cluster: Cluster, situation: Situation, old: NodeStatus, new: NodeStatus,
+                        lost: Loss | None) -> Iterator[Finding]:
+    """Where nothing is lost, the old primary is started again and follows."""
+    left = sum((node.name == old.name and lost is None)
+               or (node.name not in (old.name, new.name) and node.reachable)
+               for node in situation.snapshot.nodes)
+    if left < cluster.min_followers:
+        yield Finding(Verdict.WARNING, new.name,
+                      f"will soon refuse writes until another node follows it: rejoin {old.name} "
+                      "next", f"min-followers is {cluster.min_followers}, and {left} can follow; "
+                      f"if no other node can come back, lower it and start {new.name} again")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +188,15 @@ def _steps(choice: _Choice, moves: Moves, reason: str) -> Iterator[Step]:
     if choice.lost is None:
         yield moves.start(old)
         followers.append(after[old])
+    yield from _afterwards(choice, moves, followers)
+
+
+def _afterwards(choice: _Choice, moves: Moves, followers: Sequence[NodeState]) -> Iterator[Step]:
+    situation, old, new = choice.situation, choice.old, choice.new
+    epoch = choice.after[new].epoch
+    if engine_of(choice.cluster) is not None and old in situation.free:
+        yield moves.keep_tail(old, new, tail_folder(choice.cluster, old, epoch, situation.now),
+                              afterwards=True)
     for state in followers:
         if state.node == old or situation.snapshot.node(state.node).reachable:
             yield moves.see_following(state.node, state.upstream or "")

@@ -18,11 +18,11 @@ POLL_SECONDS = 0.005
 ANSWER_SECONDS = 2.0
 
 
-class Hold:
-    """Writes on a primary wait; ``last_tid`` is the last transaction before."""
+class Hold(Repeatable):
+    """Writes on a primary wait; ``last_tid`` is the last transaction before.
 
-    def check(self, _context: Context, _step: Step) -> Figures | None:
-        """Always done again: what is left of an earlier hold may end at any moment."""
+    What is left of an earlier hold may end at any moment, so it is always done again.
+    """
 
     def do(self, context: Context, step: Step) -> Figures:
         began = time.time()

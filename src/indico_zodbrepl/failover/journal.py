@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..cluster import Cluster
@@ -25,18 +26,17 @@ from .steps import Figures, JsonValue, Plan
 def append(cluster: Cluster, entry: Operation) -> None:
     """Add a line; it is on disk when this returns, and no other writer's line is mixed with it.
 
-    A torn line that a crash left is ended first.  Raises OperatorError.
+    A torn line that a crash left is ended first.  A line that finds no room leaves the journal as
+    it was.  Raises OperatorError.
     """
     path = Layout(cluster).journal
     line = json.dumps(entry.to_json(), separators=(",", ":")).encode() + b"\n"
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o640)
         try:
-            if not _ends_a_line(descriptor):
-                line = b"\n" + line
-            if os.write(descriptor, line) != len(line):
-                raise OSError(0, "only a part of the line could be written")
-            os.fsync(descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _add(descriptor, line)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -44,9 +44,18 @@ def append(cluster: Cluster, entry: Operation) -> None:
                             "is the disk full, or is the file another user's?") from error
 
 
-def _ends_a_line(descriptor: int) -> bool:
+def _add(descriptor: int, line: bytes) -> None:
     size = os.fstat(descriptor).st_size
-    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        line = b"\n" + line
+    try:
+        while line:
+            line = line[os.write(descriptor, line):]
+        os.fsync(descriptor)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
 
 
 def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
@@ -87,36 +96,56 @@ class Told:
 
     Attributes:
         epoch: the one that it began, if it began one that was not known before.
+        outcome: what became of it when it does not fail.
     """
 
     figures: dict[str, JsonValue] = dataclasses.field(default_factory=dict)
     remark: str = ""
     epoch: int | None = None
+    outcome: Outcome = Outcome.DONE
 
 
 @contextlib.contextmanager
 def journaled(cluster: Cluster, what: str, subject: str, reason: str,
-              epoch: int = 0) -> Iterator[Told]:
+              epoch: int = 0, *, otherwise: Callable[[str], None] | None = None) -> Iterator[Told]:
     """Journal one step that has no plan: that it begins, then what came of it.
 
     So it leaves an entry too when it fails (outcome ``stopped``) or its process is killed
-    (``running``).  Nothing begins when the journal can't be written.  Arguments as ``note``.
+    (``running``).  Arguments as ``note``, and:
+
+    Args:
+        otherwise: told in one line when the journal can't be written, for what has to be done
+            nevertheless.  None: nothing begins then, and OperatorError is raised.
     """
     begun = operation.new(cluster.name, Plan(what, subject, "", reason, epoch, (), None, ()),
                           operation.actor(), time.time())
-    append(cluster, begun)
+
+    def put(entry: Operation) -> None:
+        try:
+            append(cluster, entry)
+        except OperatorError as error:
+            if otherwise is None:
+                raise
+            otherwise(f"{error.notice}: {error.detail}")
+
+    put(begun)
     told = Told()
     try:
         yield told
     except BaseException as error:
-        append(cluster, dataclasses.replace(
-            begun, ended=time.time(), outcome=Outcome.STOPPED, told=told.figures,
-            remark=str(error) or type(error).__name__))
+        with contextlib.suppress(OperatorError):  # why it failed is what has to be told
+            put(dataclasses.replace(
+                begun, ended=time.time(), outcome=Outcome.STOPPED, told=told.figures,
+                remark=str(error) or type(error).__name__))
         raise
     if told.epoch is not None:
         begun = dataclasses.replace(begun, plan=dataclasses.replace(begun.plan, epoch=told.epoch))
-    append(cluster, dataclasses.replace(
-        begun, ended=time.time(), outcome=Outcome.DONE, told=told.figures, remark=told.remark))
+    try:
+        put(dataclasses.replace(begun, ended=time.time(), outcome=told.outcome,
+                                told=told.figures, remark=told.remark))
+    except OperatorError as error:
+        raise OperatorError(f"{what} {subject} is done, but the journal says only that it began",
+                            error.detail, error.hint, error.exit_code) from error
 
 
 def note(cluster: Cluster, what: str, subject: str, reason: str, *, epoch: int = 0,

@@ -20,12 +20,15 @@ from then on it takes no writes for good, whatever happens to us."""
 PROVE_SECONDS = 10.0
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
+CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
+"""For a change of role: a server that can't be changed in place is ended and started."""
 FOLLOW_SECONDS = 60.0
 INDICO_SECONDS = 60.0
 QUICK_SECONDS = 15.0
-PROMOTE_SECONDS = 60.0
 FENCE_SECONDS = 20.0
 EXPORT_SECONDS = 600.0
+RECOVER_SECONDS = 1200.0
+"""A server that was killed recovers before it can be read, and ends in order afterwards."""
 
 
 class Moves:
@@ -45,7 +48,7 @@ class Moves:
                     f"Hold writes on primary {node}",
                     "it runs as primary; commits under way finish",
                     f"release writes on {node}; after {HOLD_SECONDS:g} s it does so by itself",
-                    self._node("hold", node), QUICK_SECONDS, False)
+                    self._node("hold", node), HOLD_SECONDS + QUICK_SECONDS, False)
 
     def prove(self, node: str, primary: str) -> Step:
         return Step("prove", node, {"primary": primary},
@@ -81,13 +84,38 @@ class Moves:
                     self._commands.zodbrepl("lineage", node, against, "--full"),
                     EXPORT_SECONDS, False, may_fail=True)
 
+    def keep_tail(self, node: str, against: str, folder: Path, *, afterwards: bool) -> Step:
+        """Of an engine whose ended node only a server of its own can read.
+
+        Args:
+            afterwards: once the cluster works again, which goes on without this if need be.
+        """
+        return Step("failover-keep-tail" if afterwards else "rejoin-keep-tail", node,
+                    {"against": against, "folder": str(folder)},
+                    f"Export what only {node} has, if there is any, to {folder}",
+                    f"{node}'s data are opened by a server that nobody else reaches, and compared "
+                    f"with {against}'s, transaction by transaction", "", "",
+                    EXPORT_SECONDS + RECOVER_SECONDS, afterwards, may_fail=afterwards)
+
     def promote(self, node: str, epoch: int, reason: str) -> Step:
         told = ["--reason", reason] if reason else []
         return Step("promote", node, {"epoch": epoch, "reason": reason},
                     f"Promote {node} to primary in epoch {epoch}",
                     "nobody else takes writes; epoch records are raised first", "",
                     self._node("promote", node, "--epoch", str(epoch), *told),
-                    PROMOTE_SECONDS, True)
+                    CHANGE_SECONDS, True)
+
+    def end(self, node: str) -> Step:
+        return Step("end", node, {}, f"End primary {node} in order; nobody can save until the next "
+                    "one is promoted",
+                    "its followers get what they lack before it has ended", f"start {node} again",
+                    self._node("stop", node), STOP_SECONDS, False)
+
+    def prove_end(self, node: str, primary: str) -> Step:
+        return Step("prove-end", node, {"primary": primary},
+                    f"See that {node} has everything that {primary} had at its end",
+                    f"by their positions in the log, within {PROVE_SECONDS:g} s", "",
+                    self._commands.zodbrepl("status"), PROVE_SECONDS, False)
 
     def stop(self, node: str) -> Step:
         return Step("stop", node, {}, f"End {node}; its clients go over",
@@ -100,7 +128,7 @@ class Moves:
                     {"upstream": upstream, "epoch": state.epoch, "role": str(state.role)},
                     f"Turn {state.node} into a {state.role} of {upstream}; its clients go over",
                     "it takes no writes any more, and has nothing of its own", "",
-                    self._follow(state), START_SECONDS, True)
+                    self._follow(state), CHANGE_SECONDS, True)
 
     def follow(self, state: NodeState) -> Step:
         upstream = state.upstream or ""
@@ -108,7 +136,7 @@ class Moves:
                     {"upstream": upstream, "epoch": state.epoch, "role": str(state.role)},
                     f"Let {state.node} follow {upstream} in epoch {state.epoch}",
                     "its server goes on serving reads", "",
-                    self._follow(state), FOLLOW_SECONDS, True, may_fail=True)
+                    self._follow(state), CHANGE_SECONDS, True, may_fail=True)
 
     def assign(self, state: NodeState) -> Step:
         upstream = ["--upstream", state.upstream] if state.upstream else []

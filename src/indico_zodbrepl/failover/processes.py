@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..backends import backend_of
 from ..cluster import Cluster, Node
 from ..monitor.snapshot import NodeStatus
 from ..node import data_lock, supervisor
@@ -18,13 +19,16 @@ def look(cluster: Cluster, nodes: Iterable[NodeStatus]) -> tuple[dict[str, Proce
                                                                dict[str, int]]:
     """The processes of nodes, and who has their data files where supervisor could not be asked.
 
+    Where the nodes have no data files, only supervisor can tell.
+
     A supervisord that is there and silent may start a node again at any moment, so the lock
     counts only while none is there.
     """
     nodes = list(nodes)
     processes = {node.name: process_of(node.program.pid) for node in nodes if node.program}
     holders = {}
-    unknown = [node for node in nodes if node.program is None and not node.reachable]
+    unknown = [node for node in nodes if node.program is None and not node.reachable
+               and backend_of(cluster).data_files]
     if unknown and supervisor.is_away(cluster):
         for node in unknown:
             process, pid = by_lock(cluster.node(node.name))

@@ -179,8 +179,7 @@ def _steps(cluster: Cluster, facts: Facts, judged: Judgement, commands: Commands
     moves = Moves(cluster, commands)
     node, primary = facts.node, facts.primary
     seconds = max(LEAST_SECONDS, facts.size / BYTES_PER_SECOND)
-    yield dataclasses.replace(moves.fence(node), undoes="",
-                              title=f"End {node}'s server, if it runs")
+    yield dataclasses.replace(moves.fence(node), title=f"End {node}'s server, if it runs")
     if judged.ending is not Ending.JOINED:
         yield mark(node, primary, judged.ending, judged.why, commands)
         return

@@ -87,6 +87,10 @@ class Cut(_Quarantining):
                                str(step.arguments["after"]), Path(str(step.arguments["folder"])))
         return {"cut_transactions": done.transactions, "cut_bytes": done.bytes}
 
+    def is_untouched(self, _context: Context, step: Step) -> bool:
+        """What is cut is kept first, and noted then."""
+        return not (Path(str(step.arguments["folder"])) / "cut.json").exists()
+
 
 class Mark(Repeatable):
     """The lineage file says the node's condition, and how far its history was shown."""

@@ -30,7 +30,7 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
     primary, epoch = current_primary(cluster)
     own = state.current(cluster, node)
     remembered = _lineage(node)
-    problem = why_not_serving(primary, epoch)
+    problem = why_not_serving(cluster, primary, epoch)
     found, damage = (None, "")
     if node != primary and not problem:
         found, damage = compare(installation, node, primary)
@@ -38,7 +38,7 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
     exported = common and exported_before(cluster, installation, node, common)
     return Facts(
         now=time.time(), node=name, state=own, primary=primary.name, epoch=epoch,
-        primary_problem=problem, following=follows(node, primary),
+        primary_problem=problem, following=follows(cluster, node, primary),
         has_followers=any(upstream_of(cluster, other) == name for other in cluster.nodes),
         comparison=found, damage=damage,
         verified=remembered.verified_tid if remembered else None,
@@ -56,10 +56,10 @@ def current_primary(cluster: Cluster) -> tuple[Node, int]:
     return run.node_named(cluster, record.primary), record.epoch
 
 
-def why_not_serving(primary: Node, epoch: int) -> str:
+def why_not_serving(cluster: Cluster, primary: Node, epoch: int) -> str:
     """Why a node is not the running primary of an epoch; empty when it is."""
     try:
-        found = replication_of(primary)
+        found = replication_of(cluster, primary)
     except ProbeError as error:
         return error.detail
     if found is None:
@@ -77,14 +77,14 @@ def size_of(node: Node) -> int:
         return 0
 
 
-def follows(node: Node, primary: Node) -> bool:
+def follows(cluster: Cluster, node: Node, primary: Node) -> bool:
     """Whether a node's server runs and its link with the primary stands."""
     try:
-        found = replication_of(node)
+        found = replication_of(cluster, node)
     except ProbeError:
         return False
     return (found is not None and found.connected is True
-            and found.upstream == str(primary.replication_address))
+            and found.upstream == str(primary.link_address))
 
 
 def upstream_of(cluster: Cluster, node: Node) -> str | None:

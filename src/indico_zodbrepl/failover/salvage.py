@@ -118,17 +118,24 @@ def apply(cluster: Cluster, installation: Installation, tail: Path, picks: Seque
             for a storage that is read-only, exit 7 when others kept changing the same
             objects.  Nothing was written then.
     """
-    actor = operation.actor()
-    done = _run(cluster, installation, "apply", tail, ",".join(picks), "--user", actor,
-                *(["--dry-run"] if dry_run else []))
-    if done.written is not None:
+    arguments = [",".join(picks), "--user", operation.actor()]
+    if dry_run:
+        return _run(cluster, installation, "apply", tail, *arguments, "--dry-run")
+    with journal.journaled(cluster, "salvage", name_of(tail),
+                           f"picked: {', '.join(picks)}") as told:
+        done = _run(cluster, installation, "apply", tail, *arguments)
         taken = [each.tid for each in done.transactions if each.outcome == APPLIES]
-        journal.note(
-            cluster, "salvage", done.tail, f"picked: {', '.join(picks)}",
-            figures={"written": done.written, "objects": done.objects_written,
-                     "transactions": list(taken), "left": done.count(CONFLICTS)},
-            outcome=Outcome.INCOMPLETE if done.count(CONFLICTS) else Outcome.DONE)
+        told.figures.update({"written": done.written, "objects": done.objects_written,
+                             "transactions": list(taken), "left": done.count(CONFLICTS)})
+        told.remark = "nothing was written" if done.written is None else ""
+        told.outcome = Outcome.INCOMPLETE if done.count(CONFLICTS) else Outcome.DONE
     return done
+
+
+def name_of(tail: Path) -> str:
+    """The name of a tail's folder, which may be given by the ``tail.fs`` in it."""
+    path = tail.absolute()
+    return path.name if path.is_dir() else path.parent.name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,14 +178,19 @@ def salvage_event(cluster: Cluster, installation: Installation, tail: Path, oid:
     environment = installation.environment27(
         INDICO_CONF=str(Layout(cluster).indico_conf(cluster.indico[0])),
         ZODBREPL_INSTANCE=cluster.indico[0].name)
-    done = SalvagedEvent(**_answer(
-        cluster, [installation.python27, "-m", EVENT_PROGRAM, tail.absolute(), oid, "--user",
-                  operation.actor(), *(["--dry-run"] if dry_run else [])],
-        accepted=(0,), environment=environment))
-    if done.written is not None:
-        journal.note(cluster, "salvage", done.tail, f"event {oid} under a new number",
-                     figures={"written": done.written, "objects": done.objects,
-                              "event": done.event, "title": done.title})
+
+    def work(*options: str) -> SalvagedEvent:
+        return SalvagedEvent(**_answer(
+            cluster, [installation.python27, "-m", EVENT_PROGRAM, tail.absolute(), oid, "--user",
+                      operation.actor(), *options], accepted=(0,), environment=environment))
+
+    if dry_run:
+        return work("--dry-run")
+    with journal.journaled(cluster, "salvage", name_of(tail),
+                           f"event {oid} under a new number") as told:
+        done = work()
+        told.figures.update({"written": done.written, "objects": done.objects,
+                             "event": done.event, "title": done.title})
     return done
 
 

@@ -142,8 +142,7 @@ def _findings(facts: SeedFacts) -> Iterator[Finding]:
 def _steps(cluster: Cluster, facts: SeedFacts, commands: Commands) -> Iterator[Step]:
     moves = Moves(cluster, commands)
     node = facts.node
-    yield dataclasses.replace(moves.fence(node), undoes="",
-                              title=f"End {node}'s server, if it runs")
+    yield dataclasses.replace(moves.fence(node), title=f"End {node}'s server, if it runs")
     yield Step("seed-copy", node, {"source": facts.source},
                f"Copy {facts.source}'s data to {node} ({_mib(facts.size)} MiB)",
                f"{facts.source}'s server goes on; what is copied ends with a whole transaction",

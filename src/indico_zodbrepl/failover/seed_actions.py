@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import time
 from pathlib import Path
 
 from ..cluster.commands import Commands
 from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
-from ..node import datafs
-from ..node.datafs import Progress
+from ..node import datafs, run
 from .actions import Context, Repeatable
+from .moving import move
 from .seed_facts import part
 from .steps import Figures, Step
+from .telling import Teller
 
-TELL_SECONDS = 2.0
 WITH_DATA = ("blobs", "Data.fs.index")  # a copy has these too
 BESIDE = ("Data.fs.tmp", "Data.fs.old", "lineage.json")
 
@@ -27,13 +25,14 @@ class Copy(Repeatable):
     def do(self, context: Context, step: Step) -> Figures:
         node = context.cluster.node(step.subject)
         source = context.cluster.node(str(step.arguments["source"]))
+        run.prepare(context.cluster, node)
         target = part(node)
         target.parent.mkdir(mode=0o700, exist_ok=True)
         if target.exists():  # complete, but of another time: what is the same of it is kept
             target.rename(target.with_name(f"{target.name}.part"))
         origin = data_fs(source).stat().st_ino
         _copy_index(data_fs(source), target)
-        done = datafs.copy(context.installation, data_fs(source), target, _Teller(context),
+        done = datafs.copy(context.installation, data_fs(source), target, Teller(context.say),
                            seconds=step.seconds)
         if data_fs(source).stat().st_ino != origin:  # packed meanwhile: it is another file's index
             _index(target).unlink(missing_ok=True)
@@ -53,8 +52,8 @@ class Swap(Repeatable):
             if new.exists():  # it is moved last, the old one last of the old ones
                 old = [name for name in WITH_DATA
                        if data_fs(node).exists() or (new.parent / name).exists()]
-                _move(data, kept, (*BESIDE, *old, new.name))
-                _move(new.parent, data, (*WITH_DATA, new.name))
+                move(data, kept, (*BESIDE, *old, new.name))
+                move(new.parent, data, (*WITH_DATA, new.name))
             if new.parent.exists():
                 shutil.rmtree(new.parent)
         except OSError as error:
@@ -65,31 +64,11 @@ class Swap(Repeatable):
                                 Commands.here(context.cluster).zodbrepl("seed", node.name))
         return {"kept_in": str(kept) if kept.exists() else None}
 
-
-class _Teller:
-    """Shows how far a copy is: bytes, rate, time left."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._next = 0.0
-        self._first: tuple[float, int] | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + TELL_SECONDS
-        self._first = self._first or (now, progress.done)
-        began, before = self._first
-        rate = (progress.done - before) / (now - began) if now > began else 0.0
-        text = f"{progress.stage}: {progress.done / 2**20:.0f} MiB"
-        if progress.total is not None:
-            text += f" of {progress.total / 2**20:.0f} MiB"
-        if rate > 0:
-            text += f", {rate / 2**20:.0f} MiB/s"
-            if progress.total is not None:
-                text += f", {(progress.total - progress.done) / rate:.0f} s left"
-        self._context.say(text)
+    def is_untouched(self, context: Context, step: Step) -> bool:
+        """The folder for the old data is the first thing that is made."""
+        node = context.cluster.node(step.subject)
+        return (data_fs(node).exists() and part(node).exists()
+                and not Path(str(step.arguments["aside"])).exists())
 
 
 def _index(data_file: Path) -> Path:
@@ -106,22 +85,6 @@ def _copy_index(source: Path, target: Path) -> None:
         shutil.copyfile(_index(source), _index(target))
     except FileNotFoundError:
         return  # a server that was not ended yet may have none; then the copy's makes it
-
-
-def _move(source: Path, target: Path, names: tuple[str, ...]) -> None:
-    """Rename what is there of ``names``; on disk afterwards."""
-    present = [name for name in names if (source / name).exists()]
-    if not present:
-        return
-    target.mkdir(mode=0o700, exist_ok=True)
-    for name in present:
-        (source / name).rename(target / name)
-    for folder in (source, target, target.parent):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 COPY, SWAP = Copy(), Swap()

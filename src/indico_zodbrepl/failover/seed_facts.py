@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import time
@@ -37,21 +38,22 @@ def gather(cluster: Cluster, installation: Installation, name: str,
     node = run.node_named(cluster, name)
     primary, epoch = current_primary(cluster)
     origin = run.node_named(cluster, source) if source else primary
-    problem = why_not_serving(primary, epoch)
+    problem = why_not_serving(cluster, primary, epoch)
     private: int | None = 0
     exported = None
     if node != primary:
-        run.prepare(cluster, node)
+        run.check_folder(cluster, node)
         if data_fs(node).exists() and not problem:
             private, exported = _private(cluster, installation, node, primary)
     return SeedFacts(
         now=time.time(), node=name, primary=primary.name, epoch=epoch,
         primary_problem=problem, source=origin.name,
-        source_problem=_source_problem(node, origin, primary),
+        source_problem=_source_problem(cluster, node, origin, primary),
         has_followers=any(upstream_of(cluster, other) == name for other in cluster.nodes),
-        following=follows(node, primary), aside=aside(node, time.time()),
+        following=follows(cluster, node, primary), aside=aside(node, time.time()),
         size=size_of(origin) + _blobs(origin), copied=_copied(node),
-        free=shutil.disk_usage(node.data_directory).free, has_data=data_fs(node).exists(),
+        free=shutil.disk_usage(run.nearest(node.data_directory)).free,
+        has_data=data_fs(node).exists(),
         private=private, exported=exported, given_up=_is_given_up(node))
 
 
@@ -59,10 +61,12 @@ def aside(node: Node, now: float) -> Path:
     """Where a node's old data is kept: beside its data directory, or in it if that is a disk."""
     data = node.data_directory
     name = f"{data.name}.before-seed-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}"
-    beside = data.parent
-    if beside.stat().st_dev == data.stat().st_dev and os.access(beside, os.W_OK):
-        return beside / name
-    return data / name
+    folder = data.parent
+    if data.exists() and not (folder.stat().st_dev == data.stat().st_dev
+                              and os.access(folder, os.W_OK)):
+        folder = data
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(folder / each for each in names if not (folder / each).exists())
 
 
 def part(node: Node) -> Path:
@@ -91,14 +95,14 @@ def _is_given_up(node: Node) -> bool:
         Condition.QUARANTINED, Condition.NEEDS_SEEDING)
 
 
-def _source_problem(node: Node, origin: Node, primary: Node) -> str:
+def _source_problem(cluster: Cluster, node: Node, origin: Node, primary: Node) -> str:
     if origin == node:
         return "a node can't be seeded from itself"
     if not data_fs(origin).is_file():
         return f"there is no {data_fs(origin)}"
     if origin == primary:
         return ""
-    return (_unfit(origin) if follows(origin, primary)
+    return (_unfit(origin) if follows(cluster, origin, primary)
             else f"it does not follow {primary.name} now")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ..cluster import Node
+from ..cluster import Cluster, Node
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
 from ..node import following, state
@@ -29,7 +29,7 @@ class SeeFollowing(Repeatable):
 
     def do(self, context: Context, step: Step) -> Figures:
         cluster = context.cluster
-        _wait(context, step, _Following(cluster.node(step.subject),
+        _wait(context, step, _Following(cluster, cluster.node(step.subject),
                                         cluster.node(str(step.arguments["upstream"])),
                                         cluster.node(context.plan.target)))
         if ("turn", step.subject) in context.results:
@@ -47,7 +47,8 @@ class CatchUp(Repeatable):
 
     def do(self, context: Context, step: Step) -> Figures:
         primary = context.cluster.node(str(step.arguments["primary"]))
-        following = _Following(context.cluster.node(step.subject), primary, primary)
+        following = _Following(context.cluster, context.cluster.node(step.subject), primary,
+                               primary)
         told = time.monotonic()
 
         def missing() -> str | None:
@@ -82,7 +83,7 @@ class Verify(Repeatable):
         wrong = []
         for node in context.cluster.nodes:
             try:
-                found = ask(node).replication
+                found = ask(context.cluster, node).replication
             except ProbeError:
                 found = None  # it does not run; its state file counts then
             if found is None:
@@ -126,16 +127,24 @@ def gap(context: Context) -> Figures:
     They began when the old primary was held; in a failover nobody knows when, so they count
     from the command.
     """
-    began = context.results.get(("hold", context.plan.source), {}).get("held_at")
+    source = context.plan.source
+    began = (context.results.get(("hold", source)) or context.results.get(("end", source), {})).get(
+        "held_at")
     if isinstance(began, int | float):
-        return {"write_gap_seconds": round(time.time() - began, 3)}
-    return {"writable_after_seconds": round(time.time() - context.began, 3)}
+        return {"write_gap_seconds": _since(began)}
+    return {"writable_after_seconds": _since(context.began)}
+
+
+def _since(moment: float) -> float:
+    """Seconds, never less than none: the clock may have been set back."""
+    return round(max(0.0, time.time() - moment), 3)
 
 
 class _Following:
     """What a node lacks of following its upstream; None once it has what a primary had at first."""
 
-    def __init__(self, node: Node, upstream: Node, primary: Node) -> None:
+    def __init__(self, cluster: Cluster, node: Node, upstream: Node, primary: Node) -> None:
+        self._cluster = cluster
         self._node = node
         self._upstream = upstream
         self._primary = primary
@@ -144,12 +153,12 @@ class _Following:
     def __call__(self) -> str | None:
         """Raises ProbeError."""
         if self.goal is None:
-            self.goal = ask(self._primary).last_tid
-        answer = ask(self._node)
+            self.goal = ask(self._cluster, self._primary).last_tid
+        answer = ask(self._cluster, self._node)
         found = own(self._node, answer)
         if found is None:
             return "another server answers at its address"
-        if found.upstream != str(self._upstream.replication_address):
+        if found.upstream != str(self._upstream.link_address):
             return f"it follows {found.upstream}"
         if not found.connected:
             return f"its link to {self._upstream.name} does not stand"

@@ -44,7 +44,8 @@ class Loss:
         transactions: how many; None when nobody knows.
         seconds: time between the last common transaction and the last lost one; None as above.
         exact: whether the data files were compared; else it is an estimate.
-        after: the last common transaction, 16 hex digits; None when it is not known.
+        after: the last common transaction, of an estimate the new primary's last one: what was
+            saved up to there is not lost; 16 hex digits, None when it is not known.
         text: the same for people, one line.
     """
 
@@ -110,8 +111,11 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """What it is, for sentences: ``switchover to b``, ``rejoin of b``."""
-        word = "to" if self.operation in ("switchover", "failover") else "of"
+        """What it is, for sentences: ``switchover to b``, ``rejoin of b``.
+
+        A failover from nobody replaces nobody: its target itself is restarted.
+        """
+        word = "to" if self.source and self.operation in ("switchover", "failover") else "of"
         return f"{self.operation} {word} {self.target}"
 
     def no_return(self) -> int:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
-import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from ..cluster import Cluster
 from ..cluster.commands import Commands
+from ..cluster.files import sync_folder
 from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
 from ..node.files import write_atomically
+from ..node.locking import note_pid
+from . import journal
 from .operation import Operation, operation_from_json
 
 
@@ -28,23 +32,108 @@ def save(cluster: Cluster, operation: Operation) -> None:
                             "is the disk full, or the folder another user's?") from error
 
 
+def forget(cluster: Cluster, operation: Operation) -> None:
+    """Remove the file of an operation that did not begin after all."""
+    Layout(cluster).operation(operation.identifier).unlink(missing_ok=True)
+
+
 def unfinished(cluster: Cluster) -> Operation | None:
     """The operation that has begun and not ended; it may be at work right now.
 
-    Raises OperatorError (exit 8) when an operation's file can't be read.
+    Raises OperatorError (exit 8) when the file of an operation of which the journal does not say
+    that it has ended can't be used.
     """
+    damaged: list[Damaged] = []
+    found = None
     for path in sorted(Layout(cluster).operations.glob("*.json"), reverse=True):
         try:
-            found = operation_from_json(json.loads(path.read_text("utf-8")))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise OperatorError(
-                "an operation's file can't be used", f"{path}: {type(error).__name__}: {error}",
-                f"look how far it had come ({Commands.here(cluster).zodbrepl('journal')}), then "
-                "move the file away",
-                ExitCode.REFUSED) from error
-        if found.outcome.is_open:
-            return found
-    return None
+            read = _read(path)
+        except _DamagedError as error:
+            damaged.append(Damaged(path, str(error)))
+        else:
+            if found is None and read.outcome.is_open:
+                found = read
+    in_the_way = _not_ended(cluster, damaged)
+    if in_the_way:
+        resume = Commands.here(cluster).zodbrepl("resume")
+        raise OperatorError(
+            "an operation's file can't be used",
+            "\n".join(f"{each.path}: {each.problem}" for each in in_the_way),
+            f"see how far it had come ({Commands.here(cluster).zodbrepl('journal')}) and what is "
+            f"({Commands.here(cluster).zodbrepl('status')}); then "
+            f"{resume} --abandon --reason WHY (keeps the file under another name)",
+            ExitCode.REFUSED)
+    return found
+
+
+def the_open_one(cluster: Cluster) -> Operation:
+    """As ``unfinished``, but raises OperatorError (exit 6) when every operation has ended."""
+    found = unfinished(cluster)
+    if found is None:
+        raise OperatorError("there is nothing to resume", "every operation has ended",
+                            exit_code=ExitCode.NOT_RUNNING)
+    return found
+
+
+def damaged(cluster: Cluster) -> list[Damaged]:
+    """Files of operations that can't be used, whether these have ended or not.
+
+    Raises OperatorError (exit 1) when a file can't be read at all.
+    """
+    found = []
+    for path in sorted(Layout(cluster).operations.glob("*.json")):
+        try:
+            _read(path)
+        except _DamagedError as error:
+            found.append(Damaged(path, str(error)))
+    return found
+
+
+def put_away(found: Damaged) -> Path:
+    """Keep a file that can't be used under another name; returns that.  Raises OperatorError."""
+    kept = found.path.with_name(f"{found.path.name}.damaged")
+    try:
+        found.path.rename(kept)
+        sync_folder(kept.parent)
+    except OSError as error:
+        raise OperatorError("the operation's file can't be moved away",
+                            f"{found.path}: {error.strerror}") from error
+    return kept
+
+
+@dataclasses.dataclass(frozen=True)
+class Damaged:
+    """The file of an operation that can't be used, and what is wrong with it."""
+
+    path: Path
+    problem: str
+
+    @property
+    def identifier(self) -> str:
+        """The operation's, by the file's name."""
+        return self.path.stem
+
+
+class _DamagedError(Exception):
+    """What is wrong with a file that could be read."""
+
+
+def _read(path: Path) -> Operation:
+    try:
+        return operation_from_json(json.loads(path.read_bytes().decode("utf-8")))
+    except OSError as error:
+        raise OperatorError("an operation's file can't be read", f"{path}: {error.strerror}",
+                            "is it another user's? then run this as that user") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise _DamagedError(f"{type(error).__name__}: {error}") from error
+
+
+def _not_ended(cluster: Cluster, found: list[Damaged]) -> list[Damaged]:
+    """Those of which the journal, which is written first, does not say that they have ended."""
+    if not found:
+        return []
+    ended = {entry.identifier for entry in journal.read(cluster)[0] if not entry.outcome.is_open}
+    return [each for each in found if each.identifier not in ended]
 
 
 @contextlib.contextmanager
@@ -58,18 +147,39 @@ def alone(cluster: Cluster) -> Iterator[None]:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = open(path, "a+", encoding="ascii")  # noqa: SIM115 - closed by the block below
     except OSError as error:
-        raise OperatorError("the lock of operations can't be used", f"{path}: {error.strerror}",
-                            "is it another user's? then run this as that user",
-                            ExitCode.REFUSED) from error
+        raise _unusable_lock(cluster, error) from error
     with lock:
         try:
             fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _busy(cluster) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+        note_pid(lock.fileno())
         yield
+
+
+def refuse_at_work(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 8) when an operation is at work; for who only looks.
+
+    Takes no lock and changes nothing.
+    """
+    try:
+        with Layout(cluster).operation_lock.open("rb") as lock:
+            fcntl.flock(lock.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError:
+        raise _busy(cluster) from None
+    except OSError as error:
+        raise _unusable_lock(cluster, error) from error
+
+
+def refuse_open(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 8) when an operation is at work or has not ended.
+
+    For a dry run: it says what the command itself would, and changes nothing.
+    """
+    refuse_at_work(cluster)
+    refuse_unfinished(cluster)
 
 
 def refuse_unfinished(cluster: Cluster) -> None:
@@ -85,10 +195,20 @@ def refuse_unfinished(cluster: Cluster) -> None:
             f"{resume} --abandon --reason WHY (leave it as it is)", ExitCode.REFUSED)
 
 
+def _unusable_lock(cluster: Cluster, error: OSError) -> OperatorError:
+    return OperatorError(
+        "the lock of operations can't be used",
+        f"{Layout(cluster).operation_lock}: {error.strerror}",
+        "is it another user's? then run this as that user", ExitCode.REFUSED)
+
+
 def _busy(cluster: Cluster) -> OperatorError:
     path = Layout(cluster).operation_lock
-    pid = path.read_text("ascii").strip()
-    found = unfinished(cluster)
+    pid = path.read_text("ascii").strip() or "unknown"
+    try:
+        found = unfinished(cluster)
+    except OperatorError:
+        found = None  # who ends first tells of it
     what = (f"{found.plan.name}, {found.identifier}, by {found.actor}"
             if found is not None else "it has not told yet what it does")
     return OperatorError(f"another operation is at work (process {pid})", what,

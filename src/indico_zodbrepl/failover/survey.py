@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from ..backends import electing_of, engine_of
 from ..cluster.commands import Commands
 from ..cluster.installation import Installation
 from ..cluster.layout import Layout
@@ -28,10 +29,11 @@ from ..monitor.snapshot import Snapshot
 from ..node import following, lineage, state
 from ..node.datafs import Comparison
 from ..node.run import node_named
-from . import processes, store
+from . import electing_facts, processes, store
 from .candidates import choose
 from .comparing import against, fingerprint
 from .failover import plan_failover
+from .hung import plan_hung_failover
 from .situation import LastSeen, Situation, read_last_seen
 from .steps import Plan, Refusal
 from .switchover import follows_closely, plan_switchover
@@ -54,7 +56,7 @@ def survey_switchover(cluster: Cluster, installation: Installation, target: str 
     _refuse(cluster, target)
     findings, snapshot = _once_caught_up(cluster, installation, target)
     compared: Compared = {}
-    if snapshot.primary is not None:
+    if snapshot.primary is not None and engine_of(cluster) is None:
         primary = snapshot.primary
         _all_at_once([_comparing(compared, node.name, partial(
             following.compare, cluster, installation, node.name, primary))
@@ -82,9 +84,14 @@ def survey_failover(cluster: Cluster, installation: Installation, target: str | 
     """A plan for a failover in the cluster's present situation.  Raises as ``survey_switchover``.
     """
     _refuse(cluster, target)
+    if electing_of(cluster) is not None:
+        return plan_hung_failover(
+            cluster, electing_facts.gather(cluster, installation, target, pinging=True), target,
+            reason, Commands(cluster, installation.home))
     compared: Compared = {}
-    prints = {node.name: fingerprint(node) for node in cluster.nodes}
-    guess = _guess(cluster, target)
+    ours = engine_of(cluster) is None
+    prints = {node.name: fingerprint(node) for node in cluster.nodes} if ours else {}
+    guess = _guess(cluster, target) if ours else None
     early = [] if guess is None else [_comparing(
         compared, guess[0], partial(against, cluster, installation, *guess))]
     found: list[Findings] = []
@@ -94,7 +101,7 @@ def survey_failover(cluster: Cluster, installation: Installation, target: str | 
                                     fingerprints=prints)
     old = situation.assigned_primary()
     new = snapshot.node(target) if target else old and choose(situation, old.name)
-    if old is not None and new is not None:
+    if old is not None and new is not None and ours:
         _all_at_once([_comparing(compared, name, partial(
             against, cluster, installation, name, new.name))
             for name in _to_compare(snapshot, old.name, new.name)
@@ -106,9 +113,7 @@ def survey_failover(cluster: Cluster, installation: Installation, target: str | 
 def _refuse(cluster: Cluster, target: str | None) -> None:
     if target is not None:
         node_named(cluster, target)
-    if store.unfinished(cluster) is not None:
-        with store.alone(cluster):  # tells of one that is at work right now
-            store.refuse_unfinished(cluster)
+    store.refuse_open(cluster)
 
 
 def _guess(cluster: Cluster, target: str | None) -> tuple[str, str] | None:

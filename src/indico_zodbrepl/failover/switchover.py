@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from ..backends import engine_of
 from ..cluster.commands import Commands
 from ..cluster.model import Cluster, NodeState, Role
 from ..monitor.promotion import best_candidate, states_after
@@ -43,14 +44,16 @@ def plan_switchover(cluster: Cluster, situation: Situation, target: str | None, 
                else "no node follows the primary")
         return Refusal(f"there is nothing to switch over: {why}", "",
                        (Finding(Verdict.AGAINST, primary.name, why),))
-    findings = tuple(_preflight(situation, primary, new))
+    ours = engine_of(cluster) is None
+    findings = tuple(_preflight(situation, primary, new, ours=ours))
     if any(finding.verdict is Verdict.AGAINST for finding in findings):
         return Refusal(f"switchover to {new.name} refused; nothing was changed",
                        f"repair what is named, then try again; see {commands.zodbrepl('status')}",
                        findings)
     after = states_after(cluster, snapshot, primary, new)
     reason = reason or f"switchover from {primary.name}"
-    steps = tuple(_steps(Moves(cluster, commands), snapshot, after, reason, primary))
+    steps = tuple((_steps if ours else _engine_steps)(Moves(cluster, commands), snapshot, after,
+                                                      reason, primary))
     return Plan("switchover", new.name, primary.name, reason, after[new.name].epoch, steps, None,
                 findings)
 
@@ -104,6 +107,26 @@ def _steps(moves: Moves, snapshot: Snapshot, after: Mapping[str, NodeState], rea
     yield moves.verify(new.node, new.epoch)
 
 
+def _engine_steps(moves: Moves, snapshot: Snapshot, after: Mapping[str, NodeState], reason: str,
+                  old: NodeStatus) -> Iterator[Step]:
+    """The same where the engine replicates by itself: it can't hold writes, so the old one ends."""
+    new = next(state for state in after.values() if state.role is Role.PRIMARY)
+    yield moves.end(old.name)
+    yield moves.prove_end(new.node, old.name)
+    yield moves.promote(new.node, new.epoch, reason)
+    for instance in instances_up(snapshot):
+        yield moves.see_writable(instance, new.node)
+    others = by_depth(after, (old.name, new.node))
+    for state in others:
+        yield moves.follow(state)
+    yield moves.assign(after[old.name])
+    yield moves.start(old.name)
+    for state in [*others, after[old.name]]:
+        if snapshot.node(state.node).reachable:
+            yield moves.see_following(state.node, state.upstream or "")
+    yield moves.verify(new.node, new.epoch)
+
+
 def _no_primary(snapshot: Snapshot, commands: Commands) -> Refusal:
     writable = [node.name for node in snapshot.nodes if node.writable_primary]
     what = f"{' and '.join(writable)} both are" if writable else "no node is"
@@ -114,7 +137,9 @@ def _no_primary(snapshot: Snapshot, commands: Commands) -> Refusal:
         (Finding(Verdict.AGAINST, "", f"{what} a writable primary", snapshot.sentence),))
 
 
-def _preflight(situation: Situation, primary: NodeStatus, new: NodeStatus) -> Iterator[Finding]:
+def _preflight(situation: Situation, primary: NodeStatus, new: NodeStatus, *,
+               ours: bool) -> Iterator[Finding]:
+    """What is looked at before; the histories of data files only where they are ``ours``."""
     snapshot = situation.snapshot
     yield Finding(Verdict.FINE, primary.name, "runs as the only writable primary",
                   f"epoch {primary.epoch}, last transaction {primary.last_tid or 0:016x}")
@@ -124,7 +149,7 @@ def _preflight(situation: Situation, primary: NodeStatus, new: NodeStatus) -> It
     yield from target_fit(situation, new)
     yield _lag(new)
     for node in snapshot.nodes:
-        if node.name != primary.name:
+        if node.name != primary.name and ours:
             yield _lineage(situation, node, is_target=node.name == new.name)
     yield from disk(situation, new.name, primary.size)
     yield from _clients(snapshot, primary)

@@ -7,17 +7,18 @@ from pathlib import Path
 
 from ..node import following, lineage
 from ..probing import tid
-from .actions import Context
+from .actions import Context, Repeatable
 from .comparing import against, fingerprint, lost_count
 from .contents import contents
 from .exports import export
 from .steps import Figures, Step
 
 
-class ExportTail:
+class ExportTail(Repeatable):
     """Compares a node that no longer runs with the new primary, and exports its tail.
 
     A node that has one is marked ``diverged``: it may not follow before its tail is cut off.
+    What was exported stays when the rest is taken back: it takes nothing away from the node.
     """
 
     def check(self, _context: Context, step: Step) -> Figures | None:
@@ -42,9 +43,6 @@ class ExportTail:
         lineage.mark(node, context.plan.epoch, lineage.Condition.DIVERGED, str(detail))
         _, lacking = export(context.installation, node, str(after), folder, context.say)
         return {**self._told(step, int(str(count)), folder), **lacking}
-
-    def undo(self, _context: Context, _step: Step) -> None:
-        """What was exported stays: it takes nothing away from the node."""
 
     def _told(self, step: Step, count: int, folder: Path) -> Figures:
         return {"lost_transactions": count, "exported_to": str(folder),

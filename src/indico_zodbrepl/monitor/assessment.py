@@ -5,31 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Address, Cluster, IndicoInstance, Node, Role
 from indico_zodbrepl.monitor import rules, verdict
-from indico_zodbrepl.monitor.findings import (
-    Assignment,
-    Comparison,
-    Failure,
-    Findings,
-    assignments,
-    source_of_truth,
-)
-from indico_zodbrepl.monitor.snapshot import (
-    IndicoStatus,
-    Mark,
-    Membership,
-    NodeStatus,
-    Snapshot,
-)
+from indico_zodbrepl.monitor.findings import Assignment, Findings, assignments, source_of_truth
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
     MissingAnswer,
     Replication,
     ServerAnswer,
+    ServerRole,
 )
+from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
 
 
 def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
@@ -50,7 +40,7 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
     return Snapshot(
         cluster=cluster.name, backend=cluster.backend, taken_at=findings.taken_at,
         duration=findings.duration, state=state,
-        sentence=verdict.sentence(state, nodes, indico, warnings),
+        sentence=verdict.sentence(cluster, state, nodes, indico, warnings),
         primary=primaries[0] if len(primaries) == 1 else None,
         supervisor_problem=findings.supervisor_problem, nodes=nodes, indico=indico,
         warnings=warnings, epoch=_epoch(nodes, findings), records=findings.records,
@@ -70,32 +60,46 @@ def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
     answer = found if isinstance(found, ServerAnswer) else None
     replication = answer.replication if answer else None
     ours = replication if replication and _is(cluster, node, replication) else None
+    last = _last(answer.last_tid, ours) if answer and ours else None
     lag = _Lag.of(cluster, node, assigned, findings)
     leader = _leader(assigned, findings)
     condition, detail = findings.lineages.get(node.name, (None, ""))
     return NodeStatus(
-        name=node.name, address=str(node.storage_address),
-        replication_address=str(node.replication_address),
+        name=node.name, address=_shown(node, node.storage_port),
+        replication_address=_shown(node, node.replication_port),
         program=findings.programs.get(node.program),
         mark=_mark(cluster, answer, ours, own),
         problem=found.detail if isinstance(found, Failure) else "",
-        assigned_role=own.role, assigned_upstream=own.upstream, assigned_epoch=own.epoch,
+        assigned_role=own.role, assigned_upstream=own.upstream,
+        assigned_epoch=own.epoch if backend_of(cluster).guarded else None,
         actual_role=ours.role if ours else None,
         upstream=_node_at(cluster, ours.upstream, "replication") if ours else None,
-        connected=ours.connected if ours else None, epoch=ours.epoch if ours else None,
+        connected=ours.connected if ours else None,
+        epoch=ours.epoch if ours and backend_of(cluster).guarded else None,
         pid=ours.pid if ours else None, read_only=ours.read_only if ours else None,
         size=ours.size if ours else None, clients=answer.clients if answer and ours else None,
-        last_tid=answer.last_tid if answer and ours else None,
-        last_time=tid.committed_at(answer.last_tid) if answer and ours else None,
+        last_tid=last, last_time=None if last is None else tid.committed_at(last),
         followers=_followers(cluster, node, findings),
         follower_addresses=ours.followers if ours else (),
         lag_seconds=lag.seconds, lag_transactions=lag.transactions, lag_exact=lag.exact,
         held=ours.held if ours else None, min_followers=ours.min_followers if ours else 0,
         refused=ours.refused if ours else (), membership=lag.membership,
-        condition=condition, condition_detail=detail,
+        condition=condition, condition_detail=detail, facts=answer.facts if answer else (),
+        managed=node.managed,
         refusal=findings.refusals.get(node.name),
         superseded_by=leader[1] if own.role is Role.PRIMARY and leader[1] != node.name
         and leader[0] > (own.epoch or 0) else None)
+
+
+def _last(last_tid: int, replication: Replication) -> int | None:
+    """A server's last transaction; a storage of NEO knows none while no master leads."""
+    if last_tid == tid.EMPTY and replication.role is ServerRole.STORAGE:
+        return None
+    return last_tid
+
+
+def _shown(node: Node, port: int | None) -> str | None:
+    return None if port is None else str(Address(node.host, port))
 
 
 def _leader(assigned: dict[str, Assignment], findings: Findings) -> tuple[int, str | None]:
@@ -122,9 +126,12 @@ def _mark(cluster: Cluster, answer: ServerAnswer | None, ours: Replication | Non
 
 def _node_at(cluster: Cluster, address: str | None, kind: str) -> str | None:
     """The node with that address; the address itself when no node has it."""
-    def addresses(node: Node) -> Address:
-        return node.replication_address if kind == "replication" else node.storage_address
-    return next((node.name for node in cluster.nodes if str(addresses(node)) == address), address)
+    def of(node: Node) -> str | None:
+        if kind == "storage" or node.replication_port is None:
+            return _shown(node, node.storage_port)
+        return _shown(node, node.replication_port)
+    return next((node.name for node in cluster.nodes
+                 if address is not None and of(node) == address), address)
 
 
 def _followers(cluster: Cluster, node: Node, findings: Findings) -> tuple[str, ...]:
@@ -133,7 +140,7 @@ def _followers(cluster: Cluster, node: Node, findings: Findings) -> tuple[str, .
         return (isinstance(answer, ServerAnswer) and answer.replication is not None
                 and _is(cluster, other, answer.replication)
                 and answer.replication.connected is True
-                and answer.replication.upstream == str(node.replication_address))
+                and answer.replication.upstream == str(node.link_address))
     return tuple(other.name for other in cluster.nodes if other is not node and follows(other))
 
 
@@ -204,13 +211,15 @@ def _instance(cluster: Cluster, instance: IndicoInstance, findings: Findings) ->
         connected=answer.connected if answer else None,
         read_only=answer.read_only if answer else None,
         waits=waits, server=answer.server if answer else None, server_node=server_node,
-        last_tid=answer.last_tid if answer else None, pid=answer.pid if answer else None)
+        last_tid=answer.last_tid if answer else None, pid=answer.pid if answer else None,
+        built=answer.built if answer else None, set_up=answer.set_up if answer else None,
+        failure=answer.failure if answer else None)
 
 
 def _instance_mark(instance: IndicoInstance, answer: IndicoAnswer | None, waits: bool) -> Mark:
     if answer is None:
         return Mark.UNREACHABLE
     as_meant = (answer.instance == instance.name and answer.connected and not answer.read_only
-                and not waits)
+                and not waits and answer.set_up and answer.failure is None)
     return Mark.AS_ASSIGNED if as_meant else Mark.DIFFERS
 

@@ -6,18 +6,13 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.installation import home_from_environment
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.monitor import files, questions
 from indico_zodbrepl.monitor.assessment import assess
-from indico_zodbrepl.monitor.findings import (
-    Comparison,
-    Failure,
-    Findings,
-    assignments,
-    source_of_truth,
-)
+from indico_zodbrepl.monitor.findings import Findings, assignments, source_of_truth
 from indico_zodbrepl.monitor.snapshot import (
     EpochWord,
     Program,
@@ -27,6 +22,7 @@ from indico_zodbrepl.monitor.snapshot import (
 from indico_zodbrepl.node import epochs
 from indico_zodbrepl.node import state as node_state
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
+from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.race import Race
 from indico_zodbrepl.probing.wire import FailureKind
 
@@ -66,7 +62,8 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     for node in cluster.nodes:
         truth = source_of_truth(node.name, assigned)
         primary = None if truth is None else cluster.node(truth)
-        race.start(node.name, partial(questions.probe_node, node, primary, deadline))
+        race.start(node.name, partial(questions.probe_node, cluster, node, primary,
+                                      deadline))
     for instance in cluster.indico:
         race.start(instance.name, partial(questions.probe_instance, instance, deadline))
     race.start("supervisor", partial(questions.ask_supervisor, cluster, time_limit))
@@ -127,7 +124,7 @@ def _findings(cluster: Cluster, found: Mapping[tuple[str, str], object],
         if isinstance(refusal, StartRefusal):
             refusals[node.name] = refusal
     words = [found.get(("record", keeper), EpochWord(keeper, None, None, "not read in time"))
-             for keeper in epochs.paths(cluster)]
+             for keeper in (epochs.paths(cluster) if backend_of(cluster).guarded else ())]
     operations = found.get(("operations", ""), ())
     programs, problem = _programs(found.get(("programs", "")))
     return Findings(

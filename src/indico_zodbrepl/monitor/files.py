@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Node
 from indico_zodbrepl.errors import OperatorError
@@ -27,12 +28,14 @@ def jobs(cluster: Cluster) -> Jobs:
     """A name and a job for each file or folder; a hung disk then delays no other answer.
 
     They yield, under these keys, ("record", keeper) an EpochWord, ("lineage", node) a Condition or
-    None with its detail, and ("operations", "") OpenOperations.
+    None with its detail, and ("operations", "") OpenOperations.  Records and lineages are only
+    where the backend is guarded.
     """
-    for keeper, path in epochs.paths(cluster).items():
-        yield f"record {path}", partial(_record, cluster, keeper, path)
-    for node in cluster.nodes:
-        yield f"lineage {node.name}", partial(_lineage, node)
+    if backend_of(cluster).guarded:
+        for keeper, path in epochs.paths(cluster).items():
+            yield f"record {path}", partial(_record, cluster, keeper, path)
+        for node in cluster.nodes:
+            yield f"lineage {node.name}", partial(_lineage, node)
     yield "operations", partial(_operations, cluster)
 
 
@@ -89,8 +92,8 @@ def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, in
             clean(str(values["plan"]["target"])), clean(str(values["actor"])),
             float(values["began"]), values["outcome"], at_work=False), int(values["pid"])
     except (OSError, ValueError, KeyError, TypeError):
-        return OpenOperation(name, "unreadable operation", "", "", 0.0, "stopped",
-                             at_work=False), 0
+        return OpenOperation(name, "operation", name, "", 0.0, "stopped", at_work=False,
+                             damaged=True), 0
 
 
 def _with_process(operation: OpenOperation, pid: int) -> OpenOperation:

@@ -8,41 +8,13 @@ from collections.abc import Mapping
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.monitor.snapshot import (
     EpochWord,
-    Membership,
     OpenOperation,
     Program,
     StartRefusal,
 )
 from indico_zodbrepl.node.lineage import Condition
-from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer
-from indico_zodbrepl.probing.wire import FailureKind
-
-
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """Why a probe has no answer."""
-
-    kind: FailureKind
-    detail: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """A follower held against its primary, which was asked right after the follower.
-
-    The order matters: a primary asked earlier could honestly know less than its follower.
-
-    Attributes:
-        primary: name of the node asked.
-        primary_tid: its last tid.
-        missing: transactions it holds after the follower's last one.
-        membership: whether it holds the follower's last one; None when that can't be told.
-    """
-
-    primary: str
-    primary_tid: int
-    missing: MissingAnswer | Failure
-    membership: Membership | None = None
+from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
+from indico_zodbrepl.probing.comparison import Comparison, Failure
 
 
 @dataclasses.dataclass(frozen=True)

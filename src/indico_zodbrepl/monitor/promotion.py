@@ -14,7 +14,7 @@ def best_candidate(snapshot: Snapshot, unfit: Collection[str] = ()) -> NodeStatu
     None when no node is assigned to follow, apart from those named ``unfit``.
     """
     followers = [node for node in snapshot.nodes
-                 if node.assigned_role is not Role.PRIMARY and node.name not in unfit]
+                 if node.assigned_role.follows and node.name not in unfit]
     return max(followers, key=lambda node: -1 if node.last_tid is None else node.last_tid,
                default=None)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import Hold, RefusedFollower, ServerRole
+from indico_zodbrepl.probing.answers import Fact, Hold, RefusedFollower, ServerRole
+from indico_zodbrepl.probing.comparison import Membership
 
 
 class State(enum.StrEnum):
@@ -78,14 +80,6 @@ class Program:
     exit_status: int | None = None
 
 
-class Membership(enum.StrEnum):
-    """A follower's last transaction, looked up in the history of its primary."""
-
-    HELD = "held"
-    ABSENT = "absent"
-    DIFFERENT = "different"
-
-
 @dataclasses.dataclass(frozen=True)
 class StartRefusal:
     """Why a node refused to start, in its own words: NOTICE, DETAIL, HINT."""
@@ -120,6 +114,7 @@ class OpenOperation:
         target: the node it is about.
         began: seconds since 1970.
         at_work: whether its process is there.
+        damaged: whether its file can't be used, so that nothing else of it is known.
     """
 
     identifier: str
@@ -129,6 +124,7 @@ class OpenOperation:
     began: float
     outcome: str
     at_work: bool
+    damaged: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,13 +132,16 @@ class NodeStatus:
     """One node, assigned against actual.
 
     Attributes:
+        address, replication_address: None for a node without them.
+        managed: whether its server is ours; else it is somebody else's and has no program here.
         mark: reality against intent.
         problem: why there is no answer; empty when there is one.
         assigned_*: from the node's state file; from cluster.conf, without an epoch, when that file
             is unusable.
         actual_role: what the running server is; None when unreachable or not one of ours.
         upstream: name of the node followed, or its address when no node has it.
-        epoch: epoch the running server was started with.
+        epoch: epoch the running server was started with; None, as ``assigned_epoch``, where the
+            backend has no epochs.
         last_tid: tid of its last transaction; 0 when it holds none.
         followers: names of the nodes seen to follow it.
         follower_addresses: the peers' addresses as the server sees them.
@@ -157,13 +156,14 @@ class NodeStatus:
         condition: what its lineage file says; None when there is none or it is unusable.
         condition_detail: the same for people; why it is unusable.
         refusal: why it refused to start; None when it did not.
+        facts: the engine's own truths.
         superseded_by: the primary of a later epoch than the one that it was told to be the primary
             of, or would begin with for want of a state file; None when there is none.
     """
 
     name: str
-    address: str
-    replication_address: str
+    address: str | None
+    replication_address: str | None
     program: Program | None
     mark: Mark
     problem: str
@@ -193,6 +193,8 @@ class NodeStatus:
     condition_detail: str = ""
     refusal: StartRefusal | None = None
     superseded_by: str | None = None
+    facts: tuple[Fact, ...] = ()
+    managed: bool = True
 
     @property
     def reachable(self) -> bool:
@@ -200,8 +202,34 @@ class NodeStatus:
 
     @property
     def writable_primary(self) -> bool:
-        return (self.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE)
+        return (self.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE, ServerRole.MASTER)
                 and self.read_only is False and self.held not in (Hold.EPOCH, Hold.FOLLOWERS))
+
+    @property
+    def leads(self) -> bool | None:
+        """Whether a master is the elected one; None for other roles, or when it can't be told."""
+        if self.actual_role is not ServerRole.MASTER or self.read_only is None:
+            return None
+        return not self.read_only
+
+    @property
+    def differs_in_role(self) -> bool:
+        """Whether its server is something else than assigned; one that stands alone, as
+        assigned, is a primary's equal."""
+        alone = self.actual_role is ServerRole.STANDALONE and self.mark is Mark.AS_ASSIGNED
+        return (self.actual_role is not None and not alone
+                and self.actual_role.value != self.assigned_role.value)
+
+    @property
+    def keeps_transactions(self) -> bool:
+        """Whether it has a last transaction: an admin node and a master that doesn't lead have
+        none."""
+        return self.assigned_role is not Role.ADMIN and self.leads is not False
+
+    @property
+    def has_program(self) -> bool:
+        """Whether there is a server that we run."""
+        return self.managed and self.address is not None
 
     @property
     def out_of_line(self) -> bool:
@@ -232,6 +260,9 @@ class IndicoStatus:
         waits: whether it is connected to a node that does not answer.
         instance: the name it answers with.
         server_node: the node it talks to, or its address when no node has it.
+        built: whether it has begun to serve pages.
+        set_up: whether the database holds an Indico.
+        failure: why it serves no pages, though it has a storage; None while it is starting.
     """
 
     name: str
@@ -247,10 +278,18 @@ class IndicoStatus:
     server_node: str | None
     last_tid: int | None
     pid: int | None
+    built: bool | None = None
+    set_up: bool | None = None
+    failure: str | None = None
 
     @property
     def up(self) -> bool:
         return self.mark is not Mark.UNREACHABLE
+
+    @property
+    def serves(self) -> bool:
+        """Whether it answers pages, or is about to."""
+        return self.connected is True and self.set_up is not False and self.failure is None
 
     @property
     def writable(self) -> bool:
@@ -265,8 +304,8 @@ class Snapshot:
         taken_at: when the probes began, seconds since 1970.
         duration: seconds the probes took.
         sentence: the situation in one sentence.
-        primary: name of the one node that runs as a writable primary; None when there is none
-            or more than one.
+        primary: name of the one node that runs as a writable primary, or as the elected master;
+            None when there is none or more than one.
         warnings: the worst first.
         epoch: the highest that any server, state file or record says; None when none does.
         records: what each record of the epoch says; the control host's comes first.
@@ -287,6 +326,19 @@ class Snapshot:
     epoch: int | None = None
     records: tuple[EpochWord, ...] = ()
     operations: tuple[OpenOperation, ...] = ()
+
+    @property
+    def replicates(self) -> bool:
+        """Whether any node follows another one, or is meant to."""
+        return any(node.assigned_role.follows or node.upstream or node.followers
+                   or node.follower_addresses for node in self.nodes)
+
+    @property
+    def facts(self) -> list[tuple[str, tuple[Fact, ...]]]:
+        """What the engine says: names of nodes, and what they say; neighbours that say the same
+        share it."""
+        return [(", ".join(node.name for node in those), said) for said, those in
+                itertools.groupby(self.nodes, key=lambda node: node.facts) if said]
 
     def node(self, name: str) -> NodeStatus:
         """The node of that name; KeyError when there is none."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indico_zodbrepl.monitor.findings import Failure, Findings
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import Alert, IndicoStatus, Level, NodeStatus, State
+from indico_zodbrepl.monitor.words import called, listed
+from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
 
@@ -18,7 +22,7 @@ def state(findings: Findings, nodes: Sequence[NodeStatus], indico: Sequence[Indi
     """
     if not _anything_learnt(findings):
         return State.UNKNOWN
-    works = any(instance.connected for instance in indico) or not indico
+    works = any(instance.serves for instance in indico) or not indico
     if not any(node.writable_primary for node in nodes) or not works:
         return State.DOWN
     if any(warning.level is not Level.NOTICE for warning in warnings):
@@ -33,19 +37,19 @@ def _anything_learnt(findings: Findings) -> bool:
         isinstance(found, Failure) and found.kind in silent for found in probed)
 
 
-def sentence(overall: State, nodes: Sequence[NodeStatus], indico: Sequence[IndicoStatus],
-             warnings: Sequence[Alert]) -> str:
+def sentence(cluster: Cluster, overall: State, nodes: Sequence[NodeStatus],
+             indico: Sequence[IndicoStatus], warnings: Sequence[Alert]) -> str:
     """What an operator wants to know first: can Indico save, through whom, and if not, why."""
     if overall is State.UNKNOWN:
         return "Nothing could be probed: no server, no Indico instance and no supervisord answers."
     if overall is State.DOWN:
-        return _down(nodes, indico, warnings)
-    primaries = [node.name for node in nodes if node.writable_primary]
+        return _down(cluster, nodes, indico, warnings)
+    leads = _leads(cluster, [node for node in nodes if node.writable_primary])
     subject = "Indico" if indico else "The storage"
-    service = (f"{subject} is writable; {' and '.join(primaries)} "
-               f"{'is primary' if len(primaries) == 1 else 'are both primary'}")
+    service = f"{subject} is writable; {leads}"
     if not any(instance.writable for instance in indico) and indico:
-        service = f"Indico is read-only, although {' and '.join(primaries)} is primary"
+        leads = leads.replace("holds the data", "takes writes")
+        service = f"Indico is read-only, although {leads}"
     problems = [warning for warning in warnings if warning.level is not Level.NOTICE]
     if not problems:
         return f"{service}{_following(nodes)}."
@@ -53,21 +57,36 @@ def sentence(overall: State, nodes: Sequence[NodeStatus], indico: Sequence[Indic
     return f"{service}, but {problems[0].text}{more}."
 
 
+def _leads(cluster: Cluster, primaries: Sequence[NodeStatus]) -> str:
+    """Who takes the writes, as the end of a sentence."""
+    names = listed([node.name for node in primaries])
+    one = len(primaries) == 1
+    if primaries[0].assigned_role is Role.MASTER:
+        return f"master {names} leads" if one else f"masters {names} both lead"
+    if not backend_of(cluster).guarded:
+        return f"node {names} holds the data"
+    return f"{names} is primary" if one else f"{names} are both primary"
+
+
 def _following(nodes: Sequence[NodeStatus]) -> str:
     followers = [node.name for node in nodes if node.connected]
     if not followers:
         return ""
-    return f", {_listed(followers)} {'follows' if len(followers) == 1 else 'follow'}"
+    return f", {listed(followers)} {'follows' if len(followers) == 1 else 'follow'}"
 
 
-def _down(nodes: Sequence[NodeStatus], indico: Sequence[IndicoStatus],
+def _down(cluster: Cluster, nodes: Sequence[NodeStatus], indico: Sequence[IndicoStatus],
           warnings: Sequence[Alert]) -> str:
     primary = next((node for node in nodes if node.writable_primary), None)
     if primary is not None:
-        return f"No Indico instance works; primary {primary.name} is writable."
+        who = called(cluster, primary.assigned_role, primary.name)
+        if any(instance.set_up is False for instance in indico):
+            return (f"The database holds no Indico, so each page is answered 503; {who} "
+                    f"{'leads' if primary.leads else 'is writable'}.")
+        return f"No Indico instance works; {who} {'leads' if primary.leads else 'is writable'}."
     cause = next((warning.text for warning in warnings if warning.level is Level.CRITICAL),
-                 "there is no writable primary")
-    reading = sum(instance.connected is True and not instance.waits for instance in indico)
+                 _nobody(cluster, nodes))
+    reading = sum(instance.serves and not instance.waits for instance in indico)
     if reading:
         return (f"Nothing can be saved: {cause}. Pages can be read "
                 f"({reading} of {len(indico)} Indico instances).")
@@ -78,5 +97,10 @@ def _down(nodes: Sequence[NodeStatus], indico: Sequence[IndicoStatus],
     return f"Nothing can be saved: {cause}."
 
 
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _nobody(cluster: Cluster, nodes: Sequence[NodeStatus]) -> str:
+    """That there is nobody to write to, where no alert says why."""
+    if any(node.assigned_role is Role.MASTER for node in nodes):
+        return "no master leads"
+    if not backend_of(cluster).guarded:
+        return f"node {nodes[0].name} takes no writes"
+    return "there is no writable primary"

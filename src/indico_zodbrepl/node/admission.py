@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..backends import backend_of
 from ..cluster import Cluster, NodeState, Role
 from ..cluster.commands import Commands
 from ..cluster.layout import lineage_file
@@ -80,9 +81,16 @@ def found(cluster: Cluster, states: Mapping[str, NodeState]) -> Raised | None:
         What was written; None when it can't be told who the primary is, so that the guard
         has to find out.
     """
+    first = founding(cluster, states)
+    return None if first is None else epochs.raise_everywhere(
+        cluster, first.epoch, first.primary, first.reason)
+
+
+def founding(cluster: Cluster, states: Mapping[str, NodeState]) -> EpochRecord | None:
+    """The record that ``found`` would see to everywhere; changes nothing."""
     record = newest_record(cluster)
     if record is not None:
-        return epochs.raise_everywhere(cluster, record.epoch, record.primary, record.reason)
+        return record
     if any(path.exists() for path in epochs.paths(cluster).values()):
         return None
     epoch = max(state.epoch for state in states.values())
@@ -92,13 +100,16 @@ def found(cluster: Cluster, states: Mapping[str, NodeState]) -> Raised | None:
         return None
     if lineage_file(cluster.node(primaries[0])).exists() and _has_lost_data(cluster, primaries[0]):
         return None
-    return epochs.raise_everywhere(cluster, epoch, primaries[0], "the cluster's first records")
+    return EpochRecord(cluster.name, epoch, primaries[0], epochs.now(),
+                       "the cluster's first records")
 
 
 def _has_lost_data(cluster: Cluster, name: str) -> bool:
     """Whether a node has data and another one none: a disk that is not mounted may know more."""
     others = [node for node in cluster.nodes if node.name != name]
-    return testimony.has_data(cluster.node(name)) and not all(map(testimony.has_data, others))
+    has_data = backend_of(cluster).has_data
+    return (has_data(cluster, cluster.node(name))
+            and not all(has_data(cluster, other) for other in others))
 
 
 def newest_record(cluster: Cluster) -> EpochRecord | None:
@@ -136,9 +147,11 @@ def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
 
     Others have it, or a pack that did not end left it beside the data file.
     """
-    half_packed.refuse(cluster.node(claim.node))
+    backend, node = backend_of(cluster), cluster.node(claim.node)
+    if backend.data_files:
+        half_packed.refuse(node)
     holders = testimony.holders_of_data(cluster, claim.node)
-    if not holders or testimony.has_data(cluster.node(claim.node)):
+    if not holders or backend.has_data(cluster, node):
         return
     commands = Commands.here(cluster)
     raise OperatorError(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from functools import partial
 
+from ..backends import engine_of, require
 from ..cluster import Cluster, Node, NodeState, Role
 from ..cluster.commands import Commands
 from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
-from . import admission, epochs, fencing, following, lineage, run, state
+from . import admission, engine_roles, epochs, fencing, following, lineage, run, state
 from .server_control import NoServerError, ServerControl, ServerRefusedError, ServerStatus
-from .starts import START_SECONDS, restart_node, stop_node
+from .starts import CHANGE_SECONDS, STOP_SECONDS, restart_node, start_node, stop_node
 from .supervised import Progress, ignore
 
 ANSWER_SECONDS = 1.0
@@ -33,7 +35,7 @@ class Changed:
 
 def promote(cluster: Cluster, installation: Installation, name: str, *,
             epoch: int, reason: str = "", proven: int | None = None, progress: Progress = ignore,
-            seconds: float = START_SECONDS) -> Changed:
+            seconds: float = CHANGE_SECONDS) -> Changed:
     """Make a node the primary of an epoch, in place when its server runs.
 
     First nobody may object: know a later epoch, another primary of this one, or take writes
@@ -43,6 +45,7 @@ def promote(cluster: Cluster, installation: Installation, name: str, *,
 
     Args:
         reason: for the records, one line.
+        seconds: time limit for all of it, also where the server has to be restarted.
         proven: a transaction of the old primary that the node is known to have; when that one
             turns out to have a later one, once it takes no commits any more, this ends there.
 
@@ -51,10 +54,13 @@ def promote(cluster: Cluster, installation: Installation, name: str, *,
             can be raised: nothing was changed; else the node is the primary by its state file,
             but its server doesn't serve as such: exit 7 or 1, as ``start_node``.
     """
-    node = run.node_named(cluster, name)
+    deadline = time.monotonic() + seconds
+    require(cluster, "promote")
+    node, engine = run.node_named(cluster, name), engine_of(cluster)
     present = run.prepare(cluster, node)
     claim = check_promotion(cluster, present, epoch)
-    lineage.enter_primary(cluster, claim)
+    if engine is None:
+        lineage.enter_primary(cluster, claim)
     raised = epochs.raise_everywhere(cluster, epoch, name, reason or "promoted")
     if not raised.written:
         raise OperatorError(f"node {name} can't be promoted", "no record of the epoch could be "
@@ -62,18 +68,26 @@ def promote(cluster: Cluster, installation: Installation, name: str, *,
                             exit_code=ExitCode.REFUSED)
     remarks = [f"{keeper} has no record of epoch {epoch}: {problem}"
                for keeper, problem in raised.failed.items()]
-    remarks += silence_others(cluster, name, epoch, proven)
+    remarks += (silence_others(cluster, name, epoch, proven) if engine is None
+                else engine_roles.fence_others(cluster, name, epoch))
     state.write(node, claim)
+    if engine is not None:
+        if node.has_program:
+            start_node(cluster, installation, name, progress=progress,
+                       seconds=deadline - time.monotonic())
+        remarks += engine.promote(cluster, installation, claim, deadline)
+        return Changed(True, tuple(remarks))
     in_place = _changes(partial(ServerControl(node).promote, epoch, node.replication_address),
                         claim.role, remarks)
     if not in_place:
-        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
+        restart_node(cluster, installation, name, progress=progress,
+                     seconds=deadline - time.monotonic())
     return Changed(in_place, tuple(remarks))
 
 
 def follow(cluster: Cluster, installation: Installation, name: str, *,
            upstream: str, epoch: int, role: Role | None = None, progress: Progress = ignore,
-           seconds: float = START_SECONDS) -> Changed:
+           seconds: float = CHANGE_SECONDS) -> Changed:
     """Let a node follow another one, in place when its server runs.
 
     Its history is compared with the upstream's first.  One that diverged is ended, and stays
@@ -81,14 +95,23 @@ def follow(cluster: Cluster, installation: Installation, name: str, *,
 
     Args:
         role: SECONDARY or RELAY; None: what it is, and a primary becomes a secondary.
+        seconds: time limit for all of it, also where the server has to be restarted.
 
     Raises:
         OperatorError: exit 2, no such node; exit 8, its history is not that of the upstream, or
             a later epoch is known, or it takes writes; exit 7 or 1, as ``start_node``.
     """
+    deadline = time.monotonic() + seconds
+    require(cluster, "follow")
     node, above = run.node_named(cluster, name), run.node_named(cluster, upstream)
     present = run.prepare(cluster, node)
     wanted = check_following(cluster, present, upstream, epoch, role)
+    if engine_of(cluster) is not None:
+        stop_node(cluster, name, progress=progress, seconds=min(seconds, STOP_SECONDS))
+        state.write(node, wanted)
+        start_node(cluster, installation, name, progress=progress,
+                   seconds=deadline - time.monotonic())
+        return Changed(False, ())
     try:
         remarks = following.admit_follower(cluster, installation, wanted)
     except OperatorError as error:
@@ -99,7 +122,8 @@ def follow(cluster: Cluster, installation: Installation, name: str, *,
     in_place = _changes(partial(ServerControl(node).follow, epoch, above.replication_address),
                         wanted.role, remarks)
     if not in_place:
-        restart_node(cluster, installation, name, progress=progress, seconds=seconds)
+        restart_node(cluster, installation, name, progress=progress,
+                     seconds=deadline - time.monotonic())
     return Changed(in_place, tuple(remarks))
 
 
@@ -134,7 +158,10 @@ def check_following(cluster: Cluster, present: NodeState, upstream: str, epoch: 
         raise OperatorError(f"node {name} can't follow node {upstream}",
                             f"node {upstream} is a {above_role}; nodes follow a primary or a relay",
                             exit_code=ExitCode.BAD_CONFIG)
-    _refuse_writable(cluster, cluster.node(name))
+    if engine_of(cluster) is None:
+        _refuse_writable(cluster, cluster.node(name))
+    else:
+        engine_roles.refuse_writable(cluster, cluster.node(name))
     return NodeState(cluster.name, name, role, upstream, epoch)
 
 

@@ -2,7 +2,8 @@
 
 Servers may have the files open, except where it says otherwise.  Every function raises
 OperatorError; its exit code is REFUSED when a file is damaged, in use, lacks the transaction
-or is in the way, TIMED_OUT when the program did not end in time.
+or is in the way, TIMED_OUT when the program did not end in time.  The end of this process ends the
+program too, whatever way it comes, so that who goes on finds nobody at work.
 """
 
 from __future__ import annotations
@@ -141,8 +142,8 @@ def _run(installation: Installation, seconds: float, command: str, *arguments: s
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         try:
             process = subprocess.Popen(
-                [installation.python27, "-m", PROGRAM, command, *arguments],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
+                [installation.python27, "-m", PROGRAM, "--end-with-input", command, *arguments],
+                stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE,
                 env=installation.environment27(), encoding="utf-8", errors="replace")
         except OSError as error:
             raise _failure(command, f"{installation.python27}: {error.strerror}",

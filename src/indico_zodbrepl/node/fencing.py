@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
+from ..backends import backend_of
 from ..cluster import Cluster, Node
 from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
@@ -38,26 +42,27 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
     """End a node's server at once, frozen or not, and prove that it is gone.
 
     Supervisor is told not to start it again, while the server is frozen: it would ask it to
-    end in order.  Nothing is waited for that a frozen process could delay, so the server's
-    followers may miss its last transactions.
+    end in order, and one that is killed then may have noted in its log that it had ended, when it
+    had not: MariaDB refuses to start from that.  Nothing is waited for that a frozen process could
+    delay, so the server's followers may miss its last transactions.
 
     Returns:
         What was done: nothing to a node that doesn't run.  Its ports are closed, its
-        processes are gone and nobody has its data file.
+        processes are gone and nobody has its data file, where it has one.
 
     Raises:
         OperatorError: exit 8, somebody else than this cluster has the node's port or data;
             exit 7, a process doesn't go although it was killed.
     """
     killed: list[int] = []
-    holder = _lock_holder(node)
-    if holder is not None:
-        _signal(holder, signal.SIGSTOP)
+    frozen = _serving(cluster, node)
+    for pid in frozen:
+        _signal(pid, signal.SIGSTOP)
     try:
         was_wanted, remark = _stop_supervising(cluster, node)
     finally:
-        if holder is not None:
-            _kill(holder, killed)
+        for pid in frozen:
+            _kill(pid, killed)
     supervised = _supervised(cluster, node)
     deadline = time.monotonic() + GONE_SECONDS
     while True:
@@ -67,8 +72,8 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
         if time.monotonic() > deadline:
             raise OperatorError(
                 f"the server of node {node.name} is not gone",
-                f"processes {', '.join(map(str, sorted(pids))) or 'unknown'}: killed, but there; "
-                f"lock of {data_fs(node)}: {'held' if data_lock.is_held(node) else 'free'}",
+                f"processes {', '.join(map(str, sorted(pids))) or 'unknown'}: killed, but there"
+                + (f"; {data_fs(node)} is locked" if data_lock.is_held(node) else ""),
                 "is a disk hung? then cut the host off", ExitCode.TIMED_OUT)
         for pid in sorted(pids - set(killed)):
             _kill(pid, killed)
@@ -104,8 +109,9 @@ def _stop_supervising(cluster: Cluster, node: Node) -> tuple[bool, str]:
     except SupervisorAwayError:
         return True, ""
     except OperatorError as error:
-        return True, (f"{error.notice}: it may start the server again, which the guard refuses "
-                      "once the epoch is raised")
+        refused = (", which the guard refuses once the epoch is raised"
+                   if backend_of(cluster).guarded else "")
+        return True, f"{error.notice}: it may start the server again{refused}"
 
 
 def _supervised(cluster: Cluster, node: Node) -> int | None:
@@ -120,8 +126,9 @@ def _supervised(cluster: Cluster, node: Node) -> int | None:
 def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
     """The live processes that are the node's server, or are about to become it."""
     pids = {supervised} if supervised is not None and daemon.is_alive(supervised) else set()
+    pids |= _serving(cluster, node)
     listening = ports.listening()
-    for address in (node.storage_address, node.replication_address):
+    for address in (node.storage_address, node.link_address):
         if address.port not in listening:
             continue
         owner = ports.owner_of(address)
@@ -130,8 +137,28 @@ def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
                 raise _foreign(node, f"{address} is listened on by", owner)
             continue
         pids.add(owner.pid)
+    return pids
+
+
+def _serving(cluster: Cluster, node: Node) -> set[int]:
+    """The processes that have the node's data, as far as the data tell."""
     holder = _lock_holder(node)
-    return pids if holder is None else pids | {holder}
+    pids = set() if holder is None else {holder}
+    if not backend_of(cluster).data_files:
+        pids |= set(_working_in(node.data_directory))
+    return pids
+
+
+def _working_in(folder: Path) -> Iterator[int]:
+    """The processes of an engine that has several, whoever started them; nobody's terminal."""
+    resolved = folder.resolve()
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(FileNotFoundError, PermissionError, ProcessLookupError):
+            directory = Path(os.readlink(f"/proc/{pid}/cwd"))
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if (directory.is_relative_to(resolved) and fields[0] != "Z" and fields[4] == "0"
+                    and pid != os.getpid()):
+                yield pid
 
 
 def _lock_holder(node: Node) -> int | None:

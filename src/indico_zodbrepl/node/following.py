@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ..backends import backend_of
 from ..cluster import Cluster, Node, NodeState
 from ..cluster.commands import Commands
 from ..cluster.installation import Installation
@@ -50,7 +51,7 @@ def admit_follower(cluster: Cluster, installation: Installation, state: NodeStat
     known = lineage.known(node, state)
     lineage.refuse_condition(cluster, node, known)
     half_packed.refuse(node)
-    if not testimony.has_data(node):
+    if not backend_of(cluster).has_data(cluster, node):
         if not dry_run:
             _remember(node, known, lineage.nothing(state.epoch, was_writable=False))
         return []

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import time
 
+from ..backends import backend_of
 from ..cluster import Cluster, Forced, Node, NodeState, Role
 from ..cluster.commands import Commands
 from ..cluster.installation import Installation
 from ..errors import ExitCode, OperatorError
-from ..probing.probes import probe_server
 from ..probing.wire import ProbeError
 from . import admission, changes, epochs, lineage, run, state
 from .epochs import Raised
@@ -68,7 +68,7 @@ def check(cluster: Cluster, node: Node, own: NodeState) -> tuple[int, list[Testi
     Returns the highest epoch that anybody knows, and what everybody said.  Raises OperatorError
     (exit 8) when the node runs or another server takes writes.
     """
-    if answers(node):
+    if answers(cluster, node):
         raise OperatorError(f"node {node.name} is running", f"something answers on "
                             f"{node.storage_address}", "fence or promote it instead",
                             ExitCode.REFUSED)
@@ -87,10 +87,10 @@ def _refuse_rival(cluster: Cluster, name: str, testimonies: list[Testimony]) -> 
                                 ExitCode.REFUSED)
 
 
-def answers(node: Node) -> bool:
+def answers(cluster: Cluster, node: Node) -> bool:
     """Whether anything answers where the node's server does."""
     try:
-        probe_server(node.storage_address, time.monotonic() + ANSWER_SECONDS)
+        backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS)
     except ProbeError:
         return False
     return True

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shlex
 
+from ..backends.zeo_servers import EMPTY_BYTES, has_data
 from ..cluster import Node
 from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
-from .testimony import EMPTY_BYTES, has_data
 
 
 def refuse(node: Node) -> None:
@@ -27,7 +27,8 @@ def refuse(node: Node) -> None:
     found = " and ".join(f"{left[kind]} ({size} bytes)" for kind, size in sizes.items())
     if "old" in sizes:
         # What was packed, whole and as its index has it; the next pack does the work again.
-        hint = f"put it back: mv {shlex.quote(str(left['old']))} {shlex.quote(str(path))}"
+        hint = (f"put it back: mv {shlex.quote(str(left['old']))} {shlex.quote(str(path))}; where "
+                "a backup is newer than that file, restore it then")
     else:
         hint = ("it may be incomplete: restore Data.fs from a backup, or move that file away, "
                 "and the node gets another one's data when it follows it")

@@ -6,23 +6,24 @@ repeated: ``up`` starts what doesn't run, ``down`` ends what does.
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from ..backends import backend_of
-from ..cluster import Cluster, Endpoint, Node, NodeState, check_site_conf
+from ..cluster import Cluster, NodeState, Role, check_site_conf
 from ..cluster.installation import Installation
 from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
-from . import admission, daemon, generated, ports, readiness, run, state
+from . import admission, converting, daemon, generated, ports, readiness, run, stages
 from .files import write_all
 from .locking import exclusive
-from .supervised import STARTED, Progress, Stage, end, ignore, start, wait_for_end
+from .supervised import STARTED, Progress, end, ignore, start, wait_for_end
 from .supervisor import Supervisor
 
 UP_SECONDS = 180.0
+STORAGE_SECONDS = 15.0
 DOWN_SECONDS = 120.0
+LEADERLESS_SECONDS = 3.0
 
 
 def up(cluster: Cluster, installation: Installation, progress: Progress = ignore,
@@ -40,22 +41,47 @@ def up(cluster: Cluster, installation: Installation, progress: Progress = ignore
     Raises:
         OperatorError: exit 2, site-conf can't be read; exit 4, the installation is
             incomplete; exit 5, a port is taken, and nothing was started; exit 8,
-            var-directory can't be used, or a node refused to start, or its state file or data
-            directory can't be used: everything else is up then, so that pages are served;
-            exit 7, time ran out; exit 1, a program died, with the end of its log.  Programs
-            that were started stay.
+            var-directory can't be used, or a conversion into the cluster has not ended, or a
+            node refused to start, or its state file or data directory can't be used: everything
+            else is up then, so that pages are served; exit 7, time ran out; exit 1, a program
+            died, with the end of its log.  Programs that were started stay.
     """
-    deadline = time.monotonic() + seconds
+    check(cluster, installation)
+    return _up(cluster, installation, progress, seconds)
+
+
+def check(cluster: Cluster, installation: Installation) -> None:
+    """Whether ``up`` may begin; changes nothing, and raises as it does."""
+    converting.refuse_unfinished(cluster)
+    _check_installed(cluster, installation)
+
+
+def up_storage(cluster: Cluster, installation: Installation, progress: Progress = ignore,
+               seconds: float = UP_SECONDS) -> list[str]:
+    """Start the storage nodes alone, as for a conversion; otherwise as ``up``."""
+    _check_installed(cluster, installation)
+    return _up(cluster, installation, progress, seconds, storage_only=True)
+
+
+def _check_installed(cluster: Cluster, installation: Installation) -> None:
     installation.check()
+    backend_of(cluster).check(cluster, installation)
     check_site_conf(cluster)
+
+
+def _up(cluster: Cluster, installation: Installation, progress: Progress, seconds: float, *,
+        storage_only: bool = False) -> list[str]:
+    deadline = time.monotonic() + seconds
     generated.make_directories(cluster)
     with exclusive(Layout(cluster).lock, seconds, progress):
         states, failures = _prepare(cluster)
         running = _running(cluster, deadline) if daemon.is_running(cluster) else None
-        missing = [name for name in cluster.program_names()
+        wanted = ([node.program for node in cluster.nodes if node.has_program] if storage_only
+                  else cluster.program_names())
+        missing = [name for name in wanted
                    if name not in (running or ()) and name not in failures]
-        ports.check_free(cluster, [endpoint for endpoint in needed(cluster, states)
-                                   if program_of(cluster, endpoint) in missing])
+        ports.check_free(cluster, [endpoint for endpoint in stages.needed(cluster, states)
+                                   if stages.program_of(cluster, endpoint) in missing])
         write_all(generated.cluster_files(cluster, installation))
         if running is None:
             daemon.start(cluster, installation)
@@ -64,14 +90,45 @@ def up(cluster: Cluster, installation: Installation, progress: Progress = ignore
             changed = _adopt_changes(cluster, deadline, progress)
             missing = [name for name in changed if name not in failures] + missing
         _found(cluster, states, progress)
-        started = []
-        for stage in _stages(cluster, states):
+        nodes, *rest = stages.starting(cluster, states)
+        done = start(cluster, nodes, missing, deadline, progress)
+        started, failures = done.programs, failures | done.failures
+        leaderless = _is_leaderless(cluster, states, failures)
+        patience = (min(deadline, time.monotonic() + LEADERLESS_SECONDS) if leaderless
+                    else deadline)
+        try:
+            backend_of(cluster).found(cluster, installation, progress, patience)
+        except OperatorError as error:
+            if not failures:
+                raise
+            if not leaderless:  # else it only says so again
+                failures["the storage"] = error
+        for stage in () if storage_only else rest:
             done = start(cluster, stage, missing, deadline, progress)
             started += done.programs
             failures |= done.failures
+        if not failures:
+            _see_storage(cluster, started, deadline, progress)
     if failures:
         raise _partly_up(failures)
     return started
+
+
+def _is_leaderless(cluster: Cluster, states: Mapping[str, NodeState],
+                   failures: Mapping[str, OperatorError]) -> bool:
+    """Whether none of the nodes that could take writes has started."""
+    leaders = [node for node in cluster.nodes if node.name not in states
+               or states[node.name].role in (Role.PRIMARY, Role.MASTER)]
+    return all(node.program in failures for node in leaders)
+
+
+def _see_storage(cluster: Cluster, started: Iterable[str], deadline: float,
+                 progress: Progress) -> None:
+    """Give Indico instances that were started a moment to reach the storage; pages need it."""
+    deadline = min(deadline, time.monotonic() + STORAGE_SECONDS)
+    for instance in cluster.indico:
+        if instance.program in started and not readiness.reaches_storage(instance, deadline):
+            progress(f"{instance.program} has no storage yet; it goes on trying")
 
 
 def down(cluster: Cluster, progress: Progress = ignore,
@@ -94,49 +151,16 @@ def down(cluster: Cluster, progress: Progress = ignore,
         return []
     with exclusive(Layout(cluster).lock, seconds, progress):
         if not daemon.is_running(cluster):
-            _refuse_orphans(cluster)
+            refuse_orphans(cluster)
             return []
         ended = []
-        for stage in _ending_stages(cluster):
+        for stage in stages.ending(cluster):
             ended += end(cluster, stage, deadline, progress)
         ended += end(cluster, list(Supervisor(cluster).states()), deadline, progress)
         daemon.end(cluster)
         progress("supervisord ended")
-        _refuse_orphans(cluster)
+        refuse_orphans(cluster)
         return ended
-
-
-def needed(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Endpoint]:
-    """What the cluster listens on when its nodes are in these states; others don't run."""
-    backend = backend_of(cluster)
-    return [*(endpoint for node in cluster.nodes if node.name in states
-              for endpoint in backend.listens_on(cluster, states[node.name])),
-            *(endpoint for endpoint in cluster.endpoints() if endpoint.kind != "node")]
-
-
-def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
-    """The program that listens on an endpoint."""
-    named = {("node", node.name): node.program for node in cluster.nodes}
-    named |= {("indico", instance.name): instance.program for instance in cluster.indico}
-    if cluster.watch:
-        named[("watch", "")] = cluster.watch.program
-    return named.get((endpoint.kind, endpoint.name or ""), cluster.admin.program)
-
-
-def drain_order(nodes: Iterable[Node], upstreams: dict[str, str | None]) -> list[Node]:
-    """Nodes in the order in which they end: each before those that follow it.
-
-    A node sends what its followers lack before it ends, so they have to be there.
-    """
-    def depth(name: str) -> int:
-        seen: list[str] = []
-        upstream = upstreams[name]
-        while upstream is not None and upstream in upstreams and upstream not in seen:
-            seen.append(upstream)
-            upstream = upstreams[upstream]
-        return len(seen)
-
-    return sorted(nodes, key=lambda node: depth(node.name))
 
 
 def _prepare(cluster: Cluster) -> tuple[dict[str, NodeState], dict[str, OperatorError]]:
@@ -156,7 +180,7 @@ def _prepare(cluster: Cluster) -> tuple[dict[str, NodeState], dict[str, Operator
 
 
 def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Progress) -> None:
-    raised = admission.found(cluster, states)
+    raised = admission.found(cluster, states) if backend_of(cluster).guarded else None
     for keeper, problem in (raised.failed if raised else {}).items():
         progress(f"{keeper} has no record of the epoch: {problem}")
 
@@ -169,30 +193,11 @@ def _partly_up(failures: Mapping[str, OperatorError]) -> OperatorError:
     if len(errors) == 1:
         return OperatorError(errors[0].notice, f"{errors[0].detail}\n{rest}", errors[0].hint,
                              errors[0].exit_code)
+    details = dict.fromkeys(f"{error.notice}\n{error.detail}" for error in errors)
+    hints = dict.fromkeys(error.hint for error in errors if error.hint)
     return OperatorError(f"{len(errors)} programs did not start",
-                         "\n".join([*(f"{error.notice}\n{error.detail}" for error in errors),
-                                    rest]),
-                         "\n      ".join(error.hint for error in errors),
+                         "\n".join([*details, rest]), "\n      ".join(hints),
                          ExitCode.REFUSED if refused else ExitCode.FAILED)
-
-
-def _stages(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
-    endpoints = needed(cluster, states)
-
-    def listens(program: str) -> Callable[[], str | None]:
-        own = tuple(e for e in endpoints if program_of(cluster, e) == program)
-        return functools.partial(readiness.listening, own)
-
-    return [[(node.program, listens(node.program)) for node in cluster.nodes
-             if node.name in states],
-            [(instance.program, functools.partial(readiness.indico_answers, instance))
-             for instance in cluster.indico],
-            [(program, listens(program)) for program in _lookouts(cluster)]]
-
-
-def _lookouts(cluster: Cluster) -> list[str]:
-    """The programs that only look on: the last to start, the first to end."""
-    return [cluster.admin.program, *([cluster.watch.program] if cluster.watch else [])]
 
 
 def _running(cluster: Cluster, deadline: float) -> set[str]:
@@ -216,24 +221,8 @@ def _adopt_changes(cluster: Cluster, deadline: float, progress: Progress) -> lis
     return changed
 
 
-def _ending_stages(cluster: Cluster) -> list[list[str]]:
-    upstreams = {node.name: _upstream(cluster, node) for node in cluster.nodes}
-    return [[*_lookouts(cluster), *(instance.program for instance in cluster.indico)],
-            *([node.program] for node in drain_order(cluster.nodes, upstreams))]
-
-
-def _upstream(cluster: Cluster, node: Node) -> str | None:
-    """What a node follows; what cluster.conf says when its state file can't be used.
-
-    The state decides nothing but the order here, and everything has to end.
-    """
-    try:
-        return state.current(cluster, node).upstream
-    except OperatorError:
-        return state.initial(cluster, node).upstream
-
-
-def _refuse_orphans(cluster: Cluster) -> None:
+def refuse_orphans(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 1) when programs are left of a supervisord that was killed."""
     left = []
     for endpoint in cluster.endpoints():
         owner = ports.owner_of(endpoint.address)

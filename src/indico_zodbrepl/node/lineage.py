@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from ..backends import can
 from ..cluster import Cluster, Node, NodeState
 from ..cluster.commands import Commands
 from ..cluster.layout import lineage_file
@@ -162,10 +163,12 @@ def refuse_condition(cluster: Cluster, node: Node, found: Lineage) -> None:
     """Raise OperatorError (exit 8) when what is known of a node's data lets it start in no role."""
     if found.condition not in (Condition.QUARANTINED, Condition.NEEDS_SEEDING):
         return
+    command = Commands.here(cluster).zodbrepl
     raise OperatorError(f"node {node.name} refuses to start: its data is {found.condition}",
                         f"{lineage_file(node)}: {found.detail}",
-                        f"copy another node's data to it: "
-                        f"{Commands.here(cluster).zodbrepl('seed', node.name)}",
+                        f"copy another node's data to it: {command('seed', node.name)}"
+                        if can(cluster, "seed") else
+                        f"when that is repaired: {command('rejoin', node.name)}",
                         ExitCode.REFUSED)
 
 

@@ -44,10 +44,15 @@ def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> It
                 progress(f"waiting: {holder}")
                 told = True
             time.sleep(POLL_SECONDS)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+        note_pid(lock.fileno())
         yield
+
+
+def note_pid(lock: int) -> None:
+    """Write this process's id into a lock file, for people; a full disk hinders nothing."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.write(lock, str(os.getpid()).encode())
 
 
 @contextlib.contextmanager

@@ -21,8 +21,11 @@ HOLD_SECONDS = 20.0
 
 
 def fence(cluster: Cluster, name: str) -> Fenced:
-    """Kill a node's server at once and prove that it is gone; see ``fencing.fence``."""
-    return fencing.fence(cluster, run.node_named(cluster, name))
+    """Kill a node's server at once and prove that it is gone; see ``fencing.fence``.
+
+    OperatorError (exit 8) as well for a node whose server isn't ours.
+    """
+    return fencing.fence(cluster, run.node_with_program(cluster, name))
 
 
 def assign(cluster: Cluster, name: str, *, role: Role, upstream: str | None,
@@ -54,7 +57,7 @@ def check_assignment(cluster: Cluster, present: NodeState, role: Role, upstream:
     if upstream is not None:
         run.node_named(cluster, upstream)
     refuse_older(cluster, present, epoch)
-    if (present.role, present.upstream) != (role, upstream) and answers(node):
+    if (present.role, present.upstream) != (role, upstream) and answers(cluster, node):
         raise OperatorError(f"node {name} is running as {present.role}",
                             "an assignment counts from its next start on",
                             "stop it first, or use 'node promote' or 'node follow'",

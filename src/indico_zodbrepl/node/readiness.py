@@ -18,6 +18,8 @@ from .supervisor import Supervisor
 
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 3.0
+STARTS = 3
+"""Who has been started so often without getting ready won't."""
 DEAD = ("EXITED", "FATAL", "STOPPED", "UNKNOWN")
 
 
@@ -29,16 +31,18 @@ def wait_until_ready(cluster: Cluster, program: str, ready: Callable[[], str | N
         ready: returns None when it is, else what is still missing.
         deadline: on the clock of ``time.monotonic``.
 
-    Raises OperatorError when it refused (exit 8, with its own words), when it died (with the
-    end of its log) or at the deadline (exit 7).
+    Raises OperatorError when it refused (exit 8, with its own words), when it died, or dies soon
+    after each start (with the end of its log), or at the deadline (exit 7).
     """
     supervisor, log = Supervisor(cluster), Layout(cluster).program_log(program)
+    pids: set[int] = set()
     while True:
         state = supervisor.states()[program]
+        pids |= {state.pid} if state.pid else set()
         missing = ready() if state.state == "RUNNING" else f"it is {state.state}"
         if missing is None:
             return
-        if state.state in DEAD:
+        if state.state in DEAD or len(pids) > STARTS:
             refusal = last_refusal(log)
             if refusal is not None and state.exit_status == ExitCode.REFUSED:
                 raise refusal
@@ -72,6 +76,20 @@ def indico_answers(instance: IndicoInstance) -> str | None:
     if not isinstance(answer, dict) or answer.get("instance") != instance.name:
         return f"{instance.health_url} is answered by something else: {str(answer)[:80]}"
     return None
+
+
+def reaches_storage(instance: IndicoInstance, deadline: float) -> bool:
+    """Wait until an instance is connected to its storage; False when it isn't at the deadline."""
+    while True:
+        try:
+            answer = health(instance)
+        except (OSError, http.client.HTTPException, ValueError):
+            answer = None  # it is asked again
+        if isinstance(answer, dict) and answer.get("connected") is True:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
 
 
 def health(instance: IndicoInstance) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..backends import backend_of
+from ..backends import backend_of, engine_of
 from ..cluster import Cluster, NodeState, Role
 from ..cluster.installation import Installation
 from ..cluster.layout import data_fs, state_file
@@ -45,19 +45,19 @@ class Rehearsal:
 
 def start(cluster: Cluster, installation: Installation, name: str) -> Rehearsal:
     """See ``operations.start_node``; guard and lineage check are made as its server makes them."""
-    node = run.node_named(cluster, name)
+    node = run.node_with_program(cluster, name)
     installation.check()
     if _runs(cluster, node.program):
         return Rehearsal((f"node {name} runs already",), ())
     present = run.foreseen(cluster, node)
     wanted = run.caught_up(cluster, node, present) if present.upstream else present
-    found, steps = _admission(cluster, installation, wanted), []
+    found, steps = admissible(cluster, installation, wanted), []
     if wanted != present or not state_file(node).exists():
-        steps.append(_writes(cluster, wanted))
+        steps.append(writes(cluster, wanted))
     endpoints = backend_of(cluster).listens_on(cluster, wanted)
     addresses = " and ".join(str(each.address) for each in endpoints)
     return Rehearsal((*found, f"node {name} does not run"),
-                     (*steps, f"have supervisor start {node.program}", *_enters(cluster, wanted),
+                     (*steps, f"have supervisor start {node.program}", *enters(cluster, wanted),
                       f"wait until it listens on {addresses}, {starts.START_SECONDS:g} s at most"))
 
 
@@ -74,30 +74,35 @@ def force(cluster: Cluster, installation: Installation, name: str) -> Rehearsal:
         (f"node {name} does not run", "no other server is seen to take writes",
          f"the highest epoch that anybody knows is {seen}:\n{admission.listed(said)}"),
         (f"note that node {name} may hold what nobody else has",
-         f"{_writes(cluster, claim)}, with who forced it and why", _raises(cluster, claim),
+         f"{writes(cluster, claim)}, with who forced it and why",
+         raises(cluster, name, claim.epoch),
          f"have supervisor start {node.program}, and wait until it listens"))
 
 
 def stop(cluster: Cluster, _installation: Installation, name: str) -> Rehearsal:
     """See ``operations.stop_node``."""
-    node = run.node_named(cluster, name)
+    node = run.node_with_program(cluster, name)
     if not _runs(cluster, node.program):
         return Rehearsal((f"node {name} does not run",), ())
+    hands_over = ": it hands its followers what they lack" if _guarded(cluster) else ""
     return Rehearsal((f"node {name} runs",),
-                     (f"have supervisor end {node.program}: it hands its followers what they lack",
+                     (f"have supervisor end {node.program}{hands_over}",
                       f"wait until it has ended, {starts.STOP_SECONDS:g} s at most"))
 
 
 def fence(cluster: Cluster, _installation: Installation, name: str) -> Rehearsal:
     """See ``operations.fence``."""
-    node = run.node_named(cluster, name)
+    node = run.node_with_program(cluster, name)
     pids = fencing.processes(cluster, node)
-    ports = map(str, (node.storage_address, node.replication_address))
+    ports = dict.fromkeys(map(str, (node.storage_address, node.link_address)))
+    closed = f"{' and '.join(ports)} {'are' if len(ports) > 1 else 'is'} closed"
+    free = (f"nobody has {data_fs(node)}" if backend_of(cluster).data_files
+            else f"no process of it works in {node.data_directory}")
     who = f"process {', '.join(map(str, pids))}" if pids else ""
     return Rehearsal(
         (f"node {name} has {who}" if pids else f"node {name} has no process",),
         (f"tell supervisor not to run {node.program}", *([f"SIGKILL {who}"] if pids else []),
-         f"see that {' and '.join(ports)} are closed and nobody has {data_fs(node)}"))
+         f"see that {closed} and {free}"))
 
 
 def assign(cluster: Cluster, _installation: Installation, name: str, *, role: Role,
@@ -106,8 +111,8 @@ def assign(cluster: Cluster, _installation: Installation, name: str, *, role: Ro
     node = run.node_named(cluster, name)
     present = run.foreseen(cluster, node)
     wanted = operations.check_assignment(cluster, present, role, upstream, epoch)
-    return Rehearsal((_is(present), "nobody here knows a later epoch"),
-                     (_writes(cluster, wanted),))
+    return Rehearsal((_is(cluster, present), "nobody here knows a later epoch"),
+                     (writes(cluster, wanted),))
 
 
 def hold(cluster: Cluster, _installation: Installation, name: str, *,
@@ -133,12 +138,18 @@ def promote(cluster: Cluster, _installation: Installation, name: str, *, epoch: 
     present = run.foreseen(cluster, node)
     claim = changes.check_promotion(cluster, present, epoch)
     lineage.refuse_unfit(cluster, claim)
+    objects = f"nobody objects to it as the primary of epoch {epoch}"
+    if engine_of(cluster) is not None:
+        return Rehearsal(
+            (_is(cluster, present), objects),
+            (raises(cluster, name, epoch), "fence every other node that may take writes",
+             writes(cluster, claim), "have its server take writes, in place"))
     running = _status(cluster, name)
     return Rehearsal(
-        (_is(present), f"nobody objects to it as the primary of epoch {epoch}"),
-        (f"note that node {name} may hold what nobody else has", _raises(cluster, claim),
+        (_is(cluster, present), objects),
+        (f"note that node {name} may hold what nobody else has", raises(cluster, name, epoch),
          f"tell running primaries of older epochs, which take no commits from epoch {epoch} on",
-         _writes(cluster, claim),
+         writes(cluster, claim),
          f"have its server become the primary in place, with followers at "
          f"{node.replication_address}" if running else f"start {node.program} as the primary"))
 
@@ -149,11 +160,15 @@ def follow(cluster: Cluster, installation: Installation, name: str, *, upstream:
     node, above = run.node_named(cluster, name), run.node_named(cluster, upstream)
     present = run.foreseen(cluster, node)
     wanted = changes.check_following(cluster, present, upstream, epoch)
+    if engine_of(cluster) is not None:
+        return Rehearsal((_is(cluster, present),), (
+            f"have supervisor end {node.program}", writes(cluster, wanted),
+            f"have supervisor start {node.program}", *enters(cluster, wanted)))
     running = _status(cluster, name)
     in_place = running is not None and running.role in (wanted.role, "primary")
     return Rehearsal(
-        (_is(present), *_admission(cluster, installation, wanted)),
-        ("remember how far its history is that of its upstream", _writes(cluster, wanted),
+        (_is(cluster, present), *admissible(cluster, installation, wanted)),
+        ("remember how far its history is that of its upstream", writes(cluster, wanted),
          f"have its server turn to {above.replication_address} in place" if in_place
          else f"start or restart {node.program}"))
 
@@ -168,39 +183,59 @@ def restart_client(cluster: Cluster, _installation: Installation, instance: str)
                       f"wait until it answers, {limit:g} s at most"))
 
 
-def _admission(cluster: Cluster, installation: Installation, claim: NodeState) -> list[str]:
-    """The checks before a node runs in a state."""
+def admissible(cluster: Cluster, installation: Installation, claim: NodeState) -> list[str]:
+    """The checks before a node runs in a state; what is fine, a line each.
+
+    Raises OperatorError as its program would.
+    """
+    if not _guarded(cluster):
+        return [_is(cluster, claim)]
     lineage.refuse_unfit(cluster, claim)
     if claim.upstream is None:
         verdict, _said = admission.vouched(cluster, claim)
         vouchers = ", ".join(verdict.vouchers) or "nobody, but it was forced"
-        return [_is(claim), f"who vouches for it: {vouchers}"]
+        return [_is(cluster, claim), f"who vouches for it: {vouchers}"]
+    if not backend_of(cluster).data_files:
+        return [_is(cluster, claim)]
     remarks = following.admit_follower(cluster, installation, claim, dry_run=True)
-    return [_is(claim), *(remarks or [f"its history is that of node {claim.upstream}"])]
+    return [_is(cluster, claim), *(remarks or [f"its history is that of node {claim.upstream}"])]
 
 
-def _enters(cluster: Cluster, claim: NodeState) -> list[str]:
-    """What a node's program does before it becomes the server."""
+def enters(cluster: Cluster, claim: NodeState) -> list[str]:
+    """What a node's program does before it becomes the server, as steps."""
+    if not _guarded(cluster):
+        return []
+    if not backend_of(cluster).data_files:
+        return [f"bring its data in line with node {claim.upstream}'s" if claim.upstream
+                else raises(cluster, claim.node, claim.epoch)]
     if claim.upstream is None:
         return [f"note that node {claim.node} may hold what nobody else has",
-                _raises(cluster, claim)]
+                raises(cluster, claim.node, claim.epoch)]
     return ["remember how far its history is that of its upstream"]
 
 
-def _raises(cluster: Cluster, claim: NodeState) -> str:
+def raises(cluster: Cluster, primary: str, epoch: int) -> str:
+    """How the records are raised, as a step."""
     keepers = ", ".join(epochs.paths(cluster))
-    return f"raise the records of {keepers} to epoch {claim.epoch}, primary {claim.node}"
+    return f"raise the records of {keepers} to epoch {epoch}, primary {primary}"
 
 
-def _writes(cluster: Cluster, claim: NodeState) -> str:
-    follows = f", following {claim.upstream}" if claim.upstream else ""
-    return (f"write {state_file(cluster.node(claim.node))}: {claim.role} in epoch "
-            f"{claim.epoch}{follows}")
+def writes(cluster: Cluster, claim: NodeState) -> str:
+    """How a state file is written, as a step."""
+    return f"write {state_file(cluster.node(claim.node))}: {_in_words(cluster, claim)}"
 
 
-def _is(state: NodeState) -> str:
-    follows = f", following {state.upstream}" if state.upstream else ""
-    return f"node {state.node} is to be {state.role} in epoch {state.epoch}{follows}"
+def _is(cluster: Cluster, state: NodeState) -> str:
+    return f"node {state.node} is to be {_in_words(cluster, state)}"
+
+
+def _in_words(cluster: Cluster, state: NodeState) -> str:
+    epoch = f" in epoch {state.epoch}" if _guarded(cluster) else ""
+    return f"{state.role}{epoch}" + (f", following {state.upstream}" if state.upstream else "")
+
+
+def _guarded(cluster: Cluster) -> bool:
+    return backend_of(cluster).guarded
 
 
 def _runs_as(name: str, status: ServerStatus) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from ..backends import backend_of
@@ -14,11 +15,11 @@ from ..cluster.installation import Installation
 from ..cluster.layout import state_file
 from ..cluster.programs import START_SECONDS
 from ..errors import ExitCode, OperatorError
-from . import ports, state
+from . import lineage, ports, state
 from .admission import admit_primary, newest_record
 from .files import write_all
 from .following import admit_follower
-from .testimony import has_data, root_of
+from .testimony import root_of
 
 
 def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
@@ -32,25 +33,44 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
         OperatorError: exit 2, no such node; exit 5, a port is taken; exit 8, the data
             directory or the state file can't be used, or the node must not run in its role.
     """
-    node = node_named(cluster, name)
-    installation.check()
-    present = prepare(cluster, node)
-    if present.role is Role.PRIMARY:
-        for remark in admit_primary(cluster, present):
-            print(remark, flush=True)
-    else:
-        present = _up_to_date(cluster, node, present)
-        for remark in admit_follower(cluster, installation, present):
-            print(remark, flush=True)
+    node = node_with_program(cluster, name)
     backend = backend_of(cluster)
+    installation.check()
+    backend.check(cluster, installation)
+    present = prepare(cluster, node)
+    for remark in admit(cluster, installation, present):
+        print(remark, flush=True)
+    if present.role.follows:
+        present = state.current(cluster, node)
     ports.check_free(cluster, list(backend.listens_on(cluster, present)))
+    for remark in backend.prepare(cluster, installation, present):
+        print(remark, flush=True)
     write_all(backend.node_files(cluster, present))
     command = backend.server_command(cluster, installation, present)
-    print(f"node {name} starts as {present.role}, epoch {present.epoch}"
+    epoch = f", epoch {present.epoch}" if backend.guarded else ""
+    print(f"node {name} starts as {present.role}{epoch}"
           + (f", follows {present.upstream}" if present.upstream else ""), flush=True)
     os.chdir(node.data_directory)
     environment = installation.environment27()
     os.execve(command[0], command, environment)  # noqa: S606  # no shell is wanted
+
+
+def admit(cluster: Cluster, installation: Installation, present: NodeState) -> Iterator[str]:
+    """Let a node start in this state, or raise OperatorError (exit 8); yields remarks.
+
+    A follower that missed promotions is given the state of one that follows the primary.
+    """
+    backend = backend_of(cluster)
+    if not backend.guarded:
+        return
+    if present.role is Role.PRIMARY:
+        yield from admit_primary(cluster, present)
+        return
+    present = _up_to_date(cluster, cluster.node(present.node), present)
+    if backend.data_files:
+        yield from admit_follower(cluster, installation, present)
+    else:
+        lineage.refuse_unfit(cluster, present)
 
 
 def prepare(cluster: Cluster, node: Node) -> NodeState:
@@ -58,20 +78,41 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
 
     Returns the state with which the node is to run.  Raises OperatorError (exit 8).
     """
+    if not node.managed:
+        return foreseen(cluster, node)
     folder = node.data_directory
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise OperatorError(
-            f"the data directory of node {node.name} can't be written",
-            f"{folder} ({cluster.where('node', node.name, 'data-directory')}): {error.strerror}",
-            f"as the user who runs the cluster: touch {folder}/x", ExitCode.REFUSED) from error
+        raise _unwritable(cluster, node, error.strerror) from error
     present = foreseen(cluster, node)
     if not state_file(node).exists():
         state.write(node, present)
     return present
+
+
+def check_folder(cluster: Cluster, node: Node) -> None:
+    """Whether ``prepare`` could make a node's data directory; makes nothing, raises as it does."""
+    folder = nearest(node.data_directory)
+    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        raise _unwritable(cluster, node, f"{folder} is no folder that can be written")
+
+
+def nearest(folder: Path) -> Path:
+    """A folder, or the one above it that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _unwritable(cluster: Cluster, node: Node, why: str | None) -> OperatorError:
+    folder = node.data_directory
+    return OperatorError(
+        f"the data directory of node {node.name} can't be written",
+        f"{folder} ({cluster.where('node', node.name, 'data-directory')}): {why}",
+        f"as the user who runs the cluster: touch {folder}/x", ExitCode.REFUSED)
 
 
 def foreseen(cluster: Cluster, node: Node) -> NodeState:
@@ -91,7 +132,7 @@ def _first_state(cluster: Cluster, node: Node) -> NodeState:
     record = newest_record(cluster)
     if record is None or record.epoch == 1 or record.primary == node.name:
         return first
-    if first.role is Role.PRIMARY and has_data(node):
+    if first.role is Role.PRIMARY and backend_of(cluster).has_data(cluster, node):
         return first
     if record.primary not in {other.name for other in cluster.nodes}:
         return first
@@ -145,3 +186,16 @@ def node_named(cluster: Cluster, name: str) -> Node:
         known = ", ".join(node.name for node in cluster.nodes)
         raise OperatorError(f"no node {name!r} in {cluster.source}", f"it has: {known}",
                             exit_code=ExitCode.BAD_CONFIG) from None
+
+
+def node_with_program(cluster: Cluster, name: str) -> Node:
+    """As ``node_named``; OperatorError (exit 8) as well for a node whose server isn't ours."""
+    node = node_named(cluster, name)
+    if not node.has_program:
+        reason = ("its server is somebody else's: managed is false"
+                  if not node.managed else
+                  f"with the backend {cluster.backend} clients open the data themselves")
+        raise OperatorError(f"node {name} has no program here",
+                            f"{cluster.where('node', name)}: {reason}",
+                            exit_code=ExitCode.REFUSED)
+    return node

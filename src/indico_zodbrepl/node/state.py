@@ -108,7 +108,7 @@ def _read(node: Node) -> NodeState:
 def _what_is_wrong(values: Any) -> str | None:
     if not isinstance(values, dict) or set(values) != KEYS:
         return f"its keys are not {', '.join(sorted(KEYS))}"
-    follows = values["role"] != Role.PRIMARY
+    follows = values["role"] in (Role.SECONDARY, Role.RELAY)
     rules = {
         f"its format is {values['format']!r}, this program knows 1 and {FORMAT}":
             values["format"] in (1, FORMAT),
@@ -121,7 +121,8 @@ def _what_is_wrong(values: Any) -> str | None:
         f"upstream {values['upstream']!r} does not go with role {values['role']!r}":
             isinstance(values["upstream"], str) if follows else values["upstream"] is None,
         f"forced is {values['forced']!r}, not null or actor, reason and at, as a primary has it":
-            values["forced"] is None or (not follows and _is_forced(values["forced"])),
+            values["forced"] is None or (values["role"] == Role.PRIMARY
+                                         and _is_forced(values["forced"])),
     }
     return next((wrong for wrong, kept in rules.items() if not kept), None)
 

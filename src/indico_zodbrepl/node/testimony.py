@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+from ..backends import backend_of
 from ..cluster import Cluster, IndicoInstance, Node, NodeState, Role
-from ..cluster.layout import data_fs, state_file
+from ..cluster.layout import state_file
 from ..errors import OperatorError
 from ..probing.answers import Hold, IndicoAnswer, ServerAnswer, ServerRole
-from ..probing.probes import probe_indico, probe_server
+from ..probing.probes import probe_indico
 from ..probing.race import Race
 from ..probing.wire import ProbeError
 from . import epochs, state
@@ -54,7 +55,7 @@ def gather(cluster: Cluster, name: str, own: NodeState | None = None,
             _one, ("indico", instance.name), partial(_health, instance, deadline)))
     for node in peers:
         race.start(f"server {node.name}", partial(
-            _one, ("server", node.name), partial(_server, node, deadline)))
+            _one, ("server", node.name), partial(_server, cluster, node, deadline)))
     for node in cluster.nodes:
         race.start(f"state {node.name}", partial(
             _one, ("state", node.name), partial(_state, cluster, node)))
@@ -73,6 +74,7 @@ def gather(cluster: Cluster, name: str, own: NodeState | None = None,
         said = found.get(("indico", instance.name), late)
         if isinstance(said, Testimony):
             testimonies.append(said)
+    has_data = partial(backend_of(cluster).has_data, cluster)
     lost = [node.name for node in peers if has_data(cluster.node(name)) and not has_data(node)]
     for node in peers:
         said = (_of_server(node, found.get(("server", node.name), late), states, cluster),
@@ -85,18 +87,8 @@ def gather(cluster: Cluster, name: str, own: NodeState | None = None,
 
 def holders_of_data(cluster: Cluster, name: str) -> list[str]:
     """The other nodes whose data files, where they can be reached, hold anything."""
-    return [node.name for node in cluster.nodes if node.name != name and has_data(node)]
-
-
-def has_data(node: Node) -> bool:
-    """Whether a node's data file can be seen and holds more than the mark it begins with."""
-    try:
-        return data_fs(node).stat().st_size > EMPTY_BYTES
-    except OSError:
-        return False
-
-
-EMPTY_BYTES = 4  # of a FileStorage without transactions
+    return [node.name for node in cluster.nodes
+            if node.name != name and backend_of(cluster).has_data(cluster, node)]
 
 
 def root_of(name: str | None, states: dict[str, NodeState]) -> str | None:
@@ -141,9 +133,9 @@ def _health(instance: IndicoInstance, deadline: float) -> object:
                      answer.epoch_primary)
 
 
-def _server(node: Node, deadline: float) -> object:
+def _server(cluster: Cluster, node: Node, deadline: float) -> object:
     try:
-        return probe_server(node.storage_address, deadline)
+        return backend_of(cluster).ask(cluster, node, deadline)
     except ProbeError as error:
         return error.detail
 
@@ -184,6 +176,6 @@ def _of_state(node: Node, said: object, states: dict[str, NodeState]) -> Testimo
     return Testimony(voucher, said.epoch, root_of(node.name, states), node=node.name)
 
 
-def _node_at(cluster: Cluster, replication_address: str | None) -> str | None:
+def _node_at(cluster: Cluster, link_address: str | None) -> str | None:
     return next((node.name for node in cluster.nodes
-                 if str(node.replication_address) == replication_address), None)
+                 if str(node.link_address) == link_address), None)

@@ -22,12 +22,18 @@ STORAGE = "1"
 
 
 class ServerRole(enum.StrEnum):
-    """Role of a running server; standalone is a storage without replication."""
+    """Role of a running server; standalone is a storage without replication.
+
+    Master, storage and admin are NEO's; the elected master is the one that takes writes.
+    """
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
     RELAY = "relay"
     STANDALONE = "standalone"
+    MASTER = "master"
+    STORAGE = "storage"
+    ADMIN = "admin"
 
 
 class Hold(enum.StrEnum):
@@ -57,13 +63,16 @@ class RefusedFollower:
 
 @dataclasses.dataclass(frozen=True)
 class Replication:
-    """What our servers add to the usual ``ruok`` answer.
+    """Who a server is and how replication stands, as the server itself sees it.
 
     Attributes:
-        upstream: replication address followed, ``host:port``; None for a primary.
+        epoch: of which it was started or promoted; None where the backend has no epochs.
+        upstream: address followed, ``host:port``, which is a node's replication address, or its
+            storage address where the engine has one port for both; None for a primary.
         connected: whether the link to the upstream stands; None without upstream.
         followers: addresses from which others follow.
-        size: bytes of the data file.
+        pid: 0 when it can't be told.
+        size: bytes of the data.
         held: why it lets no commit begin; None when it does.
         min_followers: followers without which it takes no writes.
         refused: followers that it turned away, as their last transaction is not in its history.
@@ -72,7 +81,7 @@ class Replication:
     cluster: str
     node: str
     role: ServerRole
-    epoch: int
+    epoch: int | None
     upstream: str | None
     connected: bool | None
     followers: tuple[str, ...]
@@ -85,12 +94,46 @@ class Replication:
 
 
 @dataclasses.dataclass(frozen=True)
+class Fact:
+    """One of an engine's own truths in the engine's own words, for people to read."""
+
+    label: str
+    value: str
+
+
+class Severity(enum.StrEnum):
+    """How bad an engine's problem is; a notice leaves a healthy cluster healthy."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineProblem:
+    """Something wrong that only the engine's own words tell.
+
+    Attributes:
+        text: what, in one line.
+        detail: the evidence; may be empty.
+        hint: what to do, commands in backquotes.
+    """
+
+    severity: Severity
+    text: str
+    detail: str
+    hint: str
+
+
+@dataclasses.dataclass(frozen=True)
 class ServerAnswer:
-    """Answer to ``ruok``; ``replication`` is None when it is no server of ours."""
+    """What a node's server answers; ``replication`` is None when it is no server of ours."""
 
     last_tid: int
     clients: int
     replication: Replication | None
+    facts: tuple[Fact, ...] = ()
+    problems: tuple[EngineProblem, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +168,9 @@ class IndicoAnswer:
     Attributes:
         epoch: the current one by the record that its host keeps; None when it has none.
         epoch_primary: the primary of that epoch.
+        built: whether it has begun to serve pages.
+        set_up: whether the database holds an Indico; if not, each page is answered 503.
+        failure: why it serves no pages, though it has a storage; None while it is starting.
     """
 
     instance: str
@@ -135,6 +181,9 @@ class IndicoAnswer:
     last_tid: int | None
     epoch: int | None = None
     epoch_primary: str | None = None
+    built: bool = True
+    set_up: bool = True
+    failure: str | None = None
 
 
 def read_server_answer(raw: bytes) -> ServerAnswer:
@@ -229,7 +278,10 @@ def read_indico_answer(raw: bytes) -> IndicoAnswer:
                         fields.text_or_none("server"), fields.flag("connected"),
                         fields.flag("read_only"), last_tid,
                         None if values.get("epoch") is None else fields.count("epoch"),
-                        fields.text_or_none("epoch_primary"))
+                        fields.text_or_none("epoch_primary"),
+                        built=values.get("built") is not False,
+                        set_up=values.get("set_up") is not False,
+                        failure=fields.text_or_none("failure"))
 
 
 def clean(text: str) -> str:

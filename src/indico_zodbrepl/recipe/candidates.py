@@ -65,8 +65,15 @@ def _newest_first(folder: Path, pattern: str) -> list[Path]:
         return [int(number) for number in re.findall(r"\d+", path.name)]
 
     return [
-        path / "bin/python2.7" for path in sorted(folder.glob(pattern), key=numbers, reverse=True)
+        path / "bin/python2.7"
+        for path in sorted(_listed(folder, pattern), key=numbers, reverse=True)
     ]
+
+
+def _listed(folder: Path, pattern: str) -> Iterator[Path]:
+    """What is in a folder; nothing when it can't be read, say in the home of somebody else."""
+    if os.access(folder, os.R_OK | os.X_OK):
+        yield from folder.glob(pattern)
 
 
 def _conda_prefixes(environ: Mapping[str, str], home: Path, root: Path) -> Iterator[Path]:
@@ -74,8 +81,8 @@ def _conda_prefixes(environ: Mapping[str, str], home: Path, root: Path) -> Itera
         if environ.get(name):
             yield Path(environ[name])
     known = home / ".conda/environments.txt"
-    if known.is_file():
+    if os.access(known, os.R_OK):
         yield from (Path(line.strip()) for line in known.read_text().splitlines() if line.strip())
     bases = [base / name for name in _CONDA_FOLDERS for base in (home, root / "opt")]
     for base in (*bases, root / "opt/conda"):
-        yield from sorted((base / "envs").glob("*"))
+        yield from sorted(_listed(base / "envs", "*"))

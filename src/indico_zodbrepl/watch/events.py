@@ -100,13 +100,14 @@ def _primary(memory: Memory, snapshot: Snapshot) -> Iterator[Event]:
         return
     memory.primary = new
     if old is not None:
-        yield Event(snapshot.taken_at, Kind.PRIMARY, Weight.WARNING, new,
-                    f"the primary is {new} now; it was {old}")
+        text = (f"master {new} leads now; it was {old}" if snapshot.node(new).leads
+                else f"the primary is {new} now; it was {old}")
+        yield Event(snapshot.taken_at, Kind.PRIMARY, Weight.WARNING, new, text)
 
 
 def _roles(memory: Memory, snapshot: Snapshot) -> Iterator[Event]:
     for node in snapshot.nodes:
-        if node.actual_role is None or node.epoch is None:
+        if node.actual_role is None:
             continue
         old, new = memory.roles.get(node.name), (node.actual_role.value, node.epoch)
         memory.roles[node.name] = new
@@ -114,11 +115,16 @@ def _roles(memory: Memory, snapshot: Snapshot) -> Iterator[Event]:
             continue
         if old[0] != new[0]:
             yield Event(snapshot.taken_at, Kind.ROLE, Weight.NOTICE, node.name,
-                        f"node {node.name} is {new[0]} in epoch {new[1]} now; it was {old[0]} "
-                        f"in epoch {old[1]}")
-        else:
+                        f"node {node.name} is {new[0]}{_in_epoch(new[1])} now; it was {old[0]}"
+                        f"{_in_epoch(old[1])}")
+        elif new[1] is not None:
+            was = "" if old[1] is None else f"; it was in {old[1]}"
             yield Event(snapshot.taken_at, Kind.EPOCH, Weight.NOTICE, node.name,
-                        f"{new[0]} {node.name} is in epoch {new[1]} now; it was in {old[1]}")
+                        f"{new[0]} {node.name} is in epoch {new[1]} now{was}")
+
+
+def _in_epoch(epoch: int | None) -> str:
+    return "" if epoch is None else f" in epoch {epoch}"
 
 
 def _alerts(memory: Memory, snapshot: Snapshot) -> Iterator[Event]:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
@@ -96,11 +97,13 @@ class Lookout:
             self._write("last-seen.json", lambda: files.replace(self._layout.last_seen, seen))
             self._last_seen = read_last_seen(seen)
         found = rules.events(self._memory, snapshot, self._watch.lag_limit)
-        found += intents(self._memory, self._situation(findings, snapshot),
-                         self._watch.failover_after, self._commands)
+        if backend_of(self._cluster).guarded and can(self._cluster, "failover"):
+            found += intents(self._memory, self._situation(findings, snapshot),
+                             self._watch.failover_after, self._commands)
         lags = {node.name: (rules.behind(self._memory, node, snapshot.taken_at),
                             node.lag_transactions)
-                for node in snapshot.nodes if node.name != snapshot.primary}
+                for node in snapshot.nodes if node.name != snapshot.primary
+                and (node.assigned_role.follows or node.lag_seconds is not None)}
         self._write("history.jsonl", lambda: self.history.add(snapshot.taken_at, lags))
         self.tell(found)
         self._write("memory.json",

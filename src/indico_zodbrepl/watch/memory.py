@@ -18,7 +18,7 @@ class Memory:
         state: the overall state that was told last; None before the first look.
         better_since: since when the state has been better than the one told.
         primary: the last writable primary.
-        roles: last known role and epoch of each node.
+        roles: last known role and epoch of each node; no epoch where the backend has none.
         alerts: when each alert that was told was last seen, seconds since 1970.
         behind_since: since when each node that is behind has been so.
         lagging: nodes whose lag was told, and the most it was, in seconds.
@@ -29,7 +29,7 @@ class Memory:
     state: str | None = None
     better_since: float | None = None
     primary: str | None = None
-    roles: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
+    roles: dict[str, tuple[str, int | None]] = dataclasses.field(default_factory=dict)
     alerts: dict[AlertKey, float] = dataclasses.field(default_factory=dict)
     behind_since: dict[str, float] = dataclasses.field(default_factory=dict)
     lagging: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -51,7 +51,7 @@ def from_json(values: Any) -> Memory:
         return Memory(
             state=values["state"], better_since=values["better_since"],
             primary=values["primary"],
-            roles={name: (str(role), int(epoch))
+            roles={name: (str(role), None if epoch is None else int(epoch))
                    for name, (role, epoch) in values["roles"].items()},
             alerts={(level, subject, text): float(seen)
                     for level, subject, text, seen in values["alerts"]},

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, Level, NodeStatus, Snapshot, State
+from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.watch.lookout import Lookout
 
 PREFIX = "zodbrepl_"
@@ -39,15 +40,15 @@ METRICS = _described(
     ("snapshot_duration_seconds", "", "time that the last look took"),
     ("snapshots_total", "", "looks so far"),
     ("alerts", "level", "present alerts of each level"),
-    ("epoch", "", "highest epoch that any node, record or state says"),
-    ("primary", "node", "1 for the one writable primary, else 0"),
+    ("epoch", "", "highest epoch that any node, record or state says; absent without epochs"),
+    ("primary", "node", "1 for the one writable primary or elected master, else 0"),
     ("node_up", "node", "1 when the node's own server answers, else 0"),
     ("node_as_assigned", "node", "1 when it runs in the assigned role and its link stands"),
     ("node_epoch", "node", "epoch its server runs in"),
-    ("node_connected", "node", "1 while its link to its upstream stands; absent for a primary"),
-    ("node_followers", "node", "followers connected to it"),
+    ("node_connected", "node", "1 while its link to its upstream stands; absent without one"),
+    ("node_followers", "node", "followers connected to it; absent where no node follows another"),
     ("node_clients", "node", "clients connected to it"),
-    ("node_data_bytes", "node", "size of its data file"),
+    ("node_data_bytes", "node", "size of its data"),
     ("node_last_transaction_timestamp_seconds", "node", "when its last transaction was committed"),
     ("node_lag_seconds", "node", "how long it has been behind the primary; absent when unknown"),
     ("node_lag_transactions", "node", "transactions it lacks; absent when unknown"),
@@ -138,13 +139,14 @@ def _of_lag(lookout: Lookout, snapshot: Snapshot) -> Values:
                                    if (worst := lookout.history.worst(name)) is not None]
 
 
+REPLICATING = (ServerRole.PRIMARY, ServerRole.SECONDARY, ServerRole.RELAY)
 NODE_FIGURES: dict[str, NodeFigure] = {
     "node_up": lambda node: node.actual_role is not None,
     "node_as_assigned": lambda node: node.mark == "*",
     "node_epoch": lambda node: node.epoch,
     "node_connected": lambda node: node.connected,
     "node_followers": lambda node: (
-        None if node.actual_role is None else len(node.follower_addresses)),
+        None if node.actual_role not in REPLICATING else len(node.follower_addresses)),
     "node_clients": lambda node: node.clients,
     "node_data_bytes": lambda node: node.size,
     "node_last_transaction_timestamp_seconds": lambda node: node.last_time,
@@ -152,6 +154,6 @@ NODE_FIGURES: dict[str, NodeFigure] = {
     "node_start_refused": lambda node: node.refusal is not None and not node.reachable,
     "node_writes_held": lambda node: None if node.actual_role is None else node.held is not None,
     "node_refused_followers": lambda node: (
-        None if node.actual_role is None else len(node.refused)),
+        None if node.actual_role not in REPLICATING else len(node.refused)),
     "node_lag_transactions": lambda node: node.lag_transactions,
 }

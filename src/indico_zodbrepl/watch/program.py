@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
@@ -22,14 +23,15 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor.collect import look
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import Watcher
+from indico_zodbrepl.node import ports
+from indico_zodbrepl.node.rehearsal import Rehearsal
 from indico_zodbrepl.node.verifying import verify
-from indico_zodbrepl.watch import service, stream
+from indico_zodbrepl.watch import mail, service, stream, webhook
 from indico_zodbrepl.watch.courier import Courier, Recipient
 from indico_zodbrepl.watch.events import Event, Kind, Weight
 from indico_zodbrepl.watch.lookout import Lookout
-from indico_zodbrepl.watch.mail import Mail
+from indico_zodbrepl.watch.secret import read_secret
 from indico_zodbrepl.watch.verifier import Verifier
-from indico_zodbrepl.watch.webhook import Webhook, read_secret
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ def run(cluster: Cluster) -> None:
     """Watch a cluster until SIGTERM or SIGINT, which end it within a second.
 
     Raises:
-        OperatorError: exit 2, the webhook's secret can't be used; exit 5, the port is taken;
+        OperatorError: exit 2, a hook's secret can't be used; exit 5, the port is taken;
             exit 8, another program watches this cluster already; exit 1, VAR/watch can't be
             used.
     """
@@ -52,14 +54,33 @@ def run(cluster: Cluster) -> None:
         _watch(cluster, watch)
 
 
+def rehearse(cluster: Cluster) -> Rehearsal:
+    """What ``run`` would do; changes nothing.  Raises as it does, but for exit 8 and exit 1."""
+    watch, layout = cluster.watch or NOWHERE, Layout(cluster)
+    told = [f"send events to {each.name}" for each in recipients(cluster, watch)]
+    endpoints = [each for each in cluster.endpoints() if each.kind == "watch"]
+    ports.check_free(cluster, endpoints)
+    served = [f"serve metrics at {watch.metrics_url}"] if watch.port else []
+    steps = [f"look at the cluster each second, and remember in {layout.watch}", *told, *served]
+    if backend_of(cluster).data_files:
+        steps.append("compare followers with the primary every three minutes, and write how far "
+                     "they are the same into their lineage files")
+    return Rehearsal((), tuple(steps))
+
+
 def recipients(cluster: Cluster, watch: Watch) -> Iterator[Recipient]:
     """Those that the cluster file names.  Raises OperatorError (exit 2) for an unusable secret."""
     if watch.webhook:
         if watch.webhook_secret_file:
-            read_secret(watch.webhook_secret_file)
-        yield Webhook(cluster.name, watch.webhook, watch.webhook_secret_file)
+            read_secret(watch.webhook_secret_file, webhook.PROVEN_BY)
+        yield webhook.Webhook(cluster.name, watch.webhook, watch.webhook_secret_file)
     if watch.mail_server and watch.mail_from:
-        yield Mail(cluster.name, watch.mail_server, watch.mail_from, watch.mail_to)
+        login = None
+        if watch.mail_user and watch.mail_password_file:
+            read_secret(watch.mail_password_file, mail.PROVEN_BY)
+            login = watch.mail_user, watch.mail_password_file
+        yield mail.Mail(cluster.name, watch.mail_server, watch.mail_from, watch.mail_to,
+                        encryption=watch.mail_encryption, login=login)
 
 
 def _watch(cluster: Cluster, watch: Watch) -> None:
@@ -73,7 +94,8 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
 
     def take() -> Snapshot:
         findings, snapshot = look(cluster)
-        lookout.see(findings, snapshot, verifier.look(snapshot))
+        compared = verifier.look(snapshot) if backend_of(cluster).data_files else ()
+        lookout.see(findings, snapshot, compared)
         return snapshot
 
     server = service.create_server(cluster, watch, lookout) if watch.port else None

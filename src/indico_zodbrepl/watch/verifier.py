@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.monitor.snapshot import Membership, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.node.verifying import Verified
+from indico_zodbrepl.probing.comparison import Membership
 from indico_zodbrepl.watch.events import Event, Kind, Weight
 
 logger = logging.getLogger(__name__)

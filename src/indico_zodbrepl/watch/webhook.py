@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
-from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.watch.courier import DeliveryError
 from indico_zodbrepl.watch.events import Event
+from indico_zodbrepl.watch.secret import read_secret
 
 SECONDS = 5.0
 """For the connection and for each step of the exchange."""
-MOST_SECRET = 1000
+PROVEN_BY = "the webhook's secret"
 
 
 class Webhook:
@@ -44,9 +44,10 @@ class Webhook:
         headers = {"Content-Type": "application/json", "User-Agent": "indico_zodbrepl"}
         if self._secret_file is not None:
             try:
-                headers["Authorization"] = f"Bearer {read_secret(self._secret_file)}"
+                secret = read_secret(self._secret_file, PROVEN_BY)
             except OperatorError as error:
                 raise DeliveryError(error.detail) from error
+            headers["Authorization"] = f"Bearer {secret}"
         body = json.dumps({"cluster": self._cluster,
                            "events": [event.to_json() for event in events]}).encode()
         connection = self._connection()
@@ -67,28 +68,3 @@ class Webhook:
         kind = (http.client.HTTPSConnection if self._url.scheme == "https"
                 else http.client.HTTPConnection)
         return kind(self._url.hostname or "", self._url.port, timeout=self._seconds)
-
-
-def read_secret(path: Path) -> str:
-    """The secret in a file that is for its owner alone.
-
-    Raises OperatorError (exit 2) when it can't be read, others may read it, or it holds
-    something else than one line of printable ASCII.
-    """
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode & 0o777
-            secret = file.read(MOST_SECRET + 1).strip()
-    except OSError as error:
-        raise _unusable(path, f"can't be read: {error.strerror}", "") from error
-    if mode & 0o077:
-        raise _unusable(path, f"its mode is {mode:04o}: others may read it", f"chmod 600 {path}")
-    if not secret or len(secret) > MOST_SECRET or not all(32 < byte < 127 for byte in secret):
-        raise _unusable(path, f"it has to hold 1 to {MOST_SECRET} printable ASCII characters "
-                        "without blanks", "")
-    return secret.decode("ascii")
-
-
-def _unusable(path: Path, detail: str, hint: str) -> OperatorError:
-    return OperatorError("the webhook's secret can't be used", f"{path}: {detail}",
-                         hint or "write it there, for its owner alone", ExitCode.BAD_CONFIG)

@@ -26,6 +26,17 @@ def pack(dbi):
     return {'before': before, 'after': len(list(dbi._db.storage.iterator()))}
 
 
+def undo(dbi):
+    """Undoes nothing, as the storage does not offer it; the error's class and words."""
+    change(dbi)
+    last = dbi.undoInfo()[0]['id']
+    dbi._db.storage.supportsUndo = lambda: False
+    try:
+        dbi.undo(last)
+    except Exception as error:
+        return {'error': error.__class__.__name__, 'words': str(error)}
+
+
 def look(dbi):
     dbi.startRequest()
     connection = dbi.getDBConnection()

@@ -2,6 +2,7 @@
 import json
 import logging
 import sys
+import time
 
 from ZODB.POSException import ConflictError
 
@@ -27,6 +28,8 @@ class Scheduler(object):
 
 scheduler = Scheduler()
 scheduler._dbi.startRequest()
+pauses = []
+time.sleep = pauses.append
 RefusingStorage.refusals = int(sys.argv[1])
 try:
     result = scheduler.operate()
@@ -34,5 +37,5 @@ except ConflictError:
     result = 'ConflictError'
 RefusingStorage.refusals = 0
 scheduler._dbi.sync()
-print json.dumps({'result': result, 'calls': scheduler.calls,
+print json.dumps({'result': result, 'calls': scheduler.calls, 'pauses': pauses,
                   'saved': 'operated' in scheduler._dbi.getDBConnection().root()})

@@ -23,6 +23,7 @@ print json.dumps({
     'read conflict': pauses((0, ReadConflictError())),
     'missing object': pauses((0, POSKeyError('\0' * 8))),
     'conflict after a long time': pauses((1000, ConflictError())),
+    'missing objects': pauses(*[(0, POSKeyError('\0' * 8))] * 3),
     'read-only': pauses((0, ReadOnlyError())),
     'disconnected soon': pauses((0, ClientDisconnected()), (3.9, ClientDisconnected())),
     'disconnected late': pauses((4, ClientDisconnected())),

@@ -33,7 +33,8 @@ class Client:
         with errors:
             self._process = subprocess.Popen(
                 [under_test.installation.python27, PROGRAMS / program, configuration, log,
-                 *arguments], stdin=subprocess.PIPE, stdout=errors, stderr=errors)
+                 *arguments], cwd=log.parent, stdin=subprocess.PIPE, stdout=errors,
+                stderr=errors)
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """What it logged; a line that is being written is left out."""
@@ -47,9 +48,9 @@ class Client:
                    for each in self.entries())
 
     def wait_for_successes(self, count: int, since: float) -> None:
-        wait_until(lambda: self.successes_since(since) >= count or self._is_over(),
+        wait_until(lambda: self.successes_since(since) >= count or self.is_over,
                    f"{self._log.stem} succeeds; its last entry: {self._last_entry()}")
-        assert not self._is_over(), self._log.with_suffix(".err").read_text()[-2000:]
+        assert not self.is_over, self._log.with_suffix(".err").read_text()[-2000:]
 
     def end(self) -> None:
         """Let it finish its attempt and end; killed when that takes too long."""
@@ -65,7 +66,8 @@ class Client:
         self._process.kill()
         self.end()
 
-    def _is_over(self) -> bool:
+    @property
+    def is_over(self) -> bool:
         return self._process.poll() is not None
 
     def _last_entry(self) -> str:
@@ -90,7 +92,7 @@ class Writer(Client):
         for each in self.entries():
             if "number" in each:
                 yield Attempt((self.name, each["number"]), each["kind"] == "acknowledged",
-                              each["began"], each["ended"])
+                              each["began"], each["ended"], self.name, each.get("tid"))
 
 
 class Reader(Client):
@@ -102,14 +104,14 @@ class Reader(Client):
     def sights(self) -> Iterator[Sight]:
         for each in self.entries():
             if each["kind"] == "seen":
-                yield Sight(each["seen"], each["began"], each["ended"])
+                yield Sight(each["seen"], each["began"], each["ended"], str(each["pid"]))
 
 
 def examine(under_test: ClusterUnderTest, what: str, paths: Iterable[Path]) -> list[Any]:
     """What ``python27/examine.py`` tells of nodes or tails, in their order."""
     done = subprocess.run(
         [under_test.installation.python27, PROGRAMS / "examine.py", what, *paths],
-        capture_output=True, text=True, timeout=240, check=False)
+        cwd=under_test.folder, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     found: list[Any] = json.loads(done.stdout)
     return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from clusters import CLI_SECONDS, ClusterUnderTest, Roles, free_ports, wait_until
 from link import Link
@@ -35,9 +37,9 @@ exec {zodbrepl} "$@"
 class Hosts(ClusterUnderTest):
     """A cluster of a scenario."""
 
-    def __init__(self, folder: Path, home: Path, nodes: Roles, indico: tuple[str, ...] = ()
-                 ) -> None:
-        super().__init__(folder, home, nodes, indico)
+    def __init__(self, folder: Path, home: Path, nodes: Roles, indico: tuple[str, ...] = (),
+                 **backend: Any) -> None:
+        super().__init__(folder, home, nodes, indico, **backend)
         self._links: list[Link] = []
 
     def link(self, follower: str, upstream: str) -> Link:
@@ -45,7 +47,7 @@ class Hosts(ClusterUnderTest):
 
         A change of upstream by a command goes past the link.
         """
-        target = self.cluster.node(upstream).replication_port
+        target = self.cluster.node(upstream).replication_address.port
         [port] = free_ports(1)
         self._links.append(Link(port, target))
         copy = self.folder / f"cluster-on-{follower}.conf"
@@ -87,20 +89,30 @@ class Hosts(ClusterUnderTest):
             raise
         return subprocess.CompletedProcess(arguments, command.returncode, output, "")
 
-    def signal(self, node: str, number: signal.Signals) -> None:
-        """Send a signal to a node's server."""
-        os.kill(self.pid_of(f"node-{node}"), number)
+    def processes_of(self, node: str) -> list[int]:
+        """All processes that work in a node's data directory."""
+        folder = self.cluster.node(node).data_directory.resolve()
+        found = []
+        for pid in self.processes():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                if Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder):
+                    found.append(pid)
+        return found
 
-    def die(self, node: str) -> None:
-        """Kill a node's server so that nothing starts it again.
+    def freeze(self, node: str) -> None:
+        """Stop all processes of a node's server, the one that may start others first."""
+        self.signal(node, signal.SIGSTOP)
+        for pid in self.processes_of(node):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGSTOP)
 
-        It gets no time to send what its followers lack.
-        """
-        pid = self.pid_of(f"node-{node}")
-        os.kill(pid, signal.SIGSTOP)
-        supervisor.Supervisor(self.cluster).stop(f"node-{node}")
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: self.program(node) == "STOPPED", f"node {node} is dead")
+    def stall_senders(self, node: str) -> None:
+        """Have a PostgreSQL server send its standbys nothing, while it goes on working."""
+        senders = [pid for pid in self.processes_of(node)
+                   if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert senders, f"nobody follows {node}"
+        for pid in senders:
+            os.kill(pid, signal.SIGSTOP)
 
     def lose_disk(self, node: str) -> None:
         """Put a node's data directory out of reach."""
@@ -151,10 +163,6 @@ class Hosts(ClusterUnderTest):
              self.data_fs(node)], check=True, capture_output=True, text=True, timeout=120)
         last: str = json.loads(done.stdout)["tid"]
         return last
-
-    def program(self, node: str) -> str:
-        """Supervisor's word for the state of a node's program."""
-        return supervisor.program_states(self.cluster)[f"node-{node}"].state
 
     def state(self, node: str) -> dict[str, object]:
         """A node's state file."""

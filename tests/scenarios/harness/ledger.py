@@ -15,21 +15,42 @@ Ranges = Mapping[str, Sequence[Sequence[int]]]
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """A commit of a record; acknowledged when it returned."""
+    """A commit of a record; acknowledged when it returned.
+
+    Attributes:
+        client: who tried it; of Indico's users, the instance.
+        tid: of its transaction, 16 hex digits; None when the client is not told.
+    """
 
     record: Record
     acknowledged: bool
     began: float
     ended: float
+    client: str
+    tid: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """The records that a reader saw at once, as spans of numbers by writer."""
+    """The records that a reader saw at once, as spans of numbers by writer.
+
+    Attributes:
+        client: who read; empty for a look that was taken when all clients had ended.
+    """
 
     seen: Ranges
     began: float
     ended: float
+    client: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Gap:
+    """A time without a success of one client, who is empty when there was none."""
+
+    seconds: float = 0.0
+    began: float = 0.0
+    client: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,42 +61,62 @@ class Account:
         acknowledged: number of commits that returned.
         missing: those that the cluster does not hold now.
         exported: those of the missing that are in a lost tail.
+        told: those of the missing that are in none, but are newer than the transaction after
+            which, as the journal says, the lost primary's are out of reach.
         phantom: records that a reader saw, after the last failover, that the cluster lacks.
-        write_gap, read_gap: the longest time without a success, in seconds.
+        write_gap, read_gap: the longest time for which one of the clients had no success, once
+            something had happened.
     """
 
     acknowledged: int
     missing: frozenset[Record]
     exported: frozenset[Record]
+    told: frozenset[Record]
     phantom: frozenset[Record]
-    write_gap: float
-    read_gap: float
+    write_gap: Gap
+    read_gap: Gap
 
     @property
     def unaccounted(self) -> frozenset[Record]:
         """The acknowledged records that vanished silently."""
-        return self.missing - self.exported
+        return self.missing - self.exported - self.told
 
 
 def account(attempts: Iterable[Attempt], sights: Iterable[Sight], held: frozenset[Record],
-            exported: frozenset[Record], settled: float) -> Account:
+            exported: frozenset[Record], *, settled: float, out_of_reach: str | None = None,
+            disturbed: float = 0.0) -> Account:
     """Compare what was told with what is there.
 
     Args:
         held: what the primary holds at the end.
         exported: what the lost tails hold.
         settled: when the last failover had ended; what is seen later has to stay.
+        out_of_reach: the transaction after which the journal says that something is lost and was
+            not exported; None when it does not.
+        disturbed: when something first happened; before, clients may still be starting.
     """
-    told = [each for each in attempts if each.acknowledged]
+    saved = [each for each in attempts if each.acknowledged]
     sights = list(sights)
-    acknowledged = {each.record for each in told}
+    acknowledged = {each.record for each in saved}
     missing = frozenset(acknowledged - held)
+    told = frozenset(each.record for each in saved if out_of_reach is not None
+                     and each.tid is not None and each.tid > out_of_reach)
     seen = seen_in(each for each in sights if each.began >= settled)
     return Account(
         acknowledged=len(acknowledged), missing=missing, exported=missing & exported,
-        phantom=seen - held,
-        write_gap=longest_gap(each.ended for each in told),
-        read_gap=longest_gap(each.ended for each in sights))
+        told=(missing - exported) & told, phantom=seen - held,
+        write_gap=worst_gap(saved, disturbed), read_gap=worst_gap(sights, disturbed))
+
+
+def worst_gap(successes: Iterable[Attempt | Sight], since: float) -> Gap:
+    """The longest time that one of the clients, whoever it was, had to wait for a success."""
+    ends: dict[str, list[float]] = {}
+    for each in successes:
+        if each.client:
+            ends.setdefault(each.client, []).append(each.ended)
+    return max((Gap(later - earlier, earlier, client) for client, moments in ends.items()
+                for earlier, later in itertools.pairwise(sorted(moments)) if later >= since),
+               key=lambda gap: gap.seconds, default=Gap())
 
 
 def seen_in(sights: Iterable[Sight]) -> frozenset[Record]:

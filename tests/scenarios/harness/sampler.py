@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterable
 from types import TracebackType
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
-from indico_zodbrepl.probing.probes import probe_server
 from indico_zodbrepl.probing.wire import ProbeError
 
 PAUSE = 0.05
+ENGINE_PAUSE = 0.3  # each question is a session of a database server
 PATIENCE = 1.0
 
 
@@ -27,7 +28,7 @@ class Writable:
 
     node: str
     pid: int
-    epoch: int
+    epoch: int | None
     since: float
     until: float
 
@@ -43,6 +44,8 @@ class Sampler:
     """Asks until the ``with`` block ends; one thread a node."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._pause = PAUSE if backend_of(cluster).data_files else ENGINE_PAUSE
         self._ended = threading.Event()
         self._found: list[Writable] = []
         self._threads = [threading.Thread(target=self._watch, args=(node,), daemon=True)
@@ -69,15 +72,16 @@ class Sampler:
             each.node for each in sorted(self._found, key=lambda each: each.since)))
 
     def ask(self, node: Node) -> ServerAnswer | None:
-        """A node's answer to ``ruok``; None when there is none in time."""
+        """What a node's server says of itself; None when it says nothing in time."""
         try:
-            return probe_server(node.storage_address, time.monotonic() + PATIENCE)
+            return backend_of(self._cluster).ask(self._cluster, node,
+                                                 time.monotonic() + PATIENCE)
         except ProbeError:
             return None
 
     def _watch(self, node: Node) -> None:
         present: Writable | None = None
-        while not self._ended.wait(PAUSE):
+        while not self._ended.wait(self._pause):
             asked = time.monotonic()
             found = self.ask(node)
             answer = found and found.replication

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from clusters import wait_until
 from hosts import Hosts
 from indico_browser import IndicoBrowser
-from indico_load import Users, held_by, prepare
-from ledger import Attempt, Record, Sight
+from indico_load import TITLE, Users, held_by, prepare
+from ledger import Attempt, Ranges, Record, Sight
 
 INSTANCES = ("one", "two")
 CONFERENCES = 3
@@ -68,22 +68,34 @@ class Visitors:
         """What they tried to add, each with a title of its own."""
         for answer in list(self.users.answers):
             if answer.kind in ADDITIONS:
-                yield Attempt((answer.text, 0), answer.told_saved, answer.began, answer.ended)
+                yield Attempt((answer.text, 0), answer.told_saved, answer.began, answer.ended,
+                              answer.instance)
 
-    def sights(self, titles: frozenset[Record]) -> Iterator[Sight]:
-        """Which of the titles the category's page shows right now, on each instance."""
+    def last_look(self, missing: frozenset[Record]) -> Iterator[Sight]:
+        """What each instance shows when the users have ended, to a visitor without a login.
+
+        On the start page, the category's, its past events, and the pages of a conference that all
+        users worked on and of each one that is missing.
+        """
+        lost = {answer.event for answer in self.users.answers if (answer.text, 0) in missing}
+        paths = ["/", f"/category/{self._category}/", *(
+            f"/event/{event}/{page}" for event in sorted(lost - {""} | {self.users.shared})
+            for page in ("", "contributions"))]
         for instance in self._cluster.cluster.indico:
             began = time.monotonic()
-            answer = IndicoBrowser(instance.base_url).get(f"/category/{self._category}/")
-            answer.raise_for_status()
-            shown = {title: [[0, 0]] for title, _ in titles if f">{title}<" in answer.text}
-            yield Sight(shown, began, time.monotonic())
+            browser = IndicoBrowser(instance.base_url)
+            pages = [browser.get(path) for path in paths]
+            assert {page.status_code for page in pages} <= {200, 404}, pages
+            shown = {title for page in pages for title in TITLE.findall(page.text)}
+            shown |= set(TITLE.findall(browser.past_events(self._category)))
+            assert shown - {title for title, _ in missing}, f"{instance.name} shows nothing at all"
+            yield Sight(_ranges(shown), began, time.monotonic())
 
     def pages_read(self) -> Iterator[Sight]:
-        """When somebody was shown a page; what was on it is not kept."""
+        """What somebody was shown on pages, and when."""
         for answer in list(self.users.answers):
             if answer.kind == "read" and answer.told_saved:
-                yield Sight({}, answer.began, answer.ended)
+                yield Sight(_ranges(answer.shown), answer.began, answer.ended, answer.instance)
 
     def unexpected(self) -> list[object]:
         """Answers that are neither what was asked for, nor 503, nor a connection that broke."""
@@ -95,6 +107,10 @@ class Visitors:
         held = held_by(self._cluster, node)
         assert [] == held.unreadable
         return frozenset((title, 0) for title in held.titles())
+
+
+def _ranges(titles: Iterable[str]) -> Ranges:
+    return {title: [[0, 0]] for title in titles}
 
 
 def titles_in(tail: bytes, attempts: list[Attempt]) -> frozenset[Record]:

@@ -12,9 +12,13 @@ from typing import Any
 from clients import Reader, Writer, examine
 from clusters import Roles, wait_until
 from hosts import Hosts
-from ledger import Account, Record, account, records
+from ledger import Account, Ranges, Record, account, records
 from sampler import Sampler
 from visitors import ROUNDS, Visitors, titles_in
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.failover import journal
+from indico_zodbrepl.failover.operation import Outcome
 
 STARTED = 15  # successes of each client before a fault, and after it
 
@@ -36,7 +40,9 @@ class World:
         self.readers: list[Reader] = []
         self.visitors: Visitors | None = None
         self.settled = 0.0
-        self.times: dict[str, float] = {}
+        self.disturbed = 0.0
+        self.hung = 0  # process id of a server that was frozen
+        self.times: list[tuple[str, float]] = []
         self._home = home
         self._cluster: Hosts | None = None
         self._opened = contextlib.ExitStack()
@@ -50,11 +56,11 @@ class World:
     def sampler(self) -> Sampler:
         return self._opened.enter_context(Sampler(self.cluster.cluster))
 
-    def make_cluster(self, nodes: Roles, indico: tuple[str, ...] = ()) -> Hosts:
-        """A cluster that is not up yet."""
+    def make_cluster(self, nodes: Roles, indico: tuple[str, ...] = (), **backend: Any) -> Hosts:
+        """A cluster that is not up yet; for ``backend`` see ``ClusterUnderTest``."""
         folder = self.folder / "cluster"
         folder.mkdir()
-        self._cluster = Hosts(folder, self._home, nodes, indico)
+        self._cluster = Hosts(folder, self._home, nodes, indico, **backend)
         self._opened.callback(self._cluster.close)
         return self._cluster
 
@@ -106,7 +112,7 @@ class World:
         """A command that has to succeed; its output. How long it took is kept."""
         began = time.monotonic()
         done = self.cluster.cli(*arguments)
-        self.times[arguments[0]] = time.monotonic() - began
+        self.times.append((arguments[0], time.monotonic() - began))
         assert done.returncode == 0, (
             f"zodbrepl {' '.join(arguments)}: {done.returncode}\n{done.stdout}")
         return done.stdout
@@ -138,8 +144,9 @@ class World:
 
     def primary(self) -> str:
         """The node that is assigned as primary in the highest epoch."""
+        cluster = self.cluster.cluster
         states = {name: self.cluster.state(name) for name in self.cluster.nodes
-                  if self.cluster.data_fs(name).exists()}
+                  if backend_of(cluster).has_data(cluster, cluster.node(name))}
         return max((name for name, state in states.items() if state["role"] == "primary"),
                    key=lambda name: str(states[name]["epoch"]).zfill(9))
 
@@ -149,16 +156,39 @@ class World:
         self.stop_writers()
         for reader in self.readers:
             reader.end()
-        primary = self.primary()
         attempts = [attempt for writer in self.writers for attempt in writer.attempts()]
         sights = [sight for reader in self.readers for sight in reader.sights()]
-        held = records(self.examine([primary])[primary]["held"])
+        held = records(self._held())
         if self.visitors:
+            primary = self.primary()
             attempts += self.visitors.attempts()
             held |= self.visitors.held_by(primary)
-            titles = frozenset(each.record for each in attempts)
-            sights += [*self.visitors.pages_read(), *self.visitors.sights(titles)]
-        return account(attempts, sights, held, self.exported(), self.settled)
+            saved = frozenset(each.record for each in attempts if each.acknowledged)
+            sights += [*self.visitors.pages_read(), *self.visitors.last_look(saved - held)]
+        return account(attempts, sights, held, self.exported(), settled=self.settled,
+                       out_of_reach=self.out_of_reach(), disturbed=self.disturbed)
+
+    def out_of_reach(self) -> str | None:
+        """After which transaction, as the journal says, those of a lost primary are out of reach.
+
+        None when its data could be read at the failover, or came back and it rejoined.
+        """
+        entries = [each for each in journal.read(self.cluster.cluster)[0]
+                   if each.outcome is Outcome.DONE]
+        back = {each.plan.target for each in entries if each.plan.operation == "rejoin"}
+        lost = [each.plan.loss for each in entries if each.plan.operation == "failover"]
+        return min((each.after for each in lost if each is not None and each.after is not None
+                    and not each.exact and each.node not in back), default=None)
+
+    def _held(self) -> Ranges:
+        """The numbers of each writer's records that the cluster has now."""
+        cluster = self.cluster.cluster
+        if backend_of(cluster).readable_nodes(cluster):
+            primary = self.primary()
+            found: Ranges = self.examine([primary])[primary]["held"]
+        else:
+            [found] = examine(self.cluster, "held", [self.cluster.layout.zodb_conf])
+        return found
 
     def exported(self) -> frozenset[Record]:
         """What the lost tails hold, as their own data files say."""

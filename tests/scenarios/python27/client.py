@@ -46,7 +46,7 @@ class Log(object):
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, kind, began, **values):
-        values.update(kind=kind, began=began, ended=now())
+        values.update(kind=kind, began=began, ended=now(), pid=os.getpid())
         os.write(self._file, json.dumps(values) + '\n')
 
 
@@ -87,8 +87,12 @@ class Work(object):
         return self.connection.root()
 
     def ask_the_server(self):
-        """One question that no cache answers."""
-        self.storage.history(z64, 1)
+        """One question that no cache answers.
+
+        RelStorage connects again where a transaction begins, so it asks by this connection.
+        """
+        own = self.connection._storage
+        getattr(own, 'history', self.storage.history)(z64, 1)
 
     def repeat(self, attempt, pause):
         """Calls `attempt` again and again, each a transaction of its own; ends the process.

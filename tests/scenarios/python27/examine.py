@@ -2,6 +2,7 @@
 
 usage: examine.py nodes ZODB_CONF...    of each node, the numbers of each writer's records, and a
                                         digest of the present state of every object
+       examine.py held ZODB_CONF...     the numbers of each writer's records, through any storage
        examine.py tails DATA_FS...      writer and number of each record in exported tails
 """
 import hashlib
@@ -26,18 +27,26 @@ def node(configuration):
         objects += 1
         if following is None:
             break
-    held = {}
-    if objects:
-        root = ZODB.DB(storage).open().root()
-        for key, tree in root.items():
-            if key.startswith(client.KEY % ''):
-                name = key[len(client.KEY % ''):]
-                for number, record in tree.items():
-                    if record['marker'] != '%s %d' % (name, number):
-                        raise AssertionError('%s %d is %r' % (name, number, record['marker']))
-                held[name] = client.ranges(tree.keys())
-    return {'held': held, 'digest': digest.hexdigest(), 'objects': objects,
-            'last': last.encode('hex')}
+    return {'held': _held(storage) if objects else {}, 'digest': digest.hexdigest(),
+            'objects': objects, 'last': last.encode('hex')}
+
+
+def held(configuration):
+    """Loads every record of every writer."""
+    return _held(ZODB.config.storageFromURL(configuration))
+
+
+def _held(storage):
+    found = {}
+    root = ZODB.DB(storage).open().root()
+    for key, tree in root.items():
+        if key.startswith(client.KEY % ''):
+            name = key[len(client.KEY % ''):]
+            for number, record in tree.items():
+                if record['marker'] != '%s %d' % (name, number):
+                    raise AssertionError('%s %d is %r' % (name, number, record['marker']))
+            found[name] = client.ranges(tree.keys())
+    return found
 
 
 def tail(path):
@@ -55,6 +64,6 @@ def tail(path):
 
 if __name__ == '__main__':
     what, paths = sys.argv[1], sys.argv[2:]
-    json.dump([{'nodes': node, 'tails': tail}[what](path) for path in paths], sys.stdout)
+    json.dump([{'nodes': node, 'held': held, 'tails': tail}[what](path) for path in paths], sys.stdout)
     sys.stdout.flush()
     os._exit(0)

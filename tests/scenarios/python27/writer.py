@@ -3,7 +3,8 @@
 usage: writer.py ZODB_CONF LOG NAME BYTES PAUSE
 
 A record takes about BYTES; between two commits are about PAUSE seconds.
-Each number is tried once.  "acknowledged" is logged when the commit has returned, and only then.
+Each number is tried once.  "acknowledged" is logged when the commit has returned, and only then,
+with the id of its transaction.
 """
 import os
 import sys
@@ -28,7 +29,7 @@ def main(configuration, log, name, size, pause):
         number = next(numbers)
         marker = '%s %d' % (name, number)
         try:
-            root[key][number] = PersistentMapping(
+            record = root[key][number] = PersistentMapping(
                 marker=marker, filler=os.urandom(int(size) // 2).encode('hex'))
             transaction.get().note(u'scenario ' + marker)
             transaction.commit()
@@ -36,7 +37,7 @@ def main(configuration, log, name, size, pause):
             work.log.write('refused', began, number=number,
                            error='%s: %s' % (type(error).__name__, error))
         else:
-            work.log.write('acknowledged', began, number=number)
+            work.log.write('acknowledged', began, number=number, tid=record._p_serial.encode('hex'))
 
     work.repeat(attempt, float(pause))
 

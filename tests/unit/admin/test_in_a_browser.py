@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import chromium
+import engines
 import pytest
 from situations import (
     ALL_STOPPED,
@@ -19,7 +20,7 @@ from situations import (
 )
 from werkzeug.serving import make_server
 
-from indico_zodbrepl.monitor.findings import Failure
+from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
 pytestmark = pytest.mark.skipif(chromium.PROGRAM is None, reason="there is no Chromium")
@@ -60,6 +61,7 @@ FAINT = """
   return {seen, found};
 })()
 """
+OPEN_ALL = "for (const each of document.querySelectorAll('details')) each.open = true"
 SKIP_LINK = """
 (() => {
   const at = document.activeElement, box = at.getBoundingClientRect();
@@ -75,12 +77,12 @@ def browser() -> Iterator[chromium.Page]:
 
 
 @pytest.fixture
-def serve(make_client: Any) -> Iterator[Any]:
-    """A function: the address at which a cluster's pages in a situation are served."""
+def serve_client() -> Iterator[Any]:
+    """A function: the address at which a client's pages are served."""
     servers = []
 
-    def start(**situation: Any) -> str:
-        server = make_server("127.0.0.1", 0, make_client(**situation).application, threaded=True)
+    def start(client: Any) -> str:
+        server = make_server("127.0.0.1", 0, client.application, threaded=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         servers.append((server, thread))
@@ -93,14 +95,38 @@ def serve(make_client: Any) -> Iterator[Any]:
         server.server_close()
 
 
+@pytest.fixture
+def serve(serve_client: Any, make_client: Any) -> Any:
+    """A function: the address at which a cluster's pages in a situation are served."""
+    def start(**situation: Any) -> str:
+        address: str = serve_client(make_client(**situation))
+        return address
+
+    return start
+
+
 @pytest.mark.parametrize("path", ["/", "/node/b", "/nowhere"])
 @pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
 def test_a_page_fits_and_can_be_read(
         browser: chromium.Page, serve: Any, situation: dict[str, Any], path: str) -> None:
-    address = serve(**situation)
+    look(browser, serve(**situation), path, ("light", "dark"))
+
+
+@pytest.mark.parametrize("situation", engines.SITUATIONS.values(), ids=engines.SITUATIONS)
+def test_a_page_of_another_backend_fits_and_can_be_read(
+        browser: chromium.Page, serve_client: Any, client_of: Any,
+        situation: engines.Situation) -> None:
+    address = serve_client(client_of(situation))
+    for path in ("/", f"/node/{situation.cluster.nodes[0].name}"):
+        look(browser, address, path, ("light",))
+
+
+def look(browser: chromium.Page, address: str, path: str, schemes: tuple[str, ...]) -> None:
+    """Open a page at both widths, with all details open, and see that nothing is wrong with it."""
     for width in (1280, 390):
-        for scheme in ("light", "dark"):
+        for scheme in schemes:
             browser.open(address + path, width, scheme)
+            browser.evaluate(OPEN_ALL)
             looked_at = f"{path} at {width} pixels, {scheme}"
             assert browser.evaluate("document.title"), looked_at
             assert width >= browser.evaluate("document.documentElement.scrollWidth"), looked_at

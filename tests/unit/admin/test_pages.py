@@ -21,10 +21,10 @@ from situations import (
     server,
 )
 
-from indico_zodbrepl.monitor.findings import Failure
 from indico_zodbrepl.monitor.snapshot import EpochWord
 from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing.answers import Hold, RefusedFollower, ServerAnswer
+from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
 MakeClient = Callable[..., FlaskClient]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from indico_zodbrepl.backends import IBackend, backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, zeo_conf
-from indico_zodbrepl.cluster.model import BACKENDS
+from indico_zodbrepl.cluster.shapes import SHAPES
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 HOME = Path("/opt/zodb repl")
@@ -47,8 +48,9 @@ def zrs_section(cluster: Cluster, name: str, role: Role, upstream: str | None) -
 
 def test_each_backend_provides_the_interface_and_is_known_to_the_cluster_file(
         cluster: Cluster) -> None:
-    assert verifyObject(IBackend, backend_of(cluster))
-    assert BACKENDS == backends.names()
+    for name in backends.names():
+        assert verifyObject(IBackend, backend_of(dataclasses.replace(cluster, backend=name)))
+        assert name in SHAPES
 
 
 def test_a_primary_sends(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster import Address, Cluster, Role, Watch, check_site_conf, load
+from indico_zodbrepl.cluster.model import Encryption
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 GOOD = """\
@@ -150,11 +151,11 @@ def test_a_cluster_has_a_node(tmp_path: Path) -> None:
                  id="unknown key"),
     pytest.param("backend zrs", "backend zrs\ncolour blue",
                  "3: unknown key 'colour' (known: allow-public-addresses, backend, "
-                 "keep-alive-delay, min-followers, name, reconnect-delay, site-conf, "
-                 "var-directory)",
+                 "backup-directory, keep-alive-delay, min-followers, name, reconnect-delay, "
+                 "site-conf, var-directory)",
                  id="unknown key outside of sections"),
     pytest.param("  storage-port 8121\n", "",
-                 "13: <node b>: the key 'storage-port' is missing", id="missing key"),
+                 "13: node b needs a storage-port", id="missing key"),
     pytest.param("name demo\n", "", "1: the key 'name' is missing",
                  id="missing key outside of sections"),
     pytest.param("<admin>\n  port 8100\n</admin>\n", "",
@@ -166,7 +167,8 @@ def test_a_cluster_has_a_node(tmp_path: Path) -> None:
                  id="section not closed"),
     pytest.param("</indico>", "</indigo>", "24: unbalanced section end", id="unbalanced end"),
     pytest.param("<indico one>", "<indigo one>",
-                 "22: unknown section <indigo> (known: node, indico, admin, watch)",
+                 "22: unknown section <indigo> (known: node, neo, sqlite, postgresql, "
+                 "mariadb, oracle, indico, admin, watch)",
                  id="unknown section"),
     pytest.param("port 8101", "port 8121",
                  "23: port 8121 is the storage-port of node b already, at cluster.conf:15",
@@ -196,7 +198,9 @@ def test_a_cluster_has_a_node(tmp_path: Path) -> None:
     pytest.param("</admin>\n", "</admin>\n" + THIRD_NODE,
                  f"{LAST_LINE + 8}: upstream b is a plain secondary; nodes follow a primary "
                  "or a relay", id="upstream is a plain secondary"),
-    pytest.param("backend zrs", "backend mongo", "2: unknown backend 'mongo' (known: zrs)",
+    pytest.param("backend zrs", "backend mongo", "2: unknown backend 'mongo' (known: zrs, zeo, "
+                 "filestorage, neo, relstorage-sqlite, relstorage-postgresql, "
+                 "relstorage-mariadb, relstorage-oracle)",
                  id="unknown backend"),
     pytest.param("port 8101", "port 70000", "23: '70000' is not a port: 1 to 65535",
                  id="port too high"),
@@ -233,11 +237,16 @@ def test_a_cluster_has_a_node(tmp_path: Path) -> None:
                  "1: 'a[b]' is not a valid name: a letter, then letters, digits and hyphens, "
                  "32 in all at most", id="cluster name unsafe"),
     pytest.param("role primary", "role boss",
-                 "10: 'boss' is not a role: primary, secondary, relay", id="unknown role"),
+                 "10: 'boss' is not a role: primary, secondary, relay, master, "
+                 "storage, admin", id="unknown role"),
     pytest.param("backend zrs", "backend zrs\nreconnect-delay soon",
                  "3: 'soon' is not a number of seconds", id="not seconds"),
     pytest.param("backend zrs", "backend zrs\nreconnect-delay 0",
                  "3: '0' is out of range: 0.1 to 3600 seconds", id="delay out of range"),
+    pytest.param("backend zrs", "backend zrs\nbackup-directory $(ZODBREPL_HOME)/var/node/a/kept",
+                 "3: backups in /opt/zodbrepl/var/node/a/kept would be lost with the data of node "
+                 "a",
+                 id="backups among the data"),
     pytest.param("backend zrs", "backend zrs\nmin-followers some",
                  "3: 'some' is not a number of followers: a whole number from 0",
                  id="not a number of followers"),
@@ -322,6 +331,9 @@ WATCH = """
   mail-host 127.0.0.1
   mail-from zodbrepl@example.org
   mail-to one@example.org, two@example.org
+  mail-encryption starttls
+  mail-user ann
+  mail-password-file /etc/zodbrepl/mail
 </watch>
 """
 
@@ -336,7 +348,8 @@ def test_the_watch_section_says_whom_to_tell(tmp_path: Path) -> None:
     cluster = load_text(tmp_path, GOOD + WATCH)
     assert Watch("127.0.0.1", 8103, 2.5, 10.0, "https://alarm.example.org/zodbrepl?to=us",
                  Path("/etc/zodbrepl/webhook"), Address("127.0.0.1", 25), "zodbrepl@example.org",
-                 ("one@example.org", "two@example.org")) == cluster.watch
+                 ("one@example.org", "two@example.org"), Encryption.STARTTLS, "ann",
+                 Path("/etc/zodbrepl/mail")) == cluster.watch
     assert "watch" == cluster.program_names()[-1]
     assert "http://127.0.0.1:8103/metrics" == cluster.watch.metrics_url
 
@@ -349,6 +362,11 @@ def test_the_watch_section_says_whom_to_tell(tmp_path: Path) -> None:
     ("  mail-from zodbrepl@example.org\n", "", 6, "mail-host needs mail-from too"),
     ("  mail-host 127.0.0.1\n", "", 6, "mail-from needs mail-host too"),
     ("one@example.org", "Somebody", 8, "'Somebody' is not a mail address"),
+    ("encryption starttls", "encryption ssl", 9, "'ssl' is none of none, starttls, tls"),
+    ("  mail-encryption starttls\n", "", 9, "a password is sent to nobody in the clear"),
+    ("  mail-user ann\n", "", 10, "mail-password-file needs mail-user too"),
+    ("  mail-password-file /etc/zodbrepl/mail\n", "", 10,
+     "mail-user needs mail-password-file too"),
     ("lag-limit 2.5", "lag-limit 0", 3, "out of range"),
     ("port 8103", "port 8100", 2, "port 8100 is the port of admin already"),
 ])

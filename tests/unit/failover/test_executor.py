@@ -14,7 +14,7 @@ from fake_world import NAMES, NO_RETURN, PLAN, FakeAction, World, cluster, kille
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.failover import executor, journal, store
+from indico_zodbrepl.failover import abandoning, executor, journal, store
 from indico_zodbrepl.failover.actions import Context
 from indico_zodbrepl.failover.operation import Operation, Outcome, Progress
 from indico_zodbrepl.failover.steps import Figures, Step
@@ -86,8 +86,7 @@ def test_killed_at_any_moment_it_is_taken_back_before_the_point_of_no_return_onl
         left = store.unfinished(cluster(world.folder))
         if left is None:
             continue
-        begun = left.records[left.plan.no_return()].progress is not Progress.PENDING
-        if begun:
+        if world.file(NO_RETURN).exists():
             with pytest.raises(OperatorError, match="can't be taken back any more") as refused:
                 resume(world, undo=True)
             assert ExitCode.REFUSED is refused.value.exit_code
@@ -108,7 +107,7 @@ def test_a_dry_run_of_resume_names_what_it_would_do_and_does_nothing(
             continue
         effects, done = world.effects(), len(world.done())
         named = [step.action for step in foreseen(world)]
-        again = [] if left.records[left.plan.no_return()].progress is not Progress.PENDING else [
+        again = [] if world.file(NO_RETURN).exists() else [
             step.action for step in foreseen(world, undo=True)]
         assert (effects, done, left) == (world.effects(), len(world.done()),
                                          store.unfinished(cluster(world.folder)))
@@ -185,6 +184,54 @@ def test_who_was_interrupted_has_nothing_to_repair(
     assert failed.value.hint.endswith("resume")
 
 
+def test_a_point_of_no_return_that_refused_takes_everything_back(world: World) -> None:
+    world.failing["promote"] = 1
+    with pytest.raises(OperatorError) as failed:
+        execute(world)
+    assert "switchover to b was not done; everything is as before" == failed.value.notice
+    assert set() == world.effects()
+    assert Outcome.UNDONE is journaled(world).outcome
+
+
+def test_what_was_refused_when_it_was_resumed_is_taken_back_too(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed as its point of no return began, and meanwhile what stands before it went."""
+    resumed = 0
+    for world in worlds_killed_at_every_moment(tmp_path, monkeypatch):
+        left = store.unfinished(cluster(world.folder))
+        if left is None or world.file(NO_RETURN).exists():
+            continue
+        resumed += left.records[left.plan.no_return()].progress is Progress.BEGUN
+        world.failing["hold"] = 1
+        world.file("hold").unlink(missing_ok=True)
+        with pytest.raises(OperatorError, match="everything is as before"):
+            resume(world)
+        assert set() == world.effects()
+        assert store.unfinished(cluster(world.folder)) is None
+    assert resumed > 1
+
+
+def test_what_a_step_told_before_it_was_interrupted_is_known_when_it_is_done_again(
+        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fence finds nothing to kill the second time; what it killed at first ran nevertheless."""
+    told: list[object] = []
+    original = FakeAction.do
+
+    def do(action: FakeAction, context: Context, step: Step) -> Figures:
+        told.append(context.results.get((step.action, step.subject)))
+        return original(action, context, step)
+
+    world.failing["stop"] = 1
+    with pytest.raises(OperatorError):
+        execute(world)
+    monkeypatch.setattr(FakeAction, "do", do)
+    left = store.the_open_one(cluster(world.folder))
+    store.save(cluster(world.folder), left.changed(4, replace(
+        left.records[4], figures={"ran": True})))
+    resume(world)
+    assert {"ran": True} == told[0]
+
+
 def test_a_step_that_may_fail_leaves_the_operation_incomplete(world: World) -> None:
     world.failing["follow"] = 1
     ended = execute(world)
@@ -199,7 +246,7 @@ def test_an_operation_that_can_not_end_can_be_abandoned_with_a_reason(world: Wor
     world.failing["stop"] = 9
     with pytest.raises(OperatorError):
         execute(world)
-    left = executor.abandon(cluster(world.folder), "b died too")
+    left = abandoning.abandon(cluster(world.folder), "b died too")
     assert Outcome.ABANDONED is left.outcome
     assert journaled(world).remark.endswith(": b died too")
     with pytest.raises(OperatorError, match="nothing to resume"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import pytest
@@ -11,14 +12,15 @@ from situations import ONE_SECOND, PRIMARY_KILLED, REFUSED, SILENT, TID, TID_TIM
 from situations import program as supervised
 
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.cluster.settings import PostgreSQLSettings
 from indico_zodbrepl.failover import evidence
 from indico_zodbrepl.failover.evidence import Process, Sight, is_gone
 from indico_zodbrepl.failover.failover import plan_failover
 from indico_zodbrepl.failover.situation import LastSeen
 from indico_zodbrepl.failover.steps import Plan, Refusal, Verdict
-from indico_zodbrepl.monitor.findings import Failure
 from indico_zodbrepl.monitor.snapshot import EpochWord
 from indico_zodbrepl.node.datafs import Relation
+from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
 PAIR = cluster_of()
@@ -146,6 +148,10 @@ def test_when_its_data_can_t_be_read_a_loss_is_assumed_and_said_to_be_unknown() 
     assert made.loss is not None
     assert (None, False) == (made.loss.transactions, made.loss.exact)
     assert made.loss.text.startswith("perhaps something: the data of a can't be read (Data.fs")
+    assert f"{TID:016x}" == made.loss.after
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(TID_TIME))
+    assert f"an estimate; what was saved until {moment} UTC is there" in {
+        finding.evidence for finding in made.findings}
 
 
 def test_who_saw_something_newer_makes_the_estimate_better() -> None:
@@ -246,3 +252,39 @@ def test_the_primary_is_fenced_even_when_it_looks_dead_and_before_all_else() -> 
     for changes in (DEAD, FROZEN):
         made = plan(**changes, compared={"a": EQUAL})
         assert ("fence a", False) == (steps_of(made)[0], made.steps[0].after_no_return)
+
+
+def test_a_synchronous_postgresql_without_another_follower_is_said_to_save_nothing() -> None:
+    settings = PostgreSQLSettings(synchronous=True)
+    waits = "will save nothing until another node follows it: rejoin a next"
+    for synchronous, cluster, expected in (
+            (settings, PAIR, True), (PostgreSQLSettings(), PAIR, False), (settings, STAR, False)):
+        changes = star_dead() if cluster is STAR else DEAD
+        found = plan(dataclasses.replace(cluster, settings=synchronous), **changes)
+        assert expected == (waits in {finding.text for finding in found.findings})
+
+
+def test_a_primary_that_has_to_have_followers_and_keeps_too_few_is_said_to_refuse_writes() -> None:
+    refuses = "will soon refuse writes until another node follows it: rejoin a next"
+    tail = {"compared": {"a": TAIL}}
+    for least, cluster, changes, expected in (
+            (1, PAIR, {**DEAD, **tail}, True), (1, PAIR, DEAD, False), (0, PAIR, DEAD, False),
+            (1, STAR, star_dead(compared={"a": TAIL, "c": EQUAL}), False)):
+        found = plan(dataclasses.replace(cluster, min_followers=least), **changes)
+        assert expected == (refuses in {finding.text for finding in found.findings})
+
+
+def test_an_engines_old_primary_is_looked_at_when_the_others_work_again() -> None:
+    """Its data can be read by a server of its own alone, which would have writers wait."""
+    of_engine = dataclasses.replace(PAIR, backend="relstorage-postgresql",
+                                    settings=PostgreSQLSettings())
+    made = plan(of_engine, **DEAD, compared={"a": "its server does not run"})
+    assert ["failover-keep-tail a", "verify b"] == steps_of(made)[-2:]
+    keep = made.steps[-2]
+    assert (True, True) == (keep.after_no_return, keep.may_fail)
+    assert str(keep.arguments["folder"]).startswith(str(PAIR.var_directory / "lost-tails" / "a-2-"))
+    found = situation(of_engine, **DEAD, compared={"a": "no such folder"})
+    gone = plan_failover(of_engine, dataclasses.replace(found, free={"b": found.free["b"]}), None,
+                         "the disk of a died", COMMANDS(of_engine))
+    assert isinstance(gone, Plan)
+    assert "failover-keep-tail a" not in steps_of(gone)

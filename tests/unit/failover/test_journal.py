@@ -116,6 +116,40 @@ def test_a_step_that_is_done_leaves_one_entry_with_what_it_tells(of: Cluster) ->
         left.outcome, left.figures, left.remark)
 
 
+def test_what_has_to_be_done_is_done_without_a_journal(of: Cluster) -> None:
+    Layout(of).journal.mkdir()
+    told: list[str] = []
+    done = []
+    with journal.journaled(of, "down", "test", "", otherwise=told.append):
+        done.append("down")
+    assert ["down"] == done
+    assert 2 == len([each for each in told if each.startswith("the journal can't be written: ")])
+    with pytest.raises(OperatorError, match="the journal can't be written"), journal.journaled(
+            of, "pack", "test", ""):
+        done.append("pack")
+    assert ["down"] == done
+
+
+def stop_while_the_disk_goes(of: Cluster, error: OperatorError | None = None) -> None:
+    """A step that begins, and whose end can't be journaled."""
+    with journal.journaled(of, "node-stop", "b", ""):
+        Layout(of).journal.unlink()
+        Layout(of).journal.mkdir()
+        if error is not None:
+            raise error
+
+
+def test_what_is_done_is_not_told_as_failed_when_only_its_end_can_t_be_journaled(
+        of: Cluster) -> None:
+    with pytest.raises(OperatorError, match="node-stop b is done, but the journal"):
+        stop_while_the_disk_goes(of)
+
+
+def test_why_a_step_failed_is_told_although_that_can_t_be_journaled(of: Cluster) -> None:
+    with pytest.raises(OperatorError, match="b is frozen"):
+        stop_while_the_disk_goes(of, OperatorError("b is frozen"))
+
+
 @pytest.mark.parametrize("refused", [True, False])
 def test_a_forced_start_leaves_one_entry_also_when_it_is_refused(
         of: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from indico_zodbrepl.cluster.model import Admin, Cluster, IndicoInstance, Node, NodeState, Role
 from indico_zodbrepl.monitor.assessment import assess
-from indico_zodbrepl.monitor.findings import Comparison, Failure, Findings
+from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import Program, Snapshot
 from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
@@ -17,6 +17,7 @@ from indico_zodbrepl.probing.answers import (
     ServerAnswer,
     ServerRole,
 )
+from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
 HOME = Path("/srv/indico")

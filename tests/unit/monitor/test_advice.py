@@ -111,6 +111,18 @@ def test_a_node_out_of_line_is_brought_back_by_a_command(
             "bin/zodbrepl status"] == commands(only)
 
 
+def test_the_damaged_file_of_an_operation_is_put_away() -> None:
+    operation = OpenOperation("2026-failover", "operation", "2026-failover", "", 0.0, "stopped",
+                              at_work=False, damaged=True)
+    found = snapshot(operations=(operation,))
+    assert "the file of operation 2026-failover can't be used" == found.warnings[0].text
+    commands = [command for step in procedures(operations=(operation,))[0].steps
+                for command in step.commands]
+    assert ["bin/zodbrepl journal 2026-failover",
+            "bin/zodbrepl resume --abandon --reason 'its file was damaged'",
+            "bin/zodbrepl status"] == commands
+
+
 def test_an_operation_that_was_cut_short_comes_first() -> None:
     operation = OpenOperation("2026-failover", "failover", "b", "eve", 0.0, "stopped",
                               at_work=False)

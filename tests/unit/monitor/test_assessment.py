@@ -24,9 +24,9 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.model import Node, NodeState, Role
-from indico_zodbrepl.monitor.findings import Comparison, Failure
 from indico_zodbrepl.monitor.snapshot import Level, Mark, Snapshot, State
 from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer, ServerRole
+from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
 

@@ -20,12 +20,10 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.advice import advise
-from indico_zodbrepl.monitor.findings import Comparison, Failure
 from indico_zodbrepl.monitor.snapshot import (
     Alert,
     EpochWord,
     Level,
-    Membership,
     OpenOperation,
     Snapshot,
     StartRefusal,
@@ -33,6 +31,7 @@ from indico_zodbrepl.monitor.snapshot import (
 )
 from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing.answers import Hold, MissingAnswer, RefusedFollower, ServerRole
+from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
 from indico_zodbrepl.probing.wire import FailureKind
 
 REJOIN = "`bin/zodbrepl rejoin b --dry-run`"
@@ -246,3 +245,11 @@ def test_a_lagging_follower_is_not_out_of_line() -> None:
     found = snapshot(comparisons={"b": behind(3)}, servers={"b": server("b", TID - 1)})
     assert not found.node("b").out_of_line
     assert replication("b").held is None
+
+
+def test_state_files_that_can_not_be_read_do_not_mean_that_nobody_is_the_primary() -> None:
+    demoted = state("a", role=Role.SECONDARY, upstream="b")
+    told = "no node is assigned to be the primary"
+    assert told in [each.text for each in snapshot(states={"a": demoted}).warnings]
+    assert told not in [each.text for each in snapshot(states={
+        "a": demoted, "b": Failure(FailureKind.SILENT, "disk hung?")}).warnings]

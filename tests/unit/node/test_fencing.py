@@ -11,35 +11,41 @@ from pathlib import Path
 
 import pytest
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.node import fencing, ports
 
-EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
-SERVER = """
-import fcntl, os, signal, sys, time
+EXAMPLES = Path(__file__).parents[3] / "etc"
+LOCK = """
+import fcntl, os
 lock = open("Data.fs.lock", "w")
 fcntl.flock(lock, fcntl.LOCK_EX)
 lock.write(f" {os.getpid()}\\n")
 lock.flush()
+"""
+SERVER = """
+import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(open("drained", "w").close()))
 print("serves", flush=True)
 time.sleep(600)
 """
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+@pytest.fixture(params=["cluster.conf", "cluster-relstorage-mariadb.conf"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path,
+            monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(ports, "is_listening", lambda _: False)
-    return load(EXAMPLE, tmp_path)
+    return load(EXAMPLES / request.param, tmp_path)
 
 
 @pytest.fixture
 def server(cluster: Cluster) -> Iterator[subprocess.Popen[str]]:
-    """A process that has node a's data file and drains when it is asked to end."""
+    """A process that has node a's data and drains when it is asked to end."""
     folder = cluster.node("a").data_directory
     folder.mkdir(parents=True)
-    with subprocess.Popen([sys.executable, "-c", SERVER], cwd=folder, text=True,
-                          stdout=subprocess.PIPE) as process:
+    program = LOCK + SERVER if backend_of(cluster).data_files else SERVER
+    with subprocess.Popen([sys.executable, "-c", program], cwd=folder, text=True,
+                          stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "serves\n"

@@ -114,7 +114,7 @@ def test_a_running_follower_names_the_primary_at_the_end_of_its_chain(cluster: C
     node, above = cluster.node("c"), cluster.node("b")
     answer = running("c", role="secondary", read_only=True, epoch=2, connected=True,
                      upstream=str(above.replication_address))
-    with answering(("127.0.0.1", node.storage_port), answer):
+    with answering(("127.0.0.1", node.storage_address.port), answer):
         found = said(testimony.gather(cluster, "a"))
     assert (2, "a") == found["the running server of node c"]
 
@@ -123,14 +123,14 @@ def test_a_running_follower_names_the_primary_at_the_end_of_its_chain(cluster: C
     (None, True), ("followers", True), ("operator", False), ("epoch", False)])
 def test_a_primary_takes_writes_unless_it_is_held(
         cluster: Cluster, held: str | None, writable: bool) -> None:
-    address = ("127.0.0.1", cluster.node("a").storage_port)
+    address = ("127.0.0.1", cluster.node("a").storage_address.port)
     with answering(address, running("a", held=held)):
         found = {each.voucher: each for each in testimony.gather(cluster, "b")}
     assert writable == found["the running server of node a"].writable
 
 
 def test_another_clusters_server_on_a_nodes_port_vouches_for_nothing(cluster: Cluster) -> None:
-    address = ("127.0.0.1", cluster.node("a").storage_port)
+    address = ("127.0.0.1", cluster.node("a").storage_address.port)
     with answering(address, running("a", cluster="other")):
         found = {each.voucher: each for each in testimony.gather(cluster, "b")}
     assert "something else answers" in found["the running server of node a"].problem

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.recipe import interpreters
+from indico_zodbrepl.recipe import candidates, interpreters
 from indico_zodbrepl.recipe.interpreters import Unusable, find, probe
 
 GOOD = {
@@ -53,6 +54,31 @@ def test_the_first_on_path_that_runs_is_found_and_those_that_do_not_are_passed_o
     found = find(environment(tmp_path, "shims", "three", "two", "later"), tmp_path)
     assert str(good) == found.path
     assert ("cp27mu", (2, 7, 18)) == (found.abi, found.version)
+
+
+def test_folders_that_may_not_be_read_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYENV_ROOT may still name the home of whoever gave the shell to this user."""
+    versions = tmp_path / "root/.pyenv/versions"
+    python(versions / "2.7.18/bin/python2.7")
+    good = python(tmp_path / "later/python2.7")
+    access, glob = os.access, Path.glob
+
+    def refused(path: str | Path, mode: int) -> bool:
+        return Path(path) != versions and versions not in Path(path).parents and access(path, mode)
+
+    def glob_or_refuse(self: Path, pattern: str) -> Iterator[Path]:
+        if self == versions:
+            raise PermissionError(self)
+        return iter(list(glob(self, pattern)))
+
+    monkeypatch.setattr(os, "access", refused)
+    monkeypatch.setattr(Path, "glob", glob_or_refuse)
+    more = {"PYENV_ROOT": str(versions.parent)}
+    assert str(good) == find(environment(tmp_path, "later", **more), tmp_path).path
+    found = candidates.candidates(environment(tmp_path, "later", **more), tmp_path)
+    assert versions not in [parent for each in found for parent in each.path.parents]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.server
 import json
+import shutil
 import socket
 import socketserver
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +21,14 @@ from typing import Any, ClassVar
 import pytest
 from situations import cluster
 
-from indico_zodbrepl.cluster.model import Address, Watch
+from indico_zodbrepl.cluster.model import Address, Encryption, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.watch.courier import MOST_WAITING, Courier, DeliveryError
 from indico_zodbrepl.watch.events import Event, Kind, Weight
 from indico_zodbrepl.watch.mail import Mail
 from indico_zodbrepl.watch.program import recipients
-from indico_zodbrepl.watch.webhook import Webhook, read_secret
+from indico_zodbrepl.watch.secret import read_secret
+from indico_zodbrepl.watch.webhook import Webhook
 
 PATIENCE = 60.0
 DOWN = Event(1795172767.0, Kind.STATE, Weight.CRITICAL, "", "DOWN: nothing can be saved",
@@ -150,7 +154,7 @@ def test_a_secret_that_others_may_read_or_that_no_header_can_carry_is_refused(
 
 
 def test_a_secret_that_is_gone_later_is_a_failed_delivery(secret: Path) -> None:
-    assert "open-sesame" == read_secret(secret)
+    assert "open-sesame" == read_secret(secret, "it")
     secret.unlink()
     with pytest.raises(DeliveryError, match="can't be read"):
         Webhook("demo", "http://127.0.0.1:1/", secret).deliver([DOWN])
@@ -208,9 +212,138 @@ def test_a_mail_server_that_refuses_is_a_failure(command: str) -> None:
 
 def test_a_mail_server_that_says_nothing_is_left_alone() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        mail = Mail("demo", Address(*silent.getsockname()), "us@example.org", ["a@b.org"], 0.1)
+        mail = Mail("demo", Address(*silent.getsockname()), "us@example.org", ["a@b.org"],
+                    seconds=0.1)
         with pytest.raises(DeliveryError, match="timed out"):
             mail.deliver([DOWN])
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of 127.0.0.1, with its key; this process trusts it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the program openssl, which makes a certificate")
+    path = tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=a test",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2", "-keyout", path, "-out", path],
+        check=True, capture_output=True)
+    pem = path.read_text()
+    key, _, public = pem.rpartition("-----BEGIN CERTIFICATE-----")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(f"-----BEGIN CERTIFICATE-----{public}")
+    path.write_text(trusted.read_text() + key)
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    return path
+
+
+class SecureMailServer(MailServer):
+    """Has a certificate, and takes mail from "ann" with the password "open-sesame" alone.
+
+    Args:
+        at_once: whether it speaks TLS from the first byte on; else when it is asked to.
+    """
+
+    def __init__(self, certificate: Path, *, at_once: bool) -> None:
+        super().__init__()
+        self.RequestHandlerClass = SecureMailHandler
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.load_cert_chain(certificate)
+        self.at_once = at_once
+
+
+class SecureMailHandler(MailHandler):
+    server: SecureMailServer
+
+    def setup(self) -> None:
+        super().setup()
+        self.encrypted = self.known = False
+
+    def encrypt(self) -> None:
+        plain = self.rfile, self.wfile
+        self.request = self.server.context.wrap_socket(self.request, server_side=True)
+        super().setup()
+        self.encrypted = True
+        for each in plain:
+            each.close()
+
+    def finish(self) -> None:
+        super().finish()
+        self.request.close()
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):  # the client does not trust the certificate
+            if self.server.at_once:
+                self.encrypt()
+            self.wfile.write(b"220 hello\r\n")
+            while line := self.rfile.readline():
+                self.answer(line.split())
+
+    def answer(self, words: list[bytes]) -> None:
+        word = words[0].upper()
+        if word == b"EHLO":
+            more = b"AUTH PLAIN" if self.encrypted else b"STARTTLS"
+            self.wfile.write(b"250-here\r\n250 " + more + b"\r\n")
+        elif word == b"STARTTLS":
+            self.wfile.write(b"220 begin\r\n")
+            self.encrypt()
+        elif word == b"AUTH":
+            self.known = base64.b64decode(words[2]) == b"\0ann\0open-sesame"
+            self.wfile.write(b"235 welcome\r\n" if self.known else b"535 no\r\n")
+        elif not self.known and word != b"QUIT":
+            self.wfile.write(b"530 log in first\r\n")
+        else:
+            self.wfile.write(self.answers.get(word.decode(), b"250 fine\r\n"))
+            if word == b"DATA":
+                self.server.mails.append(b"".join(iter(self.rfile.readline, b".\r\n")))
+                self.wfile.write(b"250 fine\r\n")
+
+
+def mail_to(server: MailServer, encryption: Encryption, secret: Path | None) -> Mail:
+    return Mail("demo", server.address, "us@example.org", ["a@example.org"],
+                encryption=encryption, login=None if secret is None else ("ann", secret))
+
+
+@pytest.mark.parametrize("encryption", [Encryption.STARTTLS, Encryption.TLS])
+def test_mail_goes_encrypted_to_a_server_that_wants_a_login(
+        certificate: Path, secret: Path, encryption: Encryption) -> None:
+    server = SecureMailServer(certificate, at_once=encryption is Encryption.TLS)
+    with serving(server):
+        mail_to(server, encryption, secret).deliver([DOWN])
+        secret.write_text("another")
+        with pytest.raises(DeliveryError, match="535"):
+            mail_to(server, encryption, secret).deliver([DOWN])
+        secret.chmod(0o644)
+        with pytest.raises(DeliveryError, match="others may read it"):
+            mail_to(server, encryption, secret).deliver([DOWN])
+    assert 1 == len(server.mails)
+
+
+@pytest.mark.parametrize("encryption", [Encryption.STARTTLS, Encryption.TLS])
+def test_a_mail_server_that_nobody_vouches_for_gets_no_password(
+        certificate: Path, secret: Path, encryption: Encryption,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    server = SecureMailServer(certificate, at_once=encryption is Encryption.TLS)
+    with serving(server), pytest.raises(DeliveryError, match="CERTIFICATE_VERIFY_FAILED"):
+        mail_to(server, encryption, secret).deliver([DOWN])
+    assert [] == server.mails
+
+
+def test_mail_is_never_sent_in_the_clear_where_encryption_is_asked_for() -> None:
+    server = MailServer()
+    with serving(server), pytest.raises(DeliveryError, match="STARTTLS"):
+        mail_to(server, Encryption.STARTTLS, None).deliver([DOWN])
+    assert [] == server.mails
+
+
+def test_an_unusable_password_for_mail_is_told_at_the_start(secret: Path) -> None:
+    secret.chmod(0o640)
+    watch = Watch("", 0, mail_server=Address("127.0.0.1", 25), mail_from="us@example.org",
+                  mail_to=("a@example.org",), mail_encryption=Encryption.TLS, mail_user="ann",
+                  mail_password_file=secret)
+    with pytest.raises(OperatorError, match="the password for mail can't be used"):
+        list(recipients(cluster(), watch))
 
 
 class Recipient:

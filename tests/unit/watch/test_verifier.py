@@ -12,9 +12,10 @@ from situations import HEALTHY, SECONDARY_KILLED, TID, cluster, snapshot
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.monitor.snapshot import Membership, OpenOperation, Snapshot
+from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
 from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.node.verifying import Verified
+from indico_zodbrepl.probing.comparison import Membership
 from indico_zodbrepl.watch.verifier import EVERY, Verifier, due
 
 NOW = 10_000.0

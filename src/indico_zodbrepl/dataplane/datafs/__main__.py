@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 
+from ..attended import end_with_input
 from .compare import compare
 from .copying import copy
 from .datafile import DataFile
@@ -74,6 +75,9 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog='python -m indico_zodbrepl.dataplane.datafs',
         description='Reads, compares, exports, cuts and copies Data.fs files.')
+    parser.add_argument('--end-with-input', action='store_true',
+                        help='end at once when standard input does, as whoever started it '
+                             'has ended')
     commands = parser.add_subparsers(metavar='COMMAND')
 
     def command(name, action, explanation, *files):
@@ -108,6 +112,8 @@ def _add_after(parser):
 def main(arguments=None):
     """Runs one command; returns the exit status."""
     options = _parser().parse_args(arguments)
+    if options.end_with_input:
+        end_with_input()
     # What FileStorage says of itself is not for standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     try:

@@ -181,27 +181,33 @@ class DataFile(object):
         """Yields the Records of a transaction.  Raises Damaged."""
         position, end = transaction.records, transaction.end - NUMBER.size
         while position < end:
-            oid, tid, previous, begin, version, length = RECORD.unpack(
-                self.read(position, RECORD.size))
-            data = position + RECORD.size
-            after = data + (length or NUMBER.size)
-            if begin != transaction.position or version or after > end:
-                raise Damaged(self.path, position, 'this is no record of transaction %s'
-                              % transaction.tid.encode('hex'))
-            back = 0 if length else self.number(data)
-            yield Record(oid, tid, data, length, back, previous)
-            position = after
+            record = self.record(transaction, position)
+            yield record
+            position = record.position + (record.length or NUMBER.size)
+
+    def record(self, transaction, position):
+        """Returns the Record of a transaction that begins there.  Raises Damaged."""
+        oid, tid, previous, begin, version, length = RECORD.unpack(
+            self.read(position, RECORD.size))
+        data = position + RECORD.size
+        if (begin != transaction.position or version
+                or data + (length or NUMBER.size) > transaction.end - NUMBER.size):
+            raise Damaged(self.path, position, 'this is no record of transaction %s'
+                          % transaction.tid.encode('hex'))
+        back = 0 if length else self.number(data)
+        return Record(oid, tid, data, length, back, previous)
 
     def data(self, record):
         """Returns a record's data, which may be in an older one; None when it has none."""
-        position, length = self._data_of(record)
+        position, length = self.data_at(record)
         return self.read(position, length) if length else None
 
     def length(self, record):
         """Returns the number of bytes of a record's data, 0 when it has none."""
-        return self._data_of(record)[1]
+        return self.data_at(record)[1]
 
-    def _data_of(self, record):
+    def data_at(self, record):
+        """Returns where a record's data begins, and its length, 0 when it has none."""
         length, position, back = record.length, record.position, record.back
         while not length and back:
             if back >= position:

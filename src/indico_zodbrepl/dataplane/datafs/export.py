@@ -34,7 +34,7 @@ def boundary(data_file, tid):
     return transaction.end
 
 
-def export(path, after, folder):
+def export(path, after, folder, named=None):
     """Writes the transactions after `after` into a new folder, which appears when complete.
 
     The folder gets tail.fs, a Data.fs of them alone; tail.json, which lists them and their
@@ -44,6 +44,7 @@ def export(path, after, folder):
         path: of the Data.fs.
         after: a tid that it holds, or eight zero bytes for everything.
         folder: must not exist.
+        named: what the list calls the file that they come from; its path if None.
 
     Returns a dict for JSON: the folder, first and last tid, how many transactions, objects,
     new, changed, bytes, blobs and missing_blobs, and in `notable` what the first few of
@@ -59,7 +60,8 @@ def export(path, after, folder):
     os.makedirs(part, 0o700)
     with DataFile(path) as data_file:
         position = boundary(data_file, after)
-        summary = _Exported(data_file, Blobs(folder_of(path)), part)
+        summary = _Exported(data_file, Blobs(folder_of(path)), part,
+                            os.path.abspath(named or path))
         with disk.create(os.path.join(part, TAIL)) as target:
             tail = TailFile(target.write)
             listed = summary.write(tail, after, data_file.forward(position))
@@ -93,10 +95,11 @@ def _check(data_file, position, path):
 class _Exported(object):
     """What was exported so far."""
 
-    def __init__(self, data_file, blobs, folder):
+    def __init__(self, data_file, blobs, folder, named):
         self._data_file = data_file
         self._blobs = blobs
         self._folder = folder
+        self._named = named
         self.numbers = dict.fromkeys(
             ('transactions', 'objects', 'new', 'changed', 'bytes', 'blobs',
              'missing_blobs'), 0)
@@ -105,7 +108,7 @@ class _Exported(object):
     def write(self, tail, after, transactions):
         """Appends transactions to a TailFile; yields the bytes of tail.json."""
         yield b'{"format": 1, "file": %s, "after": "%s", "transactions": [' % (
-            json.dumps(os.path.abspath(self._data_file.path)), after.encode('hex'))
+            json.dumps(self._named), after.encode('hex'))
         separator = b'\n'
         for transaction in transactions:
             tail.add(self._data_file, transaction)

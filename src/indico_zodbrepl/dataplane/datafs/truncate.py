@@ -1,5 +1,7 @@
 """Cuts the end off a Data.fs, after keeping what is cut."""
 import contextlib
+import errno
+import fcntl
 import json
 import os
 import time
@@ -58,19 +60,41 @@ def truncate(path, after, keep, dry_run=False):
 
 @contextlib.contextmanager
 def locked(path, dry_run=False):
-    """Holds the lock that a server holds on a Data.fs.  Raises InUse."""
+    """Holds the lock that a server holds on a Data.fs.  Raises InUse.
+
+    A dry run looks whether somebody has it, and writes nothing, not even who looked.
+    """
     name = path + '.lock'
-    if dry_run and not os.path.exists(name):
+    if dry_run:
+        if _is_held(name):
+            raise _in_use(path)
         yield
         return
     try:
         lock = zc.lockfile.LockFile(name)
     except zc.lockfile.LockError:
-        raise InUse('a server has %s open; stop it first' % path)
+        raise _in_use(path)
     try:
         yield
     finally:
         lock.close()
+
+
+def _is_held(name):
+    try:
+        with open(name, 'rb') as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except IOError as error:
+        if error.errno == errno.ENOENT:
+            return False
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return True
+        raise
+    return False
+
+
+def _in_use(path):
+    return InUse('a server has %s open; stop it first' % path)
 
 
 def _plan(path, after):

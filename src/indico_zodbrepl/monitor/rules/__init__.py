@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.monitor.rules import (
     cluster,
+    engine,
     epochs,
     histories,
     instances,
@@ -31,5 +32,6 @@ def _each(facts: Facts) -> Iterator[Alert]:
         yield from servers.warnings(facts, node)
     for node in facts.nodes:
         yield from links.warnings(facts, node)
+        yield from engine.warnings(facts, node)
     for instance in facts.indico:
         yield from instances.warnings(facts, instance)

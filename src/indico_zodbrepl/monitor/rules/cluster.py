@@ -5,10 +5,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster.model import NodeState, Role
+from indico_zodbrepl.cluster.settings import ServerSettings
 from indico_zodbrepl.cluster.validation import PRIVATE_NETWORKS
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.snapshot import Alert, Level
+from indico_zodbrepl.monitor.words import listed
 
 
 def warnings(facts: Facts) -> Iterator[Alert]:
@@ -22,19 +25,24 @@ def _two_primaries(facts: Facts) -> Iterator[Alert]:
     primaries = facts.primaries
     if len(primaries) < 2:
         return
-    names = " and ".join(node.name for node in primaries)
+    names = listed([node.name for node in primaries])
+    what = "masters lead" if primaries[0].leads else "primaries run"
     extra = next((node for node in primaries if node.assigned_role is not Role.PRIMARY),
                  min(primaries, key=lambda node: node.epoch or 0))
-    fence = facts.commands.zodbrepl("node", "fence", extra.name)
+    fence = (f"`{facts.commands.zodbrepl('node', 'fence', extra.name)}`" if extra.managed
+             else f"end {extra.name} where it runs")
+    then = (f"; then `{facts.commands.zodbrepl('rejoin', extra.name, '--dry-run')}` shows what "
+            "only it has" if facts.can("rejoin") and extra.managed and not extra.leads else "")
     yield Alert(
-        Level.CRITICAL, "", f"{len(primaries)} primaries run at once: {names}",
+        Level.CRITICAL, "", f"{len(primaries)} {what} at once: {names}",
         "Clients write to either of them, so their histories diverge; nothing merges them again.",
-        f"fence the one that is not meant to be it at once: `{fence}`; then "
-        f"`{facts.commands.zodbrepl('rejoin', extra.name, '--dry-run')}` shows what only it has")
+        f"fence the one that is not meant to be it at once: {fence}{then}")
 
 
 def _no_primary_assigned(facts: Facts) -> Iterator[Alert]:
-    if any(node.assigned_role is Role.PRIMARY for node in facts.nodes):
+    known = all(isinstance(state, NodeState) for state in facts.findings.states.values())
+    if (not known or not backend_of(facts.cluster).guarded
+            or any(node.assigned_role is Role.PRIMARY for node in facts.nodes)):
         return
     yield Alert(
         Level.CRITICAL, "", "no node is assigned to be the primary",
@@ -46,7 +54,7 @@ def _supervisor(facts: Facts) -> Iterator[Alert]:
     problem = facts.findings.supervisor_problem
     if problem:
         up = facts.commands.zodbrepl("up")
-        runs = any(status.reachable for status in facts.nodes) or any(
+        runs = any(node.reachable and node.has_program for node in facts.nodes) or any(
             instance.up for instance in facts.indico)
         yield Alert(
             Level.WARNING, "", "supervisord does not answer",
@@ -56,14 +64,25 @@ def _supervisor(facts: Facts) -> Iterator[Alert]:
 
 
 def _public_addresses(facts: Facts) -> Iterator[Alert]:
+    foreign = [node.name for node in facts.cluster.nodes if not node.managed]
     public = [f"{endpoint} ({endpoint.address})" for endpoint in facts.cluster.endpoints()
-              if _is_public(endpoint.address.host)]
+              if _is_public(endpoint.address.host)
+              and not (endpoint.kind == "node" and endpoint.name in foreign)]
     if public:
         yield Alert(
             Level.NOTICE, "", "listens on public addresses without TLS",
-            f"{', '.join(public)}. Whoever reaches a replication port receives the whole database.",
+            f"{', '.join(public)}. {_exposed(facts)}",
             "bind to private addresses and connect hosts through WireGuard, ssh or stunnel; "
             f"the addresses are in `{facts.commands.path(facts.cluster.source)}`")
+
+
+def _exposed(facts: Facts) -> str:
+    """What somebody gets who reaches these addresses."""
+    if any(node.replication_port is not None for node in facts.cluster.nodes):
+        return "Whoever reaches a replication port receives the whole database."
+    if isinstance(facts.cluster.settings, ServerSettings):
+        return "Passwords guard the data, but who is on the way reads all that passes."
+    return "Whoever reaches a storage port can read and change the whole database."
 
 
 def _is_public(host: str) -> bool:

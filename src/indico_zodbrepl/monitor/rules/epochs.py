@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+from indico_zodbrepl.monitor.rules.facts import Facts, way_back
+from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus, OpenOperation
 from indico_zodbrepl.probing.answers import Hold
 
 
@@ -20,6 +21,9 @@ def warnings(facts: Facts) -> Iterator[Alert]:
 
 def _operations(facts: Facts) -> Iterator[Alert]:
     for operation in facts.findings.operations:
+        if operation.damaged:
+            yield _damaged(facts, operation)
+            continue
         began = datetime.datetime.fromtimestamp(operation.began, datetime.UTC)
         what = f"{operation.operation} {operation.target}".strip()
         detail = f"{operation.actor or 'Somebody'} began it at {began:%Y-%m-%d %H:%M:%S} UTC."
@@ -33,6 +37,15 @@ def _operations(facts: Facts) -> Iterator[Alert]:
             f"{detail} It is {operation.outcome}, and no process works on it.",
             f"`{command('journal', operation.identifier)}` shows how far it came; "
             f"`{command('resume')}` goes on with it")
+
+
+def _damaged(facts: Facts, operation: OpenOperation) -> Alert:
+    command = facts.commands.zodbrepl
+    return Alert(
+        Level.WARNING, "", f"the file of operation {operation.identifier} can't be used",
+        "Whether it has ended is not known, so no other one begins.",
+        f"`{command('journal', operation.identifier)}` shows what is known of it; "
+        f"`{command('resume', '--abandon', '--reason', 'TEXT')}` puts the file away")
 
 
 def _records(facts: Facts) -> Iterator[Alert]:
@@ -77,20 +90,26 @@ def _held(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     command = facts.commands.zodbrepl
     if node.held is Hold.OPERATOR:
         yield Alert(
-            Level.WARNING, node.name, f"{node.actual_role} {node.name} holds writes back",
+            Level.WARNING, node.name, f"{facts.called(node)} holds writes back",
             "Somebody asked for it, as a switchover does; whoever saves waits. It ends by itself.",
             f"to end it now: `{command('node', 'release', node.name)}`")
     elif node.held is Hold.EPOCH:
         yield Alert(
             Level.CRITICAL, node.name,
-            f"{node.actual_role} {node.name} refuses writes: the cluster is in a later epoch",
+            f"{facts.called(node)} refuses writes: the cluster is in a later epoch",
             f"It runs in epoch {node.epoch}; another node was promoted.",
-            f"`{command('rejoin', node.name, '--dry-run')}` shows how it becomes a follower")
+            f"`{command('rejoin', node.name, '--dry-run')}` shows how it becomes a follower"
+            if facts.can("rejoin") else way_back(facts, node))
     elif node.held is Hold.FOLLOWERS:
         expected = [other.name for other in facts.nodes if other.assigned_upstream == node.name]
+        gated = backend_of(facts.cluster).data_files
         yield Alert(
             Level.CRITICAL, node.name,
-            f"{node.actual_role} {node.name} refuses writes: too few followers",
-            f"{len(node.follower_addresses)} connected, min-followers is {node.min_followers}.",
+            f"{facts.called(node)} {'refuses writes' if gated else 'lets whoever saves wait'}: "
+            "too few followers",
+            f"{len(node.follower_addresses)} connected, min-followers is {node.min_followers}."
+            if gated else
+            f"{len(node.follower_addresses)} connected; synchronous is on, so a commit waits until "
+            "a follower has it.",
             f"bring node {' or '.join(expected) or 'a follower'} back; writes are then taken by "
             "themselves")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from indico_zodbrepl import backends
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.monitor import words
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Program
 from indico_zodbrepl.node.lineage import Condition
@@ -29,10 +31,34 @@ class Facts:
 
     @property
     def primaries(self) -> list[NodeStatus]:
-        """Nodes that run as a primary, writable or not."""
+        """Nodes that run as a primary, writable or not, and masters that lead."""
         return [node for node in self.nodes
-                if node.actual_role is not None
-                and plays(self.cluster, node.actual_role, Role.PRIMARY)]
+                if node.leads or (node.actual_role is not None
+                                  and plays(self.cluster, node.actual_role, Role.PRIMARY))]
+
+    @property
+    def nobody_takes_writes(self) -> bool:
+        return not any(node.writable_primary for node in self.nodes)
+
+    def can(self, operation: str) -> bool:
+        """Whether the backend has the commands of an operation, so that hints may name them."""
+        return backends.can(self.cluster, operation)
+
+    def called(self, node: NodeStatus) -> str:
+        """A node by the role that it runs in, or that it is meant to run in."""
+        return words.called(self.cluster, node.actual_role or node.assigned_role, node.name)
+
+    def restart(self, node: NodeStatus) -> str:
+        """What restarts a node's server, as a hint."""
+        if not node.managed:
+            return "restart it where it runs: it is not managed here"
+        return f"`{self.commands.supervisorctl('restart', f'node-{node.name}')}`"
+
+    def look_at_log(self, node: NodeStatus) -> str:
+        """Where a node's server says what is wrong, as the end of a hint."""
+        if not node.managed:
+            return "the log of its server, where that runs"
+        return f"`{self.commands.show_log(f'node-{node.name}')}`"
 
     def replication(self, node: NodeStatus) -> Replication | None:
         """What the server on the node's port says of itself, whoever it is."""
@@ -65,10 +91,23 @@ def remedy(facts: Facts, program_name: str, program: Program | None) -> str:
     return f"{log}; when that is repaired: `{start}`"
 
 
+def bring_back(facts: Facts, node: NodeStatus) -> str:
+    """What brings back a node that does not answer, as a hint."""
+    if not node.managed:
+        return f"start the server at {node.address} where it runs: it is not managed here"
+    if not node.has_program:
+        return ("clients open the data themselves: see that its disk is mounted and that the user "
+                f"who runs Indico may write in "
+                f"{facts.commands.path(facts.cluster.node(node.name).data_directory)}")
+    return remedy(facts, f"node-{node.name}", node.program)
+
+
 def way_back(facts: Facts, node: NodeStatus) -> str:
     """How a node whose history may not be the cluster's comes back; never by a mere start."""
     command = facts.commands.zodbrepl
-    if node.condition is Condition.NEEDS_SEEDING:
+    if not facts.can("rejoin") and not facts.can("seed"):
+        return backends.limit(facts.cluster, "rejoin") or ""
+    if node.condition is Condition.NEEDS_SEEDING or not facts.can("rejoin"):
         return (f"`{command('seed', node.name, '--dry-run')}` shows the steps; then "
                 f"`{command('seed', node.name)}`")
     return (f"`{command('rejoin', node.name, '--dry-run')}` shows what would be kept and what cut; "

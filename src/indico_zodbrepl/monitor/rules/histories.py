@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.monitor.rules.facts import Facts, way_back
-from indico_zodbrepl.monitor.snapshot import Alert, Level, Membership, NodeStatus
+from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
 from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.comparison import Membership
 
 
 def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -33,7 +34,8 @@ def _condition(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         yield Alert(Level.WARNING, node.name, f"the lineage file of node {node.name} is unusable",
                     node.condition_detail,
                     "compare it in full: "
-                    f"`{facts.commands.zodbrepl('lineage', node.name, '--full')}`")
+                    f"`{facts.commands.zodbrepl('lineage', node.name, '--full')}`"
+                    if facts.can("lineage") else way_back(facts, node))
 
 
 def _membership(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -43,13 +45,14 @@ def _membership(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         return
     what = ("is not in its history" if node.membership is Membership.ABSENT
             else "has another content there")
-    stop = facts.commands.supervisorctl("stop", f"node-{node.name}")
+    stop = (f"`{facts.commands.supervisorctl('stop', f'node-{node.name}')}`" if node.managed
+            else "it is not managed here")
     yield Alert(
         Level.CRITICAL, node.name,
-        f"{node.actual_role} {node.name} holds what primary {comparison.primary} never had",
+        f"{facts.called(node)} holds what primary {comparison.primary} never had",
         f"Its last transaction {tid.render(node.last_tid)} {what}: their histories have diverged, "
         "and nothing merges them again.",
-        f"stop it at once: `{stop}`; then {way_back(facts, node)}")
+        f"stop it at once: {stop}; then {way_back(facts, node)}")
 
 
 def _refused_start(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -70,9 +73,10 @@ def _refused_followers(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     names = " or ".join(other.name for other in suspects)
     who = f"refuses a follower: node {names}" if suspects else "refused a follower"
     hint = (way_back(facts, suspects[0]) if len(suspects) == 1 else
-            f"`{facts.commands.zodbrepl('lineage')}` compares all nodes")
+            f"`{facts.commands.zodbrepl('lineage')}` compares all nodes"
+            if facts.can("lineage") else "look at the log of each follower")
     yield Alert(
         Level.CRITICAL if suspects else Level.NOTICE, node.name,
-        f"{node.actual_role} {node.name} {who}",
+        f"{facts.called(node)} {who}",
         f"{last.peer} came at {last.at} with transaction {tid.render(last.tid)} as its last, which "
         f"is not in the history of {node.name}.", hint)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.rules.facts import Facts, condition, remedy, shown_program
 from indico_zodbrepl.monitor.snapshot import Alert, IndicoStatus, Level
+from indico_zodbrepl.monitor.words import set_up
 
 
 def warnings(facts: Facts, instance: IndicoStatus) -> Iterator[Alert]:
@@ -17,6 +20,10 @@ def warnings(facts: Facts, instance: IndicoStatus) -> Iterator[Alert]:
         yield _disconnected(facts, instance)
     elif instance.waits:
         yield _waits(instance)
+    elif instance.set_up is False:
+        yield _not_set_up(facts, instance)
+    elif instance.failure is not None:
+        yield _not_built(facts, instance)
     elif instance.read_only:
         yield _read_only(facts, instance)
 
@@ -38,15 +45,28 @@ def _wrong_instance(facts: Facts, instance: IndicoStatus) -> Alert:
 
 
 def _disconnected(facts: Facts, instance: IndicoStatus) -> Alert:
-    if any(node.reachable for node in facts.nodes):
+    what = ("is not connected to any storage server"
+            if any(node.address is not None for node in facts.nodes) else "can't open the database")
+    if facts.nobody_takes_writes and not backend_of(facts.cluster).data_files:
+        hint = f"it reconnects by itself as soon as {_service(facts)} again"
+    elif any(node.reachable for node in facts.nodes):
         restart = facts.commands.supervisorctl("restart", f"indico-{instance.name}")
         hint = f"it reconnects by itself within seconds; if it does not: `{restart}`"
     else:
         hint = "bring a node back; it then reconnects by itself"
     return Alert(
         Level.WARNING, instance.name,
-        f"Indico instance {instance.name} is not connected to any storage server",
+        f"Indico instance {instance.name} {what}",
         "It answers every page with 503.", hint)
+
+
+def _service(facts: Facts) -> str:
+    """What has to be the case for clients to write, as the end of a sentence."""
+    if any(node.assigned_role is Role.MASTER for node in facts.nodes):
+        return "a master leads"
+    if backend_of(facts.cluster).guarded:
+        return "there is a primary"
+    return f"node {facts.nodes[0].name} takes writes"
 
 
 def _waits(instance: IndicoStatus) -> Alert:
@@ -58,13 +78,33 @@ def _waits(instance: IndicoStatus) -> Alert:
         f"bring node {node} back; the instance then goes on by itself")
 
 
+def _not_set_up(facts: Facts, instance: IndicoStatus) -> Alert:
+    convert = facts.commands.zodbrepl("convert", "--help")
+    return Alert(
+        Level.WARNING, instance.name,
+        f"Indico instance {instance.name} finds no Indico in the database",
+        "It answers each page with 503, Not set up: the database that it is connected to is empty.",
+        "if there should be one, see that each node's disk is mounted; else begin one: "
+        f"`{set_up(facts.commands, instance.name)}`, or copy one into it: `{convert}`")
+
+
+def _not_built(facts: Facts, instance: IndicoStatus) -> Alert:
+    log = facts.commands.show_log(f"indico-{instance.name}")
+    return Alert(
+        Level.WARNING, instance.name,
+        f"Indico instance {instance.name} can't begin to serve pages",
+        f"It is connected to the database, and fails: {instance.failure}", f"see why with `{log}`")
+
+
 def _read_only(facts: Facts, instance: IndicoStatus) -> Alert:
-    where = f"It reads from node {instance.server_node}; whoever saves something is answered 503."
-    if any(node.writable_primary for node in facts.nodes):
-        restart = facts.commands.supervisorctl("restart", f"indico-{instance.name}")
-        hint = ("it moves to the primary by itself within seconds; if it does not: "
-                f"`{restart}`")
+    reads = f"It reads from node {instance.server_node}; w" if instance.server_node else "W"
+    where = f"{reads}hoever saves something is answered 503."
+    restart = facts.commands.supervisorctl("restart", f"indico-{instance.name}")
+    if facts.nobody_takes_writes:
+        hint = f"it becomes writable by itself as soon as {_service(facts)} again"
+    elif backend_of(facts.cluster).guarded:
+        hint = f"it moves to the primary by itself within seconds; if it does not: `{restart}`"
     else:
-        hint = "it becomes writable by itself as soon as there is a primary again"
+        hint = f"it notices by itself within seconds; if it does not: `{restart}`"
     return Alert(Level.WARNING, instance.name,
                    f"Indico instance {instance.name} is read-only", where, hint)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.monitor.rules.facts import Facts
+from indico_zodbrepl.monitor.rules.facts import Facts, way_back
 from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import ServerRole
@@ -27,11 +28,13 @@ def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
 
 def _upstream(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     if node.assigned_upstream is not None and node.upstream != node.assigned_upstream:
-        restart = facts.commands.supervisorctl("restart", f"node-{node.name}")
+        why = ("Its state file was changed after its start." if node.managed else
+               "cluster.conf says otherwise, and its server is not managed here.")
+        fix = facts.restart(node) if node.managed else "correct `upstream` in the cluster file"
         yield Alert(
             Level.WARNING, node.name,
             f"node {node.name} follows {node.upstream}, not {node.assigned_upstream} as assigned",
-            "Its state file was changed after its start.", f"`{restart}`")
+            why, fix)
 
 
 def _connection(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -43,8 +46,9 @@ def _connection(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         hint = f"bring node {upstream.name} back; node {node.name} then connects by itself"
     else:
         detail += " What is committed now exists only on the primary."
-        hint = (f"it tries again every {facts.cluster.reconnect_delay:g} s; if that does not help: "
-                f"`{facts.commands.show_log(f'node-{node.name}')}`")
+        again = (f" every {facts.cluster.reconnect_delay:g} s"
+                 if backend_of(facts.cluster).data_files else " by itself")
+        hint = f"it tries again{again}; if that does not help: {facts.look_at_log(node)}"
     yield Alert(
         Level.WARNING, node.name,
         f"{node.actual_role} {node.name} is not connected to its upstream",
@@ -68,7 +72,7 @@ def _lag(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
             f"{node.lag_seconds:.1f} s and {count} behind node {comparison.primary}; a failover "
             "now would lose them.",
             "look for a slow disk or network between the two, then at "
-            f"`{facts.commands.show_log(f'node-{node.name}')}`")
+            f"{facts.look_at_log(node)}")
 
 
 def _count(node: NodeStatus) -> str:
@@ -84,15 +88,17 @@ def _ahead(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     if (comparison is None or node.last_tid is None or node.out_of_line
             or node.last_tid <= comparison.primary_tid):
         return
-    stop = facts.commands.supervisorctl("stop", f"node-{node.name}")
+    stop = (f"`{facts.commands.supervisorctl('stop', f'node-{node.name}')}`" if node.managed
+            else "it is not managed here")
+    then = (f"; `{facts.commands.zodbrepl('lineage', node.name)}` then compares the two"
+            if facts.can("lineage") else f"; then {way_back(facts, node)}")
     yield Alert(
         Level.CRITICAL, node.name,
         f"{node.actual_role} {node.name} is ahead of its primary {comparison.primary}",
         f"Its last transaction is {tid.render(node.last_tid)}, the primary's "
         f"{tid.render(comparison.primary_tid)}: it holds what the primary never had. Their "
         "histories diverged, or the primary was put back to an older state.",
-        f"stop it: `{stop}`; "
-        f"`{facts.commands.zodbrepl('lineage', node.name)}` then compares the two")
+        f"stop it: {stop}{then}")
 
 
 def _no_follower(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -100,9 +106,9 @@ def _no_follower(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     if (node.assigned_role is Role.SECONDARY or not expected or node.follower_addresses
             or node.followers):
         return
-    answering = [other.name for other in facts.nodes
+    answering = [other for other in facts.nodes
                  if other.name in expected and other.actual_role is not None]
-    hint = (f"see why with `{facts.commands.show_log(f'node-{answering[0]}')}`" if answering else
+    hint = (f"see why with {facts.look_at_log(answering[0])}" if answering else
             f"bring node {' or '.join(expected)} back; it then connects by itself")
     yield Alert(
         Level.WARNING, node.name, f"{node.actual_role} {node.name} has no follower",

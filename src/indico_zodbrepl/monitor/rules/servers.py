@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import NodeState, Role
-from indico_zodbrepl.monitor.findings import Failure
 from indico_zodbrepl.monitor.rules.facts import (
     RUNNING,
     Facts,
+    bring_back,
     condition,
     plays,
-    remedy,
     shown_program,
     start_verb,
     way_back,
 )
 from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
-from indico_zodbrepl.probing.answers import ServerAnswer
+from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
+from indico_zodbrepl.probing.comparison import Failure
 
 
 def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
-    yield from _state_file(facts, node)
+    if node.has_program:
+        yield from _state_file(facts, node)
     if not node.reachable:
         yield _unreachable(facts, node)
     elif node.actual_role is None:
@@ -61,16 +63,23 @@ def _state_hint(facts: Facts, node: NodeStatus) -> str:
 def _unreachable(facts: Facts, node: NodeStatus) -> Alert:
     if node.superseded_by is not None:
         return _superseded(facts, node, node.superseded_by)
-    level = Level.CRITICAL if node.assigned_role is Role.PRIMARY else Level.WARNING
+    vital = node.assigned_role is Role.PRIMARY or (
+        node.assigned_role in (Role.MASTER, Role.STORAGE) and facts.nobody_takes_writes)
     program = f"node-{node.name}"
-    hint = way_back(facts, node) if node.out_of_line else remedy(facts, program, node.program)
-    if isinstance(facts.findings.states.get(node.name), Failure):
+    hint = way_back(facts, node) if node.out_of_line else bring_back(facts, node)
+    if node.has_program and isinstance(facts.findings.states.get(node.name), Failure):
         verb = start_verb(node.program) if node.program else "start"
         start = facts.commands.supervisorctl(verb, program)
         hint = f"repair its state file first, then `{start}`"
-    return Alert(level, node.name,
-                 f"{node.assigned_role} {node.name} {condition(node.program)}",
-                 f"{node.problem}; {shown_program(node.program)}", hint)
+    what = (condition(node.program) if node.address is not None else
+            "can't be opened")
+    return Alert(Level.CRITICAL if vital else Level.WARNING, node.name,
+                 f"{facts.called(node)} {what}", _evidence(node), hint)
+
+
+def _evidence(node: NodeStatus) -> str:
+    """Why there is no answer, and what supervisor says of the server that we run."""
+    return f"{node.problem}; {shown_program(node.program)}" if node.has_program else node.problem
 
 
 def _superseded(facts: Facts, node: NodeStatus, primary: str) -> Alert:
@@ -78,27 +87,42 @@ def _superseded(facts: Facts, node: NodeStatus, primary: str) -> Alert:
     command = facts.commands.zodbrepl
     return Alert(
         Level.WARNING, node.name, f"node {node.name} is out of reach; it is the primary no more",
-        f"{primary} took over from it. {node.problem}; {shown_program(node.program)}",
-        "do not start it. When its host and disk are back: "
-        f"{way_back(facts, node)}. If its data is gone for good: `{command('seed', node.name)}`")
+        f"{primary} took over from it. {_evidence(node)}",
+        f"{'do not start it. When' if facts.can('rejoin') else 'when'} its host and disk are back: "
+        f"{way_back(facts, node)}."
+        + (f" If its data is gone for good: `{command('seed', node.name)}`"
+           if facts.can("seed") else ""))
 
 
 def _wrong_server(facts: Facts, node: NodeStatus) -> Alert:
     replication = facts.replication(node)
     program = f"node-{node.name}"
+    port = facts.cluster.node(node.name).storage_port
     if replication is None:
         found = "It says nothing of cluster and node, so this program did not start it."
+    elif not node.managed:
+        found = "It is not the server that the cluster file means."
     else:
         found = f"It says it is node {replication.node} of cluster {replication.cluster}."
     return Alert(
         Level.CRITICAL, node.name, f"another server answers at node {node.name}'s address",
-        f"{found} Address {node.address}; {shown_program(node.program)}",
-        f"find it with `ss -ltnp 'sport = :{node.address.rpartition(':')[2]}'`, end it or change "
-        f"storage-port, then `{facts.commands.supervisorctl('restart', program)}`")
+        f"{found} Address {node.address}"
+        + (f"; {shown_program(node.program)}" if node.has_program else ""),
+        f"find it with `ss -ltnp 'sport = :{port}'`, end it or change storage-port, then "
+        f" `{facts.commands.supervisorctl('restart', program)}`" if node.has_program else
+        f"correct node {node.name} in `{facts.commands.path(facts.cluster.source)}`")
 
 
 def _role(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     if node.actual_role is None or plays(facts.cluster, node.actual_role, node.assigned_role):
+        return
+    if not node.managed:
+        yield Alert(
+            Level.CRITICAL, node.name,
+            f"node {node.name} runs as {node.actual_role}, assigned is {node.assigned_role}",
+            "Its server is not managed here: somebody else changed its role.",
+            f"correct its role in `{facts.commands.path(facts.cluster.source)}`, or have its "
+            "owner change it back")
         return
     restart = facts.commands.supervisorctl("restart", f"node-{node.name}")
     both_ways = {node.actual_role.value, node.assigned_role.value}
@@ -115,27 +139,34 @@ def _role(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
 def _epoch(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     restart = facts.commands.supervisorctl("restart", f"node-{node.name}")
     highest = max((other.epoch for other in facts.nodes if other.epoch is not None), default=0)
+    if node.epoch is None:
+        return
     if node.assigned_epoch is not None and node.epoch != node.assigned_epoch:
         yield Alert(
             Level.WARNING, node.name,
             f"node {node.name} runs in epoch {node.epoch}, its state file says "
             f"{node.assigned_epoch}",
             "The state file was changed after the start.", f"`{restart}`")
-    elif node.epoch is not None and node.epoch < highest:
+    elif node.epoch < highest:
         yield Alert(
             Level.CRITICAL if node.writable_primary else Level.WARNING, node.name,
             f"node {node.name} is in epoch {node.epoch}, the cluster in epoch {highest}",
             "A promotion happened without it: its history may have diverged.",
             f"`{facts.commands.zodbrepl('rejoin', node.name, '--dry-run')}` shows how it becomes "
-            "a follower without losing what only it has")
+            "a follower without losing what only it has" if facts.can("rejoin") else
+            way_back(facts, node))
 
 
-def _read_only(_facts: Facts, node: NodeStatus) -> Iterator[Alert]:
-    if node.assigned_role is Role.PRIMARY and node.actual_role == "primary" and node.read_only:
-        yield Alert(
-            Level.CRITICAL, node.name, f"primary {node.name} refuses writes",
-            "Its storage is opened read-only.",
-            "remove read-only from its configuration and restart the node")
+def _read_only(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    if (node.assigned_role is Role.PRIMARY and node.read_only
+            and node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE)):
+        detail = ("Its storage is opened read-only." if backend_of(facts.cluster).data_files
+                  or node.address is None else "Its server is set to read-only.")
+        hint = ("remove read-only from its configuration and restart the node"
+                if backend_of(facts.cluster).data_files or not node.has_program else
+                f"a restart makes it what it was assigned: {facts.restart(node)}")
+        yield Alert(Level.CRITICAL, node.name, f"{facts.called(node)} refuses writes", detail,
+                    hint)
 
 
 def _unsupervised(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -144,6 +175,8 @@ def _unsupervised(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
             and node.program.state not in RUNNING):
         yield Alert(
             Level.WARNING, node.name, f"node {node.name} runs outside of supervisor",
-            f"process {node.pid} answers, but {shown_program(node.program)}.",
-            f"end process {node.pid} with `kill {node.pid}`, then "
-            f"`{facts.commands.supervisorctl('start', f'node-{node.name}')}`")
+            f"{f'process {node.pid}' if node.pid else 'a server'} answers, but "
+            f"{shown_program(node.program)}.",
+            (f"end process {node.pid} with `kill {node.pid}`" if node.pid else
+             f"end it: `{facts.commands.zodbrepl('node', 'fence', node.name)}`")
+            + f", then `{facts.commands.supervisorctl('start', f'node-{node.name}')}`")

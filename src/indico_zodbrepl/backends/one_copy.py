@@ -1,0 +1,112 @@
+"""What the backends share that keep one copy of the data, and what that means for commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ..cluster import Cluster, Endpoint, Node, NodeState
+from ..cluster.commands import Commands
+from ..cluster.installation import Installation
+from ..cluster.layout import Layout
+from ..cluster.programs import Program
+from ..errors import ExitCode, OperatorError
+from ..probing.answers import Replication, ServerAnswer, ServerRole
+from ..probing.comparison import Comparison
+
+NO_BLOBS = ("clients have no folder for blobs; Indico keeps its files in its archive, not in the "
+            "database")
+
+_ALONE = "there is one node and one copy of the data, so "
+
+LIMITS: Mapping[str, str] = {
+    "switchover": _ALONE + "no other node can take over; `bin/zodbrepl convert` copies the data "
+                  "into a cluster that replicates",
+    "failover": _ALONE + "no other node can take over; repair this one, or bring its data back "
+                "from a backup: `bin/zodbrepl restore NODE`",
+    "rejoin": _ALONE + "no history can differ from another one; if the data are damaged: "
+              "`bin/zodbrepl restore NODE`",
+    "seed": _ALONE + "there is nothing to copy it from but a backup: `bin/zodbrepl restore NODE`",
+    "lineage": _ALONE + "no history can differ from another one",
+    "promote": _ALONE + "the node takes writes whenever it runs",
+    "follow": _ALONE + "there is nobody to follow",
+    "assign": _ALONE + "its role is what it is",
+    "blobs": NO_BLOBS,
+}
+
+_NO_SERVER = "nodes of this backend have no server: each Indico instance opens the data itself; "
+
+
+class WithoutServer:
+    """IBackend but for its attributes, ``client_files``, ``has_data``, ``found`` and ``ask``.
+
+    Its one node is a folder on the host of Indico; no program serves it.
+    """
+
+    def programs(self, cluster: Cluster, installation: Installation,
+                 node: Node) -> tuple[Program, ...]:
+        return ()
+
+    def node_files(self, cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
+        return {}
+
+    def readable_nodes(self, cluster: Cluster) -> tuple[Node, ...]:
+        return cluster.nodes
+
+    def server_command(self, cluster: Cluster, installation: Installation,
+                       state: NodeState) -> tuple[str, ...]:
+        """There is none: raises OperatorError."""
+        raise OperatorError(f"node {state.node} has no server", _NO_SERVER + cluster.backend)
+
+    def listens_on(self, cluster: Cluster, state: NodeState) -> tuple[Endpoint, ...]:
+        return ()
+
+    def check(self, cluster: Cluster, installation: Installation) -> None:
+        """Everything comes with the installation."""
+
+    def prepare(self, cluster: Cluster, installation: Installation,
+                state: NodeState) -> Iterable[str]:
+        """No server is started, so nothing is made before it."""
+        return ()
+
+    def compare(self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer,
+                deadline: float) -> Iterator[Comparison]:
+        """There is no follower."""
+        return iter(())
+
+
+WITHOUT_SERVER_LIMITS: Mapping[str, str] = {
+    **LIMITS,
+    "hold": _NO_SERVER + "end the instances instead: `bin/zodbrepl down`",
+}
+
+
+def require_data_of_before(cluster: Cluster, node: Node, *, has_data: bool) -> None:
+    """Refuse to begin anew where there were data: their disk may not be mounted.
+
+    That there are some is remembered in var-directory.  Raises OperatorError (exit 8).
+    """
+    mark = Layout(cluster).var / "founded" / node.name
+    try:
+        if has_data:
+            mark.parent.mkdir(exist_ok=True)
+            mark.touch()
+        elif mark.exists():
+            raise OperatorError(
+                f"the data of node {node.name} are gone",
+                f"{node.data_directory} holds none, and did before",
+                "mount its disk, or restore a backup: "
+                f"{Commands.here(cluster).zodbrepl('restore', node.name)}; to begin anew without "
+                f"them remove {mark}", ExitCode.REFUSED)
+    except OSError as error:
+        raise OperatorError(
+            f"it can't be told whether node {node.name} had data before",
+            f"{mark}: {error.strerror}", exit_code=ExitCode.REFUSED) from error
+
+
+def standalone(cluster: Cluster, node: Node, *, size: int, pid: int = 0,
+               read_only: bool = False) -> Replication:
+    """What is known of a node that neither sends nor receives; ``size`` in bytes."""
+    return Replication(cluster=cluster.name, node=node.name, role=ServerRole.STANDALONE,
+                       epoch=None, upstream=None, connected=None, followers=(), pid=pid,
+                       size=size, read_only=read_only)

@@ -1,0 +1,5 @@
+"""RelStorage on PostgreSQL."""
+
+from .backend import PostgreSQL
+
+__all__ = ["PostgreSQL"]

@@ -1,0 +1,179 @@
+"""Making a node's data: a new database, or a copy of another node's."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ...cluster import Cluster, Node
+from ...cluster.files import sync_folder, write_atomically
+from ...errors import ExitCode, OperatorError
+from . import names, passwords, programs, sql, tools
+from .configuration import OWN_SITE_CONF, REPLICATION_PASSFILE, SITE_CONF, STANDBY_SIGNAL
+from .identity import NOBODY_ELSE, identity
+
+UPSTREAM_SECONDS = 120.0
+ANSWER_SECONDS = 10.0
+POLL_SECONDS = 0.2
+# What the manual says that pg_rewind needs.
+_FOR_PG_REWIND = tuple(
+    f"GRANT EXECUTE ON FUNCTION {function} TO {names.REPLICATION_USER};" for function in (
+        "pg_ls_dir(text, boolean, boolean)", "pg_stat_file(text, boolean)",
+        "pg_read_binary_file(text)", "pg_read_binary_file(text, bigint, bigint, boolean)"))
+# A copy that doesn't grow for so long has stalled, as from a frozen server.
+STALLED_SECONDS = 60.0
+LOOK_SECONDS = 2.0
+COPY_SECONDS = 24 * 3600.0
+
+
+def exists(node: Node) -> bool:
+    """Whether a node has a database, whole or not."""
+    return (names.data_folder(node) / "PG_VERSION").exists()
+
+
+def follows(node: Node) -> bool:
+    """Whether a node's data is that of a standby, by what its server would do at a start."""
+    return (names.data_folder(node) / STANDBY_SIGNAL).exists()
+
+
+def make_new(cluster: Cluster, node: Node) -> None:
+    """Make an empty database with its users, for the first primary.
+
+    It comes to its place when it is whole.  Raises OperatorError.
+    """
+    settings, who = names.settings(cluster), identity()
+    found = programs.find(settings)
+    users = {user: passwords.ensure(cluster, user)
+             for user in (*names.MANAGED_USERS, settings.user)}
+    fresh = _empty_folder(node)
+    who.take_over(fresh)
+    tools.run(who, found, "initdb", fresh, "-D", "{data}", "-U", names.SUPERUSER,
+              "--auth=reject", "--encoding=UTF8", "--locale=C", "--data-checksums")
+    quoted = {user: sql.literal(password) for user, password in users.items()}
+    tools.single_user(
+        who, found, fresh, names.MAINTENANCE_DATABASE,
+        f"ALTER ROLE {names.SUPERUSER} PASSWORD {quoted[names.SUPERUSER]};",
+        f"CREATE ROLE {names.REPLICATION_USER} REPLICATION LOGIN "
+        f"PASSWORD {quoted[names.REPLICATION_USER]};",
+        *_FOR_PG_REWIND,
+        f"CREATE ROLE {settings.user} LOGIN PASSWORD {quoted[settings.user]};",
+        f"GRANT pg_monitor TO {settings.user};",
+        f"CREATE DATABASE {settings.database} OWNER {settings.user};")
+    _put_in_place(node, fresh)
+
+
+def copy(cluster: Cluster, node: Node, upstream: Node, seconds: float = COPY_SECONDS) -> None:
+    """Make a node's data a copy of a running server's, ready to follow it.
+
+    Waits until that one answers.  The copy comes to its place when it is whole.
+
+    Raises:
+        OperatorError: exit 7, the upstream does not answer, or the copy stalls; exit 1.
+    """
+    found = programs.find(names.settings(cluster))
+    wait_for(cluster, upstream)
+    ensure_slot(cluster, upstream, node)
+    fresh = _empty_folder(node)
+    source = sql.conninfo(cluster, upstream, names.REPLICATION_USER, "replication")
+    # This program does not refuse root, and has to read the password.
+    tools.run(NOBODY_ELSE, found, "pg_basebackup", fresh, "-D", "{data}", "-d", source,
+              "-X", "stream", "-c", "fast", "-S", names.slot(node), "--no-password",
+              seconds=seconds, stalled=_standstill(fresh))
+    _let_follow(cluster, fresh)
+    _put_in_place(node, fresh)
+
+
+def let_follow(cluster: Cluster, node: Node) -> None:
+    """Have a node's server start as a standby.  Raises OperatorError (exit 8), OSError."""
+    _let_follow(cluster, names.data_folder(node))
+
+
+def write_replication_passfile(cluster: Cluster, folder: Path) -> None:
+    """Put the password of replication where a server reads it itself.  Raises OSError."""
+    user = names.REPLICATION_USER
+    write_atomically(folder / REPLICATION_PASSFILE,
+                     passwords.line(user, passwords.ensure(cluster, user)), 0o600)
+    identity().take_over(folder)
+
+
+def take_site_conf(node: Node) -> None:
+    """Have a node's server read the operator's own settings, if there are any.  Raises OSError.
+
+    They are kept beside the data, as a copy of another node's data would replace them.
+    """
+    own = node.data_directory / OWN_SITE_CONF
+    text = own.read_text("utf-8") if own.exists() else "# None.\n"
+    write_atomically(names.data_folder(node) / SITE_CONF, text)
+
+
+def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) -> None:
+    """Wait until a node's server takes statements.  Raises OperatorError (exit 7)."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            sql.command(cluster, node, min(deadline, time.monotonic() + ANSWER_SECONDS), "SELECT 1")
+        except OperatorError as error:
+            if time.monotonic() > deadline:
+                raise OperatorError(f"node {node.name} did not answer in time", error.detail,
+                                    exit_code=ExitCode.TIMED_OUT) from error
+            time.sleep(POLL_SECONDS)
+        else:
+            return
+
+
+def ensure_slot(cluster: Cluster, upstream: Node, node: Node) -> None:
+    """Have a server keep what a follower of it has not got yet.  Raises OperatorError."""
+    name = sql.literal(names.slot(node))
+    sql.command(cluster, upstream, time.monotonic() + ANSWER_SECONDS,
+                f"SELECT pg_create_physical_replication_slot({name}, true) "  # noqa: S608
+                f"WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = {name})")
+
+
+def _empty_folder(node: Node) -> Path:
+    """Where new data is made; what an interrupted attempt left there is removed."""
+    fresh = node.data_directory / "postgresql.new"
+    if fresh.exists():
+        shutil.rmtree(fresh)
+    fresh.mkdir(mode=0o700, parents=True)
+    return fresh
+
+
+def _put_in_place(node: Node, fresh: Path) -> None:
+    identity().take_over(fresh)
+    fresh.rename(names.data_folder(node))
+    sync_folder(node.data_directory)
+
+
+def _let_follow(cluster: Cluster, folder: Path) -> None:
+    write_replication_passfile(cluster, folder)
+    write_atomically(folder / STANDBY_SIGNAL, "", 0o600)
+    identity().take_over(folder)
+
+
+def _standstill(folder: Path) -> Callable[[], bool]:
+    """A function that tells whether a folder has not grown for a while."""
+    size, since, looked = -1, time.monotonic(), 0.0
+
+    def stalled() -> bool:
+        nonlocal size, since, looked
+        now = time.monotonic()
+        if now - looked < LOOK_SECONDS:
+            return False
+        looked, present = now, _size(folder)
+        if present != size:
+            size, since = present, now
+        return now - since > STALLED_SECONDS
+
+    return stalled
+
+
+def _size(folder: Path) -> int:
+    """Bytes; files may come and go meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total

@@ -1,0 +1,191 @@
+"""What a server says of itself and of replication, as the monitor wants it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from ...cluster import Cluster, Node
+from ...cluster.commands import Commands
+from ...probing.answers import (
+    EngineProblem,
+    Fact,
+    Hold,
+    Replication,
+    ServerAnswer,
+    ServerRole,
+    Severity,
+    clean,
+)
+from . import names, sql
+from .comparing import Run, last_tid, own_conninfo
+from .rejoining import new_copy
+
+MIB = 1024 * 1024
+# What a slot may keep for a follower that is away before an alert says so.
+MUCH_WAL = 1024 * MIB
+
+@dataclasses.dataclass(frozen=True)
+class _Follower:
+    """A row of pg_stat_replication."""
+
+    name: str
+    address: str
+    state: str
+    sync: str
+    behind: str
+    write: str
+    flush: str
+    replay: str
+
+
+def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
+    """See ``IBackend.ask``."""
+    with sql.session(own_conninfo(cluster, node), deadline) as run:
+        ((recovering, its_cluster, its_node, epoch, read_only, size, clients, position, timeline,
+          synchronous, waiting, history, objects),) = run(_SERVER)
+        last = last_tid(run, history, objects)
+        follows = recovering == "t"
+        links = _links(run, follows)
+    receiver, followers, slots = links
+    held = None
+    if synchronous and not follows and not any(each.sync in ("sync", "quorum")
+                                               and each.state == "streaming" for each in followers):
+        held = Hold.FOLLOWERS
+    foreign = its_node in (None, "") and not node.managed
+    replication = Replication(
+        cluster=cluster.name if foreign else its_cluster or "",
+        node=node.name if foreign else its_node or "",
+        role=ServerRole.SECONDARY if follows else ServerRole.PRIMARY,
+        epoch=int(epoch) if epoch and epoch.isdigit() else None,
+        upstream=receiver.upstream if follows else None,
+        connected=receiver.streams if follows else None,
+        followers=tuple(each.name for each in followers if each.state == "streaming"),
+        pid=0, size=int(size or 0), read_only=follows or read_only == "on", held=held,
+        min_followers=1 if synchronous and not follows else 0)
+    facts = [Fact("WAL position", f"{position}, timeline {timeline}"),
+             *_link_facts(receiver, followers, slots, follows),
+             *([Fact("commits that wait for a secondary", waiting)]
+               if waiting not in (None, "0") else []),
+             *([Fact("synchronous_standby_names", clean(synchronous))]
+               if synchronous and not follows else [])]
+    return ServerAnswer(last, int(clients or 0), replication, tuple(facts),
+                        tuple(_problems(cluster, node, receiver, slots, follows=follows,
+                                        waiting=int(waiting or 0) if held else 0)))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Receiver:
+    upstream: str | None = None
+    streams: bool | None = None
+    word: str = ""
+    lag: str = ""
+
+
+def _links(run: Run, follows: bool) -> tuple[_Receiver, list[_Follower], list[sql.Row]]:
+    followers = [_Follower(*(clean(value or "") for value in row)) for row in run(_FOLLOWERS)]
+    if not follows:
+        return _Receiver(), followers, run(_SLOTS)
+    ((status, host, port, told, lag),) = run(_RECEIVER)
+    upstream = f"{host}:{port}" if host else _address_in(told or "")
+    return (_Receiver(upstream, status == "streaming", clean(status or "no WAL receiver"),
+                      lag or ""), followers, [])
+
+
+def _address_in(conninfo: str) -> str | None:
+    """The upstream of a standby that is not connected, from its configuration."""
+    values = dict(part.split("=", 1) for part in conninfo.split() if "=" in part)
+    host, port = values.get("host", "").strip("'"), values.get("port", "").strip("'")
+    return clean(f"{host}:{port}") if host and port else None
+
+
+def _link_facts(receiver: _Receiver, followers: Sequence[_Follower], slots: Sequence[sql.Row],
+                follows: bool) -> Iterator[Fact]:
+    if follows:
+        yield Fact("WAL receiver", receiver.word)
+        if receiver.lag:
+            yield Fact("replay behind the last commit", f"{receiver.lag} s")
+    for each in followers:
+        yield Fact(f"follower {each.name}",
+                   f"{each.state}, {each.sync}, {each.behind} bytes behind; write, flush, replay "
+                   f"lag {each.write}, {each.flush}, {each.replay} s")
+    for name, active, status, kept in slots:
+        yield Fact(f"slot {clean(name or '')}",
+                   f"{'active' if active == 't' else 'not active'}, WAL {clean(status or 'none')}, "
+                   f"{int(kept or 0) // MIB} MiB kept")
+
+
+def _problems(cluster: Cluster, node: Node, receiver: _Receiver, slots: Sequence[sql.Row], *,
+              follows: bool, waiting: int) -> Iterator[EngineProblem]:
+    command = Commands.here(cluster).zodbrepl
+    others = [other for other in cluster.nodes if other.name != node.name and other.managed]
+    start = " or ".join(f"`{command('node', 'start', other.name)}`" for other in others)
+    if waiting:
+        yield EngineProblem(
+            Severity.NOTICE, "commits can do without a secondary when told so",
+            f"{waiting} wait on node {node.name} now; nobody is told that anything was saved",
+            f"bring one back: {start or 'start it'}; or do without: `synchronous false` in "
+            f"<postgresql>, then `{command('up')}`")
+    if follows and receiver.streams is False and not receiver.upstream:
+        yield EngineProblem(
+            Severity.WARNING, f"node {node.name} is a standby that follows nobody",
+            f"its WAL receiver: {receiver.word}", f"look at the log of node-{node.name}")
+    by_slot = {names.slot(other): other for other in cluster.nodes}
+    for name, _active, status, kept in slots:
+        other = by_slot.get(name or "")
+        if status in ("lost", "unreserved"):
+            yield EngineProblem(
+                Severity.WARNING, f"node {node.name} no longer keeps what slot {name} needs",
+                f"its WAL is {status}: its follower was away for too long",
+                f"end it, then have it copy the data anew: `{new_copy(cluster, other)}`" if other
+                else "drop the slot")
+        elif int(kept or 0) > MUCH_WAL:
+            yield EngineProblem(
+                Severity.WARNING,
+                f"slot {name} makes node {node.name} keep {int(kept or 0) // MIB} MiB of WAL",
+                "its follower does not fetch it; the disk fills up to max_slot_wal_keep_size",
+                f"bring it back: `{command('node', 'start', other.name)}`" if other else
+                "drop the slot if nobody needs it")
+
+
+_SERVER = """
+SELECT pg_is_in_recovery(), current_setting('zodbrepl.cluster', true),
+       current_setting('zodbrepl.node', true), current_setting('zodbrepl.epoch', true),
+       current_setting('default_transaction_read_only'),
+       pg_database_size(current_database()),
+       (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND backend_type = 'client backend' AND application_name <> 'zodbrepl'),
+       CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+            ELSE pg_current_wal_lsn() END,
+       CASE WHEN pg_is_in_recovery()
+            THEN coalesce((SELECT received_tli FROM pg_stat_wal_receiver),
+                          (SELECT timeline_id FROM pg_control_checkpoint()))
+            ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int END,
+       current_setting('synchronous_standby_names'),
+       (SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'),
+       to_regclass('transaction'), to_regclass('object_state')
+"""
+
+_FOLLOWERS = """
+SELECT application_name, host(client_addr), state, sync_state,
+       coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                                     ELSE pg_current_wal_lsn() END, replay_lsn)::bigint, 0),
+       coalesce(round(extract(epoch FROM write_lag), 3), 0),
+       coalesce(round(extract(epoch FROM flush_lag), 3), 0),
+       coalesce(round(extract(epoch FROM replay_lag), 3), 0)
+FROM pg_stat_replication WHERE state <> 'backup' ORDER BY application_name
+"""
+
+_SLOTS = """
+SELECT slot_name, active, wal_status,
+       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint, 0)
+FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT temporary ORDER BY slot_name
+"""
+
+_RECEIVER = """
+SELECT status, sender_host, sender_port,
+       (SELECT setting FROM pg_settings WHERE name = 'primary_conninfo'),
+       CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+            ELSE round(extract(epoch FROM now() - pg_last_xact_replay_timestamp()), 3) END
+FROM (SELECT 1) AS one LEFT JOIN pg_stat_wal_receiver ON true
+"""

@@ -1,0 +1,64 @@
+"""Files that are either the old ones or the new ones, never half of each."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ..errors import OperatorError
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
+    """Replace a file so that a crash at any moment leaves the old one or the new one.
+
+    The new content is on disk when this returns.  Raises OSError.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold a lock file, waiting for whoever holds it.  Raises OSError."""
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on disk, as after a rename.  Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(files: Mapping[Path, str]) -> None:
+    """Write those files whose content is not there yet, and the folders they are in.
+
+    Raises OperatorError; the files that were there are whole then, each the old one or the new one.
+    """
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists() or path.read_bytes() != text.encode():
+                write_atomically(path, text)
+        except OSError as error:
+            raise OperatorError("a generated file can't be written", f"{path}: {error.strerror}",
+                                "make room there, or see whose it is; then try again") from error

@@ -1,0 +1,105 @@
+"""The program: answers as JSON on standard output, progress as JSON lines on standard error.
+
+It ends at once when its standard input does, as whoever started it has ended.
+
+exit status: as that of `datafs`; 10 no backup, or none of that time, 11 the backup is damaged.
+"""
+import argparse
+import errno
+import json
+import logging
+import os
+import sys
+
+from ..attended import end_with_input
+from ..datafs.failures import DataFileError
+from . import tail
+from .repository import Repository
+
+IDLE = 10  # niceness: others come first
+
+
+def _say(progress):
+    sys.stderr.write(json.dumps(progress, sort_keys=True) + '\n')
+    sys.stderr.flush()
+
+
+def _back_up(options):
+    repository = Repository(options.folder, _say)
+    with repository.alone():
+        return repository.back_up(options.file, options.full)
+
+
+def _inspect(options):
+    repository = Repository(options.folder, _say)
+    with repository.alone():
+        return repository.inspect(options.at)
+
+
+def _recover(options):
+    repository = Repository(options.folder, _say)
+    with repository.alone():
+        return repository.recover(options.target, options.at)
+
+
+def _newer(options):
+    return tail.newer(options.file, options.tid.decode('hex'))
+
+
+def _tail(options):
+    return tail.export_tail(options.file, options.restored, options.to)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog='python -m indico_zodbrepl.dataplane.backup',
+        description='Backs up Data.fs files, and restores them.')
+    commands = parser.add_subparsers(metavar='COMMAND')
+
+    def command(name, action, explanation, *arguments):
+        added = commands.add_parser(name, help=explanation, description=explanation)
+        added.set_defaults(action=action)
+        for each in arguments:
+            added.add_argument(each, metavar=each.upper(), type=os.path.abspath)
+        return added
+
+    command('backup', _back_up, 'add to a folder what a Data.fs has more', 'file', 'folder') \
+        .add_argument('--full', action='store_true')
+    command('inspect', _inspect, 'whether a backup is whole', 'folder') \
+        .add_argument('--at', metavar='YYYY-MM-DD-HH-MM-SS')
+    command('recover', _recover, 'make a Data.fs of a backup', 'folder', 'target') \
+        .add_argument('--at', metavar='YYYY-MM-DD-HH-MM-SS')
+    command('newer', _newer, 'what a Data.fs has after a transaction', 'file') \
+        .add_argument('tid', metavar='TID')
+    command('tail', _tail, 'export what a file has and another one lacks', 'file', 'restored') \
+        .add_argument('--to', metavar='FOLDER', required=True)
+    return parser
+
+
+def main(arguments=None):
+    """Runs one command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    # What FileStorage says of itself is not for standard error.
+    logging.getLogger().addHandler(logging.NullHandler())
+    os.umask(0o077)
+    os.nice(IDLE)
+    try:
+        answer = json.dumps(options.action(options), sort_keys=True)
+        print(answer)
+        return 0
+    except DataFileError as error:
+        return _failed(error, error.exit_code)
+    except EnvironmentError as error:
+        return _failed(error, 9 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 1)
+    except KeyboardInterrupt:
+        return _failed('interrupted', 130)
+
+
+def _failed(why, status):
+    sys.stderr.write('%s\n' % why)
+    return status
+
+
+if __name__ == '__main__':
+    end_with_input()
+    sys.exit(main())

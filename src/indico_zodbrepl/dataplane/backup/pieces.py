@@ -1,0 +1,115 @@
+"""The files of a repozo repository: full and incremental pieces, and their lists.
+
+A piece is a part of a Data.fs, named by the moment at which it was made.  A list (.dat) has one
+line for a full piece and each incremental one after it: name, begin, end and MD5.  repozo names a
+piece before it lists it, so one that no list names is what an interrupted backup left.
+"""
+import collections
+import gzip
+import os
+import re
+import time
+
+from ZODB.scripts import repozo
+
+from ..datafs import disk
+from ..datafs.failures import DataFileError
+from ..datafs.records import NUMBER
+
+LIST, INDEX, UNFINISHED = '.dat', '.index', 'tmp.tmp'
+FULL = ('.fs', '.fsz')
+
+Piece = collections.namedtuple('Piece', 'name begin end md5')
+
+
+def listed(path):
+    """Returns the pieces of a list; a last line that was written half does not count."""
+    try:
+        with open(path) as lines:
+            rows = [line.split() for line in lines if line.endswith('\n')]
+    except IOError:
+        return []
+    return [Piece(os.path.basename(row[0]), int(row[1]), int(row[2]), row[3])
+            for row in rows if len(row) == 4]
+
+
+def data_files(folder):
+    """Returns the names of all pieces in a folder, the oldest first."""
+    return sorted(filter(repozo.is_data_file, os.listdir(folder)))
+
+
+def list_of(folder, name):
+    """Returns the path of the list that a full piece begins."""
+    return os.path.join(folder, os.path.splitext(name)[0] + LIST)
+
+
+def write_list(path, pieces):
+    """Replaces a list; one without pieces is removed."""
+    if pieces:
+        disk.write_file(path, [b'%s %d %d %s\n' % each for each in pieces])
+    else:
+        disk.remove(path)
+
+
+def settle(folder):
+    """Removes what an interrupted backup left; returns the names of the pieces it removed."""
+    lists = [name for name in os.listdir(folder) if re.match(r'\d{4}(-\d\d){5}\.dat$', name)]
+    named = set()
+    for name in lists:
+        path = os.path.join(folder, name)
+        pieces = [each for each in listed(path)
+                  if os.path.exists(os.path.join(folder, each.name))]
+        named.update(each.name for each in pieces)
+        with open(path) as lines:
+            torn = not lines.read().endswith('\n')
+        if torn:
+            write_list(path, pieces)
+    left = [name for name in data_files(folder) if name not in named]
+    for name in left:
+        remove(folder, name)
+    disk.remove(os.path.join(folder, UNFINISHED))
+    stems = set(os.path.splitext(name)[0] for name in data_files(folder))
+    for name in os.listdir(folder):
+        stem, extension = os.path.splitext(name)
+        if extension == INDEX and stem not in stems:
+            disk.remove(os.path.join(folder, name))
+    return left
+
+
+def remove(folder, name):
+    """Removes a piece and its index."""
+    disk.remove(os.path.join(folder, os.path.splitext(name)[0] + INDEX))
+    disk.remove(os.path.join(folder, name))
+
+
+def last_tid(folder, piece):
+    """Returns the tid of the last transaction of a piece, 8 bytes; its length ends the piece."""
+    path = os.path.join(folder, piece.name)
+    opened = gzip.open(path, 'rb') if path.endswith('z') else open(path, 'rb')
+    try:
+        size = piece.end - piece.begin
+        opened.seek(size - NUMBER.size)
+        length, = NUMBER.unpack(opened.read(NUMBER.size))
+        opened.seek(size - NUMBER.size - length)
+        return opened.read(8)
+    finally:
+        opened.close()
+
+
+def moment(name):
+    """Returns when a piece was made, ISO 8601, by its name."""
+    date = os.path.splitext(name)[0].split('-')
+    return '%s-%s-%sT%s:%s:%sZ' % tuple(date)
+
+
+def wait_for_a_new_name():
+    """A second has one backup; raises DataFileError when the newest is of the future."""
+    while True:
+        now = repozo.gen_filename(None, ext='')
+        newest = ([''] + [os.path.splitext(name)[0] for name in data_files('.')])[-1]
+        if newest < now:
+            return
+        if newest > now:
+            raise DataFileError('the newest backup, %s, is of the future: is the clock wrong?'
+                                % newest)
+        time.sleep(0.05)

@@ -1,0 +1,73 @@
+"""The program: copies one database into another, with its history, and verifies the copy.
+
+usage: python -m indico_zodbrepl.dataplane.convert [--end-with-input] SOURCE TARGET
+
+Each is a Data.fs, by a path that ends in .fs, or a ZODB configuration file whose storage is
+a RelStorage or NEO.  Nobody else may write either.  May be interrupted or killed at any
+moment and run again: what the target holds is compared with the source first, and the copy
+goes on after it.  Writes JSON objects to standard output, one a line: progress (see
+`copying.Conversion`), and at the end {"done": ...}; errors as one line on standard error.
+
+exit status: 0 done and verified, 1 another failure, 2 wrong command line, 3 no such file or
+not readable, 4 a storage is away or no Data.fs, or failed, 5 a server has a file open,
+6 the source has blobs, 7 the copy differs from the source, 8 the target holds other data,
+9 too little space on the disk, 130 interrupted.
+"""
+import argparse
+import errno
+import json
+import logging
+import sys
+
+from ZODB.POSException import POSError
+
+from ..attended import end_with_input
+from ..datafs.failures import DataFileError
+from . import opening
+from .copying import Conversion
+from .failures import ConversionError
+
+
+def _say(progress):
+    sys.stdout.write(json.dumps(progress, sort_keys=True) + '\n')
+    sys.stdout.flush()
+
+
+def main(arguments=None):
+    """Runs one conversion; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog='python -m indico_zodbrepl.dataplane.convert',
+        description='Copies a database with its history to another storage.')
+    for name in ('source', 'target'):
+        parser.add_argument(name, metavar=name.upper(),
+                            help='a Data.fs, or a ZODB configuration file')
+    parser.add_argument('--end-with-input', action='store_true',
+                        help='end at once when standard input does, as whoever started it '
+                             'has ended')
+    options = parser.parse_args(arguments)
+    if options.end_with_input:
+        end_with_input()
+    # What the storages say of themselves is not for standard error.
+    logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        with opening.source(options.source) as source, \
+                opening.target(options.target) as target:
+            _say({'done': Conversion(source, target, _say).run()})
+        return 0
+    except (ConversionError, DataFileError) as error:
+        return _failed(error, error.exit_code)
+    except EnvironmentError as error:
+        return _failed(error, 9 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 1)
+    except POSError as error:
+        return _failed('%s: %s' % (type(error).__name__, error), 4)
+    except KeyboardInterrupt:
+        return _failed('interrupted', 130)
+
+
+def _failed(why, status):
+    sys.stderr.write('%s\n' % why)
+    return status
+
+
+if __name__ == '__main__':
+    sys.exit(main())

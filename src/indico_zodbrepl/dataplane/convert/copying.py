@@ -1,0 +1,189 @@
+"""Compares, copies and verifies."""
+import time
+
+from .failures import CopyDiffers, OtherData
+from .founding import is_only_founded
+from .newest import Newest
+from .transactions import as_kept, difference
+
+REPORT_EACH = 0.5  # seconds
+
+
+class Conversion(object):
+    """One run from an open source to an open target; one thread.
+
+    Args:
+        source, target: as in `files` and `storages`.
+        say: takes a dict now and then: stage, transactions and bytes of this stage, fraction,
+            seconds.  Stages are survey, compare, copy, verify.
+
+    Attributes:
+        answer: a dict for JSON: transactions that the target `held` and that were `copied`;
+            `records` and `bytes` of the latter; tid of the `last` one; bytes of an `unfinished`
+            transaction at the source's end; `seconds` of each stage; and what the target does
+            not keep (`lost`): `transactions` that are nothing there, `records`, the `status` of
+            packed transactions, `undo_pointers`.
+    """
+
+    def __init__(self, source, target, say):
+        self._source = source
+        self._target = target
+        self._say = say
+        self._newest = None
+        self._exactly = source.keeps.extension_bytes and target.keeps.extension_bytes
+        self.answer = {
+            'held': 0, 'copied': 0, 'records': 0, 'bytes': 0, 'last': None,
+            'unfinished': source.unfinished, 'seconds': {},
+            'lost': dict.fromkeys(('records', 'transactions', 'status', 'undo_pointers'), 0)}
+
+    def run(self):
+        """Makes the target hold what the source holds.
+
+        Returns `answer`.  Raises ConversionError, and whatever the storages raise.
+        """
+        if is_only_founded(self._target.transactions()):
+            self._target.empty()
+        if not self._target.keeps.history:
+            self._newest = self._survey()
+        held = self._compare()
+        wanted = self._copy(held)
+        self._target.settle()
+        if wanted:
+            self._verify(held)
+        self._target.publish()
+        return self.answer
+
+    def _survey(self):
+        newest = Newest()
+        progress = self._progress('survey')
+        for transaction in self._source.transactions():
+            newest.add(transaction)
+            progress(transaction)
+        progress.end()
+        return newest
+
+    def _compare(self):
+        """Returns the tid of the last transaction that the target holds, or None.
+
+        Raises OtherData unless these are the source's first.
+        """
+        progress = self._progress('compare')
+        last = None
+        wanted = self._wanted(progress, count=True)
+        for held in self._target.transactions():
+            mine = next(wanted, None)
+            if mine is None:
+                raise OtherData('transaction %s of the target is not in the source, whose last '
+                                'one is %s' % (held.tid.encode('hex'), _named(last)))
+            wrong = difference(mine, held, self._exactly)
+            if wrong:
+                raise OtherData(_apart(wrong, mine, held))
+            self._target.held(held)
+            self.answer['held'] += 1
+            last = held.tid
+        progress.end()
+        self.answer['last'] = last and last.encode('hex')
+        return last
+
+    def _copy(self, held):
+        """Returns whether there was anything to copy after that transaction."""
+        progress = self._progress('copy')
+        for mine in self._wanted(progress, held, count=True):
+            self._target.write(mine)
+            self.answer['copied'] += 1
+            self.answer['records'] += len(mine.records)
+            self.answer['bytes'] += mine.size
+            self.answer['last'] = mine.tid.encode('hex')
+        progress.end()
+        return self.answer['copied'] > 0
+
+    def _verify(self, held):
+        progress = self._progress('verify')
+        there = self._target.transactions(held)
+        for mine in self._wanted(progress, held):
+            copied = next(there, None)
+            if copied is None:
+                raise CopyDiffers('transaction %s is not there' % mine.tid.encode('hex'))
+            wrong = difference(mine, copied, self._exactly)
+            if wrong:
+                raise CopyDiffers(_apart(wrong, mine, copied))
+        extra = next(there, None)
+        if extra is not None:
+            raise CopyDiffers('transaction %s was not copied' % extra.tid.encode('hex'))
+        progress.end()
+
+    def _wanted(self, progress, after=None, count=False):
+        """Yields the source's transactions as the target keeps them.
+
+        Args:
+            count: whether what it doesn't keep is to be counted.
+        """
+        for transaction in self._source.transactions(after):
+            progress(transaction)
+            kept = as_kept(transaction, self._target.keeps, self._newest)
+            if count:
+                self._count_lost(transaction, kept)
+            if kept is not None:
+                yield kept
+
+    def _count_lost(self, transaction, kept):
+        lost = self.answer['lost']
+        if kept is None:
+            lost['transactions'] += 1
+            lost['records'] += len(transaction.records)
+            return
+        lost['records'] += len(transaction.records) - len(kept.records)
+        lost['status'] += (self._target.keeps.history and transaction.status != kept.status)
+        lost['undo_pointers'] += sum(
+            one.data_txn is not None for one in transaction.records) - sum(
+                one.data_txn is not None for one in kept.records)
+
+    def _progress(self, stage):
+        return _Progress(self._source, stage, self._say, self.answer['seconds'])
+
+
+class _Progress(object):
+    """Counts the transactions of one stage and tells of it now and then."""
+
+    def __init__(self, source, stage, say, seconds):
+        self._source = source
+        self._stage = stage
+        self._say = say
+        self._seconds = seconds
+        self._begin = self._told = time.time()
+        self._transactions = self._bytes = 0
+        self._first = None
+
+    def __call__(self, transaction):
+        fraction = self._source.fraction()
+        if self._first is None:
+            self._first = fraction
+        self._transactions += 1
+        self._bytes += transaction.size
+        now = time.time()
+        if now - self._told >= REPORT_EACH:
+            self._told = now
+            self._tell(now, (fraction - self._first) / max(1.0 - self._first, 1e-9))
+
+    def end(self):
+        now = time.time()
+        self._seconds[self._stage] = round(now - self._begin, 3)
+        if self._transactions:
+            self._tell(now, 1.0)
+
+    def _tell(self, now, fraction):
+        self._say({'stage': self._stage, 'transactions': self._transactions,
+                   'bytes': self._bytes, 'fraction': fraction,
+                   'seconds': round(now - self._begin, 3)})
+
+
+def _apart(wrong, mine, theirs):
+    where = 'transaction %s' % mine.tid.encode('hex')
+    if wrong == 'the tid':
+        return 'where the source has %s the target has transaction %s' % (
+            where, theirs.tid.encode('hex'))
+    return '%s differs in %s' % (where, wrong)
+
+
+def _named(tid):
+    return tid.encode('hex') if tid else 'none'

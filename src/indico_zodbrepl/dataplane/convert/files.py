@@ -1,0 +1,201 @@
+"""A Data.fs as the source or the target of a conversion, without a server."""
+import contextlib
+import os
+
+import zc.lockfile
+from ZODB.Connection import TransactionMetaData
+from ZODB.FileStorage import FileStorage
+
+from ..datafs import disk
+from ..datafs.blobs import Blobs, folder_of
+from ..datafs.datafile import DataFile
+from ..datafs.records import PACKED, RECORD
+from .failures import CanNotBeKept, InUse, OtherData
+from .transactions import Keeps, Record, Transaction
+
+KEEPS = Keeps(history=True, status=True, empty=False, extension_bytes=True, undo_pointers=True)
+
+
+@contextlib.contextmanager
+def _locked(path):
+    """Keeps servers off a Data.fs.  Raises InUse."""
+    try:
+        lock = zc.lockfile.LockFile(path + '.lock')
+    except zc.lockfile.LockError:
+        raise InUse('a server has %s open; stop it first' % path)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+class FileSource(object):
+    """A Data.fs that nobody writes meanwhile; it is only read.
+
+    Attributes:
+        keeps: what its transactions may have.
+        unfinished: bytes at its end of a transaction that a kill left unfinished.
+    """
+
+    keeps = KEEPS
+
+    def __init__(self, path):
+        self._path = path
+        self._data_file = DataFile(path)
+        self._position = 0
+        self.unfinished = self._data_file.size - self._data_file.end
+        for name in Blobs(folder_of(path)).names():
+            raise CanNotBeKept('%s is a blob; blobs are not converted' % os.path.join(
+                folder_of(path), name))
+
+    def transactions(self, after=None):
+        """Yields each Transaction after a tid, oldest first.  Raises Damaged."""
+        return _read(self._data_file, after, self._at)
+
+    def _at(self, position):
+        self._position = position
+
+    def fraction(self):
+        """Returns how much of the history was read, from 0 to 1."""
+        return float(self._position) / max(self._data_file.end, 1)
+
+    def close(self):
+        self._data_file.close()
+
+
+class _OnDiskAtTheEnd(FileStorage):
+    """A FileStorage that does not wait for the disk at each transaction."""
+
+    def _finish_finish(self, tid):
+        self._file.flush()
+        self._pos = self._nextpos
+        self._index.update(self._tindex)
+        self._ltid = tid
+
+
+class FileTarget(object):
+    """A new Data.fs, which grows as PATH.part and gets its name when it is complete.
+
+    A PATH that exists is a finished copy; it becomes PATH.part again before something is
+    added to it.
+
+    Raises OtherData when both are there.
+    """
+
+    keeps = KEEPS
+
+    def __init__(self, path):
+        self._path = path
+        self._part = path + '.part'
+        self._storage = None
+        if os.path.exists(path) and os.path.exists(self._part):
+            raise OtherData('%s and %s are both there; remove the one that is not wanted' % (
+                path, self._part))
+
+    def transactions(self, after=None):
+        """Yields what is complete of it, as FileSource does."""
+        path = self._part if os.path.exists(self._part) else self._path
+        if not os.path.exists(path) or not os.path.getsize(path):
+            return
+        with DataFile(path, damaged=True) as data_file:
+            for transaction in _read(data_file, after, lambda position: None):
+                yield transaction
+
+    def empty(self):
+        """Removes everything from it, which is no more than an empty root object."""
+        for path in (self._path, self._part):
+            for suffix in ('', '.index'):
+                disk.remove(path + suffix)
+
+    def held(self, transaction):
+        """Takes note of what it holds already; there is nothing to note."""
+
+    def write(self, transaction):
+        """Adds a transaction."""
+        storage = self._storage or self._open()
+        meta = TransactionMetaData(transaction.user, transaction.description,
+                                   transaction.extension)
+        storage.tpc_begin(meta, transaction.tid, transaction.status)
+        for oid, data, data_txn in transaction.records:
+            storage.restore(oid, transaction.tid, data, '', data_txn, meta)
+        storage.tpc_vote(meta)
+        storage.tpc_finish(meta)
+
+    def _open(self):
+        if os.path.exists(self._path):
+            os.rename(self._path, self._part)
+            disk.remove(self._path + '.index')
+        _cut_what_is_not_whole(self._part)
+        self._storage = _OnDiskAtTheEnd(self._part)
+        return self._storage
+
+    def settle(self):
+        """Puts all that was written on disk."""
+        self.close()
+        if os.path.exists(self._part):
+            with open(self._part, 'rb') as part:
+                os.fsync(part.fileno())
+
+    def publish(self):
+        """Gives it its name."""
+        if os.path.exists(self._part):
+            if os.path.exists(self._part + '.index'):
+                os.rename(self._part + '.index', self._path + '.index')
+            os.rename(self._part, self._path)
+            for suffix in ('.lock', '.tmp'):
+                disk.remove(self._part + suffix)
+        disk.sync_folder(disk.parent(self._path))
+
+    def close(self):
+        if self._storage is not None:
+            self._storage.close()
+            self._storage = None
+
+
+def _cut_what_is_not_whole(part):
+    if not os.path.exists(part):
+        return
+    with DataFile(part, damaged=True) as data_file:
+        end, size = data_file.end, data_file.size
+    if end < size:
+        disk.remove(part + '.index')
+        with open(part, 'r+b') as opened:
+            opened.truncate(end)
+
+
+@contextlib.contextmanager
+def source(path):
+    """Opens a Data.fs as a source.  Raises DataFileError, InUse, CanNotBeKept."""
+    with _locked(path), contextlib.closing(FileSource(path)) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def target(path):
+    """Opens a Data.fs as a target.  Raises DataFileError, InUse, OtherData."""
+    with _locked(path), contextlib.closing(FileTarget(path)) as opened:
+        yield opened
+
+
+def _read(data_file, after, at):
+    start = _position(data_file, after)
+    for header in data_file.forward(*start):
+        records = [Record(record.oid, data_file.data(record), _data_txn(data_file, record))
+                   for record in data_file.records(header)]
+        at(header.end)
+        status = PACKED if header.packed else b' '
+        yield Transaction(header.tid, status, header.user, header.description,
+                          header.extension, records)
+
+
+def _position(data_file, after):
+    if after is None:
+        return ()
+    last = data_file.find(after)
+    return () if last is None else (last.end,)
+
+
+def _data_txn(data_file, record):
+    if record.length or not record.back:
+        return None
+    return RECORD.unpack(data_file.read(record.back, RECORD.size))[1]

@@ -1,0 +1,194 @@
+"""The storage that Indico opens on a NEO cluster, and its ZConfig section `<neo>`.
+
+    %import indico_zodbrepl.dataplane
+    %import indico_zodbrepl.dataplane.neo
+    <indicostorage>
+      <neo>
+        master 127.0.0.1:8160
+        cluster demo
+      </neo>
+    </indicostorage>
+"""
+from __future__ import absolute_import
+
+import time
+
+import zope.interface
+from ZODB import POSException
+from ZODB.config import BaseConfig
+from ZODB.interfaces import IStorageUndoable
+
+from ..addresses import format_address
+from ..liveness import Sight
+from ..translation import StorageAway
+from . import sizes
+from .library import import_neo
+from .liveness import ANSWER_LIMIT, Liveness
+
+import_neo()
+
+from neo.client.app import Application  # noqa: E402
+from neo.client.exception import NEOPrimaryMasterLost  # noqa: E402
+from neo.client.Storage import Storage  # noqa: E402
+from neo.lib.protocol import CellStates  # noqa: E402
+
+CONNECT_LIMIT = 10.0  # seconds
+CLOSE_LIMIT = 5.0  # seconds
+
+_NO_UNDO = (
+    'NEO 1.12 can not undo safely: it may end its storages, or lose objects '
+    'after a pack')
+
+
+class NotConnected(Exception):
+    """Why the cluster can't be used just now."""
+
+
+class NEOUndoRefused(POSException.UndoError):
+    """Nothing was undone; the cluster was not asked."""
+
+
+class PackRefused(POSException.StorageError):
+    """Nothing was packed; the cluster was not asked."""
+
+
+class LimitedApplication(Application):
+    """NEO's client, which gives up a search for the primary master after `connect_limit` s."""
+
+    connect_limit = CONNECT_LIMIT
+    _searching_until = float('inf')
+
+    @property
+    def max_reconnection_to_master(self):
+        # Asked before each attempt; the value is how many may have failed.
+        return 0 if time.time() > self._searching_until else float('inf')
+
+    def _connectToPrimaryNode(self):
+        self._searching_until = time.time() + self.connect_limit
+        return Application._connectToPrimaryNode(self)
+
+
+@zope.interface.implementer_only(
+    *[each for each in zope.interface.implementedBy(Storage)
+      if each is not IStorageUndoable])
+class NEOClient(Storage):
+    """A NEO storage that answers or fails in limited time.  Thread-safe.
+
+    Args:
+        masters: [(host, port)].
+        name: the cluster's.
+        cache_size: bytes.
+        connect_limit: seconds in which a primary master must be found, when it
+            is opened and whenever its primary is lost.
+        answer_limit: seconds after which a silent server is given up.
+        warden_folder: of the warden on this host, or None.
+
+    Raises StorageAway when no primary master is found in time.
+    """
+
+    def __init__(self, masters, name, cache_size, connect_limit=CONNECT_LIMIT,
+                 answer_limit=ANSWER_LIMIT, warden_folder=None):
+        app = LimitedApplication(
+            ' '.join(format_address(each) for each in masters), name,
+            cache_size=cache_size)
+        app.connect_limit = connect_limit
+        Storage.__init__(self, None, name, _app=app)
+        self.__name__ = '%s at %s' % (
+            name, ', '.join(format_address(each) for each in masters))
+        self._warden_folder = warden_folder
+        self._liveness = Liveness(self.app, answer_limit)
+        try:
+            self.app._getMasterConnection()
+        except NEOPrimaryMasterLost as error:
+            self.close()
+            raise StorageAway(error)
+
+    def close(self):
+        if self.app is None:
+            return
+        # NEO's application has no attributes once its thread has ended.
+        thread = self.app.poll_thread
+        self._liveness.close()
+        Storage.close(self)
+        if thread.isAlive():
+            # A thread that runs while the interpreter is taken apart fails noisily.
+            thread.join(CLOSE_LIMIT)
+
+    def look(self):
+        """What is seen of the cluster without asking it; see `dataplane.liveness`.
+
+        Raises NotConnected without a primary master, and when a part of the data
+        is on silent storages only.
+        """
+        app = self.app
+        connection, table = app.master_conn, app.__dict__.get('pt')
+        if connection is None or table is None:
+            raise NotConnected('no primary master')
+        silent = self._liveness.silent()
+        if silent and not _readable_without(table, silent):
+            raise NotConnected('no storage answers for a part of the data')
+        return Sight(
+            format_address(connection.getAddress()), False,
+            app.__dict__.get('last_tid'))
+
+    def cut(self):
+        """Nothing: `neo.liveness` ends what waits for a silent server."""
+
+    def supportsUndo(self):
+        return False
+
+    def undo(self, transaction_id, txn):
+        raise NEOUndoRefused(_NO_UNDO)
+
+    def undoLog(self, first=0, last=-20, filter=None):
+        """Nothing can be undone, so nothing is listed."""
+        return []
+
+    undoInfo = undoLog
+
+    def pack(self, t, referencesf, gc=False):
+        """Packs without garbage collection; PackRefused unless every copy is up to date.
+
+        A pack is not replicated: a storage that missed it differs for good from
+        the others, and a later check takes that for damage.
+        """
+        missing = self._what_is_not_up_to_date()
+        if missing:
+            raise PackRefused('no pack while a copy is missing: %s' % missing)
+        Storage.pack(self, t, referencesf, gc)
+
+    def getSize(self):
+        """Bytes that the storages hold of it, one copy; 0 when nobody here knows."""
+        return sizes.of_one_copy(self._warden_folder)
+
+    def _what_is_not_up_to_date(self):
+        nodes = self.app.nm.getStorageList()
+        missing = [
+            'storage %s is %s' % (format_address(each.getAddress()), each.getState())
+            for each in nodes if not each.isRunning()]
+        table = self.app.pt
+        for offset in range(table.getPartitions()):
+            cells = table.getCellList(offset)
+            if len(cells) <= table.getReplicas() or any(
+                    each.getState() != CellStates.UP_TO_DATE for each in cells):
+                missing.append('partition %d lacks an up-to-date copy' % offset)
+        return ', '.join(missing)
+
+
+def _readable_without(table, silent):
+    return all(
+        any(cell.getAddress() not in silent for cell in table.getCellList(offset, True))
+        for offset in range(table.getPartitions()))
+
+
+class NEOSection(BaseConfig):
+    """What ZConfig makes of `<neo>`."""
+
+    def open(self):
+        """Opens a `NEOClient`; StorageAway when no primary master is found in time."""
+        config = self.config
+        # ZConfig reads unicode from a file; NEO takes only bytes for text.
+        return NEOClient(
+            [(str(host), port) for host, port in config.masters], str(config.cluster),
+            config.cache_size, config.wait_timeout, config.answer_limit,
+            config.warden_folder)

@@ -1,0 +1,128 @@
+"""Questions and orders to a NEO cluster through its admin node, each with a time limit.
+
+NEO's own NeoCTL waits for ever, ends the process when an order is denied, and
+leaves it to its caller to tell 'Not ready' from success.
+"""
+from __future__ import absolute_import
+
+import time
+
+from .library import import_neo
+
+import_neo()
+
+from neo.lib.protocol import ClusterStates, NodeStates, NodeTypes  # noqa: E402
+from neo.neoctl.neoctl import NeoCTL, NotReadyException  # noqa: E402
+
+LIMIT = 3.0  # seconds
+
+
+class Failed(Exception):
+    """An order or question that was not carried out; says why."""
+
+
+class NotReady(Failed):
+    """Nobody listens at the admin node's address, or it has no primary master."""
+
+
+class NoAnswer(Failed):
+    """There was no answer in time; an order may have been carried out or not."""
+
+
+class Refused(Failed):
+    """The primary master said no; nothing has changed."""
+
+
+class Control(object):
+    """A connection to an admin node, made when it is first needed, and anew after a failure.
+
+    Not thread-safe.
+
+    Args:
+        address: (host, port) of the admin node.
+        limit: seconds for each question.
+    """
+
+    def __init__(self, address, limit=LIMIT):
+        self._address = address
+        self._limit = limit
+        self._neoctl = None
+
+    def close(self):
+        """Closes the connection; the next question makes another."""
+        if self._neoctl is not None:
+            self._neoctl.close()
+            self._neoctl = None
+
+    def ask(self, method, *arguments):
+        """Calls a method of NeoCTL by name and returns what it returns.
+
+        Raises NotReady, NoAnswer or Refused.
+        """
+        try:
+            if self._neoctl is None:
+                self._neoctl = NeoCTL(self._address)
+            events = self._neoctl.em
+            events.setTimeout(time.time() + self._limit, self._too_late)
+            answer = getattr(self._neoctl, method)(*arguments)
+            events.setTimeout(None, None)
+            return answer
+        except NotReadyException as error:
+            self.close()
+            raise NotReady('the admin node at %s:%d is not ready: %s' % (
+                self._address + (error,)))
+        except (SystemExit, RuntimeError) as error:
+            self.close()
+            raise Refused('refused by the cluster: %s' % (error,))
+        except NoAnswer:
+            self.close()
+            raise
+
+    def _too_late(self):
+        raise NoAnswer('the admin node at %s:%d did not answer within %g s' % (
+            self._address + (self._limit,)))
+
+
+def cluster_state(control):
+    """Returns the name of the cluster's state, such as 'RUNNING'."""
+    return str(control.ask('getClusterState'))
+
+
+def set_cluster_state(control, name):
+    """Brings the cluster into the state of this name; ValueError for an unknown one."""
+    control.ask('setClusterState', _member(ClusterStates, name))
+
+
+def node_id(control, address):
+    """The id that a storage has now; ids follow the order of arrival, addresses stay.
+
+    Raises Failed when the cluster knows no storage at this address.
+    """
+    for _, known, identity, _, _ in control.ask('getNodeList', NodeTypes.STORAGE):
+        if known == address:
+            return identity
+    raise Failed('the cluster knows no storage at %s:%d' % address)
+
+
+def storages(control):
+    """Returns [((host, port), id, name of its state)] of every storage that is known."""
+    return [(address, identity, str(state)) for _, address, identity, state, _
+            in control.ask('getNodeList', NodeTypes.STORAGE)]
+
+
+def kill(control, address):
+    """Takes a storage out of the cluster's work; it ends if it works at all."""
+    control.ask('_setNodeState', node_id(control, address), NodeStates.DOWN)
+
+
+def drop(control, address):
+    """Makes the cluster forget a storage that is down."""
+    control.ask('_setNodeState', node_id(control, address), NodeStates.UNKNOWN)
+
+
+def _member(enumeration, name):
+    for each in enumeration:
+        if str(each) == name.upper():
+            return each
+    raise ValueError('%r is none of %s' % (
+        name, ', '.join(str(each) for each in enumeration)))

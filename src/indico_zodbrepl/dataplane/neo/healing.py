@@ -1,0 +1,58 @@
+"""A storage that lost its disk gets its data again."""
+from __future__ import absolute_import
+
+import time
+
+from ..addresses import format_address
+from . import control, orders
+from .control import Failed
+from .state import describe
+
+_PAUSE = 0.2  # seconds
+
+
+def heal(ask, address, wait):
+    """Gives a storage that lost its disk all of its data again.
+
+    Its program has to be running, or to be started by its supervisor whenever
+    it ends: it is dropped, which ends it, comes back empty and is taken in.
+    Nothing is done to a storage whose copy is up to date.
+
+    Args:
+        wait: seconds for all of it.
+
+    Returns: healed, whether it had to be; seconds.
+    """
+    began = time.time()
+    deadline = began + wait
+    name = format_address(address)
+    state = describe(ask)
+    if _holds(state, name, 'up_to_date'):
+        raise Failed('%s has data that are up to date' % name)
+    if (state['partitions'] or {}).get('cells', {}).get(name):
+        orders.drop(ask, address)
+    _wait_for(ask, address, 'PENDING', deadline)
+    orders.add(ask, address)
+    orders.tweak(ask, [each for each, _, known in control.storages(ask)
+                       if known != 'RUNNING' and each is not None])
+    while True:
+        state = describe(ask)
+        if _holds(state, name, 'up_to_date') and not _holds(state, name, 'out_of_date'):
+            return {'healed': name, 'seconds': round(time.time() - began, 1)}
+        if time.time() >= deadline:
+            raise Failed('%s is not up to date within %g s; it goes on' % (name, wait))
+        time.sleep(_PAUSE)
+
+
+def _holds(state, name, kind):
+    return (state['partitions'] or {}).get('cells', {}).get(name, {}).get(kind, 0)
+
+
+def _wait_for(ask, address, wanted, deadline):
+    while True:
+        for known, _, state in control.storages(ask):
+            if known == address and state == wanted:
+                return
+        if time.time() >= deadline:
+            raise Failed('%s did not come back' % format_address(address))
+        time.sleep(_PAUSE)

@@ -1,0 +1,173 @@
+"""What an operator can have a NEO cluster do, without the orders that destroy data.
+
+Each function takes a `control.Control`, returns a dict for JSON and raises
+`control.Failed`.  Storages are named by address, (host, port): their ids follow
+the order in which they came.
+"""
+from __future__ import absolute_import
+
+import time
+
+from ..addresses import format_address
+from . import control
+from .control import Failed, NotReady, Refused
+from .library import import_neo
+from .policy import holds_everything
+from .state import describe
+
+import_neo()
+
+from neo.lib.protocol import ZERO_TID  # noqa: E402
+
+_PAUSE = 0.2  # seconds
+
+
+def start(ask, storages, wait, new=True):
+    """Starts a new cluster once all `storages` have come; waits for one that has data.
+
+    A cluster with data begins by itself when its storages are there.  To force
+    it with what there is could bring back old data as the newest, so that is
+    `start_with_what_is_there`.
+
+    Args:
+        storages: addresses of all that the cluster is to have.
+        wait: seconds to wait for them, and for the cluster to run.
+        new: whether it may be a new one; else storages that are all empty are a
+            failure, as when their disks are not mounted.
+
+    Returns: started, whether it was new; cluster_state.
+    """
+    deadline = time.time() + wait
+    missing = 'the admin node'
+    while True:
+        try:
+            if control.cluster_state(ask) == 'RUNNING':
+                return {'started': False, 'cluster_state': 'RUNNING'}
+            missing = _missing(ask, storages)
+            if not missing and ask.ask('getRecovery')[0] is None:
+                if not new:
+                    raise Failed('all storages are empty, and the cluster is not new')
+                ask.ask('startCluster')
+                return {'started': True, 'cluster_state': _wait_until_running(ask, deadline)}
+        except (NotReady, Refused) as failure:
+            # Refused: a storage is just coming in.
+            missing = str(failure)
+        if time.time() >= deadline:
+            raise Failed('the cluster does not run: %s' % (
+                'it waits for %s' % missing if missing else 'it does not begin'))
+        time.sleep(_PAUSE)
+
+
+def start_with_what_is_there(ask, wait):
+    """Starts a cluster although storages are missing: what only they have is lost."""
+    ask.ask('startCluster')
+    return {'started': True, 'cluster_state': _wait_until_running(ask, time.time() + wait)}
+
+
+def check(ask, reference):
+    """Has every partition of the `reference` storage compared with its other copies.
+
+    What differs from the reference is marked as corrupted.  Without a reference
+    NEO marks both copies, and the cluster stops.
+
+    Returns: partitions, how many are being compared.
+    """
+    table = _everything_there(ask, 'compare copies')
+    name = format_address(reference)
+    offsets = [offset for offset, row in enumerate(table['rows']) if name in row]
+    if not offsets:
+        raise Failed('%s holds no partition' % name)
+    identity = control.node_id(ask, reference)
+    ask.ask('checkReplicas', dict.fromkeys(offsets, identity), ZERO_TID, None)
+    return {'partitions': len(offsets), 'reference': name}
+
+
+def kill(ask, address):
+    """Takes a storage out; refused unless the others hold everything."""
+    _require_spare(ask, address)
+    control.kill(ask, address)
+    return {'killed': format_address(address)}
+
+
+def drop(ask, address):
+    """Makes the cluster forget a storage, whose process then empties its disk and ends.
+
+    Refused unless the others hold everything.
+    """
+    _require_spare(ask, address)
+    control.drop(ask, address)
+    return {'dropped': format_address(address)}
+
+
+def add(ask, address):
+    """Takes in a storage that has come and is pending."""
+    text = ask.ask('enableStorageList', [control.node_id(ask, address)])
+    if not text.startswith('Nodes added'):
+        raise Failed('%s was not added: %s' % (format_address(address), text))
+    return {'added': format_address(address)}
+
+
+def tweak(ask, without):
+    """Spreads the partitions anew.
+
+    Args:
+        without: addresses of storages that are to hold nothing, and all that are down.
+    """
+    identities = [control.node_id(ask, each) for each in without]
+    changed, _ = ask.ask('tweakPartitionTable', identities, False)
+    return {'changed': bool(changed)}
+
+
+def set_replicas(ask, count):
+    """Sets how many further copies there are to be; a tweak makes them."""
+    ask.ask('setNumReplicas', count)
+    return {'replicas': count}
+
+
+def set_state(ask, name):
+    """Brings the cluster into a state, such as STOPPING."""
+    control.set_cluster_state(ask, name)
+    return {'cluster_state': name.upper()}
+
+
+def require_every_copy(ask):
+    """Raises Failed unless every copy of every partition works and is up to date."""
+    _everything_there(ask, 'pack')
+
+
+def _everything_there(ask, purpose):
+    state = describe(ask)
+    table = state['partitions']
+    if state['cluster_state'] != 'RUNNING' or table is None:
+        raise Failed('can not %s: the cluster is %s' % (purpose, state['cluster_state']))
+    down = [each['address'] or each['id'] for each in state['nodes']
+            if each['type'] == 'storage' and each['state'] != 'RUNNING']
+    behind = [address for address, cells in sorted(table['cells'].items())
+              if set(cells) - set(['up_to_date'])]
+    if down or behind or table['up_to_date'] <= table['replicas']:
+        raise Failed(
+            'can not %s while a copy is missing: %s' % (
+                purpose, ', '.join(sorted(set(down + behind))) or 'too few replicas'))
+    return table
+
+
+def _require_spare(ask, address):
+    name = format_address(address)
+    if not holds_everything(describe(ask), [name]):
+        raise Failed('no other storage that works holds all the data of %s' % name)
+
+
+def _missing(ask, storages):
+    there = dict((address, state) for address, _, state in control.storages(ask))
+    return ', '.join(format_address(each) for each in storages
+                     if there.get(each) not in ('PENDING', 'RUNNING'))
+
+
+def _wait_until_running(ask, deadline):
+    while True:
+        state = control.cluster_state(ask)
+        if state == 'RUNNING':
+            return state
+        if time.time() >= deadline:
+            raise Failed('the cluster was started, but is %s' % state)
+        time.sleep(_PAUSE)

@@ -1,0 +1,26 @@
+"""A pack of a NEO cluster; only a client can ask for one."""
+from __future__ import absolute_import
+
+import time
+
+from .client import CONNECT_LIMIT, NEOClient, PackRefused
+from .control import Failed
+
+_CACHE = 1 << 20  # bytes; a pack reads nothing
+
+
+def pack(masters, cluster, days):
+    """Removes records older than `days` that have newer ones; garbage stays.
+
+    Returns: packed_to, in seconds since 1970.  Raises Failed when a copy is
+    missing, StorageAway when there is no primary master.
+    """
+    moment = time.time() - days * 86400
+    client = NEOClient(masters, cluster, _CACHE, CONNECT_LIMIT)
+    try:
+        client.pack(moment, None)
+    except PackRefused as refused:
+        raise Failed(str(refused))
+    finally:
+        client.close()
+    return {'packed_to': moment}

@@ -1,0 +1,40 @@
+"""How a node is called in a sentence, by its role and by what its backend knows of roles."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.probing.answers import ServerRole
+
+NODES = ("storage", "admin")
+"""Roles that are no word for a node by themselves."""
+
+
+def called(cluster: Cluster, role: Role | ServerRole | None, name: str) -> str:
+    """Such as ``primary a``, ``master m1``, ``storage node s1``; ``node a`` where the backend
+    knows no primary."""
+    if role in NODES:
+        return f"{role} node {name}"
+    if role is None or (role != Role.MASTER and not backend_of(cluster).guarded):
+        return f"node {name}"
+    return f"{role} {name}"
+
+
+def listed(names: Sequence[str], conjunction: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} {conjunction} {names[-1]}"
+
+
+def set_up(commands: Commands, instance: str) -> str:
+    """The command that makes an empty database an Indico, by the configuration of an instance."""
+    conf = next(Layout(commands.cluster).indico_conf(each) for each in commands.cluster.indico
+                if each.name == instance)
+    return (f"INDICO_CONF={shlex.quote(commands.path(conf))} bin/indico-python -m "
+            "indico_zodbrepl.dataplane.firstrun --admin-file admin.json")

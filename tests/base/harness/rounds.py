@@ -1,0 +1,84 @@
+"""What rounds of measuring come to: medians, ranges, ratios; pure counting."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+# A figure of some rounds, by number of the round; one that failed is missing.
+Rounds = Mapping[int, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    """What processes at work at the same time came to.
+
+    Attributes:
+        rate: commits or objects a second, of all of them.
+        failures: how many transactions failed, by the name of their error.
+    """
+
+    rate: float
+    failures: Counter[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Disturbance:
+    """What a disturbance cost those who write.
+
+    Attributes:
+        gap: the longest time without a committed write, in seconds.
+        told: how many commits were acknowledged around it.
+        missing: how many of these the database lacks afterwards.
+        exported: how many of the missing ones are in a lost tail.
+        diverged: whether the old primary had transactions that the new one lacks, acknowledged or
+            not.
+    """
+
+    gap: float
+    told: int
+    missing: int
+    exported: int
+    diverged: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """The middle of some values, the least and the most of them."""
+
+    median: float
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"{_short(self.median)} ({_short(self.least)}-{_short(self.most)})"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    """None when there are none."""
+    found = sorted(values)
+    return Spread(statistics.median(found), found[0], found[-1]) if found else None
+
+
+def ratios(values: Rounds, control: Rounds) -> list[float]:
+    """What each round's value is in times the control's of the same round.
+
+    A round that one of them lacks is left out, and so is one in which the control got nothing done.
+    """
+    return [value / control[number] for number, value in sorted(values.items())
+            if control.get(number)]
+
+
+def shown(found: Spread | None) -> str:
+    return str(found) if found else "-"
+
+
+def time_left(done: float, total: float, elapsed: float) -> float | None:
+    """Seconds until all is done, from the pace so far; None before anything is done."""
+    return elapsed * (total - done) / done if done else None

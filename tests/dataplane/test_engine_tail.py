@@ -1,0 +1,141 @@
+"""What one of two RelStorages has alone, exported; on SQLite, which needs no server."""
+import contextlib
+import json
+import shutil
+import sqlite3
+
+import pytest
+import transaction
+import ZODB.config
+from persistent.mapping import PersistentMapping
+from ZODB.DB import DB
+from ZODB.FileStorage import FileStorage
+
+from indico_zodbrepl.dataplane import engine_tail
+
+CONF = '''\
+%%import relstorage
+<relstorage>
+  keep-history %s
+  <sqlite3>
+    data-dir %s
+  </sqlite3>
+</relstorage>
+'''
+
+
+class Pair(object):
+    """A database and the copy of it that went on by itself."""
+
+    def __init__(self, folder, history):
+        self.folder = folder
+        self.confs = {}
+        for name in ('own', 'other'):
+            folder.join(name + '.conf').write(CONF % (history, folder.join(name).strpath))
+        folder.join('own').mkdir()
+        self.commit('own', 'common', 1)
+        self.commit('own', 'kept', 2)
+        shutil.copytree(folder.join('own').strpath, folder.join('other').strpath)
+
+    def conf(self, name):
+        return self.folder.join(name + '.conf').strpath
+
+    def commit(self, name, key, value):
+        """Changes an object of its own below the root, or makes it."""
+        with contextlib.closing(DB(ZODB.config.storageFromURL(self.conf(name)))) as db:
+            with contextlib.closing(db.open()) as connection:
+                connection.root().setdefault(key, PersistentMapping())['is'] = value
+                transaction.get().user = u'anne'
+                transaction.get().note(u'%s %s' % (key, value))
+                transaction.commit()
+
+    def export(self, capsys, status=0):
+        folder = self.folder.join('tail')
+        assert status == engine_tail.main([self.conf('own'), self.conf('other'),
+                                           folder.strpath, '--named', '/data of/own'])
+        said, errors = capsys.readouterr()
+        return json.loads(said) if status == 0 else errors
+
+
+@pytest.fixture(params=['true', 'false'], ids=['with-history', 'without'])
+def history(request):
+    return request.param
+
+
+@pytest.fixture
+def pair(tmpdir, history):
+    return Pair(tmpdir, history)
+
+
+def listed(pair):
+    return json.loads(pair.folder.join('tail', 'tail.json').read())
+
+
+def test_nothing_is_exported_of_what_the_other_has(pair, capsys):
+    pair.commit('other', 'common', 3)
+    assert 0 == pair.export(capsys)['transactions']
+    assert not pair.folder.join('tail').exists()
+
+
+def test_what_only_one_has_is_a_data_fs_that_opens_and_a_list(pair, history, capsys):
+    pair.commit('own', 'lost', 3)
+    pair.commit('own', 'common', 4)
+    pair.commit('other', 'kept', 5)
+    told = pair.export(capsys)
+    tail = listed(pair)
+    kept = history == 'true'
+    assert (2, kept, 0) == (told['transactions'], told['history'], told['perhaps'])
+    assert '/data of/own' == tail['file']
+    assert tail['after'] == told['common']
+    last = tail['transactions'][-1]
+    assert ((u'anne', u'common 4') if kept else ('', '')) == (last['user'], last['description'])
+    assert [['changed', 'new'], ['changed']] == [
+        sorted(each['change'] for each in row['objects']) for row in tail['transactions']]
+    assert {u'persistent.mapping.PersistentMapping'} == set(
+        each['class'] for row in tail['transactions'] for each in row['objects'])
+    with contextlib.closing(FileStorage(pair.folder.join('tail', 'tail.fs').strpath,
+                                        read_only=True)) as storage:
+        assert [each['tid'] for each in tail['transactions']] == [
+            each.tid.encode('hex') for each in storage.iterator()]
+
+
+def test_without_history_what_the_other_changed_since_may_have_been_there(tmpdir, capsys):
+    pair = Pair(tmpdir, 'false')
+    pair.commit('own', 'common', 3)
+    pair.commit('own', 'lost', 4)
+    pair.commit('other', 'common', 5)
+    told = pair.export(capsys)
+    assert (2, 1) == (told['transactions'], told['perhaps'])
+
+
+def test_nothing_else_is_left_beside_an_export(pair, capsys):
+    pair.commit('own', 'lost', 3)
+    before = set(pair.folder.listdir())
+    pair.export(capsys)
+    assert {pair.folder.join('tail')} == set(pair.folder.listdir()) - before
+
+
+def test_databases_that_have_nothing_in_common_are_exported_whole(tmpdir, history, capsys):
+    pair = Pair(tmpdir, history)
+    shutil.rmtree(tmpdir.join('other').strpath)
+    tmpdir.join('other').mkdir()
+    pair.commit('other', 'another', 1)
+    told = pair.export(capsys)
+    assert (None, '0' * 16) == (told['common'], told['after'])
+    assert told['transactions'] == len(listed(pair)['transactions']) > 0
+
+
+@pytest.mark.parametrize(('name', 'status'), [('own', 3), ('other', 4)])
+def test_who_can_not_be_read_is_told(pair, name, status, capsys):
+    shutil.rmtree(pair.folder.join(name).strpath)
+    pair.folder.join(name).write('no folder')
+    assert pair.export(capsys, status)
+
+
+def test_a_common_transaction_with_another_content_is_told(tmpdir, capsys):
+    pair = Pair(tmpdir, 'true')
+    with contextlib.closing(sqlite3.connect(
+            tmpdir.join('other', 'main.sqlite3').strpath)) as database:
+        database.execute('UPDATE "transaction" SET description = ?', (buffer(b'altered'),))
+        database.commit()
+    assert 'differs: the description' in pair.export(capsys, 7)

@@ -1,0 +1,82 @@
+"""The program that packs a storage."""
+import json
+import subprocess
+import sys
+
+import pytest
+import ZODB
+from ZODB.FileStorage import FileStorage
+
+PROGRAM = (sys.executable, '-m', 'indico_zodbrepl.dataplane.pack')
+
+
+@pytest.fixture
+def data_fs(tmpdir):
+    """A Data.fs with ten revisions of its root, and a zodb.conf beside it."""
+    path = tmpdir.join('Data.fs')
+    db = ZODB.DB(FileStorage(str(path)))
+    with db.transaction() as connection:
+        connection.root()['number'] = 0
+    for number in range(1, 10):
+        with db.transaction() as connection:
+            connection.root()['number'] = number
+    db.close()
+    tmpdir.join('zodb.conf').write('<filestorage>\n  path %s\n</filestorage>\n' % path)
+    return path
+
+
+def run(data_fs, days):
+    process = subprocess.Popen(PROGRAM + (data_fs.dirpath('zodb.conf').strpath, '--days', days),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    output, errors = process.communicate()
+    return process.returncode, output, errors
+
+
+def revisions(data_fs):
+    storage = FileStorage(str(data_fs), read_only=True)
+    try:
+        return len(storage.history(b'\0' * 8, size=100))
+    finally:
+        storage.close()
+
+
+def test_old_revisions_are_gone_and_the_sizes_are_told(data_fs):
+    before = data_fs.size()
+    code, output, errors = run(data_fs, '0')
+    assert (0, '') == (code, errors)
+    told = json.loads(output)
+    assert (before, data_fs.size()) == (told['before'], told['after'])
+    assert told['after'] < before
+    assert 1 == revisions(data_fs)
+
+
+def test_what_is_newer_than_the_days_is_kept(data_fs):
+    before = revisions(data_fs)
+    assert 0 == run(data_fs, '1')[0]
+    assert before == revisions(data_fs) > 9
+
+
+@pytest.mark.parametrize('conf', [
+    '<filestorage>\n  path %s\n</filestorage>\n',
+    '%%import indico_zodbrepl.dataplane\n<indicostorage>\n  <filestorage>\n    path %s\n'
+    '  </filestorage>\n</indicostorage>\n'], ids=['plain', 'wrapped'])
+def test_a_storage_that_another_process_has_open_is_refused(data_fs, conf):
+    data_fs.dirpath('zodb.conf').write(conf % data_fs)
+    storage = FileStorage(str(data_fs))
+    try:
+        code, output, errors = run(data_fs, '0')
+    finally:
+        storage.close()
+    assert (8, '') == (code, output)
+    assert errors.startswith('another process has it open: ')
+    assert 1 == len(errors.splitlines())
+
+
+def test_a_server_that_is_away_is_one_line(tmpdir):
+    conf = tmpdir.join('zodb.conf')
+    conf.write('%import ZEO\n<clientstorage>\n  server 127.0.0.1:1\n  wait-timeout 1\n'
+               '</clientstorage>\n')
+    code, _, errors = run(tmpdir.join('Data.fs'), '0')
+    assert 6 == code
+    assert errors.startswith('the storage is away: ')
+    assert 1 == len(errors.splitlines())

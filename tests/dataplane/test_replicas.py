@@ -1,0 +1,235 @@
+"""Which of several SQL servers clients use when one does not answer, and who waits for it."""
+import contextlib
+import os
+import socket
+import threading
+
+import pytest
+import ZODB.config
+from relstorage.adapters.interfaces import ReplicaClosedException
+from relstorage.adapters.replica import ReplicaSelector
+
+from indico_zodbrepl.dataplane import replicas as module
+from indico_zodbrepl.dataplane.replicas import Only, Replicas
+from indico_zodbrepl.dataplane.views import SQLView
+
+from processes import PATIENCE
+
+TIMEOUT = 5
+FROZEN = '''\
+%%import indico_zodbrepl.dataplane.mariadb
+<relstorage>
+  create-schema false
+  <mariadb>
+    driver PyMySQL
+    host 127.0.0.1
+    port %d
+    connect_timeout 1
+    read_timeout 86400
+  </mariadb>
+</relstorage>
+'''
+
+
+class Clock(object):
+
+    now = 1000.0
+
+    def time(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, 'time', clock)
+    return clock
+
+
+@pytest.fixture
+def file(tmpdir):
+    return tmpdir.ensure('servers.txt')
+
+
+@pytest.fixture
+def replicas(file, clock):
+    return Replicas(selector_of(file, 'a', 'b', 'c'))
+
+
+def selector_of(file, *servers):
+    file.write('# the primary is first\n' + ''.join('%s\n' % each for each in servers))
+    return ReplicaSelector(str(file), TIMEOUT)
+
+
+def in_a_thread(function):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.setDaemon(True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert results, 'it waits'
+    return results[0]
+
+
+def test_each_server_is_tried_once_and_then_the_first_again(replicas):
+    assert ['a', 'b', 'c', None, 'a'] == (
+        [replicas.current()] + [replicas.next() for _ in range(3)] + [replicas.current()])
+
+
+def test_a_thread_that_fails_later_takes_the_server_that_another_one_found(replicas):
+    replicas.current()
+    in_a_thread(lambda: (replicas.current(), replicas.next()))
+    assert ['b', 'c', None] == [replicas.next() for _ in range(3)]
+
+
+def test_nobody_goes_back_to_the_first_by_the_clock(replicas, clock):
+    replicas.leave('a')
+    clock.now += 100 * TIMEOUT
+    assert 'b' == replicas.current()
+
+
+def test_the_first_is_due_for_a_try_once_each_timeout(replicas, clock):
+    assert replicas.due() is None
+    replicas.leave('a')
+    assert replicas.due() is None
+    clock.now += TIMEOUT
+    assert ['a', None] == [replicas.due(), replicas.due()]
+    replicas.prefer('a')
+    assert 'a' == replicas.current()
+
+
+def test_only_the_server_in_use_is_left(replicas):
+    replicas.leave('b')
+    assert 'a' == replicas.current()
+
+
+def test_a_change_of_the_file_counts_at_once(replicas, file, clock):
+    replicas.leave('a')
+    selector_of(file, 'c', 'a')
+    os.utime(str(file), (1, 1))
+    replicas._file._config_checked = 0  # it looks once a second
+    assert 'c' == replicas.current()
+    replicas.prefer('b')
+    assert 'c' == replicas.current()
+
+
+def test_what_relstorage_has_chosen_is_taken_over(file, clock):
+    selector = selector_of(file, 'a', 'b')
+    selector.next()
+    assert 'b' == Replicas(selector).current()
+
+
+class Connection(object):
+    """To `replica`; what it is asked fails when that is among `broken`."""
+
+    def __init__(self, replica, broken):
+        self.replica, self._broken = replica, broken
+
+    def execute(self, statement):
+        if self.replica in self._broken:
+            raise ReplicaClosedException(self.replica)
+
+    def fetchall(self):
+        return [(True,)]
+
+    def rollback(self):
+        pass
+
+
+class Adapter(object):
+    """As much of RelStorage's adapter as a look needs; also its own connmanager."""
+
+    def __init__(self, selector):
+        self.connmanager = self.txncontrol = self.driver_options = self
+        self.database_type = 'another'
+        self.replica_selector = self.ro_replica_selector = selector
+        self.broken, self.opened, self.closed = set(), [], []
+        self.read_only = []
+
+    def open(self, replica_selector=None, read_only=False):
+        self.read_only.append(read_only)
+        server = (replica_selector or self.replica_selector).current()
+        self.opened.append(server)
+        connection = Connection(server, self.broken)
+        return connection, connection
+
+    def get_tid(self, cursor):
+        cursor.execute('the last transaction')
+        return 1
+
+    def check_replica(self, connection, cursor):
+        if connection.replica != self.replica_selector.current():
+            raise ReplicaClosedException('another one is used')
+
+    def rollback_and_close(self, connection, cursor):
+        if connection is not None:
+            self.closed.append(connection.replica)
+
+
+@pytest.fixture
+def adapter(file, monkeypatch, clock):
+    monkeypatch.setattr('indico_zodbrepl.dataplane.views._descriptor', lambda connection: None)
+    monkeypatch.setattr('indico_zodbrepl.dataplane.views._peer', lambda descriptor: None)
+    return Adapter(selector_of(file, 'a', 'b'))
+
+
+@pytest.fixture
+def view(adapter):
+    return SQLView(adapter)
+
+
+def test_everybody_leaves_a_server_that_hangs_in_a_look(view, adapter, monkeypatch):
+    monkeypatch.setattr('indico_zodbrepl.dataplane.views.os.listdir', lambda path: [])
+    assert 'a' == view.look().server
+    view.cut()
+    assert 'b' == adapter.replica_selector.current() == adapter.ro_replica_selector.current()
+    assert 'b' == view.look().server
+
+
+def test_only_the_look_tries_a_server_that_was_left(view, adapter, clock):
+    view.look()
+    adapter.broken.add('a')
+    adapter.replica_selector.leave('a')
+    assert 'b' == view.look().server
+    clock.now += TIMEOUT
+    assert 'b' == view.look().server
+    assert ['a', 'b', 'a'] == adapter.opened
+    assert 'b' == adapter.replica_selector.current()
+
+
+def test_everybody_goes_back_to_the_first_when_it_answers_a_look(view, adapter, clock):
+    adapter.replica_selector.leave('a')
+    assert 'b' == view.look().server
+    clock.now += TIMEOUT
+    assert 'a' == view.look().server
+    assert ['b'] == adapter.closed
+    assert 'a' == adapter.replica_selector.current()
+
+
+def test_a_look_at_postgresql_makes_connections_that_a_standby_takes(view, adapter, clock):
+    adapter.database_type = 'postgresql'
+    adapter.replica_selector.leave('a')
+    assert view.look().read_only
+    clock.now += TIMEOUT
+    view.look()
+    assert ([True, True], ['b', 'a']) == (adapter.read_only, adapter.opened)
+
+
+def test_one_server_alone_has_no_other():
+    assert ['a', None] == [Only('a').current(), Only('a').next()]
+
+
+def test_a_mariadb_that_takes_a_connection_and_says_nothing_is_given_up_in_time():
+    """The kernel takes connections to a server that is frozen."""
+    with contextlib.closing(socket.socket()) as silent:
+        silent.bind(('127.0.0.1', 0))
+        silent.listen(5)
+
+        def connect():
+            try:
+                ZODB.config.storageFromString(FROZEN % silent.getsockname()[1])
+            except Exception as error:
+                return error
+        error = in_a_thread(connect)
+    assert 'OperationalError' == type(error).__name__, error
+    assert 'timed out' in str(error)

@@ -1,0 +1,182 @@
+"""Whatever has a dry run can be tried without changing anything at all below var/."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from clusters import ClusterUnderTest, MakeCluster, wait_until
+from operations import kill_in_the_middle, last_entry, succeed
+from test_failover import is_seen_gone, kill_for_good
+from test_switchover import all_follow
+from zeo_client import commit
+
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode
+
+Tree = dict[str, tuple[int, bytes]]
+UNCHANGED = "This was a dry run: nothing was changed."
+
+
+def tree(under_test: ClusterUnderTest) -> Tree:
+    """All that is there: mode and content; of logs, which running programs write, nothing."""
+    var = Layout(under_test.cluster).var
+    return {str(path.relative_to(var)): (path.lstat().st_mode, _content(path))
+            for path in sorted(var.rglob("*"))
+            if Layout(under_test.cluster).log not in path.parents}
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else b""
+
+
+def state_of_all(under_test: ClusterUnderTest) -> tuple[Tree, list[int]]:
+    return tree(under_test), sorted(under_test.processes())
+
+
+def is_as_it_was(before: tuple[Tree, list[int]], under_test: ClusterUnderTest,
+                 arguments: Sequence[str]) -> None:
+    (files, processes), (files_now, processes_now) = before, state_of_all(under_test)
+    changed = {name for name in files.keys() | files_now.keys()
+               if files.get(name) != files_now.get(name)}
+    assert (set(), processes) == (changed, processes_now), arguments
+
+
+def changes_nothing(under_test: ClusterUnderTest, *arguments: str) -> str:
+    """What a dry run prints, which ends well and leaves everything as it is."""
+    before = state_of_all(under_test)
+    told = succeed(under_test, *arguments, "--dry-run")
+    is_as_it_was(before, under_test, arguments)
+    assert told.endswith(UNCHANGED + "\n"), told
+    return told
+
+
+def is_refused(under_test: ClusterUnderTest, *arguments: str) -> str:
+    """Why a dry run is refused, which leaves everything as it is."""
+    before = state_of_all(under_test)
+    refused = under_test.cli(*arguments, "--dry-run")
+    is_as_it_was(before, under_test, arguments)
+    assert ExitCode.REFUSED == refused.returncode, (refused.stdout, refused.stderr)
+    return refused.stderr
+
+
+def test_before_anything_was_started(cluster: ClusterUnderTest) -> None:
+    told = changes_nothing(cluster, "up")
+    assert not Layout(cluster.cluster).var.exists()
+    steps = [line.split(". ", 1)[1] for line in told.splitlines() if ". " in line]
+    wanted = ["make the folders", "state.json: primary in epoch 1",
+              "state.json: secondary in epoch 1, following a", "supervisord.conf",
+              "start supervisord", "to epoch 1, primary a", "have supervisor start node-a",
+              "have supervisor start node-b", "have supervisor start admin"]
+    places = [next(number for number, step in enumerate(steps) if each in step)
+              for each in wanted]
+    assert places == sorted(places)
+    assert "There is nothing to do." in changes_nothing(cluster, "down")
+    changes_nothing(cluster, "node", "assign", "a", "--role", "primary", "--epoch", "1")
+    is_refused(cluster, "seed", "b")
+    is_refused(cluster, "rejoin", "b")
+    assert not Layout(cluster.cluster).var.exists()
+
+
+def test_while_all_is_well(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(indico=("one",))
+    cluster.up()
+    all_follow(cluster)
+    commit(cluster, "a", "kept", 5)
+    assert "node-a runs" in changes_nothing(cluster, "up")
+    told = changes_nothing(cluster, "down")
+    ends = [line.rpartition(" end ")[2].split(":")[0] for line in told.splitlines()
+            if " end " in line]
+    assert ["admin", "indico-one", "node-a", "node-b", "supervisord"] == ends
+    for arguments in (["switchover"], ["seed", "b"], ["pack"], ["node", "stop", "b"],
+                      ["node", "fence", "a"], ["node", "hold", "a"], ["node", "release", "a"],
+                      ["node", "follow", "b", "--upstream", "a", "--epoch", "1"],
+                      ["node", "restart-client", "one"]):
+        changes_nothing(cluster, *arguments)
+    assert "primary a is alive" in is_refused(cluster, "failover")
+    is_refused(cluster, "node", "promote", "b", "--epoch", "2")
+
+
+def test_of_who_watches(cluster: ClusterUnderTest) -> None:
+    assert "look at the cluster each second" in changes_nothing(cluster, "watch")
+    assert not Layout(cluster.cluster).var.exists()
+
+
+def test_of_a_conversion(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    source = make_cluster()
+    source.up()
+    commit(source, "a", "kept", 3)
+    source.down()
+    target = make_cluster(folder=tmp_path / "target")
+    is_as_it_was_there = tree(source)
+    changes_nothing(target, "convert", "--to", str(target.path), "--from",
+                    str(source.folder / "var" / "node" / "a" / "Data.fs"))
+    changes_nothing(source, "convert", "--to", str(target.path))
+    assert is_as_it_was_there == tree(source)
+    assert not Layout(target.cluster).var.exists()
+
+
+def test_of_a_seed_to_a_node_whose_disk_is_new(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    all_follow(cluster)
+    succeed(cluster, "node", "stop", "b")
+    folder = cluster.cluster.node("b").data_directory
+    folder.rename(folder.with_name("away"))
+    changes_nothing(cluster, "seed", "b")
+    assert not folder.exists()
+    succeed(cluster, "seed", "b")
+    all_follow(cluster)
+
+
+def test_after_a_failover_that_was_cut_short(cluster: ClusterUnderTest) -> None:
+    cluster.up()
+    all_follow(cluster)
+    commit(cluster, "a", "kept", 5)
+    succeed(cluster, "node", "stop", "b")
+    commit(cluster, "a", "lost", 5)
+    kill_for_good(cluster, "a")
+    succeed(cluster, "node", "start", "b")
+    wait_until(lambda: is_seen_gone(cluster, "a"), "a is seen gone")
+    changes_nothing(cluster, "failover")
+    changes_nothing(cluster, "node", "start", "a")
+    changes_nothing(cluster, "up")
+    kill_in_the_middle(cluster, "failover", "promote", "done")
+    for options in ([], ["--abandon", "--reason", "a test"]):
+        changes_nothing(cluster, "resume", *options)
+    assert "can't be taken back" in is_refused(cluster, "resume", "--undo")
+    for command in (["rejoin", "a"], ["seed", "a"], ["switchover"], ["failover"]):
+        assert "failover to b has begun and not ended" in is_refused(cluster, *command)
+    refused = cluster.cli("up")
+    assert ExitCode.REFUSED == refused.returncode
+    assert refused.stderr.rstrip().endswith("end it first: " + resume(cluster))
+    refused = cluster.cli("node", "start", "a")
+    assert "failover to b has begun and not ended" in refused.stderr
+    assert refused.stderr.rstrip().endswith("end it first: " + resume(cluster))
+    succeed(cluster, "resume")
+    assert "5 transactions that the primary never had" in changes_nothing(cluster, "rejoin", "a")
+    succeed(cluster, "rejoin", "a")
+    (tail,) = Layout(cluster.cluster).lost_tails.iterdir()
+    before = state_of_all(cluster)
+    assert "would be written" in succeed(cluster, "salvage", str(tail), "--all", "--dry-run")
+    is_as_it_was(before, cluster, ["salvage"])
+
+
+def resume(under_test: ClusterUnderTest) -> str:
+    return f"bin/zodbrepl -c {under_test.path} resume"
+
+
+@pytest.mark.parametrize(("first", "command", "figures"), [
+    (None, ["up", "--reason", "a new disk"], "started"), ("up", ["down"], "ended")])
+def test_up_and_down_are_journaled(
+        cluster: ClusterUnderTest, first: str | None, command: list[str],
+        figures: str) -> None:
+    if first:
+        succeed(cluster, first)
+    succeed(cluster, *command)
+    entry = last_entry(cluster)
+    assert command[0] == entry.plan.operation
+    assert {"node-a", "node-b", "admin"} == set(entry.figures[figures])
+    if len(command) > 1:
+        assert "a new disk" == entry.plan.reason

@@ -1,0 +1,306 @@
+"""A pair of MariaDB servers, private ones, under one cluster that all tests of this module share.
+
+Each test leaves the cluster with a primary and a follower that has joined it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters import ClusterUnderTest, running, settles_at, wait_until
+from operations import last_entry, succeed
+from storage_writer import Writer, numbers_on
+
+from indico_zodbrepl.backends.mariadb import names, passwords, programs
+from indico_zodbrepl.backends.mariadb.sessions import Row, administration
+from indico_zodbrepl.cluster.settings import MariaDBSettings
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
+from indico_zodbrepl.monitor.snapshot import NodeStatus
+from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.probing.comparison import Membership
+
+ANSWER_SECONDS = 60.0
+PASSWORD_USERS = ("indico", *names.GENERATED_USERS)
+SEMI_SYNC = ("<mariadb>", "  synchronous true", "</mariadb>")
+
+
+def missing_programs() -> str:
+    """Why these tests can't run; empty when they can."""
+    try:
+        programs.find(MariaDBSettings())
+    except OperatorError as error:
+        return f"{error.notice}; package {programs.PACKAGE} brings them"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(missing_programs()), reason=missing_programs())
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
+    """a, the primary, and b, semi-synchronous, without Indico."""
+    folder = tmp_path_factory.mktemp("mariadb")
+    with running(ClusterUnderTest(folder, home, backend="relstorage-mariadb",
+                                  engine=SEMI_SYNC)) as under_test:
+        wait_until_healthy(under_test)
+        yield under_test
+
+
+def look(pair: ClusterUnderTest) -> Snapshot:
+    return take_snapshot(pair.cluster)
+
+
+def wait_until_healthy(pair: ClusterUnderTest) -> None:
+    settles_at(State.HEALTHY, lambda: look(pair).state)
+
+
+def primary_of(pair: ClusterUnderTest) -> str:
+    """The primary, once a look has found it."""
+    wait_until(lambda: look(pair).primary is not None, "there is a primary")
+    return look(pair).primary or ""
+
+
+def follower_of(pair: ClusterUnderTest) -> str:
+    primary = primary_of(pair)
+    return next(name for name in pair.nodes if name != primary)
+
+
+def facts(status: NodeStatus) -> dict[str, str]:
+    return {fact.label: fact.value for fact in status.facts}
+
+
+def tell(pair: ClusterUnderTest, node: str, *statements: str) -> list[Row]:
+    """Execute statements as a server's administrator; the rows of the last one."""
+    with administration(pair.cluster.node(node), time.monotonic() + ANSWER_SECONDS) as server:
+        return [server.rows(statement) for statement in statements][-1]
+
+
+def transactions_on(pair: ClusterUnderTest, node: str) -> int:
+    (found,) = tell(pair, node, "SELECT COUNT(*) AS count FROM indico.transaction")
+    return int(found["count"])
+
+
+def texts(pair: ClusterUnderTest) -> list[str]:
+    return [alert.text for alert in look(pair).warnings]
+
+
+def wait_for_all(pair: ClusterUnderTest, writer: Writer, node: str) -> None:
+    """Until a node holds every number that was acknowledged."""
+    wait_until(lambda: set(writer.acknowledged) <= numbers_on(pair, node),
+               f"node {node} has what was acknowledged")
+
+
+def fail_over(pair: ClusterUnderTest, old: str, new: str) -> None:
+    """Freeze the primary and promote its follower."""
+    os.kill(pair.pid_of(f"node-{old}"), signal.SIGSTOP)
+    succeed(pair, "failover", new, "--reason", "a test")
+
+
+def test_up_brings_up_a_pair_that_replicates(pair: ClusterUnderTest) -> None:
+    found = look(pair)
+    assert ("a", ("b",), 1) == (found.primary, found.node("a").followers, found.epoch)
+    assert found.node("a").last_tid == found.node("b").last_tid
+    assert (found.node("a").size or 0) > 0
+    wait_until(lambda: look(pair).node("b").membership is Membership.HELD,
+               "b's last transaction is known to be a's")
+
+
+def test_status_shows_both_threads_of_a_follower(pair: ClusterUnderTest) -> None:
+    done = pair.cli("status", "--json")
+    assert 0 == done.returncode, done.stdout + done.stderr
+    (shown,) = [node for node in json.loads(done.stdout)["nodes"] if node["name"] == "b"]
+    values = {fact["label"]: fact["value"] for fact in shown["facts"]}
+    assert values["IO thread"].startswith("Yes")
+    assert values["SQL thread"].startswith("Yes")
+    assert values["GTID applied"] == values["GTID received"]
+    assert "ON" == values["semi-synchronous"]
+
+
+def test_up_once_more_changes_nothing(pair: ClusterUnderTest) -> None:
+    before = tell(pair, "a", "SELECT @@GLOBAL.gtid_binlog_pos AS gtid")
+    pair.up()
+    assert before == tell(pair, "a", "SELECT @@GLOBAL.gtid_binlog_pos AS gtid")
+
+
+def test_a_database_with_history_is_not_opened_as_one_without(pair: ClusterUnderTest) -> None:
+    pair.engine = (*SEMI_SYNC[:-1], "  keep-history false", SEMI_SYNC[-1])
+    pair.write()
+    try:
+        refused = pair.cli("up")
+        assert ExitCode.REFUSED == refused.returncode, refused.stdout + refused.stderr
+        assert "HINT: keep-history true" in refused.stderr
+    finally:
+        pair.engine = SEMI_SYNC
+        pair.write()
+    pair.up()
+
+
+def test_passwords_are_in_no_file_that_others_can_read(pair: ClusterUnderTest) -> None:
+    cluster = pair.cluster
+    secret = [passwords.ensure(cluster, user).encode()
+              for user in (names.settings(cluster).user, *names.GENERATED_USERS)]
+    files = [path for path in pair.folder.rglob("*") if path.is_file()]
+    holding = [path for path in files if any(word in path.read_bytes() for word in secret)]
+    assert holding
+    assert [] == [path for path in holding if all(
+        stat.S_IMODE(each.stat().st_mode) & 0o077
+        for each in (path, *path.parents) if each.is_relative_to(pair.folder / "var"))]
+
+
+def test_nobody_gets_in_without_a_password(pair: ClusterUnderTest) -> None:
+    """Whoever has none is known to the operating system, and comes by the socket."""
+    users = tell(pair, "a", "SELECT User AS user, Host AS host FROM mysql.user")
+    without = [row for row in users if row["user"] not in PASSWORD_USERS]
+    assert {"mariadb.sys", "root", names.administrator()} == {row["user"] for row in without}
+    assert {"localhost"} == {row["host"] for row in without}
+
+
+def test_a_follower_refuses_writes_of_clients(pair: ClusterUnderTest) -> None:
+    assert [{"off": 1}] == tell(pair, "b", "SELECT @@GLOBAL.read_only AS off")
+    granted = tell(pair, "b", "SELECT privilege_type AS name FROM information_schema."
+                   "user_privileges WHERE grantee LIKE '''indico''@%'")
+    assert ["PROCESS"] == [row["name"] for row in granted], (
+        "another privilege on everything could include that to write anyway")
+
+
+def test_what_was_acknowledged_is_there_after_the_primary_was_killed(
+        pair: ClusterUnderTest) -> None:
+    with Writer(pair) as writer:
+        killed = pair.pid_of("node-a")
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: supervisor.program_states(pair.cluster)["node-a"].pid
+                   not in (None, killed), "supervisor starts the primary again")
+        writer.goes_on()
+    wait_until_healthy(pair)
+    for node in ("a", "b"):
+        wait_for_all(pair, writer, node)
+
+
+def test_clients_that_read_from_a_follower_leave_no_transaction_there(
+        pair: ClusterUnderTest) -> None:
+    """A temporary table in its log would be one that its primary lacks."""
+    assert numbers_on(pair, "b")
+    (a,), (b,) = (tell(pair, node, "SELECT @@GLOBAL.gtid_binlog_state AS gtid")
+                  for node in ("a", "b"))
+    assert a == b
+
+
+def test_a_thread_that_stands_still_is_an_alert_though_the_other_one_runs(
+        pair: ClusterUnderTest) -> None:
+    tell(pair, "b", "STOP SLAVE SQL_THREAD")
+    text = "node b applies no transactions, and it goes on receiving"
+    wait_until(lambda: text in texts(pair), text)
+    found = look(pair)
+    assert facts(found.node("b"))["IO thread"].startswith("Yes")
+    assert found.node("b").connected is False
+    assert found.state is not State.HEALTHY
+    tell(pair, "b", "START SLAVE SQL_THREAD")
+    wait_until_healthy(pair)
+
+
+def test_a_frozen_primary_holds_no_look_at_the_status(pair: ClusterUnderTest) -> None:
+    pid = pair.pid_of("node-a")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        found = look(pair)
+        assert "no answer in time" == found.node("a").problem
+        assert facts(found.node("b"))["GTID applied"]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until_healthy(pair)
+
+
+def test_commits_that_no_longer_wait_for_a_follower_are_an_alert(pair: ClusterUnderTest) -> None:
+    tell(pair, "a", "SET GLOBAL rpl_semi_sync_master_timeout = 500")
+    pair.stop("node-b")
+    with Writer(pair) as writer:
+        text = "commits on node a wait for no follower"
+        wait_until(lambda: text in texts(pair), text)
+    succeed(pair, "node", "start", "b")
+    wait_until_healthy(pair)
+    wait_for_all(pair, writer, "b")
+
+
+def test_a_switchover_loses_nothing(pair: ClusterUnderTest) -> None:
+    with Writer(pair) as writer:
+        succeed(pair, "switchover", "b")
+        writer.goes_on()
+    wait_until_healthy(pair)
+    assert ("b", 2) == (look(pair).primary, look(pair).epoch)
+    for node in ("a", "b"):
+        wait_for_all(pair, writer, node)
+
+
+def test_what_a_follower_has_received_is_applied_before_it_is_promoted(
+        pair: ClusterUnderTest) -> None:
+    old, new = primary_of(pair), follower_of(pair)
+    tell(pair, new, "STOP SLAVE SQL_THREAD")
+    with Writer(pair) as writer:
+        pass
+    fail_over(pair, old, new)
+    wait_for_all(pair, writer, new)
+    succeed(pair, "rejoin", old)
+    wait_until_healthy(pair)
+
+
+def test_a_killed_primary_that_is_just_started_drops_nothing_that_it_acknowledged(
+        pair: ClusterUnderTest) -> None:
+    """Its log alone has its last transactions; it may not follow before they are exported."""
+    old, new = primary_of(pair), follower_of(pair)
+    tell(pair, new, "STOP SLAVE IO_THREAD")
+    tell(pair, old, "SET GLOBAL rpl_semi_sync_master_timeout = 100")
+    epoch, before = look(pair).epoch or 0, transactions_on(pair, old)
+    with Writer(pair) as writer:
+        succeed(pair, "node", "fence", old)
+    commits = len(writer.acknowledged) + 1  # the first one made room for the numbers
+    succeed(pair, "node", "promote", new, "--epoch", str(epoch + 1), "--reason", "a test")
+    succeed(pair, "node", "assign", old, "--role", "secondary", "--upstream", new, "--epoch",
+            str(epoch + 1))
+    refused = pair.cli("node", "start", old)
+    assert ExitCode.REFUSED == refused.returncode, refused.stdout + refused.stderr
+    assert "can't follow from what it has" in refused.stderr
+    assert [] == tell(pair, old, "SHOW ALL SLAVES STATUS")
+    left = transactions_on(pair, old) - before
+    assert left >= commits
+    succeed(pair, "rejoin", old)
+    assert left == last_entry(pair).figures["lost_transactions"]
+    wait_until_healthy(pair)
+
+
+def test_servers_that_run_already_are_used_and_watched(pair: ClusterUnderTest,
+                                                       tmp_path: Path) -> None:
+    """Another cluster's view of the same servers, as those of a database administrator."""
+    primary, follower = primary_of(pair), follower_of(pair)
+    tell(pair, primary, "CREATE DATABASE theirs", "CREATE USER theirs@'%' IDENTIFIED BY 'secret'",
+         "GRANT ALL ON theirs.* TO theirs@'%'")
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    password.chmod(0o600)
+    ports = [pair.cluster.node(name).storage_address.port for name in (primary, follower)]
+    foreign = ClusterUnderTest(
+        tmp_path, pair.home, backend="relstorage-mariadb", managed=False,
+        engine=("<mariadb>", "  database theirs", "  user theirs", f"  password-file {password}",
+                "</mariadb>"))
+    foreign.ports[:2] = ports
+    foreign.write()
+    with running(foreign):
+        notice = "node b does not tell everything"
+        wait_until(lambda: notice in texts(foreign), notice)
+        tell(pair, primary, "GRANT SLAVE MONITOR, PROCESS ON *.* TO theirs@'%'")
+        wait_until(lambda: not texts(foreign), "there is nothing left to tell")
+        found = look(foreign)
+        assert ("a", "a", True) == (found.primary, found.node("b").upstream,
+                                    found.node("b").connected)
+        with Writer(foreign) as writer:
+            pass
+        wait_for_all(foreign, writer, "b")
+        refused = foreign.cli("node", "stop", "a")
+        assert ExitCode.REFUSED == refused.returncode, refused.stdout + refused.stderr

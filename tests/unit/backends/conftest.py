@@ -1,0 +1,8 @@
+"""Finds what the tests of several backends share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "harness"))

@@ -1,0 +1,83 @@
+"""What the demo prints at its end is true of the backend it ran on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from indico_zodbrepl.backends import backend_of, can
+from indico_zodbrepl.cli import COMMANDS
+from indico_zodbrepl.cli.demo import example
+from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.demo.credentials import Credentials
+from indico_zodbrepl.demo.show import block
+from indico_zodbrepl.demo.suggestions import suggestions
+
+HOME = Path(__file__).parents[3]
+FILES = sorted((HOME / "etc").glob("*.conf"))
+ADMIN = Credentials("admin", "secret", "admin@indico.invalid", "Ada", "Ministrator")
+COUNTS = {"categories": 5, "conferences": 200, "contributions": 1000}
+
+
+@pytest.fixture(params=FILES, ids=lambda file: file.stem)
+def cluster(request: pytest.FixtureRequest, tmp_path: Path,
+            monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """An example cluster that has never run."""
+    (tmp_path / "etc").mkdir()
+    copy = tmp_path / "etc" / request.param.name
+    copy.write_text(request.param.read_text())
+    monkeypatch.setenv("ZODBREPL_HOME", str(tmp_path))
+    return load(copy, tmp_path)
+
+
+def text_of(cluster: Cluster) -> str:
+    found = {node.name: COUNTS for node in backend_of(cluster).readable_nodes(cluster)}
+    return block(cluster, ADMIN, Path("/secrets/admin.json"), found or {"the cluster": COUNTS})
+
+
+def test_where_there_is_one_copy_nothing_is_said_of_replication(cluster: Cluster) -> None:
+    (title, *_rest) = text_of(cluster).splitlines()
+    assert ("replicat" in title or "distributed" in title) == (len(cluster.nodes) > 1)
+
+
+def test_every_instance_the_admin_page_and_the_password_are_shown(cluster: Cluster) -> None:
+    text = text_of(cluster)
+    for url in (cluster.admin.base_url, *(each.base_url for each in cluster.indico)):
+        assert url in text
+    assert "admin / secret" in text
+    assert "200 conferences" in text
+
+
+def test_what_is_suggested_is_a_command_that_is_for_this_backend(cluster: Cluster) -> None:
+    commands = [shlex.split(command) for command, _what in suggestions(cluster)
+                if command.startswith("bin/zodbrepl")]
+    named = [next(word for word in words[1:] if word in COMMANDS) for words in commands]
+    assert named
+    assert "status" in named
+    assert ("switchover" in named) == can(cluster, "switchover")
+
+
+def test_only_programs_that_are_there_are_stopped(cluster: Cluster) -> None:
+    stopped = [command for command, _what in suggestions(cluster) if "supervisorctl" in command]
+    programs = [node.program for node in cluster.nodes if node.has_program]
+    assert bool(stopped) == bool(programs)
+    for command in stopped:
+        assert shlex.split(command)[-1] in programs
+
+
+def test_pages_that_are_suggested_are_there(cluster: Cluster) -> None:
+    for page in re.findall(r"docs/\S+\.md", text_of(cluster)):
+        assert (HOME / page).is_file()
+
+
+def test_an_example_is_found_by_its_name_and_zrs_is_the_file_without_one() -> None:
+    installation = Installation(HOME)
+    assert HOME / "etc" / "cluster.conf" == example(installation, "zrs")
+    assert HOME / "etc" / "cluster-zeo.conf" == example(installation, "zeo")
+    with pytest.raises(click.UsageError, match="there are filestorage"):
+        example(installation, "postgres")
