@@ -19,6 +19,7 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.node.freezing import freeze
 
 # Below the ports that the kernel gives to outgoing connections; other suites have others.
 FIRST_PORT = int(os.environ.get("ZODBREPL_TEST_PORTS", "20000"))
@@ -136,9 +137,10 @@ class ClusterUnderTest:
         It gets no time to send what its followers lack.
         """
         pid = self.pid_of(f"node-{node}")
-        os.kill(pid, signal.SIGSTOP)
+        freeze([pid])
         supervisor.Supervisor(self.cluster).stop(f"node-{node}")
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it was about to end when it was frozen
+            os.kill(pid, signal.SIGKILL)
         wait_until(lambda: self.program(node) == "STOPPED", f"node {node} is dead")
 
     def program(self, node: str) -> str:

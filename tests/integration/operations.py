@@ -118,13 +118,6 @@ def last_entry(under_test: ClusterUnderTest) -> Operation:
     return journal.read(under_test.cluster)[0][-1]
 
 
-def freeze(pids: list[int]) -> None:
-    """Stop processes, the first of which starts the others; some may have ended by themselves."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-
-
 def senders(pids: list[int]) -> list[int]:
     """Those of a PostgreSQL server's processes that send its log to standbys."""
     found = []

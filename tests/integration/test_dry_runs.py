@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from clusters import ClusterUnderTest, MakeCluster, wait_until
 from operations import kill_in_the_middle, last_entry, succeed
-from test_failover import is_seen_gone, kill_for_good
+from test_failover import is_seen_gone
 from test_switchover import all_follow
 from zeo_client import commit
 
@@ -136,7 +136,7 @@ def test_after_a_failover_that_was_cut_short(cluster: ClusterUnderTest) -> None:
     commit(cluster, "a", "kept", 5)
     succeed(cluster, "node", "stop", "b")
     commit(cluster, "a", "lost", 5)
-    kill_for_good(cluster, "a")
+    cluster.die("a")
     succeed(cluster, "node", "start", "b")
     wait_until(lambda: is_seen_gone(cluster, "a"), "a is seen gone")
     changes_nothing(cluster, "failover")

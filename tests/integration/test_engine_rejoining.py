@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, running, settles_at, wait_until
-from operations import freeze, last_entry, senders, succeed, what_a_plan_could_change
+from operations import last_entry, senders, succeed, what_a_plan_could_change
 
 from indico_zodbrepl.backends.mariadb import programs as mariadb_programs
 from indico_zodbrepl.backends.mariadb.sessions import administration
@@ -29,6 +29,7 @@ from indico_zodbrepl.cluster.settings import MariaDBSettings, PostgreSQLSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.failover.engine_tails import required_engine
 from indico_zodbrepl.monitor import State, take_snapshot
+from indico_zodbrepl.node.freezing import freeze
 
 ANSWER_SECONDS = 60.0
 

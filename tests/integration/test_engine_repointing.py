@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from clusters import ClusterUnderTest, Roles, running, wait_until
-from operations import freeze, succeed
+from operations import succeed
 from storage_writer import Writer, numbers_on
 from test_engine_rejoining import missing, wait_until_healthy
 
 from indico_zodbrepl.backends.postgresql import leftovers
 from indico_zodbrepl.monitor import take_snapshot
+from indico_zodbrepl.node.freezing import freeze
 
 NODES: Roles = {"a": ("primary", None), "b": ("secondary", "a"), "c": ("secondary", "a")}
 

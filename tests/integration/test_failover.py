@@ -17,14 +17,6 @@ from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.node import supervisor
 
 
-def kill_for_good(under_test: ClusterUnderTest, node: str) -> None:
-    """SIGKILL, after supervisor was told to end it and so won't start it again."""
-    pid = under_test.pid_of(f"node-{node}")
-    os.kill(pid, signal.SIGSTOP)
-    supervisor.Supervisor(under_test.cluster).stop(f"node-{node}")
-    os.kill(pid, signal.SIGKILL)
-
-
 def is_seen_gone(under_test: ClusterUnderTest, node: str) -> bool:
     snapshot = take_snapshot(under_test.cluster)
     return not snapshot.node(node).reachable and all(
@@ -62,7 +54,7 @@ def test_what_only_the_dead_primary_had_is_exported_and_told_and_clients_are_res
     with Writer(under_test) as writer:
         under_test.stop("node-b")
         writer.goes_on()
-        kill_for_good(under_test, "a")
+        under_test.die("a")
         succeed(under_test, "node", "start", "b")
         acknowledged = set(writer.acknowledged)
         wait_until(lambda: is_seen_gone(under_test, "a"), "a is seen gone")
@@ -89,7 +81,7 @@ def test_one_that_is_killed_in_the_middle_is_resumed(cluster: ClusterUnderTest) 
     cluster.up()
     all_follow(cluster)
     for old, new, epoch, action in (("a", "b", 2, "fence"), ("b", "a", 3, "promote")):
-        kill_for_good(cluster, old)
+        cluster.die(old)
         wait_until(lambda old=old: is_seen_gone(cluster, old),  # type: ignore[misc]
                    f"{old} is seen gone")
         kill_in_the_middle(cluster, "failover", action, "done")

@@ -16,6 +16,7 @@ from indico_zodbrepl.cluster.layout import Layout, lineage_file, state_file
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.failover import journal
 from indico_zodbrepl.node import epochs, lineage, operations, ports, state, supervisor
+from indico_zodbrepl.node.freezing import freeze
 from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing.answers import ServerAnswer
 from indico_zodbrepl.probing.probes import probe_server
@@ -82,7 +83,7 @@ def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_i
     cluster.stop("node-b")
     lost = commit(cluster, "a", 4)
     pid = cluster.pid_of("node-a")
-    os.kill(pid, signal.SIGSTOP)  # so that supervisor's SIGTERM does not end it sooner
+    freeze([pid])  # so that supervisor's SIGTERM does not end it sooner
     fenced = operations.fence(cluster.cluster, "a")
     assert (pid,) == fenced.killed
     assert 0 == cluster.cli("node", "start", "b").returncode

@@ -15,7 +15,7 @@ import pytest
 from clusters import ClusterUnderTest, wait_until
 from operations import count_effects, is_killed, last_entry, succeed
 from storage_writer import Writer, numbers_on
-from test_failover import is_seen_gone, kill_for_good
+from test_failover import is_seen_gone
 from test_switchover import all_follow
 
 from indico_zodbrepl.cluster.layout import Layout
@@ -151,7 +151,7 @@ def test_a_failover(working: Writer, *, comes_back: bool) -> None:
 
 def lose_the_primary(under_test: ClusterUnderTest) -> str:
     old = primary(under_test)
-    kill_for_good(under_test, old)
+    under_test.die(old)
     wait_until(lambda: is_seen_gone(under_test, old), f"{old} is seen gone")
     return old
 

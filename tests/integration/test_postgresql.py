@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, wait_until
-from operations import freeze
 from storage_writer import Writer, numbers_on
 
 from indico_zodbrepl.backends import backend_of
@@ -26,6 +25,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.monitor.collect import take_snapshot
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot, State
 from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.node.freezing import freeze
 from indico_zodbrepl.probing.answers import Fact, Hold
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 

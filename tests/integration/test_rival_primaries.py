@@ -9,7 +9,7 @@ import signal
 import pytest
 from clusters import ClusterUnderTest, settles_at, wait_until
 from operations import kill_in_the_middle, succeed
-from test_failover import is_seen_gone, kill_for_good
+from test_failover import is_seen_gone
 from test_guard import answer, commit, last_tid, runs_as
 from test_switchover import all_follow
 
@@ -95,7 +95,7 @@ def test_a_failover_whose_primary_came_back_is_not_resumed_but_undone(
         cluster: ClusterUnderTest) -> None:
     cluster.up()
     all_follow(cluster)
-    kill_for_good(cluster, "a")
+    cluster.die("a")
     wait_until(lambda: is_seen_gone(cluster, "a"), "a is seen gone")
     kill_in_the_middle(cluster, "failover", "fence", "done")
     succeed(cluster, "node", "start", "a")
@@ -113,7 +113,7 @@ def test_a_state_that_was_made_up_for_an_empty_disk_vouches_for_nobody(
     both_serve(cluster)
     disk_a, disk_b = (cluster.cluster.node(name).data_directory for name in ("a", "b"))
     away = cluster.folder / "away"
-    kill_for_good(cluster, "a")
+    cluster.die("a")
     disk_a.rename(away)
     succeed(cluster, "node", "promote", "b", "--epoch", "2")
     commit(cluster, "b")

@@ -15,6 +15,7 @@ from ..cluster import Cluster, Node
 from ..cluster.layout import data_fs
 from ..errors import ExitCode, OperatorError
 from . import daemon, data_lock, ports
+from .freezing import freeze
 from .ports import Owner
 from .supervisor import Supervisor, SupervisorAwayError, SupervisorSilentError
 
@@ -44,7 +45,7 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
     Supervisor is told not to start it again, while the server is frozen: it would ask it to
     end in order, and one that is killed then may have noted in its log that it had ended, when it
     had not: MariaDB refuses to start from that.  Nothing is waited for that a frozen process could
-    delay, so the server's followers may miss its last transactions.
+    delay for long, so the server's followers may miss its last transactions.
 
     Returns:
         What was done: nothing to a node that doesn't run.  Its ports are closed, its
@@ -56,8 +57,7 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
     """
     killed: list[int] = []
     frozen = _serving(cluster, node)
-    for pid in frozen:
-        _signal(pid, signal.SIGSTOP)
+    freeze(frozen)
     try:
         was_wanted, remark = _stop_supervising(cluster, node)
     finally:
@@ -86,17 +86,9 @@ def processes(cluster: Cluster, node: Node) -> list[int]:
 
 
 def _kill(pid: int, killed: list[int]) -> None:
-    if _signal(pid, signal.SIGKILL):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
         killed.append(pid)
-
-
-def _signal(pid: int, number: signal.Signals) -> bool:
-    """Whether there was such a process."""
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _stop_supervising(cluster: Cluster, node: Node) -> tuple[bool, str]:

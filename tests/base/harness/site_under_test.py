@@ -167,9 +167,17 @@ class Writers:
                    "commits are acknowledged")
 
     def conflicts(self) -> int:
-        """How many conflicts there were, when all have ended; what they were told is kept."""
-        found: int = sum(task.result() for task in self.tasks)
-        self._site.told += self.told()
+        """How many conflicts there were, when all have ended; what they were told is kept.
+
+        Where one has failed the others are killed.
+        """
+        try:
+            found: int = sum(task.result() for task in self.tasks)
+        finally:
+            for task in self.tasks:
+                if not task.ended:
+                    task.kill()
+            self._site.told += self.told()
         return found
 
 

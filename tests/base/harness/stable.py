@@ -35,13 +35,18 @@ class Task:
     def result(self) -> Any:
         """What it returned, once it has ended; an AssertionError when it failed."""
         self._wait()
-        assert self._stable.statuses[self.pid] == 0, f"{self.name}: {self._stable.errors()}"
+        assert self._stable.statuses[self.pid] == 0, self._failure()
         return json.loads(self._result.read_text())
 
     def kill(self) -> None:
         """SIGKILL it in the midst of its work; when this returns it is gone."""
         os.kill(self.pid, signal.SIGKILL)
         self._wait()
+
+    def _failure(self) -> str:
+        told = self._result.with_name(self._result.name + ".error")
+        error = told.read_text(errors="replace") if told.exists() else "it was killed"
+        return f"{self.name}: {error[:1000]}\n{self._stable.errors()}"
 
     def _wait(self) -> None:
         wait_until(lambda: self.ended or self._stable.has_ended, f"{self.name} ended",

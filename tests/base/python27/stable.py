@@ -5,7 +5,8 @@ usage: INDICO_CONF=... stable.py
 Indico is imported once; a task runs in a fork of that, which opens the database itself.  Reads
 requests as lines of JSON: {"task": a function of `tasks`, "arguments": {...}, "result": a path}.
 Answers each with a line {"pid": ...}, and with {"pid": ..., "status": ...} when that process has
-ended; its result is then in the file, as JSON.  Ends, with all it started, when its input ends.
+ended; its result is then in the file, as JSON, or its error in a file beside that, `.error`.  Ends,
+with all it started, when its input ends.
 """
 import json
 import os
@@ -37,8 +38,10 @@ def perform(request):
             json.dump(result, opened)
         os.rename(partial, request['result'])
         status = 0
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        with open(request['result'] + '.error', 'w') as opened:
+            opened.write('%s: %s' % (type(error).__name__, error))
     finally:
         sys.stderr.flush()
         os._exit(status)

@@ -18,6 +18,7 @@ from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.node import epochs, state, supervisor
+from indico_zodbrepl.node.freezing import freeze
 
 PROGRAMS = Path(__file__).parent.parent / "python27"
 # The number of a record that ``merge.py`` leaves on the old primary alone.
@@ -101,10 +102,7 @@ class Hosts(ClusterUnderTest):
 
     def freeze(self, node: str) -> None:
         """Stop all processes of a node's server, the one that may start others first."""
-        self.signal(node, signal.SIGSTOP)
-        for pid in self.processes_of(node):
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
-                os.kill(pid, signal.SIGSTOP)
+        freeze([self.pid_of(f"node-{node}"), *self.processes_of(node)])
 
     def stall_senders(self, node: str) -> None:
         """Have a PostgreSQL server send its standbys nothing, while it goes on working."""
@@ -133,7 +131,8 @@ class Hosts(ClusterUnderTest):
     def kill_everything(self) -> None:
         """As a power cut does, but for what the kernel has not written to disk yet."""
         for pid in sorted(self.processes()):  # supervisord is the oldest
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # some end with who started them
+                os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not self.processes(), "all processes have ended")
 
     def has_begun(self, action: str) -> bool:
