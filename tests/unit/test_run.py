@@ -6,6 +6,8 @@ import functools
 import importlib.util
 import itertools
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,9 @@ import pytest
 from _pytest.mark.expression import Expression
 
 SCRIPT = Path(__file__).parents[1] / "run"
+sys.path.insert(0, str(SCRIPT.parent))
+
+import suite_reports  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +50,16 @@ FINE = 'tests="5" failures="0" errors="0" skipped="1"'
 FAILING = 'tests="4" failures="2" errors="1" skipped="0"'
 
 
-def test_passed_failed_and_skipped_are_counted_over_all_suites_of_a_report(
-    tmp_path: Path, runner: ModuleType
-) -> None:
-    counts, doubt = runner.counts_of(report(tmp_path, FINE, FAILING), 1)
+def test_passed_failed_and_skipped_are_counted_over_all_suites_of_a_report(tmp_path: Path) -> None:
+    counts, doubt = suite_reports.counts_of(report(tmp_path, FINE, FAILING), 1)
     assert ("5 passed, 3 failed, 1 skipped", "") == (str(counts), doubt)
 
 
-def test_a_report_of_nose_is_understood(tmp_path: Path, runner: ModuleType) -> None:
+def test_a_report_of_nose_is_understood(tmp_path: Path) -> None:
     """nose 1.3 calls the skipped ones skip, and has no outer element."""
     path = tmp_path / "report.xml"
     path.write_text('<testsuite name="nosetests" tests="96" errors="0" failures="0" skip="1"/>')
-    assert "95 passed, 0 failed, 1 skipped" == str(runner.counts_of(path, 0)[0])
+    assert "95 passed, 0 failed, 1 skipped" == str(suite_reports.counts_of(path, 0)[0])
 
 
 @pytest.mark.parametrize(
@@ -71,13 +74,12 @@ def test_a_report_of_nose_is_understood(tmp_path: Path, runner: ModuleType) -> N
 )
 def test_a_suite_that_is_to_be_doubted_counts_as_a_failure(
     tmp_path: Path,
-    runner: ModuleType,
     suites: list[str] | None,
     exit_code: int,
     expected: str,
 ) -> None:
     path = tmp_path / "none.xml" if suites is None else report(tmp_path, *suites)
-    counts, doubt = runner.counts_of(path, exit_code)
+    counts, doubt = suite_reports.counts_of(path, exit_code)
     assert expected == str(counts)
     assert doubt
 
@@ -135,13 +137,15 @@ def _is_gone(pid: int) -> bool:
     return False
 
 
-def copy_with(suites: str, folder: Path) -> Path:
-    """A copy of tests/run with other suites."""
+def copy_with(suites: str, folder: Path, home: Path = SCRIPT.parents[1]) -> Path:
+    """A copy of tests/run with other suites, for the tests of another installation."""
     copy = folder / "run"
-    head, _, tail = SCRIPT.read_text().partition("def counts_of")
-    home = f"Path({str(SCRIPT.parents[1])!r})"
-    head = head.replace("Path(__file__).resolve().parent.parent", home)
-    copy.write_text(f"{head}SUITES = ({suites})\n\n\ndef counts_of{tail}")
+    head, _, tail = SCRIPT.read_text().partition("class Runner")
+    head = head.replace("Path(__file__).resolve().parent.parent", f"Path({str(home)!r})")
+    for program in ("PYTHON27", "PYTHON3"):
+        head = re.sub(f"^{program} = .*", f"{program} = Path(sys.executable)", head, flags=re.M)
+    copy.write_text(f"{head}SUITES = ({suites})\n\n\nclass Runner{tail}")
+    shutil.copy(SCRIPT.with_name("suite_reports.py"), folder)
     return copy
 
 
@@ -218,6 +222,69 @@ def test_the_end_tells_what_was_skipped_and_how_a_test_failed(tmp_path: Path) ->
     assert told[-1].endswith("test_kinds.py:5: AssertionError")
 
 
+FAILS_ONCE = """
+from pathlib import Path
+
+TRIED = Path(__file__).with_name("tried")
+
+def test_that_is_not_tried_again():
+    assert not TRIED.exists()
+
+def test_that_was_too_slow():
+    assert TRIED.exists() or TRIED.touch(), "not within 3 s"
+
+def test_that_{}():
+    assert {}
+"""
+
+
+@pytest.mark.parametrize(("name", "holds", "code"), [("passes_too", True, 0), ("fails", False, 1)])
+def test_what_failed_is_tried_once_more_and_told_as_unstable_when_it_passes_then(
+    tmp_path: Path, name: str, holds: bool, code: int
+) -> None:
+    folder = tmp_path / "tests" / "some"
+    folder.mkdir(parents=True)
+    (folder / "test_slow.py").write_text(FAILS_ONCE.format(name, holds))
+    program = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(tmp_path),
+        "-p",
+        "no:cacheprovider",
+    )
+    suite = ("some", "tests/some", (*program, "tests/some"), program)
+    copy = copy_with(f"Suite(*{suite}),", tmp_path, home=tmp_path)
+    run = subprocess.run([sys.executable, copy], capture_output=True, text=True, check=False)
+    assert (code, "") == (run.returncode, run.stderr)
+    told = run.stdout.partition("\n===== all suites\n")[2]
+    assert (
+        "UNSTABLE some: test_slow::test_that_was_too_slow failed first, and passed when it was "
+        "tried again\n       AssertionError: not within 3 s" in told
+    )
+    assert ("FAILED some: test_slow::test_that_fails" in told) is not holds
+    assert told.splitlines()[-1] == (
+        f"{3 if holds else 2} passed, {0 if holds else 1} failed, 0 skipped,"
+        " 1 passed only when tried again"
+    )
+
+
+def test_nothing_is_tried_again_when_much_fails_or_a_suite_died(runner: ModuleType) -> None:
+    def outcome(count: int, node: str) -> object:
+        failures = tuple(
+            suite_reports.Failure(f"test_{number}", "reason", (), node) for number in range(count)
+        )
+        return suite_reports.Outcome(suite_reports.Counts(failed=count), "", failures, Counter())
+
+    few, died = outcome(8, "tests/some/test_a.py::test_b"), outcome(1, "")
+    assert runner.can_be_tried_again([few])
+    assert not runner.can_be_tried_again([few, few])
+    assert not runner.can_be_tried_again([few, died])
+
+
 def test_the_end_tells_the_last_words_of_a_suite_that_died(tmp_path: Path) -> None:
     script = "echo first; echo last words; exit 3"
     copy = copy_with(f"Suite('dead', 'tests', ('sh', '-c', {script!r})),", tmp_path)
@@ -233,13 +300,15 @@ def test_the_end_tells_the_last_words_of_a_suite_that_died(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("count", [1, 3, 50])
-def test_the_end_stays_short_and_names_failures_last(runner: ModuleType, count: int) -> None:
+def test_the_end_stays_short_and_names_failures_last(count: int) -> None:
     failures = tuple(
-        runner.Failure(f"suite: module::test_{number}", f"reason {number}", ("line",) * 12)
+        suite_reports.Failure(f"suite: module::test_{number}", f"reason {number}", ("line",) * 12)
         for number in range(count)
     )
-    outcome = runner.Outcome(runner.Counts(failed=count), "suite: ...", failures, Counter())
-    lines = list(runner.closing_lines([outcome]))
+    outcome = suite_reports.Outcome(
+        suite_reports.Counts(failed=count), "suite: ...", failures, Counter()
+    )
+    lines = list(suite_reports.closing_lines([outcome]))
     assert len(lines) <= 60
     named = [line for line in lines if line.startswith("FAILED suite: ")]
     assert min(count, 8) == len(named)

@@ -169,7 +169,9 @@ class _Writer(object):
                         raise
                     time.sleep(random.uniform(0, min(0.01 * 2 ** in_a_row, LONGEST_PAUSE)))
                 except (ClientDisconnected, ReadOnlyError):
-                    if self._stop is None:
+                    # Also of one who waited too long for another's commit, on a busy machine.
+                    in_a_row += 1
+                    if self._stop is None and in_a_row == ATTEMPTS:
                         raise
                     time.sleep(AWAY)
                 else:
