@@ -15,9 +15,9 @@ setup(
                     '!=3.9.*, !=3.10.*',
     install_requires=[],
     extras_require={
-        'control': ['click', 'Flask', 'prometheus_client', 'psycopg', 'psycopg-binary', 'PyMySQL', 'rich', 'supervisor',
-                    'waitress', 'ZConfig', 'zope.interface'],
-        'test': ['beautifulsoup4', 'mypy', 'pytest', 'pytest-bdd', 'requests', 'ruff', 'types-PyMySQL'],
+        'control': ['click', 'Flask', 'Flask-Babel', 'Flask-Limiter', 'Flask-Login', 'Flask-WTF', 'prometheus_client', 'psycopg',
+                    'psycopg-binary', 'PyMySQL', 'rich', 'supervisor', 'waitress', 'ZConfig', 'zope.interface'],
+        'test': ['beautifulsoup4', 'mypy', 'playwright', 'pytest', 'pytest-bdd', 'requests', 'ruff', 'schemathesis', 'types-PyMySQL'],
         'recipe': ['pip', 'virtualenv', 'zc.buildout', 'zc.recipe.egg'],
     },
     entry_points={
