@@ -1,0 +1,1 @@
+"""The pages: a module with a blueprint for each kind."""

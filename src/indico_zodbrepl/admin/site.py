@@ -1,0 +1,55 @@
+"""What all pages of one admin page share; each request reaches it by ``here``."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, cast
+
+from flask import abort, current_app
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.monitor.advice import advise
+from indico_zodbrepl.monitor.watcher import Sighting, Watcher
+
+EXTENSION = "zodbrepl"
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """The cluster that is shown, and who looks at it.
+
+    Attributes:
+        watcher: a started watcher of that cluster; requests never probe by themselves, so a
+            frozen server delays none of them.
+        home: folder of the installation, where commands are typed.
+    """
+
+    cluster: Cluster
+    watcher: Watcher
+    home: Path
+
+    @property
+    def installation(self) -> Installation:
+        return Installation(self.home)
+
+    def sighting(self) -> Sighting:
+        """The last look at the cluster; ends the request with 503 when there was none."""
+        found = self.watcher.latest()
+        if found is None:
+            abort(503, "No snapshot of the cluster could be taken yet; see the admin page's log.")
+        return found
+
+    def context(self) -> dict[str, Any]:
+        """What every page about the cluster's present state shows."""
+        sighting = self.sighting()
+        return {"sighting": sighting, "snapshot": sighting.snapshot, "home": self.home,
+                "procedures": advise(self.cluster, sighting.snapshot, self.home),
+                "data_files": backend_of(self.cluster).data_files}
+
+
+def here() -> Site:
+    """The site of the present request."""
+    return cast(Site, current_app.extensions[EXTENSION])
