@@ -9,12 +9,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import ExitCode, OperatorError
 from ..failover import journal as journal_file
 from ..failover.operation import Operation, Progress
-from ..failover.steps import JsonValue
+from ..failover.wording import figures_in_words, gap_text, lost_text, seconds_text
 from .app import App, pass_app
-from .operation_view import finding_lines, heading, loss_lines, seconds_text
+from .operation_view import finding_lines, heading, loss_lines
 
 
 @click.command()
@@ -35,23 +34,12 @@ def journal(app: App, identifier: str | None, as_json: bool) -> None:
         else:
             _print_table(entries)
         return
-    entry = _one(entries, identifier)
+    entry = journal_file.find(entries, identifier)
     if as_json:
         click.echo(json.dumps(entry.to_json(), indent=2))
         return
     for line in _whole(entry):
         click.echo(line)
-
-
-def _one(entries: list[Operation], identifier: str) -> Operation:
-    found = [entry for entry in entries if entry.identifier.startswith(identifier)]
-    exact = [entry for entry in found if entry.identifier == identifier]
-    if len(exact or found) != 1:
-        known = ", ".join(entry.identifier for entry in (found or entries[-5:]))
-        raise OperatorError(f"the journal has {len(found)} operations {identifier!r}",
-                            f"there are: {known}" if known else "it is empty",
-                            exit_code=ExitCode.BAD_CONFIG)
-    return (exact or found)[0]
 
 
 def _print_table(entries: list[Operation]) -> None:
@@ -62,21 +50,13 @@ def _print_table(entries: list[Operation]) -> None:
     for column in ("Begun (UTC)", "Operation", "By", "Outcome", "Lost", "Gap", "Reason"):
         table.add_column(column, overflow="fold")
     for entry in entries:
-        figures = entry.figures
-        gap = figures.get("write_gap_seconds", figures.get("writable_after_seconds"))
         table.add_row(
             seconds_text(entry.began), f"{entry.plan.operation} {entry.plan.target}", entry.actor,
-            entry.outcome, _lost(entry),
-            "-" if gap is None else f"{gap:.2f} s", entry.plan.reason or "-")
+            entry.outcome, lost_text(entry), gap_text(entry),
+            entry.plan.reason or "-")
     console = Console(highlight=False, width=None if Console().is_terminal else 100)
     console.print(table)
     console.print(f"\nOne of them whole: journal ID, such as {entries[-1].identifier}", style="dim")
-
-
-def _lost(entry: Operation) -> str:
-    """How many transactions were lost; nobody knows while the old primary can't be read."""
-    unknown = entry.plan.loss is not None and not entry.plan.loss.exact
-    return str(entry.figures.get("lost_transactions", "?" if unknown else 0))
 
 
 def _whole(entry: Operation) -> Iterator[str]:
@@ -86,8 +66,8 @@ def _whole(entry: Operation) -> Iterator[str]:
     yield f"  begun    {seconds_text(entry.began)} UTC"
     yield f"  ended    {seconds_text(entry.ended)} UTC"
     yield f"  outcome  {entry.outcome}" + (f": {entry.remark}" if entry.remark else "")
-    for name, value in entry.figures.items():
-        yield f"  {name.replace('_', ' ')}: {_figure(name, value)}"
+    for what, value in figures_in_words(entry.figures):
+        yield f"  {what}: {value}"
     if entry.plan.findings:
         yield ""
         yield from finding_lines(entry.plan.findings)
@@ -103,11 +83,3 @@ def _whole(entry: Operation) -> Iterator[str]:
         yield f"{number:>4}. {record.progress:<8} {took:>10}  {step.title}"
         if record.progress is Progress.FAILED:
             yield from (f"{'':>26}{line}" for line in record.error.splitlines())
-
-
-def _figure(name: str, value: JsonValue) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    if name.endswith("_at") and isinstance(value, int | float):
-        return f"{seconds_text(value)} UTC"
-    return str(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,16 +12,12 @@ from ..cluster import Cluster
 from ..cluster.commands import Commands
 from ..failover.comparing import transactions
 from ..failover.executor import Observer
-from ..failover.operation import Operation, Outcome, Progress, StepRecord
+from ..failover.operation import Operation, Progress, StepRecord
 from ..failover.steps import Finding, Loss, Plan, Refusal, Step, Verdict
+from ..failover.wording import OUTCOMES
 
 WIDTH = 96
 COLOURS = {Verdict.WARNING: "yellow", Verdict.AGAINST: "red"}
-OUTCOMES = {
-    Outcome.RUNNING: "is not finished", Outcome.STOPPED: "stopped half-way",
-    Outcome.DONE: "is done", Outcome.INCOMPLETE: "is done, but for some steps",
-    Outcome.UNDONE: "was taken back; everything is as before it",
-    Outcome.ABANDONED: "was abandoned as it stood"}
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
@@ -194,10 +189,3 @@ def _restored(ended: Operation) -> Iterator[str]:
         yield from _folded(f"Lost: {loss.text}.", "")
     if figures.get("kept_in"):
         yield f"The replaced data are in {figures['kept_in']}"
-
-
-def seconds_text(moment: float | None) -> str:
-    """A moment for a table, in UTC."""
-    if moment is None:
-        return "-"
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))

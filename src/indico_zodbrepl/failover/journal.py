@@ -12,12 +12,12 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ..cluster import Cluster
 from ..cluster.layout import Layout
-from ..errors import OperatorError
+from ..errors import ExitCode, OperatorError
 from . import operation
 from .operation import Operation, Outcome
 from .steps import Figures, JsonValue, Plan
@@ -82,6 +82,21 @@ def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
         else:
             entries[entry.identifier] = entry
     return list(entries.values()), notices
+
+
+def find(entries: Sequence[Operation], identifier: str) -> Operation:
+    """The operation of that id, or the only one whose id begins so.
+
+    Raises OperatorError (exit 2) when there is none, or more than one.
+    """
+    found = [entry for entry in entries if entry.identifier.startswith(identifier)]
+    exact = [entry for entry in found if entry.identifier == identifier]
+    if len(exact or found) != 1:
+        known = ", ".join(entry.identifier for entry in (found or entries[-5:]))
+        raise OperatorError(f"the journal has {len(found)} operations {identifier!r}",
+                            f"there are: {known}" if known else "it is empty",
+                            exit_code=ExitCode.BAD_CONFIG)
+    return (exact or found)[0]
 
 
 def _unusable(path: Path, number: int, *, last: bool, error: Exception) -> str:

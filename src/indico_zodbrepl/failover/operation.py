@@ -111,13 +111,39 @@ def operation_from_json(values: Mapping[str, Any]) -> Operation:
     """Raises KeyError, TypeError or ValueError when that is no operation."""
     if values["format"] != FORMAT:
         raise ValueError(f"its format is {values['format']!r}, this program knows {FORMAT}")
-    return Operation(
+    read = Operation(
         identifier=values["id"], cluster=values["cluster"], actor=values["actor"],
         pid=values["pid"], began=values["began"], ended=values["ended"],
         outcome=Outcome(values["outcome"]), plan=plan_from_json(values["plan"]),
         records=tuple(StepRecord(**{**record, "progress": Progress(record["progress"])})
                       for record in values["steps"]),
         remark=values["remark"], told=values["told"])
+    _require_kinds(read)
+    return read
+
+
+def _require_kinds(read: Operation) -> None:
+    """Raise TypeError or ValueError where a value is of a kind that nobody could show."""
+    plan, loss = read.plan, read.plan.loss
+    texts = [read.identifier, read.cluster, read.actor, read.remark, plan.operation, plan.target,
+             plan.source, plan.reason, *(record.error for record in read.records),
+             *(text for finding in plan.findings
+               for text in (finding.subject, finding.text, finding.evidence)),
+             *(text for step in plan.steps for text in (
+                 step.action, step.subject, step.title, step.checks, step.undoes, step.command)),
+             *([] if loss is None else [loss.node, loss.text])]
+    pairs = [(read.began, read.ended), *((each.began, each.ended) for each in read.records)]
+    moments = [read.began, *(step.seconds for step in plan.steps),
+               *(moment for pair in pairs for moment in pair if moment is not None)]
+    for values, kind in ((texts, str), (moments, int | float),
+                         ([read.told, *(record.figures for record in read.records)], dict)):
+        for value in values:
+            if not isinstance(value, kind):
+                raise TypeError(f"a value is {value!r}")
+    if not all(0 <= moment < 1e11 for moment in moments):
+        raise ValueError("a moment is out of bounds")
+    if len(plan.steps) != len(read.records):
+        raise ValueError(f"{len(plan.steps)} steps, and records of {len(read.records)}")
 
 
 def new(cluster: str, plan: Plan, actor: str, now: float) -> Operation:

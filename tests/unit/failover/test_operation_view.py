@@ -10,12 +10,12 @@ import click
 import pytest
 from fake_world import PLAN, cluster
 
-from indico_zodbrepl.cli.journal import _figure
 from indico_zodbrepl.cli.operation_view import WIDTH, ending_lines, finding_lines, heading
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.failover import operation
 from indico_zodbrepl.failover.operation import Outcome
 from indico_zodbrepl.failover.steps import Finding, Loss, Verdict
+from indico_zodbrepl.failover.wording import figure_text
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_a_role_moves_to_a_node_and_a_rejoin_is_of_one(
 
 
 def test_the_journal_shows_moments_as_times_and_lists_without_brackets() -> None:
-    assert "2026-11-20 11:06:07 UTC" == _figure("held_at", 1795172767.123)
+    assert "2026-11-20 11:06:07 UTC" == figure_text("held_at", 1795172767.123)
     assert ("1, 2", "none", "7") == (
-        _figure("killed", [1, 2]), _figure("killed", []), _figure("seen", 7))
+        figure_text("killed", [1, 2]), figure_text("killed", []), figure_text("seen", 7))
 
 
 def test_a_loss_that_nobody_could_look_at_is_not_passed_over(of: Cluster) -> None:
