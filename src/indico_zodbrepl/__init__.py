@@ -41,7 +41,7 @@ MAY_IMPORT = {
                 'cluster', 'errors'),
     'watch': ('failover', 'monitor', 'node', 'probing', 'backends',
               'cluster', 'errors'),
-    'admin': ('failover', 'monitor', 'node', 'probing', 'backends',
+    'admin': ('watch', 'failover', 'monitor', 'node', 'probing', 'backends',
               'cluster', 'errors'),
     'demo': ('failover', 'monitor', 'node', 'probing', 'backends',
              'cluster', 'errors'),

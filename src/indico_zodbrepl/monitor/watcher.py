@@ -19,10 +19,14 @@ STALE_AFTER = 5.0
 
 @dataclasses.dataclass(frozen=True)
 class Sighting:
-    """A snapshot and how long ago it was complete, in seconds."""
+    """A snapshot and how long ago it was complete, in seconds.
+
+    ``number`` counts the watcher's snapshots: what was made of one can be kept by it.
+    """
 
     snapshot: Snapshot
     age: float
+    number: int = 0
 
     @property
     def stale(self) -> bool:
@@ -43,7 +47,7 @@ class Watcher:
         self._take = take
         self._interval = interval
         self._changed = threading.Condition()
-        self._latest: tuple[Snapshot, float] | None = None
+        self._latest: tuple[Snapshot, float, int] | None = None
         self._ended = threading.Event()
 
     def start(self) -> None:
@@ -59,8 +63,8 @@ class Watcher:
             self._changed.wait_for(lambda: self._latest is not None, timeout=patience)
             if self._latest is None:
                 return None
-            snapshot, completed = self._latest
-        return Sighting(snapshot, time.monotonic() - completed)
+            snapshot, completed, number = self._latest
+        return Sighting(snapshot, time.monotonic() - completed, number)
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -71,6 +75,7 @@ class Watcher:
                 logger.exception("no snapshot could be taken")
             else:
                 with self._changed:
-                    self._latest = snapshot, time.monotonic()
+                    number = 1 if self._latest is None else self._latest[2] + 1
+                    self._latest = snapshot, time.monotonic(), number
                     self._changed.notify_all()
             self._ended.wait(max(0.0, started + self._interval - time.monotonic()))

@@ -79,3 +79,56 @@ class Lines:
 
     def _older(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")
+
+
+class Tail:
+    """Reads a file of ``Lines`` that another program writes, each time what is new.
+
+    Args:
+        path: the file; of those that were moved away only the newest is read.
+
+    Threads: for one at a time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._older = path.with_name(f"{path.name}.1")
+        self._inode = 0
+        self._read = 0
+
+    def new(self) -> Iterator[Any]:
+        """What was not given before, the oldest first; a line that is not whole yet comes later.
+
+        Raises OSError when the file is there and can't be read.
+        """
+        try:
+            current = self._path.stat()
+        except FileNotFoundError:
+            return
+        if current.st_ino != self._inode or current.st_size < self._read:
+            yield from self._before()
+            self._inode, self._read = current.st_ino, 0
+        if current.st_size > self._read:
+            yield from self._from(self._path)
+
+    def _before(self) -> Iterator[Any]:
+        """What was moved away: all of it at first, else what was left of it."""
+        try:
+            older = self._older.stat()
+        except FileNotFoundError:
+            return
+        if older.st_ino != self._inode:
+            self._read = 0
+        yield from self._from(self._older)
+
+    def _from(self, path: Path) -> Iterator[Any]:
+        with path.open("rb") as file:
+            file.seek(self._read)
+            whole = file.read()
+        whole = whole[:whole.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue

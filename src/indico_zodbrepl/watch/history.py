@@ -12,6 +12,8 @@ from indico_zodbrepl.watch.files import Lines
 
 SPAN = 3600.0
 """Seconds."""
+FILE = "history.jsonl"
+"""In VAR/watch."""
 MOST_SAMPLES = 4000
 """Of one node, whatever the clock does."""
 FILE_BYTES = 2 * 1024 * 1024
@@ -73,22 +75,26 @@ class History:
                    default=None)
 
     def _remember(self, line: object, now: float) -> None:
-        """One line of the file; what is no such line, too old or of the future is left out."""
-        if not isinstance(line, list) or len(line) != 2:
-            return
-        at, lags = line
-        try:
-            if not now - SPAN <= at <= now:
-                return
-            for name, (seconds, transactions) in lags.items():
-                self._append(str(name), Sample(
-                    float(at), None if seconds is None else float(seconds),
-                    None if transactions is None else int(transactions)))
-        except (AttributeError, TypeError, ValueError):
-            return
+        """One line of the file; what is too old or of the future is left out."""
+        for name, sample in samples(line):
+            if now - SPAN <= sample.at <= now:
+                self._append(name, sample)
 
     def _append(self, name: str, sample: Sample) -> None:
         samples = self._samples.setdefault(name, collections.deque(maxlen=MOST_SAMPLES))
         samples.append(sample)
         while samples[0].at < sample.at - SPAN:
             samples.popleft()
+
+
+def samples(line: object) -> list[tuple[str, Sample]]:
+    """What a line of the file says, by nodes' names; empty when it is no such line."""
+    if not isinstance(line, list) or len(line) != 2:
+        return []
+    at, lags = line
+    try:
+        return [(str(name), Sample(float(at), None if seconds is None else float(seconds),
+                                   None if transactions is None else int(transactions)))
+                for name, (seconds, transactions) in lags.items()]
+    except (AttributeError, TypeError, ValueError):
+        return []

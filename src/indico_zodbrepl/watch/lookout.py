@@ -21,7 +21,7 @@ from indico_zodbrepl.watch import events as rules
 from indico_zodbrepl.watch import files, memory
 from indico_zodbrepl.watch.courier import Courier
 from indico_zodbrepl.watch.events import Event, Kind, Weight
-from indico_zodbrepl.watch.history import History
+from indico_zodbrepl.watch.history import FILE, History
 from indico_zodbrepl.watch.intent import intents
 from indico_zodbrepl.watch.last_seen import last_seen
 
@@ -47,7 +47,7 @@ class Lookout:
 
     def __init__(self, cluster: Cluster, watch: Watch, show: Callable[[Event], None]) -> None:
         layout = Layout(cluster)
-        self.history = History(layout.watch / "history.jsonl", time.time())
+        self.history = History(layout.watch / FILE, time.time())
         self.counted: collections.Counter[str] = collections.Counter()
         self.snapshots = 0
         self.latest: tuple[Snapshot, float] | None = None
@@ -104,7 +104,7 @@ class Lookout:
                             node.lag_transactions)
                 for node in snapshot.nodes if node.name != snapshot.primary
                 and (node.assigned_role.follows or node.lag_seconds is not None)}
-        self._write("history.jsonl", lambda: self.history.add(snapshot.taken_at, lags))
+        self._write(FILE, lambda: self.history.add(snapshot.taken_at, lags))
         self.tell(found)
         self._write("memory.json",
                     lambda: files.replace(self._memory_file, self._memory.to_json()))

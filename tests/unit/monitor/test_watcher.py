@@ -3,6 +3,7 @@
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -72,3 +73,16 @@ def test_a_failed_round_is_logged_and_the_next_one_counts(
 def test_an_old_snapshot_is_stale() -> None:
     assert not Sighting(snapshot(), STALE_AFTER).stale
     assert Sighting(snapshot(), STALE_AFTER + 0.1).stale
+
+
+def test_each_snapshot_has_the_next_number() -> None:
+    watcher = Watcher(snapshot, interval=0.01)
+    watcher.start()
+    first = watcher.latest(GENEROUS)
+    assert first is not None
+    deadline = time.monotonic() + GENEROUS
+    while (found := watcher.latest()) is not None and found.number < first.number + 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    watcher.end()
+    assert first.number >= 1

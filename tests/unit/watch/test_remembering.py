@@ -20,7 +20,7 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Watch
 from indico_zodbrepl.watch.events import Event
-from indico_zodbrepl.watch.files import Lines, read, replace
+from indico_zodbrepl.watch.files import Lines, Tail, read, replace
 from indico_zodbrepl.watch.history import SPAN, History, Sample
 from indico_zodbrepl.watch.lookout import Lookout
 
@@ -153,3 +153,36 @@ def test_a_full_disk_keeps_nothing_from_being_told(
         (looking.folder / name).rmdir()
     looking.at(10, **HEALTHY)
     assert "a" == looking.last_seen()["primary"]
+
+
+def test_a_reader_beside_the_writer_gets_each_line_once_whatever_is_moved_away(
+        tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "x.jsonl", 200, kept=1)
+    for number in range(3):
+        lines.append(number)
+    tail, got = Tail(tmp_path / "x.jsonl"), []
+    for number in range(3, 500):
+        lines.append(number)
+        if number % 7 == 0:
+            got += list(tail.new())
+    got += list(tail.new())
+    assert list(range(500)) == got
+
+
+def test_a_reader_that_begins_late_gets_all_that_is_kept(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "x.jsonl", 200, kept=1)
+    for number in range(120):
+        lines.append(number)
+    assert list(lines) == list(Tail(tmp_path / "x.jsonl").new())
+
+
+def test_a_reader_waits_for_the_rest_of_a_line_and_for_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    tail = Tail(path)
+    assert [] == list(tail.new())
+    path.write_text("1\n[2,")
+    assert [1] == list(tail.new())
+    with path.open("a") as file:
+        file.write("3]\n{torn\n4\n")
+    assert [[2, 3], 4] == list(tail.new())
+    assert [] == list(tail.new())
