@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from playwright.sync_api import Browser
+from werkzeug.serving import make_server
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "monitor"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "failover"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
+import chromium
 import engines
 import situations
 
@@ -25,6 +31,7 @@ from indico_zodbrepl.monitor.watcher import Watcher
 MakeClient = Callable[..., FlaskClient]
 ClientOf = Callable[[engines.Situation], FlaskClient]
 Serve = Callable[[Cluster, Callable[[], Snapshot]], FlaskClient]
+ServeClient = Callable[[FlaskClient], str]
 
 
 @pytest.fixture
@@ -65,3 +72,43 @@ def client_of(page_of: Serve, tmp_path: Path) -> ClientOf:
         return page_of(placed.cluster, lambda: placed.snapshot)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests; those that need it are skipped where there is none."""
+    if chromium.PROGRAM is None:
+        pytest.skip(chromium.MISSING)
+    with chromium.running() as started:
+        yield started
+
+
+@pytest.fixture
+def new_tab(browser: Browser) -> Iterator[chromium.NewTab]:
+    """A function: a tab of a given width, closed after the test."""
+    with contextlib.ExitStack() as opened:
+        def make(width: int = 1280, scheme: chromium.Scheme = "light") -> chromium.Tab:
+            tab = chromium.Tab(browser, width, scheme)
+            opened.callback(tab.close)
+            return tab
+
+        yield make
+
+
+@pytest.fixture
+def serve_client() -> Iterator[ServeClient]:
+    """A function: the address at which a client's pages are served."""
+    servers = []
+
+    def start(client: FlaskClient) -> str:
+        server = make_server("127.0.0.1", 0, client.application, threaded=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{server.port}"
+
+    yield start
+    for server, thread in servers:
+        server.shutdown()
+        thread.join()
+        server.server_close()

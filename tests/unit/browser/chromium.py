@@ -1,140 +1,125 @@
-"""Chromium without a window, driven over a pair of pipes by the DevTools protocol.
-
-Nothing is installed for it: the browser is Debian's, when there is one, and the protocol is JSON.
-"""
+"""Debian's Chromium without a window, driven by Playwright; nothing is fetched from elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
-import os
-import select
 import shutil
-import signal
-import tempfile
-import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    CDPSession,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    sync_playwright,
+)
 
 PROGRAM = shutil.which("chromium")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--hide-scrollbars", "--remote-debugging-pipe")
-PATIENCE = 60.0
-"""Seconds for one answer."""
-ABOVE = 10
-"""Descriptors from here on are in nobody's way: Chromium reads from 3 and writes to 4."""
+MISSING = "there is no Chromium on this machine: apt-get install chromium"
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+         "--font-render-hinting=none")
+PATIENCE = 180.0
+"""Seconds for one page or one thing on it; the machine may be busy."""
+HEIGHT = 850
+PHONE = 500
+"""Pixels; a narrower window is a telephone's, where the page's own width counts."""
+TOLD_ELSEWHERE = "Failed to load resource"
+
+Scheme = Literal["light", "dark"]
+Deficiency = Literal["none", "deuteranopia", "protanopia", "tritanopia", "achromatopsia"]
 
 
-class Page:
-    """A tab of a running Chromium.  One thread.
+class Tab:
+    """A tab with cookies of its own.  One thread.
 
     Attributes:
-        events: what the browser told unasked since the last ``open``, oldest first.
+        page: Playwright's.
+        troubles: what the browser complained of, could not load or asked of other hosts; oldest
+            first.
+        expected: HTTP status of answers that are no trouble, beside those below 400.
     """
 
-    def __init__(self, reads: int, writes: int) -> None:
-        self._reads, self._writes = reads, writes
-        self._unread = b""
-        self._number = 0
-        self._session: dict[str, str] = {}
-        self.events: list[dict[str, Any]] = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self._session = {"sessionId": session}
-        for domain in ("Page", "Network", "Runtime", "Log"):
-            self.call(f"{domain}.enable")
+    def __init__(self, browser: Browser, width: int = 1280, scheme: Scheme = "light") -> None:
+        self.context: BrowserContext = browser.new_context(
+            viewport={"width": width, "height": HEIGHT}, is_mobile=width < PHONE,
+            color_scheme=scheme, reduced_motion="reduce")
+        self.context.set_default_timeout(PATIENCE * 1000)
+        self.page: Page = self.context.new_page()
+        self.width = width
+        self.troubles: list[str] = []
+        self.expected: set[int] = set()
+        self._hosts: set[str] = set()
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.troubles.append(f"script: {error}"))
+        self.page.on("request", self._asked)
+        self.page.on("requestfailed", self._failed)
+        self.page.on("response", self._answered)
 
-    def open(self, url: str, width: int, scheme: str) -> None:
-        """Load a page, to its end.
+    def open(self, url: str, expected: int = 200) -> None:
+        """Load a page, to its end; AssertionError when it is answered otherwise than expected."""
+        self._hosts.add(urlsplit(url).netloc)
+        if expected >= 400:
+            self.expected.add(expected)
+        answer = self.page.goto(url, wait_until="load")
+        assert answer is not None
+        assert expected == answer.status, f"{url}: {answer.status}"
 
-        Args:
-            width: of the window, in pixels of CSS.
-            scheme: ``light`` or ``dark``.
-        """
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=850,
-                  deviceScaleFactor=1, mobile=width < 500)
-        self.call("Emulation.setEmulatedMedia",
-                  features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.events.clear()
-        self.call("Page.navigate", url=url)
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._message())
+    def paint(self, scheme: Scheme) -> None:
+        """Show what is open in light or dark."""
+        self.page.emulate_media(color_scheme=scheme)
+
+    def see_as(self, deficiency: Deficiency) -> None:
+        """Show colours as somebody with that vision sees them."""
+        self.devtools().send("Emulation.setEmulatedVisionDeficiency", {"type": deficiency})
+
+    def devtools(self) -> CDPSession:
+        """A session of Chromium's own protocol with this tab."""
+        return self.context.new_cdp_session(self.page)
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression on the page; AssertionError when it throws."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        """The value of a JavaScript expression, or of a function's call, on the page."""
+        return self.page.evaluate(expression)
 
-    def press(self, key: str) -> None:
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                      windowsVirtualKeyCode={"Tab": 9, "Enter": 13}[key])
+    def close(self) -> None:
+        self.context.close()
 
-    def call(self, method: str, **parameters: Any) -> Any:
-        """The result of a method of the protocol; AssertionError when the browser refuses."""
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters, **self._session}
-        os.write(self._writes, json.dumps(message).encode() + b"\0")
-        while (answer := self._message()).get("id") != self._number:
-            self.events.append(answer)
-        assert "error" not in answer, answer["error"]
-        return answer["result"]
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and TOLD_ELSEWHERE not in message.text:
+            self.troubles.append(f"console: {message.text}")
 
-    def _message(self) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE
-        while b"\0" not in self._unread:
-            ready = select.select([self._reads], [], [], max(0.0, deadline - time.monotonic()))[0]
-            assert ready, "Chromium does not answer"
-            chunk = os.read(self._reads, 1 << 20)
-            assert chunk, "Chromium has ended"
-            self._unread += chunk
-        message, self._unread = self._unread.split(b"\0", 1)
-        found: dict[str, Any] = json.loads(message)
-        return found
+    def _asked(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.netloc not in self._hosts:
+            self.troubles.append(f"asked another host: {request.url}")
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the next page was opened meanwhile
+            self.troubles.append(f"not loaded: {request.url}: {request.failure}")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400 and response.status not in self.expected:
+            self.troubles.append(f"{response.status}: {response.url}")
+
+
+NewTab = Callable[..., Tab]
+"""Makes tabs of a given width and scheme."""
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Page]:
-    """A Chromium with one tab; it ends at the end, if need be by SIGKILL."""
-    assert PROGRAM is not None
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        its_input, to_it = _pipe()
-        from_it, its_output = _pipe()
-        pid = os.posix_spawn(
-            PROGRAM, [PROGRAM, *FLAGS, f"--user-data-dir={folder}"],
-            {**os.environ, "HOME": folder}, setpgroup=0, file_actions=[
-                (os.POSIX_SPAWN_DUP2, its_input, 3), (os.POSIX_SPAWN_DUP2, its_output, 4),
-                *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2))])
-        os.close(its_input)
-        os.close(its_output)
+def running() -> Iterator[Browser]:
+    """A Chromium without tabs; it ends at the end."""
+    assert PROGRAM is not None, MISSING
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=PROGRAM, args=list(FLAGS), timeout=PATIENCE * 1000,
+            handle_sigint=False, handle_sigterm=False, handle_sighup=False)
         try:
-            page = Page(from_it, to_it)
-            yield page
-            page.call("Browser.close")
+            yield browser
         finally:
-            os.close(to_it)
-            os.close(from_it)
-            _end(pid)
-
-
-def _pipe() -> tuple[int, int]:
-    """A pipe's two ends, above the descriptors that Chromium uses."""
-    low = os.pipe()
-    reads, writes = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, ABOVE) for end in low)
-    for end in low:
-        os.close(end)
-    return reads, writes
-
-
-def _end(pid: int) -> None:
-    deadline = time.monotonic() + 10
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if time.monotonic() > deadline:
-            os.killpg(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return
-        time.sleep(0.05)
+            browser.close()

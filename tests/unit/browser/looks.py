@@ -1,0 +1,139 @@
+"""What has to be true of every page in a browser: it fits, can be read, and can be named."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from chromium import Tab
+
+# Contrast as WCAG 2 computes it; text of 4.5 to 1 is readable (success criterion 1.4.3).  What
+# lies behind a text of a drawing are the filled shapes that come before it.
+FAINT = """
+(() => {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 1;
+  const pen = canvas.getContext("2d", {willReadFrequently: true});
+  const known = new Map();
+  const parts = colour => {
+    if (!known.has(colour)) {
+      pen.clearRect(0, 0, 1, 1);
+      pen.fillStyle = colour;
+      pen.fillRect(0, 0, 1, 1);
+      const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
+      known.set(colour, [r, g, b, a / 255]);
+    }
+    return known.get(colour);
+  };
+  const over = ([r, g, b, a], [x, y, z]) =>
+    [r * a + x * (1 - a), g * a + y * (1 - a), b * a + z * (1 - a), 1];
+  const light = colour => {
+    const [r, g, b] = colour.slice(0, 3).map(value => value / 255)
+      .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const holds = (shape, x, y) => {
+    const box = shape.getBoundingClientRect();
+    return box.left <= x && x <= box.right && box.top <= y && y <= box.bottom;
+  };
+  const drawn = element => {
+    const box = element.getBoundingClientRect();
+    const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+    return [...element.ownerSVGElement.querySelectorAll("rect, circle, ellipse, polygon, path")]
+      .filter(shape => shape.compareDocumentPosition(element) & 4 && !shape.closest("defs")
+        && getComputedStyle(shape).fill !== "none" && holds(shape, x, y))
+      .map(shape => parts(getComputedStyle(shape).fill)).reverse();
+  };
+  const behind = element => {
+    const layers = element.ownerSVGElement ? drawn(element) : [];
+    for (let at = element; at; at = at.parentElement)
+      layers.push(parts(getComputedStyle(at).backgroundColor));
+    return layers.reduceRight((below, layer) => over(layer, below),
+      matchMedia("(prefers-color-scheme: dark)").matches ? [18, 18, 18, 1] : [255, 255, 255, 1]);
+  };
+  const strength = element => {
+    let found = 1;
+    for (let at = element; at; at = at.parentElement) found *= getComputedStyle(at).opacity;
+    return found;
+  };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  let seen = 0;
+  while (texts.nextNode()) {
+    const text = texts.currentNode.data.trim(), element = texts.currentNode.parentElement;
+    if (!text || !element.checkVisibility() || element.closest("option, title, desc")) continue;
+    if (element.closest(":disabled, [aria-disabled=true]")) continue;
+    seen += 1;
+    const style = getComputedStyle(element), ground = behind(element);
+    const [r, g, b, a] = parts(element.ownerSVGElement ? style.fill : style.color);
+    const ink = over([r, g, b, a * strength(element)], ground);
+    const [one, other] = [light(ink), light(ground)];
+    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    if (ratio < 4.5) found.push(`${ratio.toFixed(1)}: ${text.slice(0, 60)}`);
+  }
+  return {seen, found};
+})()
+"""
+OPEN_ALL = "() => { for (const each of document.querySelectorAll('details')) each.open = true; }"
+# Elements whose right edge lies beyond the window, for the message; what scrolls in itself is none.
+TOO_WIDE = """
+() => [...document.querySelectorAll("body *")].filter(each => each.checkVisibility()
+    && each.getBoundingClientRect().right > innerWidth + 1)
+  .map(each => `${each.tagName.toLowerCase()}.${each.getAttribute("class") || ""}: `
+    + each.textContent.trim().slice(0, 40)).slice(0, 5)
+"""
+OUTLINE = """
+() => ({
+  language: document.documentElement.lang,
+  mains: document.querySelectorAll("main").length,
+  firsts: [...document.querySelectorAll("h1")].filter(each => each.checkVisibility()).length,
+  levels: [...document.querySelectorAll("main h1, main h2, main h3, main h4, main h5")]
+    .filter(each => each.checkVisibility()).map(each => Number(each.tagName[1])),
+  twice: [...document.querySelectorAll("[id]")].map(each => each.id)
+    .filter((id, at, all) => all.indexOf(id) !== at),
+  nameless: [...document.querySelectorAll("svg")].filter(each => each.checkVisibility()
+    && !each.closest("[aria-hidden=true]") && !each.getAttribute("aria-label")
+    && !each.getAttribute("aria-labelledby") && !each.querySelector(":scope > title"))
+    .map(each => each.outerHTML.slice(0, 80)),
+})
+"""
+NAMED = {"button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio",
+         "spinbutton", "switch", "tab", "image", "img", "meter", "progressbar", "navigation",
+         "DisclosureTriangle", "dialog", "alertdialog", "menuitem", "slider", "table"}
+"""Roles of which a screen reader has to have a name; a page with one table need not name it."""
+
+
+def check(tab: Tab, looked_at: str) -> None:
+    """See that nothing is wrong with what is open, with all details open."""
+    tab.evaluate(OPEN_ALL)
+    assert tab.page.title(), looked_at
+    assert tab.width >= tab.evaluate("document.documentElement.scrollWidth"), (
+        looked_at, tab.evaluate(TOO_WIDE))
+    faint = tab.evaluate(FAINT)
+    assert faint["seen"] >= 3, looked_at
+    assert [] == faint["found"], looked_at
+    assert [] == tab.troubles, looked_at
+
+
+def check_names(tab: Tab, looked_at: str) -> None:
+    """See that screen readers get an outline without gaps, and a name for all that is used."""
+    found = tab.evaluate(OUTLINE)
+    assert ("en", 1, 1, [], []) == tuple(found[key] for key in (
+        "language", "mains", "firsts", "twice", "nameless")), looked_at
+    levels = found["levels"]
+    assert 1 in levels, looked_at
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), (
+        looked_at, levels)
+    assert [] == nameless(tab), looked_at
+
+
+def nameless(tab: Tab) -> list[str]:
+    """Roles of what can be used or seen and has no name, as Chromium tells screen readers."""
+    tree = tab.devtools().send("Accessibility.getFullAXTree")["nodes"]
+    return [role for node in tree if not node["ignored"]
+            and (role := said(node, "role")) in NAMED - {"table"} and not said(node, "name")]
+
+
+def said(node: dict[str, Any], what: str) -> str:
+    """A property of a node of the accessibility tree; empty when it has none."""
+    return str(node.get(what, {}).get("value", "")).strip()

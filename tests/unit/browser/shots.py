@@ -1,0 +1,21 @@
+"""Screenshots that are kept when $ZODBREPL_SCREENSHOTS names a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from chromium import Tab
+
+VARIABLE = "ZODBREPL_SCREENSHOTS"
+
+
+def keep(tab: Tab, name: str, whole: bool = True) -> None:
+    """Keep a picture of what is open as NAME.png: of the whole page, or of the window."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    file = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    tab.page.screenshot(path=Path(folder) / f"{file}.png", full_page=whole, animations="disabled")
