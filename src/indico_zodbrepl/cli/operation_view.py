@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
 
 from ..cluster import Cluster
 from ..cluster.commands import Commands
-from ..failover.comparing import transactions
+from ..failover.endings import endings, headline
 from ..failover.executor import Observer
 from ..failover.operation import Operation, Progress, StepRecord
 from ..failover.steps import Finding, Loss, Plan, Refusal, Step, Verdict
-from ..failover.wording import OUTCOMES
 
 WIDTH = 96
 COLOURS = {Verdict.WARNING: "yellow", Verdict.AGAINST: "red"}
@@ -152,40 +150,12 @@ def _fate(record: StepRecord) -> str:
 
 def ending_lines(cluster: Cluster, ended: Operation) -> Iterator[str]:
     """What an operation came to, in some sentences, and what is left to do."""
-    plan, figures, commands = ended.plan, ended.figures, Commands.here(cluster)
-    took = (ended.ended or ended.began) - ended.began
-    yield click.style(f"{plan.name} {OUTCOMES[ended.outcome]} "
-                      f"({took:.2f} s)", bold=True)
-    if "write_gap_seconds" in figures:
-        yield f"Nobody could write for {figures['write_gap_seconds']:.2f} s."
-    elif "writable_after_seconds" in figures:
-        yield f"Writes are possible again {figures['writable_after_seconds']:.2f} s after the plan."
-    lost = figures.get("lost_transactions")
-    if lost:
-        yield f"Not in the cluster any more: {transactions(lost)}."
-    if "exported_to" in figures:
-        folder = commands.path(Path(str(figures["exported_to"])))
-        yield from _folded(", ".join(figures.get("exported_objects", [])), "    ", "  ")
-        salvage = commands.zodbrepl("salvage", folder)
-        yield f"To see what was exported, and to make it again: {salvage}"
-    elif plan.loss is not None and not plan.loss.exact and plan.operation not in (
-            "rejoin", "restore"):
-        yield from _folded(f"Lost: {plan.loss.text}.", "")
-        yield f"When the data of {plan.source} is back: {commands.zodbrepl('rejoin', plan.source)}"
-    if plan.operation == "restore":
-        yield from _restored(ended)
-    for node in figures.get("diverged", []):
-        yield f"Node {node} does not start before: {commands.zodbrepl('rejoin', node)}"
-    for step, record in zip(plan.steps, ended.records, strict=True):
-        if record.progress is Progress.FAILED:
-            yield from _folded(f"Not done: {step.title}. By hand: {step.command}", "  ")
-    yield f"Journal: {commands.zodbrepl('journal', ended.identifier)}"
-
-
-def _restored(ended: Operation) -> Iterator[str]:
-    """What a restore could not export, and where the data are that it replaced."""
-    loss, figures = ended.plan.loss, ended.figures
-    if loss is not None and not loss.exact:
-        yield from _folded(f"Lost: {loss.text}.", "")
-    if figures.get("kept_in"):
-        yield f"The replaced data are in {figures['kept_in']}"
+    yield click.style(headline(ended), bold=True)
+    for ending in endings(Commands.here(cluster), ended):
+        if ending.command:
+            yield f"{ending.text}: {ending.command}"
+        elif ending.items:
+            yield f"{ending.text}:"
+            yield from _folded(", ".join(ending.items), "    ", "  ")
+        else:
+            yield from _folded(ending.text, "")
