@@ -135,8 +135,14 @@ def _require_kinds(read: Operation) -> None:
     pairs = [(read.began, read.ended), *((each.began, each.ended) for each in read.records)]
     moments = [read.began, *(step.seconds for step in plan.steps),
                *(moment for pair in pairs for moment in pair if moment is not None)]
-    for values, kind in ((texts, str), (moments, int | float),
-                         ([read.told, *(record.figures for record in read.records)], dict)):
+    figures = [read.told, *(record.figures for record in read.records)]
+    lists = [each[name] for each in figures if isinstance(each, dict)
+             for name in ("diverged", "exported_objects") if name in each]
+    texts += [name for each in lists if isinstance(each, list) for name in each]
+    numbers = [each[name] for each in figures if isinstance(each, dict)
+               for name in ("write_gap_seconds", "writable_after_seconds") if name in each]
+    for values, kind in ((texts, str), (moments, int | float), (numbers, int | float),
+                         (lists, list), (figures, dict)):
         for value in values:
             if not isinstance(value, kind):
                 raise TypeError(f"a value is {value!r}")
