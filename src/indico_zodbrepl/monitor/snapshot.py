@@ -13,6 +13,9 @@ from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Fact, Hold, RefusedFollower, ServerRole
 from indico_zodbrepl.probing.comparison import Membership
 
+TIDS = ("last_tid", "tid")
+"""Fields that hold transaction ids, which JSON has as text: they exceed JavaScript's numbers."""
+
 
 class State(enum.StrEnum):
     """Overall state.
@@ -348,11 +351,11 @@ class Snapshot:
         raise KeyError(name)
 
     def to_json(self) -> dict[str, Any]:
-        """For ``json.dumps``; tids are rendered as hex, since they exceed JavaScript's numbers."""
+        """For ``json.dumps``; TIDS are rendered as hex."""
         return {**dataclasses.asdict(self, dict_factory=_json_object),
                 "code": self.state.exit_code}
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {key: tid.render(value) if key in ("last_tid", "tid") and value is not None else value
+    return {key: tid.render(value) if key in TIDS and value is not None else value
             for key, value in pairs}
