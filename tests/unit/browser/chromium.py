@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from playwright.sync_api import (
     Page,
     Request,
     Response,
+    expect,
     sync_playwright,
 )
 
@@ -31,6 +32,7 @@ PHONE = 500
 """Pixels; a narrower window is a telephone's, where the page's own width counts."""
 TOLD_ELSEWHERE = "Failed to load resource"
 
+Cookie = Mapping[str, str]
 Scheme = Literal["light", "dark"]
 Deficiency = Literal["none", "deuteranopia", "protanopia", "tritanopia", "achromatopsia"]
 
@@ -43,9 +45,11 @@ class Tab:
         troubles: what the browser complained of, could not load or asked of other hosts; oldest
             first.
         expected: HTTP status of answers that are no trouble, beside those below 400.
+        sessions: cookies of sessions by the address of the pages they are for.
     """
 
-    def __init__(self, browser: Browser, width: int = 1280, scheme: Scheme = "light") -> None:
+    def __init__(self, browser: Browser, width: int = 1280, scheme: Scheme = "light",
+                 sessions: Mapping[str, Cookie] | None = None) -> None:
         self.context: BrowserContext = browser.new_context(
             viewport={"width": width, "height": HEIGHT}, is_mobile=width < PHONE,
             color_scheme=scheme, reduced_motion="reduce")
@@ -54,6 +58,7 @@ class Tab:
         self.width = width
         self.troubles: list[str] = []
         self.expected: set[int] = set()
+        self.sessions: Mapping[str, Cookie] = sessions if sessions is not None else {}
         self._hosts: set[str] = set()
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.troubles.append(f"script: {error}"))
@@ -63,7 +68,12 @@ class Tab:
 
     def open(self, url: str, expected: int = 200) -> None:
         """Load a page, to its end; AssertionError when it is answered otherwise than expected."""
-        self._hosts.add(urlsplit(url).netloc)
+        host = urlsplit(url).netloc
+        if host not in self._hosts:
+            self._hosts.add(host)
+            self.context.add_cookies([
+                {"name": cookie["name"], "value": cookie["value"], "url": address}
+                for address, cookie in self.sessions.items() if urlsplit(address).netloc == host])
         if expected >= 400:
             self.expected.add(expected)
         answer = self.page.goto(url, wait_until="load")
@@ -115,6 +125,7 @@ NewTab = Callable[..., Tab]
 def running() -> Iterator[Browser]:
     """A Chromium without tabs; it ends at the end."""
     assert PROGRAM is not None, MISSING
+    expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=PROGRAM, args=list(FLAGS), timeout=PATIENCE * 1000,
