@@ -5,41 +5,104 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, render_template
+from flask import Flask, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
+from flask_babel import Babel
+from flask_babel import gettext as _
+from werkzeug.datastructures import ImmutableDict
 
 from indico_zodbrepl.admin import filters, security
-from indico_zodbrepl.admin.pages import data, journal, machines, operations, overview, salvage
+from indico_zodbrepl.admin.access import gate, secret, sessions
+from indico_zodbrepl.admin.access.accounts import Reader
+from indico_zodbrepl.admin.pages import (
+    access,
+    data,
+    journal,
+    machines,
+    operations,
+    overview,
+    salvage,
+)
 from indico_zodbrepl.admin.site import EXTENSION, Site
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor.watcher import Watcher
 
-PAGES = (overview, operations, salvage, journal, data, machines)
+PAGES = (overview, operations, salvage, journal, data, machines, access)
+STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
+"""The HTTP status of an operator's error; 503 for all others."""
+
+
+class _Page(Flask):
+    """Answers no OPTIONS by itself."""
+
+    default_config = ImmutableDict({**Flask.default_config, "PROVIDE_AUTOMATIC_OPTIONS": False})
 
 
 def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
-    """The admin page of a cluster; arguments as the attributes of ``Site``."""
-    app = Flask(__name__)
+    """The admin page of a cluster; arguments as the attributes of ``Site``.
+
+    Raises OperatorError when the key of its sessions can't be read or written.
+    """
+    app = _Page(__name__)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.policies["ext.i18n.trimmed"] = True
     app.extensions[EXTENSION] = Site(cluster, watcher, home)
+    Babel(app, default_timezone="UTC")  # type: ignore[no-untyped-call]
+    layout = Layout(cluster)
     security.protect(app, cluster.admin)
+    sessions.install(app, cluster.admin, secret.ensure(layout.session_key),
+                     Reader(layout.accounts))
+    gate.install(app)
     filters.register(app)
-    app.jinja_env.globals["cluster"] = cluster
+    app.jinja_env.globals.update(cluster=cluster, home=home, navigation=lambda: _navigation(app))
     for page in PAGES:
         app.register_blueprint(page.blueprint)
-
-    @app.errorhandler(400)
-    @app.errorhandler(404)
-    @app.errorhandler(405)
-    @app.errorhandler(500)
-    @app.errorhandler(503)
-    def error(problem: Any) -> ResponseReturnValue:
-        page = render_template("error.html", problem=problem)
-        return page, problem.code, dict(_allowed(problem))
-
+    _tell_errors(app)
     return app
 
 
-def _allowed(problem: Any) -> list[tuple[str, str]]:
+def _navigation(app: Flask) -> list[tuple[str, str]]:
+    paths = {rule.rule for rule in app.url_map.iter_rules()}
+    return [(title, path) for title, path in (
+        (_("Overview"), "/"), (_("Operations"), "/operations"), (_("Journal"), "/journal"),
+        (_("Data"), "/data")) if path in paths]
+
+
+def _tell_errors(app: Flask) -> None:
+
+    @app.errorhandler(400)
+    @app.errorhandler(401)
+    @app.errorhandler(403)
+    @app.errorhandler(404)
+    @app.errorhandler(405)
+    @app.errorhandler(409)
+    @app.errorhandler(413)
+    @app.errorhandler(429)
+    @app.errorhandler(500)
+    @app.errorhandler(503)
+    def error(problem: Any) -> ResponseReturnValue:
+        return _told(problem.code, problem.name, problem.description, "", dict(_more(problem)))
+
+    @app.errorhandler(OperatorError)
+    def operator_error(problem: OperatorError) -> ResponseReturnValue:
+        app.logger.error("%s %s: %s", request.method, request.path, problem)
+        return _told(STATUS.get(problem.exit_code, 503), problem.notice, problem.detail,
+                     problem.hint, {})
+
+
+def _told(status: int, notice: str, detail: str, hint: str,
+          headers: dict[str, str]) -> ResponseReturnValue:
+    if request.path.startswith("/api/"):
+        return jsonify({"error": notice, "detail": detail, "hint": hint}), status, headers
+    page = render_template("error.html", notice=notice, detail=detail, hint=hint)
+    return page, status, headers
+
+
+def _more(problem: Any) -> list[tuple[str, str]]:
     methods = getattr(problem, "valid_methods", None)
-    return [("Allow", ", ".join(methods))] if methods else []
+    found = [("Allow", ", ".join(sorted(methods)))] if methods else []
+    if problem.code == 401:
+        found.append(("WWW-Authenticate", 'Bearer realm="zodbrepl"'))
+    return found

@@ -6,33 +6,29 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, abort, request
-from werkzeug.exceptions import MethodNotAllowed
 
 from indico_zodbrepl.cluster.model import Admin
 
-READING = ("GET", "HEAD")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+        "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
 
 
 def protect(app: Flask, admin: Admin) -> None:
-    """Refuse what changes something or comes by a foreign name; add the security headers."""
+    """Refuse what comes by a foreign name; add the security headers."""
 
     @app.before_request
     def refuse() -> None:
         if not is_own_host(request.headers.get("Host", ""), admin):
             abort(400, "This page does not answer to that host name.")
-        if request.method not in READING:
-            raise MethodNotAllowed(READING, "This page only shows; it changes nothing.")
 
     @app.after_request
     def add_headers(response: Response) -> Response:

@@ -40,6 +40,16 @@ class Layout:
         return self.var / "secrets"
 
     @property
+    def accounts(self) -> Path:
+        """Who may use the admin page."""
+        return self.var / "admin" / "accounts.json"
+
+    @property
+    def session_key(self) -> Path:
+        """What the admin page signs its sessions with."""
+        return self.var / "admin" / "session-key"
+
+    @property
     def indico(self) -> Path:
         """What the Indico instances share: archive, cache and so on."""
         return self.var / "indico"

@@ -206,10 +206,19 @@ class IndicoInstance:
 
 @dataclasses.dataclass(frozen=True)
 class Admin:
-    """The admin page."""
+    """The admin page.
+
+    Attributes:
+        read_only: whether it begins no operations, whoever asks.
+        public_url: where people reach it, when that is not the address it listens on; ends in /.
+        trusted_proxy: address whose X-Forwarded-For and X-Forwarded-Proto count.
+    """
 
     host: str
     port: int
+    read_only: bool = False
+    public_url: str | None = None
+    trusted_proxy: str | None = None
 
     program = "admin"
 
@@ -219,7 +228,11 @@ class Admin:
 
     @property
     def base_url(self) -> str:
-        return f"http://{self.address}/"
+        return self.public_url or f"http://{self.address}/"
+
+    def is_public_host(self, host: str, scheme: str) -> bool:
+        """Whether a Host header, in lower case, is that of a ``public_url`` of this scheme."""
+        return self.public_url in (f"{scheme}://{host}/", f"{scheme}://{host}:443/")
 
 
 class Encryption(enum.StrEnum):

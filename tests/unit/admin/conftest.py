@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
 import chromium
 import engines
+import logins
 import situations
 
 from indico_zodbrepl.admin import create_app
@@ -30,26 +31,43 @@ from indico_zodbrepl.monitor.watcher import Watcher
 
 MakeClient = Callable[..., FlaskClient]
 ClientOf = Callable[[engines.Situation], FlaskClient]
+ClientFor = Callable[[FlaskClient], FlaskClient]
 Serve = Callable[[Cluster, Callable[[], Snapshot]], FlaskClient]
 ServeClient = Callable[[FlaskClient], str]
 
 
 @pytest.fixture
 def page_of() -> Iterator[Serve]:
-    """A function: a client of the page of a cluster that is looked at in a given way."""
+    """A function: a client, logged in as an operator, of the page of a cluster.
+
+    Its second argument is how the cluster is looked at.
+    """
     watchers = []
 
     def make(cluster: Cluster, look: Callable[[], Snapshot]) -> FlaskClient:
         watcher = Watcher(look)
         watcher.start()
         watchers.append(watcher)
+        logins.give_accounts(cluster)
         client = create_app(cluster, watcher, situations.HOME).test_client()
         client.environ_base["HTTP_HOST"] = "127.0.0.1:8100"
-        return client
+        return logins.log_in(client)
 
     yield make
     for watcher in watchers:
         watcher.end()
+
+
+@pytest.fixture
+def anonymous() -> ClientFor:
+    """A function: a client of the same page that is not logged in."""
+    return logins.stranger
+
+
+@pytest.fixture
+def viewer() -> ClientFor:
+    """A function: a client of the same page that is logged in as a viewer."""
+    return lambda client: logins.log_in(logins.stranger(client), logins.VIEWER)
 
 
 @pytest.fixture
@@ -84,11 +102,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def new_tab(browser: Browser) -> Iterator[chromium.NewTab]:
-    """A function: a tab of a given width, closed after the test."""
+def sessions() -> dict[str, chromium.Cookie]:
+    """The cookies of those who are logged in, by the address of the pages they are for."""
+    return {}
+
+
+@pytest.fixture
+def new_tab(browser: Browser, sessions: dict[str, chromium.Cookie]) -> Iterator[chromium.NewTab]:
+    """A function: a tab of a given width, closed after the test.
+
+    In it is logged in who is in the clients whose pages are served.
+    """
     with contextlib.ExitStack() as opened:
         def make(width: int = 1280, scheme: chromium.Scheme = "light") -> chromium.Tab:
-            tab = chromium.Tab(browser, width, scheme)
+            tab = chromium.Tab(browser, width, scheme, sessions)
             opened.callback(tab.close)
             return tab
 
@@ -96,7 +123,7 @@ def new_tab(browser: Browser) -> Iterator[chromium.NewTab]:
 
 
 @pytest.fixture
-def serve_client() -> Iterator[ServeClient]:
+def serve_client(sessions: dict[str, chromium.Cookie]) -> Iterator[ServeClient]:
     """A function: the address at which a client's pages are served."""
     servers = []
 
@@ -105,7 +132,9 @@ def serve_client() -> Iterator[ServeClient]:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         servers.append((server, thread))
-        return f"http://127.0.0.1:{server.port}"
+        address = f"http://127.0.0.1:{server.port}"
+        sessions[address] = logins.cookie(client)
+        return address
 
     yield start
     for server, thread in servers:
