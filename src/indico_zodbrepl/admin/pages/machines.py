@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, jsonify
 from flask.typing import ResponseReturnValue
 
+from indico_zodbrepl.admin.access import public
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.monitor.snapshot import State
 from indico_zodbrepl.monitor.watcher import Sighting
@@ -21,6 +22,7 @@ def status() -> ResponseReturnValue:
 
 
 @blueprint.get("/health")
+@public
 def health() -> ResponseReturnValue:
     return health_of(here().watcher.latest())
 
