@@ -1,0 +1,68 @@
+"""Fixtures of the tests that click through real operations; $ZODBREPL_HOME names the installation.
+
+Without Chromium all of them are skipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "unit/browser"),
+                str(HERE.parent / "integration")]
+
+import chromium  # noqa: E402
+from clusters import ClusterUnderTest, MakeCluster  # noqa: E402
+
+# Where the tests run in the background SIGINT is ignored, and programs would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def home() -> Path:
+    """The installation: $ZODBREPL_HOME, else the folder of the clone."""
+    return Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    if chromium.PROGRAM is None:
+        pytest.skip(chromium.MISSING)
+    with chromium.running() as started:
+        yield started
+
+
+@pytest.fixture
+def new_tab(browser: Browser) -> Iterator[chromium.NewTab]:
+    """A function: a tab with cookies of its own, closed after the test."""
+    with contextlib.ExitStack() as opened:
+        def make(width: int = 1280, scheme: chromium.Scheme = "light") -> chromium.Tab:
+            tab = chromium.Tab(browser, width, scheme)
+            opened.callback(tab.close)
+            return tab
+
+        yield make
+
+
+@pytest.fixture
+def make_cluster(browser: Browser, tmp_path: Path,  # noqa: ARG001  # skips first
+                 home: Path) -> Iterator[MakeCluster]:
+    """A function that makes ZRS pairs; all are ended after the test, also when it fails."""
+    with contextlib.ExitStack() as opened:
+        def make(indico: tuple[str, ...] = ()) -> ClusterUnderTest:
+            folder = tmp_path / "cluster"
+            folder.mkdir(parents=True)
+            made = ClusterUnderTest(folder, home, None, indico)
+            opened.callback(made.close)
+            return made
+
+        yield make
