@@ -39,6 +39,7 @@ SNAPSHOT_METRICS = described(
     ("state", "", "0 healthy, 1 degraded, 2 down, 3 unknown: the exit code of status"),
     ("snapshot_age_seconds", "", "time since the last look was complete"),
     ("snapshot_duration_seconds", "", "time that the last look took"),
+    ("snapshots_total", "", "looks so far"),
     ("alerts", "level", "present alerts of each level"),
     ("epoch", "", "highest epoch that any node, record or state says; absent without epochs"),
     ("primary", "node", "1 for the one writable primary or elected master, else 0"),
@@ -81,7 +82,7 @@ def families(metrics: Sequence[Description], values: Values) -> Iterable[Metric]
 
 
 def of_snapshot(snapshot: Snapshot) -> Values:
-    """The figures of SNAPSHOT_METRICS, but for the snapshot's age and the lag in seconds."""
+    """Figures of SNAPSHOT_METRICS; not the lag in seconds, nor the snapshot's age and number."""
     yield "state", [((), snapshot.state.exit_code)]
     yield "snapshot_duration_seconds", [((), snapshot.duration)]
     yield "alerts", [((level.value,), sum(alert.level is level for alert in snapshot.warnings))

@@ -19,7 +19,6 @@ from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.watch.lookout import Lookout
 
 METRICS = SNAPSHOT_METRICS + described(
-    ("snapshots_total", "", "looks so far"),
     ("node_lag_seconds_max", "node", "largest node_lag_seconds of the last hour"),
     ("events_total", "kind", "events told since the program started"),
     ("deliveries_total", "hook result", "deliveries of events: result delivered or failed"),
