@@ -9,6 +9,7 @@ from flask import Flask
 from markupsafe import Markup, escape
 
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
+from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing import tid
 
 MARK_WORDS = {Mark.AS_ASSIGNED: "as assigned", Mark.DIFFERS: "not as it should be",
@@ -25,7 +26,8 @@ def register(app: Flask) -> None:
     app.jinja_env.filters.update(
         tid=tid.render, moment=moment, clock=clock, sentence=sentence, size=size,
         lag_seconds=lag_seconds, lag_transactions=lag_transactions, commands=commands,
-        mark_word=MARK_WORDS.__getitem__, engine=engine, speaker=speaker)
+        mark_word=MARK_WORDS.__getitem__, engine=engine, speaker=speaker, listed=listed,
+        clip=clip, seconds=seconds, minute=minute)
 
 
 def engine(backend: str) -> str:
@@ -48,6 +50,11 @@ def moment(seconds: float | None) -> str:
 def clock(seconds: float) -> str:
     """The time of day in UTC."""
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%H:%M:%S} UTC"
+
+
+def minute(seconds: float) -> str:
+    """The hour and minute in UTC."""
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%H:%M}"
 
 
 def sentence(text: str) -> str:
@@ -74,6 +81,17 @@ def lag_transactions(node: NodeStatus) -> str:
         return "unknown"
     at_least = "" if node.lag_exact else "at least "
     return f"{at_least}{node.lag_transactions} transaction{'s' * (node.lag_transactions != 1)}"
+
+
+def seconds(count: float) -> str:
+    """A lag: to a tenth below ten seconds."""
+    return f"{count:.1f} s" if count < 10 else f"{count:.0f} s"
+
+
+def clip(text: str, most: int) -> str:
+    """Text of at most that many characters."""
+    text = text.strip()
+    return text if len(text) <= most else f"{text[:most - 1].rstrip()}…"
 
 
 def commands(text: str) -> Markup:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any, cast
 
 from flask import abort, current_app
 
+from indico_zodbrepl.admin.glance import Glances
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.monitor.advice import advise
 from indico_zodbrepl.monitor.watcher import Sighting, Watcher
 
 EXTENSION = "zodbrepl"
@@ -35,6 +36,11 @@ class Site:
     def installation(self) -> Installation:
         return Installation(self.home)
 
+    @functools.cached_property
+    def glances(self) -> Glances:
+        """What is the same for all requests of a snapshot."""
+        return Glances(self.cluster, self.home)
+
     def sighting(self) -> Sighting:
         """The last look at the cluster; ends the request with 503 when there was none."""
         found = self.watcher.latest()
@@ -45,8 +51,9 @@ class Site:
     def context(self) -> dict[str, Any]:
         """What every page about the cluster's present state shows."""
         sighting = self.sighting()
+        glance = self.glances.of(sighting)
         return {"sighting": sighting, "snapshot": sighting.snapshot, "home": self.home,
-                "procedures": advise(self.cluster, sighting.snapshot, self.home),
+                "glance": glance, "procedures": glance.procedures,
                 "data_files": backend_of(self.cluster).data_files}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, abort, render_template
+from flask import Blueprint, Response, abort, render_template
 
-from indico_zodbrepl.admin import logs
+from indico_zodbrepl.admin import fresh, logs
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.layout import Layout
 
@@ -12,17 +12,21 @@ blueprint = Blueprint("overview", __name__)
 
 
 @blueprint.get("/")
-def show() -> str:
-    return render_template("overview.html", **here().context())
+def show() -> Response:
+    found = here().context()
+    return fresh.answer(found["glance"], lambda: render_template("overview.html", **found))
 
 
 @blueprint.get("/node/<name>")
-def node(name: str) -> str:
+def node(name: str) -> Response:
     site = here()
     try:
         program = site.cluster.node(name).program
     except KeyError:
         abort(404, "No node of that name.")
     found = site.context()
-    return render_template("node.html", node=found["snapshot"].node(name),
-                           log=logs.tail(Layout(site.cluster).program_log(program)), **found)
+    shown = found["snapshot"].node(name)
+    log = logs.tail(Layout(site.cluster).program_log(program))
+    return fresh.answer(
+        found["glance"], lambda: render_template("node.html", node=shown, log=log, **found),
+        shown.program, log)

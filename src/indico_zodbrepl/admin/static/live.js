@@ -2,21 +2,30 @@
 "use strict";
 
 (() => {
-  const EVERY = 2000;
+  const EVERY = 1000;
   const PATIENCE = 4000;
+  const KEEPS_FOCUS = "a, summary, pre, button";
+  const TYPED_INTO = "input, select, textarea";
   const freshness = document.getElementById("freshness");
   const gone = document.getElementById("gone");
   const button = document.getElementById("pause");
   let paused = false;
+  let tag = "";
+
+  const filled = (text, values) =>
+    text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  const taken = () => document.getElementById("taken").dataset.taken;
 
   function tell() {
-    const taken = document.getElementById("taken").dataset.taken;
-    freshness.textContent = paused ? `Paused at ${taken}` : `Seen ${taken}`;
+    const text = paused ? freshness.dataset.paused : freshness.dataset.seen;
+    freshness.textContent = filled(text, {time: taken()});
   }
 
-  function isSelectedIn(part) {
+  function isInUse(part) {
     const selection = document.getSelection();
-    return selection !== null && !selection.isCollapsed && part.contains(selection.anchorNode);
+    if (selection !== null && !selection.isCollapsed
+        && (part.contains(selection.anchorNode) || part.contains(selection.focusNode))) return true;
+    return document.activeElement.matches(TYPED_INTO) && part.contains(document.activeElement);
   }
 
   function keepOpen(old, fresh) {
@@ -29,50 +38,82 @@
     }
   }
 
-  function keepFocus(part, swap) {
+  function keepPlace(part, swap) {
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     const position = focused === null ? -1
-      : [...part.querySelectorAll("a, summary, pre")].indexOf(focused);
+      : [...part.querySelectorAll(KEEPS_FOCUS)].indexOf(focused);
+    const scrolled = [...part.querySelectorAll("pre")].map(each => each.scrollTop);
+    const [x, y] = [scrollX, scrollY];
     swap();
+    part.querySelectorAll("pre").forEach((each, at) => { each.scrollTop = scrolled[at] ?? 0; });
     if (focused !== null) {
       const twin = focused.id ? document.getElementById(focused.id)
-        : part.querySelectorAll("a, summary, pre")[position];
+        : part.querySelectorAll(KEEPS_FOCUS)[position];
       if (twin) twin.focus({preventScroll: true});
     }
+    if (scrollX !== x || scrollY !== y) scrollTo({left: x, top: y, behavior: "instant"});
   }
 
   function show(fresh) {
     const parts = new Map();
+    let whole = true;
     for (const part of fresh.querySelectorAll("[data-live]")) parts.set(part.id, part);
     for (const part of document.querySelectorAll("[data-live]")) {
       const twin = parts.get(part.id);
-      if (twin === undefined || isSelectedIn(part)) continue;
+      if (twin === undefined) continue;
+      if (isInUse(part)) { whole = false; continue; }
       keepOpen(part, twin);
       part.className = twin.className;
       if (twin.dataset.taken) part.dataset.taken = twin.dataset.taken;
       if (part.innerHTML !== twin.innerHTML) {
-        keepFocus(part, () => part.replaceChildren(...twin.childNodes));
+        keepPlace(part, () => part.replaceChildren(...twin.childNodes));
       }
     }
     document.title = fresh.title;
+    return whole;
+  }
+
+  function warn(text, link) {
+    const said = gone.querySelector("span");
+    if (!gone.hidden && said !== null && said.textContent === text) return;
+    const span = document.createElement("span");
+    span.textContent = text;
+    gone.replaceChildren(span);
+    if (link) {
+      const anchor = document.createElement("a");
+      anchor.href = location.href;
+      anchor.textContent = gone.dataset.logIn;
+      gone.append(" ", anchor);
+    }
+    gone.hidden = false;
   }
 
   async function refresh() {
     try {
-      const answer = await fetch(location.pathname,
-        {cache: "no-store", signal: AbortSignal.timeout(PATIENCE)});
-      if (!answer.ok) throw new Error(`it answered ${answer.status}`);
-      show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      const answer = await fetch(location.pathname + location.search, {
+        cache: "no-store", redirect: "manual", signal: AbortSignal.timeout(PATIENCE),
+        headers: tag ? {"If-None-Match": tag} : {}});
+      if (answer.type === "opaqueredirect" || answer.status === 401) {
+        warn(gone.dataset.ended, true);
+        document.body.classList.add("old");
+        tell();
+        return;
+      }
+      if (answer.status === 304) {
+        document.getElementById("taken").dataset.taken = answer.headers.get("Zodbrepl-Taken");
+      } else {
+        if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+        tag = show(fresh) ? answer.headers.get("ETag") ?? "" : "";
+      }
+      if (!gone.hidden) tag = "";
       gone.hidden = true;
       document.body.classList.remove("old");
     } catch (error) {
-      const taken = document.getElementById("taken").dataset.taken;
-      const text = `This is old: the admin page has not answered since ${taken}. What is shown may `
-        + "not be true any more; bin/zodbrepl status works without the page.";
-      if (gone.hidden || gone.textContent !== text) gone.textContent = text;
-      gone.hidden = false;
-      document.title = `No answer: ${location.host}`;
+      warn(filled(gone.dataset.gone, {time: taken()}), false);
+      document.title = filled(gone.dataset.title, {host: location.host});
       document.body.classList.add("old");
+      tag = "";
     }
     tell();
   }
