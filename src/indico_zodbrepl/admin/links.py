@@ -129,9 +129,10 @@ def depths(snapshot: Snapshot, tied: Sequence[Tie]) -> dict[str, int]:
 
 
 def roots(snapshot: Snapshot, tied: Sequence[Tie]) -> list[NodeStatus]:
-    """Nodes that follow nobody."""
+    """Nodes that follow nobody, those that take writes first."""
     below_others = {tie.link.target for tie in tied if not tie.from_indico}
-    return [node for node in snapshot.nodes if node.name not in below_others]
+    return sorted((node for node in snapshot.nodes if node.name not in below_others),
+                  key=lambda node: not node.writable_primary)
 
 
 def below(tied: Sequence[Tie], of: Member) -> list[Tie]:

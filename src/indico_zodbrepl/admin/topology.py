@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from indico_zodbrepl.admin import links
 from indico_zodbrepl.admin.links import Link, Member, Tie
@@ -82,6 +82,10 @@ class Drawing:
     arrows: tuple[Arrow, ...]
 
 
+Layout = Callable[[Snapshot], Drawing]
+"""``wide`` or ``tall``."""
+
+
 def lines(node: NodeStatus) -> int:
     """Lines of text that the template writes for a node."""
     return 3 + min(len(node.facts), FACTS)
@@ -124,6 +128,7 @@ def _columns(snapshot: Snapshot, ties: Sequence[Tie]) -> list[Column]:
     deepest = max(depths.values(), default=0)
     nodes = [[node for node in snapshot.nodes if depths[node.name] == depth]
              for depth in range(deepest + 1)]
+    nodes[0].sort(key=lambda node: not node.writable_primary)
     for before, column in itertools.pairwise(nodes):
         order = {node.name: number for number, node in enumerate(before)}
         upstream = {tie.link.target: tie.link.source for tie in ties if not tie.from_indico}
