@@ -10,6 +10,7 @@ from typing import Any, cast
 from flask import abort, current_app
 
 from indico_zodbrepl.admin.glance import Glances
+from indico_zodbrepl.admin.jobs import Jobs
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.model import Cluster
@@ -40,6 +41,11 @@ class Site:
     def glances(self) -> Glances:
         """What is the same for all requests of a snapshot."""
         return Glances(self.cluster, self.home)
+
+    @functools.cached_property
+    def jobs(self) -> Jobs:
+        """The commands that this page starts."""
+        return Jobs(self.cluster, self.installation)
 
     def sighting(self) -> Sighting:
         """The last look at the cluster; ends the request with 503 when there was none."""

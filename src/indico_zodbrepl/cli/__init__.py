@@ -34,6 +34,7 @@ COMMANDS = {
     "restore": "restore",
     "convert": "convert",
     "pack": "pack",
+    "restart": "restart",
     "stats": "stats",
     "resume": "resume",
     "journal": "journal",

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import click
 
-from ..failover.survey import survey_failover
+from ..failover.requests import Request
 from .app import App, pass_app
-from .operating import show_or_execute
+from .operating import DRY_RUN, EXPECT, answer
 
 
 @click.command()
 @click.argument("target", required=False)
 @click.option("--reason", default="", help="Why, for the journal; required but for a dry run.")
-@click.option("--dry-run", is_flag=True, help="Print what was found and each step; change nothing.")
+@DRY_RUN
+@EXPECT
 @pass_app
-def failover(app: App, target: str | None, reason: str, dry_run: bool) -> None:
+def failover(app: App, *, target: str | None, reason: str, dry_run: bool, expect: str) -> None:
     """Make TARGET primary in the place of one that is gone.
 
     TARGET is by default the node with the newest transaction.  Refused while anybody sees the
@@ -27,5 +28,4 @@ def failover(app: App, target: str | None, reason: str, dry_run: bool) -> None:
     app.require("failover")
     if not reason.strip() and not dry_run:
         raise click.UsageError("--reason TEXT is needed: it goes into the journal")
-    show_or_execute(app, survey_failover(app.cluster, app.installation, target, reason.strip()),
-                    dry_run=dry_run)
+    answer(app, Request("failover", target, reason), dry_run=dry_run, expect=expect)

@@ -6,11 +6,34 @@ import click
 
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
-from ..failover import executor
+from ..failover import executor, requests
 from ..failover.operation import Operation, Outcome
+from ..failover.requests import Request
 from ..failover.steps import Plan, Refusal
 from . import operation_view as view
 from .app import App
+
+REASON = click.option("--reason", default="", help="Why, for the journal.")
+DRY_RUN = click.option("--dry-run", is_flag=True,
+                       help="Print what was found and each step; change nothing.")
+EXPECT = click.option("--expect", default="", hidden=True)
+"""The digest of the plan that a person was shown, for who shows it elsewhere."""
+
+
+def answer(app: App, request: Request, *, dry_run: bool, expect: str = "") -> Plan | Refusal:
+    """Prepare an operation and show it, or carry it out; what was prepared.
+
+    Args:
+        expect: the digest of the plan that was shown; empty if it is shown here.
+
+    Raises as ``requests.prepare`` and ``show_or_execute``; OperatorError (exit 8) as well when
+    the plan is not the one that is expected.
+    """
+    found = requests.prepare(app.cluster, app.installation, request)
+    if isinstance(found, Plan):
+        requests.refuse_changed(found, expect)
+    show_or_execute(app, found, dry_run=dry_run)
+    return found
 
 
 def show_or_execute(app: App, found: Plan | Refusal, *, dry_run: bool) -> None:

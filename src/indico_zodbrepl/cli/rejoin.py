@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import click
 
-from ..backends import electing_of, engine_of
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
-from ..failover import electing_facts, store
-from ..failover.engine_rejoin import gather_engine, plan_engine_rejoin
-from ..failover.rejoin import plan_rejoin
-from ..failover.rejoin_facts import gather
+from ..failover import requests
+from ..failover.requests import Request
 from ..failover.steps import Refusal, Verdict
-from ..failover.storage_rejoin import plan_storage_rejoin
 from .app import App, pass_app
-from .operating import show_or_execute
+from .operating import DRY_RUN, EXPECT, REASON, show_or_execute
 
 
 @click.command()
 @click.argument("node")
-@click.option("--reason", default="", help="Why, for the journal.")
-@click.option("--dry-run", is_flag=True, help="Print what was found and each step; change nothing.")
+@REASON
+@DRY_RUN
+@EXPECT
 @pass_app
-def rejoin(app: App, node: str, reason: str, dry_run: bool) -> None:
+def rejoin(app: App, *, node: str, reason: str, dry_run: bool, expect: str) -> None:
     """Let NODE follow the primary again after what only it has was exported and kept.
 
     Its data file is compared with the primary's, transaction by transaction.  What the
@@ -38,28 +35,19 @@ def rejoin(app: App, node: str, reason: str, dry_run: bool) -> None:
     Exit code: 0 the node has joined, or had already; 8 it can't: its lineage then says
     needs-seeding (`seed` gives it a copy) or quarantined.
     """
-    app.require("rejoin")
-    store.refuse_open(app.cluster)
-    commands = Commands.here(app.cluster)
-    if electing_of(app.cluster) is not None:
-        facts = electing_facts.gather(app.cluster, app.installation, node, pinging=False)
-        found = plan_storage_rejoin(facts, node, reason.strip(), commands)
-    elif engine_of(app.cluster) is not None:
-        found = plan_engine_rejoin(app.cluster, gather_engine(app.cluster, node), reason.strip(),
-                                   commands)
-    else:
-        found = plan_rejoin(app.cluster, gather(app.cluster, app.installation, node),
-                            reason.strip(), commands)
+    found = requests.prepare(app.cluster, app.installation, Request("rejoin", node, reason))
     if isinstance(found, Refusal) and all(each.verdict is Verdict.FINE
                                           for each in found.findings):
         click.echo(f"{found.notice}: {found.findings[0].text}, {found.findings[0].evidence}")
         return
+    if not isinstance(found, Refusal):
+        requests.refuse_changed(found, expect)
     show_or_execute(app, found, dry_run=dry_run)
     if isinstance(found, Refusal) or dry_run:
         return
     for step in found.steps:
         if step.action == "rejoin-mark" and step.arguments["condition"] != "ok":
+            seed = Commands.here(app.cluster).zodbrepl("seed", node)
             raise OperatorError(f"node {node} could not join: {step.arguments['condition']}",
-                                str(step.arguments["detail"]),
-                                f"give it a copy: {commands.zodbrepl('seed', node)}",
+                                str(step.arguments["detail"]), f"give it a copy: {seed}",
                                 ExitCode.REFUSED)

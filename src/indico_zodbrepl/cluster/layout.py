@@ -88,6 +88,11 @@ class Layout:
         return self.var / "conversion.json"
 
     @property
+    def jobs(self) -> Path:
+        """Commands that the admin page started, a folder each, for their owner alone."""
+        return self.var / "jobs"
+
+    @property
     def operation_lock(self) -> Path:
         """Held by an operation that changes the cluster's roles or data."""
         return self.run / "operation.lock"

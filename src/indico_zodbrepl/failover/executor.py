@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import time
 
 from ..cluster import Cluster
@@ -69,7 +70,8 @@ def resume(cluster: Cluster, installation: Installation, observer: Observer | No
     it is past the point of no return and ``undo`` is set.
     """
     with store.alone(cluster):
-        run = _Run(cluster, installation, store.the_open_one(cluster), observer or Observer())
+        left = dataclasses.replace(store.the_open_one(cluster), pid=os.getpid())
+        run = _Run(cluster, installation, left, observer or Observer())
         if undo:
             return run.take_back_on_demand()
         return run.go_on(run.where_to_go_on(), checking=True)

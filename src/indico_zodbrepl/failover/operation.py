@@ -13,6 +13,7 @@ from typing import Any
 from .steps import Figures, Plan, plan_from_json
 
 FORMAT = 1
+ACTOR_VARIABLE = "ZODBREPL_ACTOR"
 
 
 class Progress(enum.StrEnum):
@@ -154,11 +155,17 @@ def _require_kinds(read: Operation) -> None:
 
 def new(cluster: str, plan: Plan, actor: str, now: float) -> Operation:
     """An operation of which nothing is done yet; ``now`` in seconds since 1970."""
-    stamp = datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
-    return Operation(f"{stamp}Z-{plan.operation}", cluster, actor, os.getpid(), now, None,
+    return Operation(f"{stamp(now)}Z-{plan.operation}", cluster, actor, os.getpid(), now, None,
                      Outcome.RUNNING, plan, tuple(StepRecord() for _step in plan.steps))
 
 
+def stamp(now: float) -> str:
+    """A moment, seconds since 1970, as identifiers begin with it: UTC, to the millisecond."""
+    return datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
+
+
 def actor() -> str:
-    """Who gives the command: $SUDO_USER, or the login name."""
-    return os.environ.get("SUDO_USER") or getpass.getuser()
+    """Who gives the command: $ZODBREPL_ACTOR, which the admin page sets, $SUDO_USER, or the login
+    name."""
+    return (os.environ.get(ACTOR_VARIABLE) or os.environ.get("SUDO_USER")
+            or getpass.getuser())

@@ -29,7 +29,7 @@ class SeeFollowing(Repeatable):
 
     def do(self, context: Context, step: Step) -> Figures:
         cluster = context.cluster
-        _wait(context, step, _Following(cluster, cluster.node(step.subject),
+        wait(context, step, Following(cluster, cluster.node(step.subject),
                                         cluster.node(str(step.arguments["upstream"])),
                                         cluster.node(context.plan.target)))
         if ("turn", step.subject) in context.results:
@@ -47,7 +47,7 @@ class CatchUp(Repeatable):
 
     def do(self, context: Context, step: Step) -> Figures:
         primary = context.cluster.node(str(step.arguments["primary"]))
-        following = _Following(context.cluster, context.cluster.node(step.subject), primary,
+        following = Following(context.cluster, context.cluster.node(step.subject), primary,
                                primary)
         told = time.monotonic()
 
@@ -59,7 +59,7 @@ class CatchUp(Repeatable):
                 context.say(what)
             return what
 
-        _wait(context, step, missing, CATCH_UP_POLL_SECONDS)
+        wait(context, step, missing, CATCH_UP_POLL_SECONDS)
         return {"caught_up_to": f"{following.goal:016x}"}
 
 
@@ -76,7 +76,7 @@ class Verify(Repeatable):
 
     def do(self, context: Context, step: Step) -> Figures:
         epoch = step.arguments["epoch"]
-        _wait(context, step, lambda: "; ".join(self._wrong(context, epoch)) or None)
+        wait(context, step, lambda: "; ".join(self._wrong(context, epoch)) or None)
         return {"epoch": epoch}
 
     def _wrong(self, context: Context, epoch: object) -> list[str]:
@@ -118,7 +118,7 @@ def wait_writable(context: Context, step: Step, primary: str) -> None:
             return f"it is connected to {answer.server}"
         return "it is read-only" if answer.read_only else None
 
-    _wait(context, step, missing)
+    wait(context, step, missing)
 
 
 def gap(context: Context) -> Figures:
@@ -140,7 +140,7 @@ def _since(moment: float) -> float:
     return round(max(0.0, time.time() - moment), 3)
 
 
-class _Following:
+class Following:
     """What a node lacks of following its upstream; None once it has what a primary had at first."""
 
     def __init__(self, cluster: Cluster, node: Node, upstream: Node, primary: Node) -> None:
@@ -167,7 +167,7 @@ class _Following:
         return None
 
 
-def _wait(context: Context, step: Step, missing: Callable[[], str | None],
+def wait(context: Context, step: Step, missing: Callable[[], str | None],
           every: float = POLL_SECONDS) -> None:
     """Ask until nothing is missing; OperatorError (exit 7) shortly before the step's time ends."""
     deadline = time.monotonic() + step.seconds - min(1.0, step.seconds / 4)

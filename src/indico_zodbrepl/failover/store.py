@@ -16,7 +16,7 @@ from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
 from ..node.files import write_atomically
 from ..node.locking import note_pid
-from . import journal
+from . import journal, operation
 from .operation import Operation, operation_from_json
 
 
@@ -64,6 +64,27 @@ def unfinished(cluster: Cluster) -> Operation | None:
             f"{resume} --abandon --reason WHY (keeps the file under another name)",
             ExitCode.REFUSED)
     return found
+
+
+def read(cluster: Cluster, identifier: str) -> Operation | None:
+    """One operation as it stands; None when it has no file that can be used."""
+    try:
+        return _read(Layout(cluster).operation(identifier))
+    except (_DamagedError, OperatorError):
+        return None
+
+
+def of_process(cluster: Cluster, pid: int, since: float) -> Operation | None:
+    """The operation that a process began after a moment, seconds since 1970; None if it has none.
+    """
+    first = operation.stamp(since)
+    for path in sorted(Layout(cluster).operations.glob("*.json"), reverse=True):
+        if path.name < first:
+            break
+        found = read(cluster, path.stem)
+        if found is not None and found.pid == pid:
+            return found
+    return None
 
 
 def the_open_one(cluster: Cluster) -> Operation:

@@ -1,0 +1,86 @@
+"""What is known of a job on disk: a folder each, with its record and what it prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.errors import OperatorError
+
+RECORD = "job.json"
+OUTPUT = "output.log"
+IDENTIFIER = re.compile(r"[0-9TZ.]{20}-[a-z-]{1,40}-[0-9a-f]{4}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """A job, as ``job.json`` keeps it.
+
+    Attributes:
+        birth: when the kernel says that the process began, so that another one that got its
+            number is not taken for it.
+        operation: identifier of the operation that it goes on with; empty when it begins its own.
+        ended, exit_code: as in ``jobs.Job``.
+    """
+
+    identifier: str
+    command: str
+    actor: str
+    began: float
+    pid: int
+    birth: str
+    operation: str = ""
+    ended: float | None = None
+    exit_code: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended is not None
+
+
+def write(folder: Path, record: Record) -> None:
+    """Keep a record.  Raises OperatorError when it can't be written; the job goes on."""
+    path = folder / record.identifier / RECORD
+    try:
+        write_atomically(path, json.dumps(dataclasses.asdict(record), indent=1) + "\n", 0o600)
+    except OSError as error:
+        raise OperatorError("what was begun can't be written down", f"{path}: {error.strerror}",
+                            f"process {record.pid} works on: {record.command}") from error
+
+
+def read(folder: Path, identifier: str) -> Record | None:
+    """The record of a job; None when there is none that can be used.
+
+    One whose process is gone without anybody seeing its end ended when it last printed.
+    """
+    if not IDENTIFIER.fullmatch(identifier):
+        return None
+    try:
+        record = Record(**json.loads((folder / identifier / RECORD).read_text("utf-8")))
+        if record.ended is None and (not record.birth or birth(record.pid) != record.birth):
+            printed = (folder / identifier / OUTPUT).stat().st_mtime
+            return dataclasses.replace(record, ended=max(printed, record.began))
+    except (OSError, ValueError, TypeError):
+        return None
+    return record
+
+
+def names(folder: Path) -> list[str]:
+    """Identifiers of all jobs, the newest first."""
+    if not folder.is_dir():
+        return []
+    return sorted((path.name for path in folder.iterdir() if IDENTIFIER.fullmatch(path.name)),
+                  reverse=True)
+
+
+def birth(pid: int) -> str:
+    """When a process began, in the kernel's own count; empty when it is gone, or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
