@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, jsonify, render_template, request
+from flask import Flask, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_babel import Babel
 from flask_babel import gettext as _
+from flask_wtf.csrf import CSRFError
 from werkzeug.datastructures import ImmutableDict
 
 from indico_zodbrepl.admin import filters, security
-from indico_zodbrepl.admin.access import gate, secret, sessions
-from indico_zodbrepl.admin.access.accounts import Reader
+from indico_zodbrepl.admin.access import gate, login, sessions, throttle
+from indico_zodbrepl.admin.api import problems
 from indico_zodbrepl.admin.pages import (
     access,
+    api,
     data,
     journal,
     machines,
@@ -24,12 +26,11 @@ from indico_zodbrepl.admin.pages import (
     salvage,
 )
 from indico_zodbrepl.admin.site import EXTENSION, Site
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor.watcher import Watcher
 
-PAGES = (overview, operations, salvage, journal, data, machines, access)
+PAGES = (overview, operations, salvage, journal, data, machines, api, access)
 STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
 """The HTTP status of an operator's error; 503 for all others."""
 
@@ -50,15 +51,14 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
     app.jinja_env.policies["ext.i18n.trimmed"] = True
     app.extensions[EXTENSION] = Site(cluster, watcher, home)
     Babel(app, default_timezone="UTC")  # type: ignore[no-untyped-call]
-    layout = Layout(cluster)
     security.protect(app, cluster.admin)
-    sessions.install(app, cluster.admin, secret.ensure(layout.session_key),
-                     Reader(layout.accounts))
+    sessions.install(app, cluster)
     gate.install(app)
     filters.register(app)
     app.jinja_env.globals.update(cluster=cluster, home=home, navigation=lambda: _navigation(app))
     for page in PAGES:
         app.register_blueprint(page.blueprint)
+    throttle.install(app, "access.log_in", login.too_many)
     _tell_errors(app)
     return app
 
@@ -85,6 +85,12 @@ def _tell_errors(app: Flask) -> None:
     def error(problem: Any) -> ResponseReturnValue:
         return _told(problem.code, problem.name, problem.description, "", dict(_more(problem)))
 
+    @app.errorhandler(CSRFError)
+    def not_our_form(problem: CSRFError) -> ResponseReturnValue:
+        return _told(400, _("This form can't be used, so nothing was done"), problem.description,
+                     _("it may be older than your session: open the page that it was on again, "
+                       "and see that the browser takes cookies"), {})
+
     @app.errorhandler(OperatorError)
     def operator_error(problem: OperatorError) -> ResponseReturnValue:
         app.logger.error("%s %s: %s", request.method, request.path, problem)
@@ -94,8 +100,8 @@ def _tell_errors(app: Flask) -> None:
 
 def _told(status: int, notice: str, detail: str, hint: str,
           headers: dict[str, str]) -> ResponseReturnValue:
-    if request.path.startswith("/api/"):
-        return jsonify({"error": notice, "detail": detail, "hint": hint}), status, headers
+    if problems.is_for_programs(request.path):
+        return problems.problem(status, notice, detail, hint, headers)
     page = render_template("error.html", notice=notice, detail=detail, hint=hint)
     return page, status, headers
 

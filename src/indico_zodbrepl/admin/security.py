@@ -41,7 +41,7 @@ def is_own_host(host: str, admin: Admin) -> bool:
     """Whether a Host header names this page.
 
     A web page elsewhere can make a browser ask us under a name of its own whose address it
-    then changes to ours (DNS rebinding).  So names other than the configured one and localhost
+    then changes to ours (DNS rebinding).  So names other than the configured ones and localhost
     are refused.  Loopback addresses, under any port, are what an ssh tunnel is reached by; on
     a wildcard address any literal address is ours, since no name is looked up for one.
     """
@@ -52,7 +52,7 @@ def is_own_host(host: str, admin: Admin) -> bool:
         return False
     if name is None or parts.netloc != host or "@" in host:
         return False
-    if name == "localhost":
+    if name == "localhost" or any(admin.is_public_host(host, each) for each in ("http", "https")):
         return True
     address = _address(name)
     if address is not None and address.is_loopback:

@@ -6,6 +6,7 @@ message for the operator; ZConfig adds the line.
 
 from __future__ import annotations
 
+import ipaddress
 import os.path
 import re
 import urllib.parse
@@ -114,6 +115,26 @@ def web_address(text: str) -> str:
     if not valid:
         raise ValueError(f"{text!r} is not a URL: http:// or https://, a host, and no password")
     return text
+
+
+def public_url(text: str) -> str:
+    """A URL as ``web_address``, but for its scheme and host there is nothing in it; ends in /."""
+    parts = urllib.parse.urlsplit(web_address(text))
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError(f"{text!r} has a path; the page needs a host of its own")
+    name = host(parts.hostname or "")
+    shown = f"[{name}]" if ":" in name else name
+    standard = {"http": 80, "https": 443}[parts.scheme]
+    port_part = "" if parts.port in (None, standard) else f":{parts.port}"
+    return f"{parts.scheme}://{shown}{port_part}/"
+
+
+def ip_address(text: str) -> str:
+    """An IP address, written in its usual way."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IP address") from None
 
 
 def mail_address(text: str) -> str:

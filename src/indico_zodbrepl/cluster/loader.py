@@ -99,7 +99,8 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
             for node in values.nodes),
         indico=tuple(IndicoInstance(instance.getSectionName(), instance.host, instance.port)
                      for instance in values.indico),
-        admin=Admin(values.admin.host, values.admin.port),
+        admin=Admin(values.admin.host, values.admin.port, values.admin.read_only,
+                    values.admin.public_url, values.admin.trusted_proxy),
         watch=None if values.watch is None else _watch(values.watch),
         var_directory=values.var_directory,
         reconnect_delay=values.reconnect_delay,

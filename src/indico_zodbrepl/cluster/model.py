@@ -231,8 +231,9 @@ class Admin:
         return self.public_url or f"http://{self.address}/"
 
     def is_public_host(self, host: str, scheme: str) -> bool:
-        """Whether a Host header, in lower case, is that of a ``public_url`` of this scheme."""
-        return self.public_url in (f"{scheme}://{host}/", f"{scheme}://{host}:443/")
+        """Whether a Host header is that of ``public_url``, and this its scheme."""
+        standard = {"http": ":80", "https": ":443"}[scheme]
+        return self.public_url == f"{scheme}://{host.lower().removesuffix(standard)}/"
 
 
 class Encryption(enum.StrEnum):

@@ -224,6 +224,12 @@ def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]
                       f"{others} at most: it would never take a write")
 
 
+def _admin(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    if cluster.admin.trusted_proxy and not cluster.admin.public_url:
+        yield Problem(cluster.where("admin", None, "trusted-proxy"),
+                      "trusted-proxy needs public-url too: what people see of the proxy")
+
+
 def _watch_hooks(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     watch = cluster.watch
     if watch is None:
@@ -270,4 +276,4 @@ def _one_machine(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool
 
 RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
     _backend, _shape, _engine, _neo, _one_primary, _upstreams, _hosts, _ports, _data_directories,
-    _min_followers, _watch_hooks, _backup_directory)
+    _min_followers, _admin, _watch_hooks, _backup_directory)

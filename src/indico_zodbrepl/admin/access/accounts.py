@@ -78,6 +78,9 @@ def read(path: Path) -> Accounts:
             text = file.read()
     except FileNotFoundError:
         return Accounts()
+    except PermissionError as error:
+        raise _unusable(path, error.strerror or str(error), "it has to belong to whoever runs the "
+                        f"admin page: chown USER {path}") from error
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
     if about.st_mode & 0o077:

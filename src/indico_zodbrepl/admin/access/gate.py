@@ -10,7 +10,7 @@ from flask_babel import gettext as _
 from flask_wtf import CSRFProtect
 from werkzeug.exceptions import Unauthorized
 
-from indico_zodbrepl.admin.access import rules, sessions
+from indico_zodbrepl.admin.access import login, rules, sessions
 from indico_zodbrepl.admin.access.accounts import Accounts, Reader
 from indico_zodbrepl.admin.access.levels import Level
 
@@ -23,7 +23,7 @@ def install(app: Flask) -> None:
 
     @app.before_request
     def check() -> ResponseReturnValue | None:
-        refused = _login_needed()
+        refused = _login_needed(csrf)
         if refused is not None or request.routing_exception is not None:
             return refused
         if not sessions.bearer(request):
@@ -41,7 +41,7 @@ def accounts() -> Accounts:
     return cast(Reader, current_app.extensions[sessions.EXTENSION]).accounts()
 
 
-def _login_needed() -> ResponseReturnValue | None:
+def _login_needed(csrf: CSRFProtect) -> ResponseReturnValue | None:
     """What somebody gets who has to log in first; None for everybody else."""
     if rules.needed(request.endpoint) == rules.NOBODY:
         return None
@@ -56,14 +56,8 @@ def _login_needed() -> ResponseReturnValue | None:
                              "bin/zodbrepl admin token add NAME makes one."))
     if sessions.REFRESH_HEADER in request.headers:
         raise Unauthorized(_("You are not logged in any more."))
-    return redirect(url_for("access.login", next=_way_back(), over=was_over() or None), 303)
-
-
-def was_over() -> bool:
-    """Whether the request came from a session whose time is up."""
-    return bool(g.get("session_is_over", False))
-
-
-def _way_back() -> str:
-    """Where somebody wanted to be, as a path."""
-    return request.full_path.rstrip("?") if request.query_string else request.path
+    if request.method not in ("GET", "HEAD"):
+        csrf.protect()
+        return login.show(401, over=True, wanted=login.way_back(), lost=True)
+    over = "1" if g.get("session_is_over", False) else None
+    return redirect(url_for("access.login", next=login.way_back(), over=over), 303)

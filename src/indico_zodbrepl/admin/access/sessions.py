@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from flask import Flask, Request, g, request, session
+from flask import Flask, Request, current_app, g, request, session
 from flask.sessions import SecureCookieSessionInterface
-from flask_login import LoginManager, login_user
+from flask_login import LoginManager, login_user, logout_user
 from flask_wtf.csrf import generate_csrf
 
+from indico_zodbrepl.admin.access import secret
 from indico_zodbrepl.admin.access.accounts import Accounts, Reader
+from indico_zodbrepl.admin.access.ended import Ended
 from indico_zodbrepl.admin.access.levels import Person
-from indico_zodbrepl.cluster.model import Admin
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Admin, Cluster
 from indico_zodbrepl.errors import OperatorError
 
 IDLE_SECONDS = 60 * 60
 LONGEST_SECONDS = 12 * 60 * 60
 NOTED_EVERY = 60
 """Seconds between two notes in the cookie that somebody was here."""
-EXTENSION = "zodbrepl-accounts"
+EXTENSION, ENDED = "zodbrepl-accounts", "zodbrepl-ended"
 REFRESH_HEADER = "X-Refresh"
 """Sent by a page that refreshes itself, which is nobody at the keyboard."""
 
@@ -42,8 +46,21 @@ def begin(person: Person) -> None:
     """Log somebody in: a session of its own, whatever the cookie held before."""
     session.clear()
     session["began"] = session["seen"] = int(time.time())
+    session["id"] = secrets.token_hex(16)
     login_user(person)
     generate_csrf()
+
+
+def end() -> None:
+    """Log out: this session's cookie is worth nothing any more, wherever a copy of it is.
+
+    Raises OperatorError as ``Ended.add``.
+    """
+    identifier = session.get("id")
+    logout_user()
+    session.clear()
+    if identifier:
+        cast(Ended, current_app.extensions[ENDED]).add(identifier)
 
 
 def note() -> None:
@@ -53,10 +70,16 @@ def note() -> None:
         session["seen"] = now
 
 
-def install(app: Flask, admin: Admin, key: str, reader: Reader) -> None:
-    """Have an application know who a request comes from, by cookie or by token."""
-    app.secret_key = key
-    app.extensions[EXTENSION] = reader
+def install(app: Flask, cluster: Cluster) -> None:
+    """Have an application know who a request comes from, by cookie or by token.
+
+    Raises OperatorError when the key of sessions can't be read or made.
+    """
+    layout, admin = Layout(cluster), cluster.admin
+    app.secret_key = secret.ensure(layout.session_key)
+    reader = Reader(layout.accounts)
+    ended = Ended(layout.session_key.with_name("ended-sessions.json"), LONGEST_SECONDS)
+    app.extensions.update({EXTENSION: reader, ENDED: ended})
     app.session_interface = _Cookies(admin)
     app.config.update(SESSION_COOKIE_NAME=f"zodbrepl-{admin.port}", SESSION_COOKIE_HTTPONLY=True,
                       SESSION_COOKIE_SAMESITE="Lax")
@@ -67,7 +90,7 @@ def install(app: Flask, admin: Admin, key: str, reader: Reader) -> None:
     def of_session(identifier: str) -> Person | None:
         account = _known(reader).users.get(identifier.rpartition(":")[0])
         same = account is not None and account.person.get_id() == identifier
-        if not same or is_over(session, time.time()):
+        if not same or is_over(session, time.time()) or session.get("id", "") in ended:
             g.session_is_over = True
             return None
         return account.person if account else None

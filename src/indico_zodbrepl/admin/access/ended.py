@@ -1,0 +1,48 @@
+"""Sessions that somebody has logged out of: a copy of their cookie opens nothing any more."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.errors import OperatorError
+
+
+class Ended:
+    """Kept in a file until they would have ended by themselves.  Any thread, one process.
+
+    Args:
+        kept_for: seconds.
+    """
+
+    def __init__(self, path: Path, kept_for: float) -> None:
+        self._path, self._kept_for = path, kept_for
+        self._lock = threading.Lock()
+        self._ended = _read(path)
+
+    def __contains__(self, session: str) -> bool:
+        return session in self._ended
+
+    def add(self, session: str) -> None:
+        """Raises OperatorError when it can't be kept; until a restart it counts nevertheless."""
+        now = time.time()
+        with self._lock:
+            self._ended = {session: now, **{each: at for each, at in self._ended.items()
+                                            if now - at < self._kept_for}}
+            try:
+                write_atomically(self._path, json.dumps(self._ended) + "\n", 0o600)
+            except OSError as error:
+                raise OperatorError("the end of the session can't be kept",
+                                    f"{self._path}: {error.strerror}",
+                                    "is the disk full?") from error
+
+
+def _read(path: Path) -> dict[str, float]:
+    """What is in the file; a damaged one is made anew at the next logout."""
+    try:
+        return {str(each): float(at) for each, at in json.loads(path.read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
