@@ -13,9 +13,13 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.failover.steps import Refusal
 
 MEDIA_TYPE = "application/problem+json"
-STATUS = {ExitCode.BAD_CONFIG: 422, ExitCode.NOT_RUNNING: 409, ExitCode.REFUSED: 409,
-          ExitCode.TIMED_OUT: 504}
+STATUS = {ExitCode.BAD_CONFIG: 422, ExitCode.NOT_RUNNING: 409, ExitCode.REFUSED: 409}
 """The status code for what an operation was refused with; 503 for all others."""
+
+
+def is_for_programs(path: str) -> bool:
+    """Whether programs ask that path, and get its errors in this way."""
+    return path.startswith("/api/") or path in ("/health", "/primary", "/replica", "/metrics")
 
 
 def problem(status: int, notice: str, detail: str = "", hint: str = "",

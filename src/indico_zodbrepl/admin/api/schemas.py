@@ -67,7 +67,7 @@ class Schemas:
 
     def _object(self, kind: type) -> Schema:
         said, about = _sentences(kind)
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(kind, localns={"JsonValue": Any})  # it refers to itself
         fields = [field.name for field in dataclasses.fields(kind)]
         return {"type": "object", "description": said, "required": fields,
                 "additionalProperties": False,
@@ -96,13 +96,18 @@ def _enumeration(kind: type[enum.StrEnum]) -> Schema:
 
 
 def _sentences(kind: type) -> tuple[str, dict[str, str]]:
-    """What a docstring says of a class, and of each of its attributes."""
-    said, _heading, rows = inspect.getdoc(kind).partition("\n\nAttributes:\n")  # type: ignore[union-attr]
+    """What a docstring says of a class, and of each of its attributes; those of its bases too."""
+    said = ""
     about: dict[str, str] = {}
-    for names, text in re.findall(r"^ {4}(\S[^:\n]*): (.*(?:\n {8}.*)*)", rows, re.MULTILINE):
-        about |= dict.fromkeys(names.split(", "), _one_line(text))
+    for each in reversed(kind.__mro__[:-1]):
+        said, _heading, rows = inspect.cleandoc(each.__doc__ or "").partition(
+            "\n\nAttributes:\n")
+        for names, text in re.findall(r"^ {4}(\S[^:\n]*): (.*(?:\n {8}.*)*)", rows, re.MULTILINE):
+            about |= dict.fromkeys(names.split(", "), _one_line(text))
     return _one_line(said), about
 
 
 def _one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text.replace("``", "`")).strip()
+    """Without line ends, and with JSON's word for nothing."""
+    text = re.sub(r"\bNone\b", "null", text.replace("``", "`"))
+    return re.sub(r"\s+", " ", text).strip()
