@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from typing import Any
+from typing import Any, cast
+
+from flask import current_app
 
 WORKERS = 4
 PATIENCE = 1.5
 """Seconds that a request waits before it shows that something is being looked at."""
 KEPT_SECONDS = 900.0
 MOST_KEPT = 64
+EXTENSION = "zodbrepl-surveys"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,3 +93,11 @@ class Surveys:
         for number, survey in enumerate(over):
             if number <= excess or survey.age > KEPT_SECONDS:
                 del self._kept[survey.identifier]
+
+
+def surveys() -> Surveys:
+    """The looks of the present request's application."""
+    found = current_app.extensions.get(EXTENSION)
+    if found is None:
+        found = current_app.extensions.setdefault(EXTENSION, Surveys())
+    return cast(Surveys, found)
