@@ -275,11 +275,10 @@ def test_the_source_of_a_seed_and_the_days_of_a_pack_are_part_of_the_request(
         make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Request] = []
     give(monkeypatch, plan_of)
-    kept = looks.prepare
 
-    def prepare(cluster: Any, installation: Any, request: Request) -> Plan | Refusal:
+    def prepare(cluster: Cluster, _installation: object, request: Request) -> Plan:
         asked.append(request)
-        return kept(cluster, installation, request)
+        return plan_of(cluster)
 
     monkeypatch.setattr(looks, "prepare", prepare)
     client = make_client(**PRIMARY_KILLED)
