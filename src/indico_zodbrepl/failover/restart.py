@@ -127,6 +127,11 @@ class _Node(_Restart):
         return program is not None and program.state in RUNNING
 
     @property
+    def leads(self) -> bool:
+        """Whether writes depend on it."""
+        return self.node.writable_primary or self.node.assigned_role is Role.PRIMARY
+
+    @property
     def served(self) -> list[str]:
         """The Indico instances that talk to the node."""
         return [each.name for each in self.snapshot.indico
@@ -166,7 +171,7 @@ class _Node(_Restart):
             if rival.name != name and rival.writable_primary and node.writable_primary:
                 yield Finding(Verdict.AGAINST, rival.name, f"takes writes as {name} does",
                               "two primaries drift apart; end that first")
-        if node.writable_primary or (node.assigned_role is Role.PRIMARY and self.runs):
+        if self.leads and self.runs:
             yield from self._of_the_primary()
         elif self.served:
             yield Finding(Verdict.WARNING, name, "pages are read from it: "
@@ -259,7 +264,7 @@ class _Node(_Restart):
         for follower in self.followers:
             yield self._see_node(follower.name, name)
         for instance in self.snapshot.indico:
-            if instance.up and instance.serves:
+            if instance.up and instance.serves and (self.leads or instance.name in self.served):
                 yield self.see_instance(instance.name, writable=instance.writable)
 
     def _see_node(self, name: str, upstream: str | None) -> Step:
