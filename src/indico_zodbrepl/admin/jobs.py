@@ -65,6 +65,7 @@ class Jobs:
         self._installation = installation
         self._commands = Commands(cluster, installation.home)
         self._lock = threading.Lock()
+        self._awaited: set[str] = set()
 
     def begin(self, request: Request, actor: str, expected: str) -> Job:
         """Start an operation.
@@ -108,12 +109,12 @@ class Jobs:
 
     def get(self, identifier: str) -> Job | None:
         """The job of that identifier; None when there is none, or it was forgotten."""
-        record = job_files.read(self._folder, identifier)
+        record = self._read(identifier)
         return None if record is None else self._job(record)
 
     def recent(self) -> list[Job]:
         """Those that are known, the newest first."""
-        found = (job_files.read(self._folder, name) for name in job_files.names(self._folder))
+        found = (self._read(name) for name in job_files.names(self._folder))
         return [self._job(record) for record in found if record is not None]
 
     @property
@@ -145,6 +146,7 @@ class Jobs:
         record = Record(identifier, self._commands.zodbrepl(*arguments), _line(actor), now,
                         process.pid, job_files.birth(process.pid), operation)
         job_files.write(self._folder, record)
+        self._awaited.add(identifier)
         threading.Thread(target=self._see_end, args=(process, record), daemon=True,
                          name=f"job {identifier}").start()
         self._forget()
@@ -155,6 +157,15 @@ class Jobs:
         if (self._folder / record.identifier).is_dir():
             job_files.write(self._folder, dataclasses.replace(
                 record, ended=time.time(), exit_code=code))
+        self._awaited.discard(record.identifier)
+
+    def _read(self, identifier: str) -> Record | None:
+        """A record; the job runs until its exit code is known, if this page is to see it."""
+        awaited = identifier in self._awaited
+        record = job_files.read(self._folder, identifier)
+        if record is not None and awaited and record.exit_code is None:
+            return dataclasses.replace(record, ended=None)
+        return record
 
     def _forget(self) -> None:
         """Remove the oldest that have ended, so that ``KEPT`` stay."""
