@@ -18,6 +18,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.failover import store
+from indico_zodbrepl.failover.offers import Offer, offers
 from indico_zodbrepl.failover.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.failover.steps import Step
 from indico_zodbrepl.monitor.advice import Procedure, advise
@@ -65,6 +66,7 @@ class Glance:
 
     Attributes:
         procedures: the next steps in words.
+        offers: what can be begun from the page, and why not what can't.
         banner: None when no operation is open.
         plots: the last hour's lag of each node; None where none was kept.
         away: for how many seconds the watching program has kept no lag; None when it does, or
@@ -74,6 +76,7 @@ class Glance:
 
     sighting: Sighting
     procedures: tuple[Procedure, ...]
+    offers: tuple[Offer, ...]
     banner: Banner | None
     standing: Standing
     wide: Drawing
@@ -82,6 +85,16 @@ class Glance:
     plots: Mapping[str, Plot | None]
     away: float | None
     version: str
+
+    @property
+    def next_step(self) -> Offer | None:
+        """The next safe step, when it is one that can be begun from the page."""
+        return next((offer for offer in self.offers if offer.urgent and not offer.why_not), None)
+
+    def offers_of(self, name: str) -> list[Offer]:
+        """What can be done to a node, what is possible first."""
+        return sorted((offer for offer in self.offers if offer.target == name),
+                      key=lambda offer: (bool(offer.why_not), not offer.urgent))
 
 
 class Glances:
@@ -118,8 +131,10 @@ class Glances:
         if shown != self._shown:
             self._shown = shown
             self._versions += 1
+        at_work = banner is not None and banner.seen.at_work
         return Glance(
             sighting=sighting, procedures=advise(self._cluster, snapshot, self._home),
+            offers=offers(self._cluster, snapshot, banner.operation if banner else None, at_work),
             banner=banner, standing=standing(snapshot), wide=topology.wide(snapshot),
             tall=topology.tall(snapshot), hour=hour,
             plots={node.name: plot(hour, node.name) for node in snapshot.nodes}, away=away,

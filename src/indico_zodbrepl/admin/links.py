@@ -7,13 +7,14 @@ import enum
 from collections.abc import Iterator, Sequence
 
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor.rules.links import LARGE_LAG
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot
 
 Member = NodeStatus | IndicoStatus
 
 
 class Health(enum.StrEnum):
-    """How a link stands: good; odd, as it should be otherwise; broken; unknown."""
+    """How a link stands; odd is one to a node far behind, or that should follow another.
 
     GOOD = "good"
     ODD = "odd"
@@ -104,8 +105,9 @@ def _of_follower(snapshot: Snapshot, node: NodeStatus) -> Health:
         return Health.BROKEN
     if node.connected is None:
         return Health.UNKNOWN
-    assigned = node.assigned_upstream in (None, upstream.name)
-    return Health.GOOD if assigned and not node.out_of_line else Health.ODD
+    in_order = (node.assigned_upstream in (None, upstream.name) and not node.out_of_line
+                and (node.lag_seconds or 0.0) <= LARGE_LAG)
+    return Health.GOOD if in_order else Health.ODD
 
 
 def depths(snapshot: Snapshot, tied: Sequence[Tie]) -> dict[str, int]:

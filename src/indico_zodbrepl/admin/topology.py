@@ -7,19 +7,20 @@ a row each, for narrow windows.  What is written in a box is the template's part
 from __future__ import annotations
 
 import dataclasses
+import enum
 import itertools
 from collections.abc import Callable, Sequence
 
 from indico_zodbrepl.admin import links
 from indico_zodbrepl.admin.links import Link, Member, Tie
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Level, Mark, NodeStatus, Snapshot
 
 LINE = 17
 """Height of a line of text."""
 PADDING = 10
 FACTS = 3
 """Of an engine, in a box; all of them are below the table."""
-NODE_WIDTH, INDICO_WIDTH = 232, 176
+NODE_WIDTH, INDICO_WIDTH = 252, 176
 ROW_GAP = 22
 LABEL_GAP, PLAIN_GAP = 118, 64
 """Between columns: with room for a label on the arrows, and without."""
@@ -30,12 +31,22 @@ TALL_WIDTH, INDENT, TALL_GAP = 356, 40, 14
 Point = tuple[float, float]
 
 
+class Sign(enum.StrEnum):
+    """How a node or an instance does: by its mark, and by the problems that are about it."""
+
+    GOOD = "good"
+    WARNING = "warning"
+    CRITICAL = "critical"
+    UNREACHABLE = "unreachable"
+
+
 @dataclasses.dataclass(frozen=True)
 class Box:
     """A node or an Indico instance: exactly one of the two is there.
 
     Attributes:
         x, y, width, height: in the units of the drawing, which are pixels when it isn't scaled.
+        sign: how it does, at its worst.
     """
 
     x: float
@@ -44,6 +55,7 @@ class Box:
     height: float
     node: NodeStatus | None = None
     instance: IndicoStatus | None = None
+    sign: Sign = Sign.GOOD
 
     @property
     def middle(self) -> float:
@@ -112,7 +124,7 @@ def wide(snapshot: Snapshot) -> Drawing:
             x += PLAIN_GAP if not _labelled(column, ties) else LABEL_GAP
         y = above + 1 + (tallest - _stacked(column)) / 2
         for each in column:
-            boxes[links.key(each)] = _box(each, x, y, width)
+            boxes[links.key(each)] = _box(snapshot, each, x, y, width)
             y += _height(each) + ROW_GAP
         x += width
     place = {links.key(each): number for number, column in enumerate(columns) for each in column}
@@ -145,10 +157,21 @@ def _stacked(column: Column) -> float:
     return sum(map(_height, column)) + ROW_GAP * (len(column) - 1)
 
 
-def _box(of: Member, x: float, y: float, width: float) -> Box:
+def _box(snapshot: Snapshot, of: Member, x: float, y: float, width: float) -> Box:
+    sign = _sign(snapshot, of)
     if isinstance(of, NodeStatus):
-        return Box(x, y, width, _height(of), node=of)
-    return Box(x, y, width, _height(of), instance=of)
+        return Box(x, y, width, _height(of), node=of, sign=sign)
+    return Box(x, y, width, _height(of), instance=of, sign=sign)
+
+
+def _sign(snapshot: Snapshot, of: Member) -> Sign:
+    if of.mark is Mark.UNREACHABLE:
+        return Sign.UNREACHABLE
+    levels = {alert.level for alert in snapshot.warnings if alert.subject == of.name}
+    if Level.CRITICAL in levels:
+        return Sign.CRITICAL
+    differs = of.mark is Mark.DIFFERS or Level.WARNING in levels
+    return Sign.WARNING if differs else Sign.GOOD
 
 
 def _lanes(columns: Sequence[Column], ties: Sequence[Tie]) -> dict[str, float]:
@@ -184,7 +207,7 @@ def tall(snapshot: Snapshot) -> Drawing:
     def put(each: Member, depth: int) -> None:
         nonlocal y
         x = 1 + depth * INDENT
-        box = boxes[links.key(each)] = _box(each, x, y, TALL_WIDTH - x - 1)
+        box = boxes[links.key(each)] = _box(snapshot, each, x, y, TALL_WIDTH - x - 1)
         y = box.y + box.height + TALL_GAP
         for tie in links.below(ties, each):
             child = links.other(snapshot, tie, each)
