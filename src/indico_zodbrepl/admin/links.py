@@ -14,7 +14,7 @@ Member = NodeStatus | IndicoStatus
 
 
 class Health(enum.StrEnum):
-    """How a link stands; odd is one to a node far behind, or that should follow another.
+    """How a link stands; odd is one to a node far behind, or that should follow another."""
 
     GOOD = "good"
     ODD = "odd"
