@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import chromium
+import shots
 from chromium import Tab
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 from flask import Flask
@@ -47,6 +51,14 @@ class AdminPage:
         fill_in_login(tab, name)
         expect(tab.page).to_have_url(f"{self.address}/")
 
+    def open(self, tab: Tab, path: str) -> None:
+        """Open one of its pages."""
+        tab.open(self.address + path)
+
+    def steps(self, tab: Tab) -> list[str]:
+        """What the page of an operation says has become of each step."""
+        return tab.page.locator("li.step .fate").all_inner_texts()
+
     def let_session_expire(self, tab: Tab) -> None:
         """Have the cookie of a tab say that nobody was at the keyboard for two hours."""
         [cookie] = [each for each in tab.context.cookies()
@@ -62,6 +74,28 @@ class AdminPage:
 
     def pid(self) -> int:
         return self.under_test.pid_of("admin")
+
+
+class Times:
+    """What took how long, for those who read about it; kept beside the pictures."""
+
+    def __init__(self) -> None:
+        self._notes: list[tuple[str, float]] = []
+        self._began = time.monotonic()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._began = time.monotonic()
+
+    def note(self, what: str) -> None:
+        """Something has come to pass."""
+        self._notes.append((what, round(time.monotonic() - self._began, 1)))
+
+    def keep(self, name: str) -> None:
+        """Keep the notes as NAME-times.json, where pictures are kept."""
+        folder = os.environ.get(shots.VARIABLE)
+        if folder:
+            (Path(folder) / f"{name}-times.json").write_text(json.dumps(self._notes, indent=1))
 
 
 def fill_in_login(tab: Tab, name: str) -> None:

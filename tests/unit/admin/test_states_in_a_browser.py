@@ -49,7 +49,7 @@ FOCUSED = """
 REACHABLE = """
 () => [...document.querySelectorAll("a[href], button, summary, input, select, textarea")]
   .filter(each => each.checkVisibility() && !each.disabled && each.type !== "hidden"
-    && !each.dataset.visited)
+    && !each.dataset.visited && each.getAttribute("tabindex") !== "-1")
   .map(each => `${each.tagName.toLowerCase()} ${each.textContent.trim().slice(0, 50)}`)
 """
 TARGETS = """

@@ -82,6 +82,14 @@ TOO_WIDE = """
   .map(each => `${each.tagName.toLowerCase()}.${each.getAttribute("class") || ""}: `
     + each.textContent.trim().slice(0, 40)).slice(0, 5)
 """
+# Texts of a drawing that run over the box that they stand in.
+SPILLED = """
+() => [...document.querySelectorAll("svg g > rect:first-of-type")]
+  .filter(each => each.checkVisibility())
+  .flatMap(rect => [...rect.parentElement.querySelectorAll("text")]
+    .filter(text => text.getBoundingClientRect().right > rect.getBoundingClientRect().right - 1)
+    .map(text => text.textContent.trim()))
+"""
 OUTLINE = """
 () => ({
   language: document.documentElement.lang,
@@ -109,6 +117,7 @@ def check(tab: Tab, looked_at: str) -> None:
     assert tab.page.title(), looked_at
     assert tab.width >= tab.evaluate("document.documentElement.scrollWidth"), (
         looked_at, tab.evaluate(TOO_WIDE))
+    assert [] == tab.evaluate(SPILLED), looked_at
     faint = tab.evaluate(FAINT)
     assert faint["seen"] >= 3, looked_at
     assert [] == faint["found"], looked_at

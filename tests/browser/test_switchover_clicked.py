@@ -1,0 +1,57 @@
+"""A switchover there and back, clicked through while writers write: nothing is lost, as it says."""
+
+from __future__ import annotations
+
+import looks
+import people
+import shots
+from chromium import NewTab, Tab
+from clusters import MakeCluster, wait_until
+from operations import last_entry
+from people import AdminPage, main, says
+from playwright.sync_api import expect
+from storage_writer import Writer, numbers_on
+
+from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.monitor import take_snapshot
+
+
+def test_a_switchover_and_the_way_back_are_clicked_through_on_a_telephone_and_lose_nothing(
+        make_cluster: MakeCluster, new_tab: NewTab) -> None:
+    under_test = make_cluster()
+    under_test.up()
+    page = AdminPage(under_test)
+    page.add_people()
+    tab = new_tab(390)
+    page.log_in(tab)
+    times = people.Times()
+    with Writer(under_test) as writer:
+        for old, new in (("a", "b"), ("b", "a")):
+            wait_until(lambda old=old: len(take_snapshot(  # type: ignore[misc]
+                under_test.cluster).node(old).followers) == 1, f"{old} is followed")
+            times.begin()
+            switch_over(page, tab, new)
+            times.note(f"the switchover to {new} is done")
+            writer.goes_on()
+        acknowledged = set(writer.acknowledged)
+    assert set() == acknowledged - numbers_on(under_test, "a")
+    entry = last_entry(under_test)
+    assert ("switchover", "a", Outcome.DONE, "alice (admin page)") == (
+        entry.plan.operation, entry.plan.target, entry.outcome, entry.actor)
+    times.keep("switchover")
+
+
+def switch_over(page: AdminPage, tab: Tab, target: str) -> None:
+    page.open(tab, "/operations")
+    main(tab).get_by_role("link", name=f"Switchover to {target}").click()
+    expect(tab.page.get_by_role("heading", name="Begin it")).to_be_visible()
+    expect(main(tab).get_by_role("region", name="What would be lost")).to_contain_text(
+        "Nothing is lost")
+    shots.keep(tab, f"switchover to {target} plan")
+    looks.check(tab, "the plan")
+    tab.page.get_by_label("Reason").fill("new memory for the host")
+    tab.page.get_by_label("Confirm").fill(target)
+    tab.page.get_by_role("button", name=f"Begin switchover to {target}").click()
+    says(tab, f"switchover to {target} is done")
+    shots.keep(tab, f"switchover to {target} done")
+    looks.check(tab, "the end")
