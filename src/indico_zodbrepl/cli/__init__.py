@@ -36,6 +36,7 @@ COMMANDS = {
     "pack": "pack",
     "restart": "restart",
     "stats": "stats",
+    "bench": "bench",
     "resume": "resume",
     "journal": "journal",
 }

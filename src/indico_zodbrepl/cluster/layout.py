@@ -50,6 +50,16 @@ class Layout:
         return self.var / "admin" / "session-key"
 
     @property
+    def bench_secret(self) -> Path:
+        """What the control plane shows an Indico instance that is to measure itself."""
+        return self.secrets / "bench-secret"
+
+    @property
+    def bench(self) -> Path:
+        """Results of benchmarks, a folder each."""
+        return self.var / "bench"
+
+    @property
     def indico(self) -> Path:
         """What the Indico instances share: archive, cache and so on."""
         return self.var / "indico"
@@ -81,6 +91,11 @@ class Layout:
     def operation(self, identifier: str) -> Path:
         """Plan and progress of one operation."""
         return self.operations / f"{identifier}.json"
+
+    @property
+    def statistics(self) -> Path:
+        """What the database held when it was last looked at as a whole."""
+        return self.var / "statistics.json"
 
     @property
     def conversion(self) -> Path:

@@ -65,6 +65,7 @@ def indico_program(cluster: Cluster, installation: Installation,
         stop_seconds=15,
         environment={"INDICO_CONF": str(layout.indico_conf(instance)),
                      "ZODBREPL_INSTANCE": instance.name,
+                     "ZODBREPL_BENCH_SECRET": str(layout.bench_secret),
                      "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance))})
 
 

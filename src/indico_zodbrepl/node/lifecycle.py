@@ -14,7 +14,7 @@ from ..cluster import Cluster, NodeState, Role, check_site_conf
 from ..cluster.installation import Installation
 from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
-from . import admission, converting, daemon, generated, ports, readiness, run, stages
+from . import admission, bench_secret, converting, daemon, generated, ports, readiness, run, stages
 from .files import write_all
 from .locking import exclusive
 from .supervised import STARTED, Progress, end, ignore, start, wait_for_end
@@ -73,6 +73,7 @@ def _up(cluster: Cluster, installation: Installation, progress: Progress, second
         storage_only: bool = False) -> list[str]:
     deadline = time.monotonic() + seconds
     generated.make_directories(cluster)
+    bench_secret.ensure(cluster)
     with exclusive(Layout(cluster).lock, seconds, progress):
         states, failures = _prepare(cluster)
         running = _running(cluster, deadline) if daemon.is_running(cluster) else None

@@ -1,4 +1,4 @@
-"""The Indico plugin: /indico/zodbrepl/status, for admins.
+"""The Indico plugin: status and benchmarks below /indico/zodbrepl, for admins.
 
 Found through the entry point `zodbrepl` of the group `indico.ext_types`; it
 need not be activated.

@@ -1,0 +1,4 @@
+"""Benchmarks: has them made, keeps their results, and reads them again.
+
+``results.read_all(cluster)`` is what pages and reports look at.
+"""

@@ -1,0 +1,81 @@
+"""The clock of a test: passes over the same things, until time or count is up."""
+import math
+import resource
+import time
+from array import array
+
+MOST = 1000000  # operations in a test: their latencies are kept
+PATIENCE = 5.0  # times the seconds to be measured that a test may take in all
+LEAST_PATIENCE = 10.0  # seconds
+PERCENTILES = (('p50', 0.5), ('p90', 0.9), ('p99', 0.99))
+THREAD = 1  # RUSAGE_THREAD of getrusage(2); Python 2.7 has no name for it
+
+
+class Clock(object):
+    """Times operations.  What happens between passes counts for the whole, not as measured.
+
+    Args:
+        seconds: how long is measured at most.
+        most: how many operations at most.
+        stop: tells, when called, whether to end now.
+
+    Attributes:
+        latencies: seconds of each operation, an array.
+        seconds: measured so far.
+    """
+
+    def __init__(self, seconds, most, stop):
+        self.latencies = array('d')
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+        self.passes = 0
+        self._limit = seconds
+        self._most = min(most, MOST)
+        self._stop = stop
+        self._deadline = time.time() + max(PATIENCE * seconds, LEAST_PATIENCE)
+
+    def is_up(self):
+        """Tells whether nothing more is to be measured."""
+        return (self.seconds >= self._limit or len(self.latencies) >= self._most
+                or time.time() >= self._deadline or self._stop())
+
+    def pass_over(self, things, operate):
+        """Calls `operate` with each of them, until time is up; returns the sum of the results."""
+        latencies, stop = self.latencies, self._stop
+        begun = at = time.time()
+        cpu = cpu_seconds()
+        end = min(begun + self._limit - self.seconds, self._deadline)
+        total = 0
+        try:
+            for thing in things:
+                total += operate(thing)
+                before, at = at, time.time()
+                latencies.append(max(at - before, 0.0))
+                if at >= end or len(latencies) >= self._most or stop():
+                    break
+        finally:
+            self.seconds += max(time.time() - begun, 0.0)
+            self.cpu_seconds += cpu_seconds() - cpu
+        self.passes += 1
+        return total
+
+
+def cpu_seconds():
+    """Returns the processor time of this thread."""
+    used = resource.getrusage(THREAD)
+    return used.ru_utime + used.ru_stime
+
+
+def latency_ms(latencies):
+    """Returns mean, p50, p90, p99 (nearest rank) and max in milliseconds; all None without any."""
+    if not latencies:
+        return dict.fromkeys(['mean', 'max'] + [name for name, _ in PERCENTILES])
+    ordered = sorted(latencies)
+    found = dict((name, _ms(ordered[int(math.ceil(part * len(ordered))) - 1]))
+                 for name, part in PERCENTILES)
+    found.update(mean=_ms(sum(ordered) / len(ordered)), max=_ms(ordered[-1]))
+    return found
+
+
+def _ms(seconds):
+    return round(1000.0 * seconds, 4)

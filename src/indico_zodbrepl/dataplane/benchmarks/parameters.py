@@ -1,0 +1,54 @@
+"""What a test is asked for, and the bounds of it."""
+from collections import namedtuple
+
+from .errors import BadParameters
+
+CACHES = ('cold', 'warm', 'hot')
+MODIFY = ('description', 'room', 'contribution', 'title')
+
+# name: (type, least, most, without it)
+NUMBERS = {
+    'seconds': (float, 0.05, 300.0, 5.0),
+    'repetitions': (int, 1, 10000, 50),
+    'count': (int, 1, 10000, 200),
+}
+
+# seconds: how long is measured at most.  repetitions: how many modifications
+# testWriteConferencesLatency makes.  count: how many different categories or
+# conferences are used at most.  caches: one of CACHES.  modify: one of MODIFY.
+Parameters = namedtuple('Parameters', 'seconds repetitions count caches modify')
+
+
+def parsed(form):
+    """Returns `Parameters` from a mapping of texts; raises BadParameters.
+
+    What is missing gets the value of NUMBERS, `hot`, or `description`.
+    """
+    for name in form:
+        if name not in Parameters._fields:
+            raise BadParameters('there is no parameter %r; these are: %s' % (
+                str(name), ', '.join(Parameters._fields)))
+    values = dict((name, _number(name, form.get(name))) for name in NUMBERS)
+    values['caches'] = _choice('caches', form.get('caches', 'hot'), CACHES)
+    values['modify'] = _choice('modify', form.get('modify', 'description'), MODIFY)
+    return Parameters(**values)
+
+
+def _number(name, text):
+    kind, least, most, default = NUMBERS[name]
+    if text is None:
+        return default
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not least <= value <= most:
+        raise BadParameters('%s has to be %s from %s to %s' % (
+            name, 'a whole number' if kind is int else 'a number', least, most))
+    return value
+
+
+def _choice(name, text, choices):
+    if text not in choices:
+        raise BadParameters('%s has to be one of %s' % (name, ', '.join(choices)))
+    return str(text)

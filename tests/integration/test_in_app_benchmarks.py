@@ -1,0 +1,147 @@
+"""Benchmarks inside an Indico on a pair of servers, and on a database of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import PATIENCE, ClusterUnderTest, running, wait_until
+from test_bulk_load import OnSQLite, bulkload
+
+from indico_zodbrepl.bench import in_app, results
+from indico_zodbrepl.bench.summary import summaries
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.demo.comparison import compare
+from indico_zodbrepl.demo.programs import Indico27
+
+CONFERENCES = 12
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
+    """A ZRS pair whose Indico holds what the bulk loader made."""
+    with running(ClusterUnderTest(tmp_path_factory.mktemp("pair"), home, indico=("one",))) as made:
+        fill(made)
+        yield made
+
+
+def fill(under_test: ClusterUnderTest) -> None:
+    under_test.begin_indico()
+    bulkload(under_test, "--conferences", str(CONFERENCES), "--contributions", "4",
+             "--categories", "2")
+
+
+def bench(under_test: ClusterUnderTest, *arguments: str) -> dict[str, Any]:
+    done = under_test.cli("bench", "in-app", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def by_cell(found: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(each["test"], each["caches"]): each["answer"] for each in found["measurements"]}
+
+
+def test_every_test_is_made_in_every_state_of_the_caches_and_kept(pair: ClusterUnderTest) -> None:
+    found = bench(pair, "--quick")
+    answers = by_cell(found)
+    assert {(test, caches) for test in in_app.TESTS for caches in in_app.CACHES} == set(answers)
+    run = results.read_all(pair.cluster)[0]
+    assert run.is_complete
+    assert not run.failed
+    assert ("zrs", "one", "test") == (run.backend, run.instance, run.cluster)
+    assert run.versions["ZODB"] == "5.8.1"
+    assert "indico_zodbrepl" in run.versions
+    assert run.environment["cores"] >= 1
+    assert pair.path.read_text() == run.config
+    assert len(summaries(run)) == len(answers)
+
+
+def test_caches_answer_what_they_should(pair: ClusterUnderTest) -> None:
+    answers = by_cell(bench(pair, "--quick", "--test", "testReadContributionsThroughput"))
+    cold, warm, hot = (answers["testReadContributionsThroughput", each]
+                       for each in ("cold", "warm", "hot"))
+    assert cold["client_cache"]["misses"] >= cold["different"]
+    assert cold["storage"]["loads"] == cold["client_cache"]["misses"]
+    assert warm["client_cache"]["misses"] == 0
+    assert warm["client_cache"]["hits"] == warm["connection_cache"]["misses"] > 0
+    assert hot["connection_cache"]["misses"] == hot["storage"]["loads"] == 0
+
+
+@pytest.mark.parametrize("modify", in_app.MODIFY)
+def test_modifications_reach_both_nodes_and_are_put_back_on_both(
+        pair: ClusterUnderTest, modify: str) -> None:
+    indico = Indico27(pair.cluster, pair.installation)
+    before = compare(pair.cluster, indico)
+    found = bench(pair, "--quick", "--modify", modify, "--test", "testWriteConferencesLatency")
+    for answer in by_cell(found).values():
+        assert answer["modify"] == modify
+        assert answer["storage"]["stores"] >= answer["operations"] > 0
+        assert answer["put_back"] == answer["different"]
+    wait_until(lambda: compare(pair.cluster, indico) == before, "both nodes are as before")
+
+
+def test_a_table_tells_people_what_was_measured(pair: ClusterUnderTest) -> None:
+    done = pair.cli("bench", "in-app", "--quick", "--test", "testReadCategoryThroughput")
+    assert done.returncode == 0, done.stderr
+    assert "testReadCategoryThroughput" in done.stdout
+    assert "3/3" in done.stderr
+    assert "\x1b" not in done.stdout
+    assert str(results.read_all(pair.cluster)[0].folder) in done.stdout.replace("\n", "")
+
+
+def test_the_secret_is_for_its_owner_alone(pair: ClusterUnderTest) -> None:
+    mode = Layout(pair.cluster).bench_secret.stat().st_mode
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_an_interruption_keeps_what_was_measured_and_lets_the_next_one_begin(
+        pair: ClusterUnderTest) -> None:
+    before = results.read_all(pair.cluster)
+    process = subprocess.Popen(
+        [pair.installation.zodbrepl, "-c", pair.path, "bench", "in-app", "--seconds", "1",
+         "--test", "testReadCategoryThroughput", "--rounds", "100"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: len(results.read_all(pair.cluster)) > len(before)
+               and len(results.read_all(pair.cluster)[0].measurements) >= 2, "two are there")
+    process.send_signal(signal.SIGINT)
+    output, error = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, error
+    assert "testReadCategoryThroughput" in output
+    run = results.read_all(pair.cluster)[0]
+    assert not run.is_complete
+    assert run.ended is not None
+    assert 2 <= len(run.measurements) < run.planned
+    wait_until(lambda: pair.cli("bench", "in-app", "--quick").returncode == 0, "the next one")
+
+
+def test_an_indico_that_does_not_run_is_said_to(pair: ClusterUnderTest) -> None:
+    pair.stop("indico-one")
+    try:
+        done = pair.cli("bench", "in-app", "--quick")
+    finally:
+        pair.up()
+    assert done.returncode == 6
+    assert "indico-one does not answer" in done.stderr
+
+
+def test_a_database_without_a_server_is_measured_too(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "sqlite"
+    folder.mkdir()
+    with running(OnSQLite(folder, home)) as made:
+        fill(made)
+        found = bench(made, "--quick", "--modify", "contribution")
+    answers = by_cell(found)
+    assert len(answers) == len(in_app.TESTS) * len(in_app.CACHES)
+    warm = answers["testReadContributionsThroughput", "warm"]
+    assert warm["client_cache"]["hits"] > 0
+    cold = answers["testReadContributionsThroughput", "cold"]
+    assert cold["client_cache"]["misses"] > 0
+    for each in in_app.WRITE:
+        assert answers[each, "hot"]["put_back"] > 0
