@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", ["cluster-conf.md", "commands.md", "backends.md"])
+@pytest.mark.parametrize("page", ["cluster-conf.md", "commands.md", "backends.md", "admin-api.md"])
 def test_a_page_of_the_reference_is_what_the_code_makes_of_it(made: Path, page: str) -> None:
     """When this fails: bin/control-python tools/reference"""
     assert (made / page).read_text() == (HOME / "docs/reference" / page).read_text()

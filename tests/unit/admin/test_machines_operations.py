@@ -301,6 +301,17 @@ def test_an_open_operation_is_ended(
     assert arguments == stub.calls[0][1][2:]
 
 
+def test_an_operation_whose_process_was_killed_is_told_as_stopped(client: FlaskClient) -> None:
+    killed = dataclasses.replace(
+        past.failover(Path("/tails")), outcome=Outcome.RUNNING, ended=None, pid=0)
+    past.keep(cluster_of(client), killed)
+    store.save(cluster_of(client), killed)
+    found: dict[str, Any] = client.get(  # type: ignore[assignment]
+        f"/api/operations/{killed.identifier}").json
+    assert ("stopped", "running", False) == (
+        found["state"], found["operation"]["outcome"], found["operation"]["at_work"])
+
+
 def test_to_abandon_an_operation_takes_a_reason(
         client: FlaskClient, stub: stub_command.Stub) -> None:
     answer = client.post(f"/api/operations/{leave_open(client)}/abandon", json={"reason": " "})

@@ -196,8 +196,8 @@ class Work:
     """A job, the operation that it carries out, or both.
 
     Attributes:
-        state: of the operation its outcome; of a job without one: running, done, refused, failed,
-            or unknown when its end was not seen.
+        state: of the operation its outcome, but stopped when its process is gone; of a job without
+            one: running, done, refused, failed, or unknown when its end was not seen.
         job: null when the operation was begun elsewhere, or so long ago that the job is gone.
         operation: null while the command has not begun one, or when it was refused.
     """

@@ -67,8 +67,7 @@ def paths(told: Responses) -> dict[str, Route]:
                             "headers": LOCATION},
                     **told.problems({400: SESSION,
                                 401: NOT_LOGGED_IN, 403: NO_OPERATOR,
-                                409: "Refused: another operation is open, or this backend has "
-                                     "none of this kind.",
+                                409: "Refused: another operation is at work or open.",
                                 413: TOO_LONG, 415: NO_JSON, 422: "A field can't be used.",
                                 503: f"The command could not be started. {ACCOUNTS}"})}}},
         "/api/operations/plan": {"post": {

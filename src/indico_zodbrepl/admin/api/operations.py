@@ -14,7 +14,7 @@ from indico_zodbrepl.admin.api.answers import (
 from indico_zodbrepl.admin.jobs import Job
 from indico_zodbrepl.admin.journal_filter import Wanted
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.failover.operation import Operation, StepRecord
+from indico_zodbrepl.failover.operation import Operation, Outcome, StepRecord
 from indico_zodbrepl.failover.steps import Step
 
 PATH = "/api/operations"
@@ -59,7 +59,9 @@ def job_answer(job: Job) -> JobAnswer:
 def work(job: Job | None, operation: OperationWhole | None) -> Work:
     """A job with its operation; one of the two is there."""
     if operation is not None:
-        state = str(operation.outcome)
+        gone = not operation.at_work and (job is None or job.ended is not None)
+        killed = operation.outcome is Outcome.RUNNING and gone
+        state = str(Outcome.STOPPED if killed else operation.outcome)
     elif job is not None:
         state = _state(job)
     else:
