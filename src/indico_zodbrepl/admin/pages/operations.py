@@ -12,7 +12,7 @@ from indico_zodbrepl.admin import lost_tails, previews, progress, tails, typed
 from indico_zodbrepl.admin.access import actor, operator
 from indico_zodbrepl.admin.forms import Confirmation, Reasoned
 from indico_zodbrepl.admin.jobs import Job
-from indico_zodbrepl.admin.looks import ENDS, Ending, Planned
+from indico_zodbrepl.admin.looks import Ending, Planned
 from indico_zodbrepl.admin.opened import Opened, opened
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.admin.surveys import Survey, surveys
@@ -22,6 +22,7 @@ from indico_zodbrepl.failover import abandoning, journal
 from indico_zodbrepl.failover.endings import endings, headline
 from indico_zodbrepl.failover.offers import offers
 from indico_zodbrepl.failover.operation import Operation, Outcome
+from indico_zodbrepl.failover.requests import OPERATIONS
 
 blueprint = Blueprint("operations", __name__)
 RECENT = 12
@@ -112,6 +113,7 @@ def _followed(job: Job | None, operation: Operation | None, now: Opened) -> str:
         rows=[] if operation is None else progress.rows(operation, at_work=at_work),
         settled=0 if operation is None else progress.done_of(operation),
         headline=headline, state=typed.state, changed=changed,
+        planned=job is not None and _plan_address(job) is not None,
         plan_address=_plan_address(job) if job is not None and changed else None,
         tails=_tails(operation), **site.context())
 
@@ -125,7 +127,7 @@ def _last_one() -> Operation | None:
 def _plan_address(of: Job) -> str | None:
     """Where the plan is that a job would follow now."""
     asked = typed.asked(of.command)
-    if asked is None or asked.operation in ENDS:
+    if asked is None or asked.operation not in OPERATIONS:
         return None
     return previews.address(asked.operation, {"node": asked.target, **asked.options})
 
