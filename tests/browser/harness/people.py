@@ -20,6 +20,7 @@ from playwright.sync_api import Locator, expect
 from indico_zodbrepl.cluster.layout import Layout
 
 PASSWORD = "four words of chance"  # noqa: S105 - of accounts that exist for one test
+HOME = "/srv/indico"
 OPERATOR, SECOND_OPERATOR, VIEWER = "alice", "anna", "victor"
 
 
@@ -47,12 +48,14 @@ class AdminPage:
 
     def log_in(self, tab: Tab, name: str = OPERATOR) -> None:
         """Log somebody in by the form; leaves them at the overview."""
-        tab.open(f"{self.address}/")
+        self.open(tab, "/")
         fill_in_login(tab, name)
         expect(tab.page).to_have_url(f"{self.address}/")
 
     def open(self, tab: Tab, path: str) -> None:
         """Open one of its pages."""
+        tab.written = {f" -c {self.under_test.path}": "",
+                       str(self.under_test.folder): HOME, str(self.under_test.home): HOME}
         tab.open(self.address + path)
 
     def steps(self, tab: Tab) -> list[str]:

@@ -16,7 +16,7 @@ import pytest
 import shots
 import situations
 import states
-from chromium import NewTab, Tab
+from chromium import SCHEMES, NewTab, Tab
 from playwright.sync_api import expect
 
 from indico_zodbrepl.monitor.snapshot import Snapshot
@@ -88,19 +88,20 @@ def show(page_of: Any, serve_client: Any, tmp_path: Path) -> Iterator[Show]:
 
 @pytest.mark.parametrize("name", STATES)
 def test_the_overview_tells_of_each_state_at_each_width_light_and_dark(
-        new_tab: NewTab, show: Show, name: str) -> None:
+        new_tab: NewTab, show: Show, tmp_path: Path, name: str) -> None:
     address = show(name)
     for width in WIDTHS:
         tab = new_tab(width)
+        tab.written[str(tmp_path)] = f"{situations.HOME}/var"
         open_state(tab, address, name)
-        for scheme in ("light", "dark"):
+        for scheme in SCHEMES:
             tab.paint(scheme)
             shots.keep(tab, f"{name} {width} {scheme}")
         tab.paint("light")
         looks.check_names(tab, f"{name} at {width} pixels")
         if width == WIDTHS[0]:
             assert [] == tab.evaluate(TARGETS)
-        for scheme in ("light", "dark"):
+        for scheme in SCHEMES:
             tab.paint(scheme)
             looks.check(tab, f"{name} at {width} pixels, {scheme}")
 

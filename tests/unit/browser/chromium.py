@@ -34,6 +34,7 @@ TOLD_ELSEWHERE = "Failed to load resource"
 
 Cookie = Mapping[str, str]
 Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 Deficiency = Literal["none", "deuteranopia", "protanopia", "tritanopia", "achromatopsia"]
 
 
@@ -45,6 +46,7 @@ class Tab:
         troubles: what the browser complained of, could not load or asked of other hosts; oldest
             first.
         expected: HTTP status of answers that are no trouble, beside those below 400.
+        written: what pictures show in the place of the folders of a test.
         sessions: cookies of sessions by the address of the pages they are for.
     """
 
@@ -58,6 +60,7 @@ class Tab:
         self.width = width
         self.troubles: list[str] = []
         self.expected: set[int] = set()
+        self.written: dict[str, str] = {}
         self.sessions: Mapping[str, Cookie] = sessions if sessions is not None else {}
         self._hosts: set[str] = set()
         self.page.on("console", self._said)

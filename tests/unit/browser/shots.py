@@ -9,6 +9,15 @@ from pathlib import Path
 from chromium import Tab
 
 VARIABLE = "ZODBREPL_SCREENSHOTS"
+WRITTEN = """
+pairs => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode())
+    for (const [folder, shown] of pairs)
+      if (texts.currentNode.data.includes(folder))
+        texts.currentNode.data = texts.currentNode.data.replaceAll(folder, shown);
+}
+"""
 
 
 def keep(tab: Tab, name: str, whole: bool = True) -> None:
@@ -18,4 +27,5 @@ def keep(tab: Tab, name: str, whole: bool = True) -> None:
         return
     Path(folder).mkdir(parents=True, exist_ok=True)
     file = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    tab.page.evaluate(WRITTEN, list(tab.written.items()))
     tab.page.screenshot(path=Path(folder) / f"{file}.png", full_page=whole, animations="disabled")
