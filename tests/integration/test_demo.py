@@ -171,6 +171,24 @@ def test_the_demo_prints_addresses_that_answer_and_a_login_that_works(demo: Demo
     demo.browser().log_in(login, password)
 
 
+def test_the_login_of_the_admin_page_works(demo: Demo) -> None:
+    [(name, password)] = re.findall(r"Admin page .*\n +as (\S+) / (\S+)", demo.output)
+    url = demo.under_test.cluster.admin.base_url
+    with requests.Session() as session:
+        page = session.get(url, timeout=PATIENCE)
+        form = BeautifulSoup(page.text, "html.parser").find("form", method="post")
+        assert form is not None
+        token = form.find("input", {"name": "csrf_token"})
+        assert token is not None
+        answer = session.post(urljoin(page.url, str(form["action"])), timeout=PATIENCE, data={
+            "csrf_token": str(token["value"]), "name": name, "password": password})
+    assert (200, url) == (answer.status_code, answer.url)
+    assert f"{name}</span>" in answer.text
+    kept = demo.credentials_file.with_name("admin-page.json")
+    assert 0o600 == kept.stat().st_mode & 0o777
+    assert password == json.loads(kept.read_text())["password"]
+
+
 def test_the_password_is_random_and_only_its_owner_can_read_it(demo: Demo) -> None:
     assert 0o600 == demo.credentials_file.stat().st_mode & 0o777
     assert 0o700 == demo.credentials_file.parent.stat().st_mode & 0o777

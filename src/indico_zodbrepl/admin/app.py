@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from flask import Flask, render_template, request
 from flask.typing import ResponseReturnValue
@@ -33,6 +33,8 @@ from indico_zodbrepl.monitor.watcher import Watcher
 PAGES = (overview, operations, salvage, journal, data, machines, api, access)
 STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
 """The HTTP status of an operator's error; 503 for all others."""
+
+LAST_TOLD = "zodbrepl-last-told"
 
 
 class _Page(Flask):
@@ -83,6 +85,8 @@ def _tell_errors(app: Flask) -> None:
     @app.errorhandler(500)
     @app.errorhandler(503)
     def error(problem: Any) -> ResponseReturnValue:
+        if problem.response is not None:
+            return cast(ResponseReturnValue, problem.response)
         return _told(problem.code, problem.name, problem.description, "", dict(_more(problem)))
 
     @app.errorhandler(CSRFError)
@@ -93,7 +97,9 @@ def _tell_errors(app: Flask) -> None:
 
     @app.errorhandler(OperatorError)
     def operator_error(problem: OperatorError) -> ResponseReturnValue:
-        app.logger.error("%s %s: %s", request.method, request.path, problem)
+        if str(problem) != app.extensions.get(LAST_TOLD):  # pages ask again each second
+            app.logger.error("%s %s: %s", request.method, request.path, problem)
+        app.extensions[LAST_TOLD] = str(problem)
         return _told(STATUS.get(problem.exit_code, 503), problem.notice, problem.detail,
                      problem.hint, {})
 

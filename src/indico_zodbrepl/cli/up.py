@@ -7,6 +7,7 @@ import contextlib
 import click
 
 from ..cluster import Cluster
+from ..cluster.commands import Commands
 from ..cluster.layout import Layout
 from ..errors import OperatorError
 from ..failover import journal
@@ -45,6 +46,10 @@ def up(app: App, reason: str, dry_run: bool) -> None:
     for line in what_is_open(cluster):
         click.echo(line)
     click.echo(addresses(cluster))
+    if not Layout(cluster).accounts.exists():
+        make_one = Commands.here(cluster).zodbrepl("admin", "user", "add", "NAME", "--level",
+                                                   "operator")
+        click.echo(f"nobody has an account on the admin page yet; to make one: {make_one}")
 
 
 @click.command()

@@ -9,7 +9,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.demo import credentials
+from indico_zodbrepl.demo import admin_page, credentials
 from indico_zodbrepl.demo.filling import fill
 from indico_zodbrepl.demo.interruption import as_keyboard_interrupt, held_off
 from indico_zodbrepl.demo.show import block
@@ -76,7 +76,8 @@ def prepare(cluster: Cluster, installation: Installation, progress: Progress) ->
     """
     admin, found = fill(cluster, installation, progress)
     file = credentials.path_in(Layout(cluster).var)
-    return "\n" + block(cluster, admin, file, found) + "\n"
+    operator = admin_page.ensure(cluster)
+    return "\n" + block(cluster, admin, file, found, operator) + "\n"
 
 
 def _wait_while_running(cluster: Cluster) -> None:

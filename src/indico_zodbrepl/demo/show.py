@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.demo.admin_page import Login
 from indico_zodbrepl.demo.comparison import Counts
 from indico_zodbrepl.demo.credentials import Credentials
 from indico_zodbrepl.demo.suggestions import suggestions
@@ -26,10 +28,11 @@ TITLES = {
 
 
 def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
-          found: Mapping[str, Counts]) -> str:
-    """URLs, login and what to try next.
+          found: Mapping[str, Counts], operator: Login | None) -> str:
+    """URLs, logins and what to try next.
 
     Args:
+        operator: who logs in on the admin page; None when that is somebody else's account.
         found: for each node that can be read by itself, what its storage holds.
     """
     first, *others = cluster.indico
@@ -40,9 +43,10 @@ def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
         "",
         f"  Indico       {first.base_url}/",
         *(f"               {other.base_url}/" for other in others),
-        f"  Admin page   {cluster.admin.base_url}",
         f"  Log in       {credentials.login} / {credentials.password}",
         f"               (also in {credentials_file})",
+        f"  Admin page   {cluster.admin.base_url}",
+        *_admin_login(cluster, operator),
         f"  Data         {held}",
         f"               found in full on: {', '.join(found)}",
         "",
@@ -52,3 +56,12 @@ def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
     for command, what in suggestions(cluster):
         lines += [f"  {command}", *(f"      {line}" for line in what)]
     return "\n".join(lines)
+
+
+def _admin_login(cluster: Cluster, operator: Login | None) -> list[str]:
+    indent = " " * 15
+    if operator is None:
+        command = Commands.here(cluster).zodbrepl("admin", "user", "list")
+        return [f"{indent}as somebody of: {command}"]
+    return [f"{indent}as {operator.name} / {operator.password}",
+            f"{indent}(also in {operator.file})"]

@@ -11,6 +11,7 @@ from indico_zodbrepl.admin.security import is_own_host
 from indico_zodbrepl.cluster.model import Admin
 
 MakeClient = Callable[..., FlaskClient]
+ClientFor = Callable[[FlaskClient], FlaskClient]
 PATHS = ["/", "/node/a", "/api/status", "/health", "/static/live.js", "/nothing"]
 
 
@@ -35,6 +36,20 @@ def test_every_answer_carries_the_security_headers(make_client: MakeClient, path
     assert "same-origin" == headers["Referrer-Policy"]
     assert "no-" in headers["Cache-Control"]
     assert "Set-Cookie" not in headers
+
+
+def test_the_policy_allows_our_own_files_and_forms_and_nothing_else(
+        make_client: MakeClient) -> None:
+    policy = make_client().get("/").headers["Content-Security-Policy"]
+    assert {"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
+            "connect-src 'self'", "base-uri 'none'", "form-action 'self'",
+            "frame-ancestors 'none'"} == set(policy.split("; "))
+
+
+@pytest.mark.parametrize("path", ["/login", "/", "/api/status"])
+def test_what_strangers_see_is_kept_by_nobody(
+        make_client: MakeClient, anonymous: ClientFor, path: str) -> None:
+    assert "no-store" == anonymous(make_client()).get(path).headers["Cache-Control"]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -66,3 +81,15 @@ def test_a_foreign_host_name_is_refused(make_client: MakeClient, path: str) -> N
 ])
 def test_own_host_names(bound: str, host: str, expected: bool) -> None:
     assert expected == is_own_host(host, Admin(bound, 8100))
+
+
+@pytest.mark.parametrize(("url", "host", "expected"), [
+    ("https://zodb.example/", "zodb.example", True),
+    ("https://zodb.example/", "ZODB.example:443", True),
+    ("https://zodb.example/", "zodb.example:8443", False),
+    ("https://zodb.example:8443/", "zodb.example:8443", True),
+    ("http://zodb.example/", "zodb.example:80", True),
+    ("https://zodb.example/", "zodb.example.attacker.example", False),
+    ("https://zodb.example/", "127.0.0.1:8100", True)])
+def test_the_host_name_of_the_public_url_is_ours_too(url: str, host: str, expected: bool) -> None:
+    assert expected == is_own_host(host, Admin("127.0.0.1", 8100, public_url=url))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster import Address, Cluster, Role, Watch, check_site_conf, load
-from indico_zodbrepl.cluster.model import Encryption
+from indico_zodbrepl.cluster.model import Admin, Encryption
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 GOOD = """\
@@ -375,3 +375,52 @@ def test_a_mistake_in_the_watch_section_is_refused_with_its_line(
     where, _, message = refusal(tmp_path, GOOD + WATCH.replace(old, new))[0].partition(": ")
     assert expected in message
     assert LAST_LINE + 1 + line == int(where.rpartition(":")[2])
+
+
+ADMIN = """
+  read-only yes
+  public-url https://ZODB.example:443
+  trusted-proxy 127.0.0.1
+</admin>
+"""
+
+
+def admin_of(tmp_path: Path, section: str) -> Admin:
+    return load_text(tmp_path, GOOD.replace("\n</admin>\n", section)).admin
+
+
+def test_the_admin_page_is_open_to_operators_at_its_own_address_unless_said(
+        tmp_path: Path) -> None:
+    assert Admin("127.0.0.1", 8100) == load_text(tmp_path, GOOD).admin
+    assert "http://127.0.0.1:8100/" == load_text(tmp_path, GOOD).admin.base_url
+
+
+def test_the_admin_page_behind_a_proxy(tmp_path: Path) -> None:
+    admin = admin_of(tmp_path, ADMIN)
+    assert Admin("127.0.0.1", 8100, read_only=True, public_url="https://zodb.example/",
+                 trusted_proxy="127.0.0.1") == admin
+    assert "https://zodb.example/" == admin.base_url
+
+
+@pytest.mark.parametrize(("url", "expected"), [
+    ("http://zodb.example", "http://zodb.example/"),
+    ("http://zodb.example:80/", "http://zodb.example/"),
+    ("https://zodb.example:8443/", "https://zodb.example:8443/"),
+    ("https://[FD00::1]:443/", "https://[fd00::1]/")])
+def test_a_public_url_is_kept_in_one_way(tmp_path: Path, url: str, expected: str) -> None:
+    assert expected == admin_of(tmp_path, ADMIN.replace("https://ZODB.example:443", url)).public_url
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("https://ZODB.example:443", "https://zodb.example/admin", "has a path"),
+    ("https://ZODB.example:443", "https://zodb.example/?x", "has a path"),
+    ("https://ZODB.example:443", "zodb.example", "is not a URL"),
+    ("https://ZODB.example:443", "https://me:secret@zodb.example/", "is not a URL"),
+    ("127.0.0.1", "localhost", "'localhost' is not an IP address"),
+    ("  public-url https://ZODB.example:443\n", "", "trusted-proxy needs public-url too"),
+    ("yes", "perhaps", "perhaps")])
+def test_an_admin_section_that_is_refused(
+        tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(OperatorError) as caught:
+        admin_of(tmp_path, ADMIN.replace(old, new))
+    assert message in caught.value.detail

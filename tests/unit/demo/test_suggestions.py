@@ -14,6 +14,7 @@ from indico_zodbrepl.cli import COMMANDS
 from indico_zodbrepl.cli.demo import example
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.demo.admin_page import Login
 from indico_zodbrepl.demo.credentials import Credentials
 from indico_zodbrepl.demo.show import block
 from indico_zodbrepl.demo.suggestions import suggestions
@@ -21,6 +22,7 @@ from indico_zodbrepl.demo.suggestions import suggestions
 HOME = Path(__file__).parents[3]
 FILES = sorted((HOME / "etc").glob("*.conf"))
 ADMIN = Credentials("admin", "secret", "admin@indico.invalid", "Ada", "Ministrator")
+OPERATOR = Login("operator", "another secret", Path("/secrets/admin-page.json"))
 COUNTS = {"categories": 5, "conferences": 200, "contributions": 1000}
 
 
@@ -35,9 +37,10 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path,
     return load(copy, tmp_path)
 
 
-def text_of(cluster: Cluster) -> str:
+def text_of(cluster: Cluster, operator: Login | None = OPERATOR) -> str:
     found = {node.name: COUNTS for node in backend_of(cluster).readable_nodes(cluster)}
-    return block(cluster, ADMIN, Path("/secrets/admin.json"), found or {"the cluster": COUNTS})
+    return block(cluster, ADMIN, Path("/secrets/admin.json"), found or {"the cluster": COUNTS},
+                 operator)
 
 
 def test_where_there_is_one_copy_nothing_is_said_of_replication(cluster: Cluster) -> None:
@@ -50,6 +53,9 @@ def test_every_instance_the_admin_page_and_the_password_are_shown(cluster: Clust
     for url in (cluster.admin.base_url, *(each.base_url for each in cluster.indico)):
         assert url in text
     assert "admin / secret" in text
+    assert "as operator / another secret" in text
+    assert "as operator" not in (without := text_of(cluster, None))
+    assert "admin user list" in without
     assert "200 conferences" in text
 
 

@@ -21,19 +21,22 @@ def hashed(password: str) -> str:
     Raises:
         OperatorError: exit 2, it is too short or too long.
     """
-    if not SHORTEST <= len(password) <= LONGEST:
+    if not SHORTEST <= len(password) <= LONGEST or "\0" in password:
         raise OperatorError("this password can't be used",
                             f"it has {len(password)} characters; {SHORTEST} to {LONGEST} are "
-                            "needed", "take some words that don't belong together",
-                            ExitCode.BAD_CONFIG)
+                            "needed, none of them NUL", "take some words that don't belong "
+                            "together", ExitCode.BAD_CONFIG)
     return generate_password_hash(password, "scrypt")
 
 
 def is_right(stored: str | None, password: str) -> bool:
-    """Whether a password is the one of a hash; for no hash it takes as long, and is False."""
+    """Whether a password is the one of a hash; for no hash it takes as long, and is False.
+
+    To scrypt a password is the same with NULs at its end; here it is not.
+    """
     with _at_once:
         right = check_password_hash(stored or _nobodys(), password[:LONGEST + 1])
-    return right and stored is not None
+    return right and stored is not None and "\0" not in password
 
 
 @functools.cache
