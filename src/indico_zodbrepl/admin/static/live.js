@@ -92,7 +92,7 @@
     try {
       const answer = await fetch(location.pathname + location.search, {
         cache: "no-store", redirect: "manual", signal: AbortSignal.timeout(PATIENCE),
-        headers: tag ? {"If-None-Match": tag} : {}});
+        headers: {"X-Refresh": "1", ...(tag ? {"If-None-Match": tag} : {})}});
       if (answer.type === "opaqueredirect" || answer.status === 401) {
         warn(gone.dataset.ended, true);
         document.body.classList.add("old");
