@@ -1,6 +1,8 @@
 """Sites with what the bulk loader made, for the tests of benchmarks."""
 import os
 
+import requests
+
 from indico_site import site_with_file
 from processes import PATIENCE
 
@@ -40,7 +42,6 @@ def site_with_events(processes, folder, htdocs, data):
 
 def ask(site, name, secret=SECRET, session=None, headers=(), **fields):
     """POSTs one test; returns the answer."""
-    import requests
     sent = dict(headers)
     if secret is not None:
         sent['X-Zodbrepl-Secret'] = secret

@@ -93,7 +93,7 @@ def test_a_table_tells_people_what_was_measured(pair: ClusterUnderTest) -> None:
     assert "testReadCategoryThroughput" in done.stdout
     assert "3/3" in done.stderr
     assert "\x1b" not in done.stdout
-    assert str(results.read_all(pair.cluster)[0].folder) in done.stdout.replace("\n", "")
+    assert str(results.read_all(pair.cluster)[0].folder) in done.stdout
 
 
 def test_the_secret_is_for_its_owner_alone(pair: ClusterUnderTest) -> None:

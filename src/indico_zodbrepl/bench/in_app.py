@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..cluster import Cluster
 from ..cluster.model import IndicoInstance
@@ -57,10 +57,8 @@ class Cell:
     modify: str = ""
 
 
-class Measure(Protocol):
-    """Has a test made: ``endpoint.Endpoint.measure``."""
-
-    def __call__(self, test: str, fields: dict[str, str], seconds: float) -> dict[str, object]: ...
+Measure = Callable[[str, dict[str, str], float], Mapping[str, Any]]
+"""Has a test made, by its name, with its parameters, for so many seconds: ``Endpoint.measure``."""
 
 
 def plan(settings: Settings) -> Sequence[Cell]:
@@ -120,7 +118,8 @@ def measure(cluster: Cluster, instance: IndicoInstance, settings: Settings,
 def _measured(cells: Sequence[Cell], settings: Settings,
               ask: Measure) -> Iterator[tuple[Cell, Measurement]]:
     for cell in cells:
-        error, answer = "", {}
+        error = ""
+        answer: Mapping[str, Any] = {}
         fields = {"seconds": str(settings.seconds), "caches": cell.caches,
                   "repetitions": str(settings.repetitions)}
         if cell.modify:

@@ -125,7 +125,7 @@ def read_all(cluster: Cluster) -> list[Run]:
 
 def read(folder: Path) -> Run:
     """One run."""
-    suite = folder.name.partition("-")[2]
+    suite = folder.name.partition("-")[2].partition(".")[0]
     try:
         values = json.loads((folder / FILE).read_text("utf-8"))
         if values.pop("format") != FORMAT:
@@ -149,7 +149,7 @@ def as_json(run: Run) -> str:
 def _new_folder(cluster: Cluster, suite: str, began: float) -> Path:
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(began))}-{suite}"
     for number in range(1, 100):
-        folder = Layout(cluster).bench / (name if number == 1 else f"{name}-{number}")
+        folder = Layout(cluster).bench / (name if number == 1 else f"{name}.{number:02}")
         try:
             folder.mkdir(parents=True)
         except FileExistsError:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 import rich.progress
 from rich.console import Console
+from rich.text import Text
 
 from ..bench import in_app, results
 from ..bench.endpoint import Endpoint
@@ -15,7 +16,7 @@ from ..bench.in_app import Cell, Settings
 from ..bench.results import Measurement, Run
 from ..errors import ExitCode, OperatorError
 from .app import App, pass_app
-from .bench_view import table
+from .bench_view import view
 
 DEFAULTS = Settings()
 
@@ -85,8 +86,8 @@ def _show(run: Run, *, as_json: bool) -> None:
         click.echo(results.as_json(run), nl=False)
         return
     console = Console(highlight=False)
-    for part in table(run):
-        console.print(part)
+    for part in view(run):
+        console.print(part, soft_wrap=isinstance(part, Text))
 
 
 @contextmanager

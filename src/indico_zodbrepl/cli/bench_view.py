@@ -1,8 +1,9 @@
-"""What ``zodbrepl bench`` prints of a run; 100 columns are enough."""
+"""What ``zodbrepl bench`` prints of a run; 80 columns are enough."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -11,25 +12,38 @@ from rich.text import Text
 from ..bench.results import FILE, Run
 from ..bench.summary import Summary, summaries
 
+COLUMNS = {"CACHES": 6, "RATE/s": 8, "±%": 4, "p50 ms": 8, "p90": 7, "p99": 7, "max": 7,
+           "LOADS": 6, "STORES": 6, "CONFL": 5}
+"""Headings and widths: 73 columns with what is between them."""
 
-def table(run: Run) -> Iterator[RenderableType]:
-    """A line for each test and state of the caches, then where the results are."""
-    yield Text(_origin(run), overflow="fold")
+
+def view(run: Run) -> Iterator[RenderableType]:
+    """For each test a line and a row for each state of the caches, then where the results are."""
+    yield Text(_origin(run))
     found = summaries(run)
-    grid = Table(box=None, pad_edge=False)
-    grid.add_column("TEST", no_wrap=True)
-    grid.add_column("CACHES", no_wrap=True)
-    for heading in ("RATE/s", "±%", "p50 ms", "p90", "p99", "max", "LOADS", "STORES", "CONFL"):
-        grid.add_column(heading, justify="right", no_wrap=True)
-    for each in found:
-        grid.add_row(*_row(each))
-    yield grid
+    for number, (test, rows) in enumerate(itertools.groupby(
+            sorted(found, key=lambda each: run.settings["tests"].index(each.test)),
+            key=lambda each: each.test)):
+        having = list(rows)
+        yield Text(f"\n{test}: {having[0].unit or 'nothing measured'}")
+        yield _grid(having, header=number == 0)
+    yield Text()
     for each in found:
         if each.error:
-            yield Text(f"{each.test}, {each.caches}: {each.error}", overflow="fold")
-    yield Text("Rates are of category names, rooms, contributions or modifications; loads and "
-               "stores of the storage are those of one operation.", overflow="fold")
-    yield Text(f"kept in {run.folder / FILE}", overflow="fold", no_wrap=True)
+            yield Text(f"{each.test}, {each.caches}: {each.error}")
+    yield Text("Rates are a second; loads from the storage and stores to it are those of one "
+               "operation.")
+    yield Text(f"kept in {run.folder / FILE}")
+
+
+def _grid(rows: Sequence[Summary], *, header: bool) -> Table:
+    grid = Table(box=None, pad_edge=False, show_header=header)
+    for heading, width in COLUMNS.items():
+        grid.add_column(heading, width=width, no_wrap=True,
+                        justify="left" if heading == "CACHES" else "right")
+    for each in rows:
+        grid.add_row(*_row(each))
+    return grid
 
 
 def _origin(run: Run) -> str:
@@ -43,9 +57,9 @@ def _origin(run: Run) -> str:
 
 def _row(each: Summary) -> tuple[str, ...]:
     if not each.rounds:
-        return each.test, each.caches, "failed"
+        return each.caches, "failed"
     latency = each.latency_ms
-    return (each.test, each.caches, "" if each.rate is None else _number(each.rate),
+    return (each.caches, "" if each.rate is None else _number(each.rate),
             "" if each.spread is None else f"{50 * each.spread:.0f}",
             *(_number(latency[name]) if name in latency else ""
               for name in ("p50", "p90", "p99", "max")),
