@@ -1,7 +1,7 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo test test-indico scenarios figures storage-figures load-figures
+.PHONY: demo test test-indico scenarios figures storage-figures load-figures page-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
@@ -24,6 +24,10 @@ storage-figures:
 # How fast conferences are loaded, by Indico's own calls one by one, in batches, and in bulk.
 load-figures:
 	@trap : INT; ./bootstrap && parts/python27/bin/python tests/bulkloader/figures.py
+
+# How long the admin page takes to answer, with five nodes and an hour of history.
+page-figures:
+	@trap : INT; ./bootstrap && bin/control-python tests/browser/page_figures.py
 
 test-indico:
 	@trap : INT; ./bootstrap && tests/run indico

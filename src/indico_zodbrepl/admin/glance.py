@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,18 @@ class Glance:
     plots: Mapping[str, Plot | None]
     away: float | None
     version: str
+    _rendered: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def once(self, name: str, caller: Callable[[], str]) -> str:
+        """What a part of a page is, rendered by the first who asks; for a template's ``call``.
+
+        Args:
+            name: of a part that is the same for whoever looks, in the one language of the page.
+        """
+        found = self._rendered.get(name)
+        if found is None:
+            found = self._rendered[name] = caller()
+        return found
 
     @property
     def next_step(self) -> Offer | None:

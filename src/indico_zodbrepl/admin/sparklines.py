@@ -56,13 +56,16 @@ def plot(hour: Hour, name: str) -> Plot | None:
                   key=lambda slot: slot.worst or 0.0, default=None)
     worst = None if highest is None else highest.worst
     top = _top(worst or 0.0)
-    pieces = [piece for kind, piece in _stretches(slots) if kind == "known"]
-    gaps = [piece for kind, piece in _stretches(slots) if kind == "unknown"]
+    stretches = list(_stretches(slots))
+    pieces = [piece for kind, piece in stretches if kind == "known"]
+    gaps = [piece for kind, piece in stretches if kind == "unknown"]
+    lines = [_line(slots, piece, top) for piece in pieces]
     newest = next((slot for slot in reversed(slots) if slot is not None), None)
     span = lags.SLOTS * lags.WIDTH
     return Plot(
-        line=" ".join(_line(slots, piece, top) for piece in pieces),
-        area=" ".join(_area(slots, piece, top) for piece in pieces),
+        line=" ".join(lines),
+        area=" ".join(f"{line}V{HEIGHT}H{_x(piece[0])}Z"
+                      for line, piece in zip(lines, pieces, strict=True)),
         gaps=tuple((_x(piece[0]), _x(piece[-1] + 1) - _x(piece[0])) for piece in gaps),
         top=top, worst=worst, worst_at=None if highest is None else highest.at,
         latest=None if newest is None else newest.worst,
@@ -108,7 +111,3 @@ def _line(slots: Sequence[Slot | None], piece: Sequence[int], top: float) -> str
         y = _y((slot.worst if slot else None) or 0.0, top)
         points.append(f"{'L' if points else 'M'}{_x(position)} {y}H{_x(position + 1)}")
     return "".join(points)
-
-
-def _area(slots: Sequence[Slot | None], piece: Sequence[int], top: float) -> str:
-    return f"{_line(slots, piece, top)}V{HEIGHT}H{_x(piece[0])}Z"
