@@ -154,7 +154,8 @@ def _shown(found: LostTail, picks: Sequence[str], event: str, look: Survey,
         "salvage_tail.html", tail=found, picks=picks, event=event, error=error, form=form,
         found=compared if isinstance(compared, salvage.Salvage) else None,
         brought=compared if isinstance(compared, salvage.SalvagedEvent) else None,
-        in_words=in_words, listed={each.tid: each for each in found.transactions}, most=MOST_SHOWN,
+        told=told, shown_names=in_words, most=MOST_SHOWN,
+        listed={each.tid: each for each in found.transactions},
         again=_address(found, picks, event), command=" ".join(_arguments(found, picks, event)),
         **here().context())
     return page, 400 if form.errors else 200
@@ -163,3 +164,13 @@ def _shown(found: LostTail, picks: Sequence[str], event: str, look: Survey,
 def in_words(objects: Sequence[salvage.LostObject]) -> list[str]:
     """Those objects that Indico's users know by name."""
     return list(dict.fromkeys(each.what for each in objects if " " in each.what))
+
+
+def told(lost: salvage.LostTransaction) -> dict[str, list[salvage.LostObject]]:
+    """Its objects that were there before: ``first`` what people ask for, and ``others``.
+
+    Of those that it made, and those the database has, only what stands against them is told.
+    """
+    shown = [each for each in lost.objects if each.relation not in ("new", "there") or each.why]
+    first = [each for each in shown if " " in each.what or each.why]
+    return {"first": first, "others": [each for each in shown if each not in first]}
