@@ -17,6 +17,7 @@ from site_under_test import (
 )
 
 from indico_zodbrepl.backends import limit
+from indico_zodbrepl.bench.in_app import CACHES, TESTS, WRITE
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.failover import journal
@@ -125,7 +126,8 @@ def test_a_pack_removes_old_revisions_and_nothing_else(site: Site) -> None:
     old = site.tasks.do("revise", category=site.filled.categories[0])
     before = site.examined()
     if "pack" not in site.backend.limits:
-        assert "would pack" in site.cluster.cli("pack", "--days", "0", "--dry-run").stdout
+        shown = site.cluster.cli("pack", "--days", "0", "--dry-run").stdout
+        assert ", and keep the last 0 days" in shown
     assert site.tasks.do("is_readable", **old)
     done = site.cluster.cli("pack", "--days", "0", "--reason", "to prove it")
     if "pack" in site.backend.limits:
@@ -194,3 +196,25 @@ def _create(site: Site, title: str) -> str:
     answer = site.browser(0, "admin").create_conference(site.filled.categories[1], title)
     assert answer.is_redirect, answer.text[:2000]
     return str(answer.headers["Location"].split("/event/")[1].split("/")[0])
+
+
+def test_an_indico_that_measures_itself_leaves_everything_as_it_was(site: Site) -> None:
+    before = site.examined()
+    assert site.addresses  # Indico is up
+    done = site.cluster.cli("bench", "in-app", "--quick", "--json")
+    assert 0 == done.returncode, done.stderr
+    answers = [each["answer"] for each in json.loads(done.stdout)["measurements"]]
+    assert len(TESTS) * len(CACHES) == len(answers)
+    for each in answers:
+        assert each["operations"] > 0
+        loads = each["storage"]["loads"]
+        if each["client_cache"] is not None:
+            assert loads == each["client_cache"]["misses"]
+        if each["caches"] == "cold":
+            assert loads > 0
+        if each["test"] in WRITE:
+            assert each["storage"]["stores"] >= each["put_back"] > 0
+        elif each["caches"] == "hot":
+            assert 0 == loads
+    after = site.examined()
+    assert (before["objects"], before["digest"]) == (after["objects"], after["digest"])

@@ -24,10 +24,8 @@ import json, os, signal, sys, threading, time
 path, home, what, subject, moment, *sys.path = sys.argv[1:]
 from pathlib import Path
 from indico_zodbrepl.cluster import load
-from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.failover import actions, executor, rejoin, rejoin_facts, seed, seed_facts
-from indico_zodbrepl.failover import survey
+from indico_zodbrepl.failover import actions, executor, requests
 action, when = json.loads(moment) or (None, None)
 EFFECTS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.kill", "shutil.rmtree",
            "subprocess.Popen", "socket.connect")
@@ -53,15 +51,7 @@ class Killer(executor.Observer):
         if (step.action, record.progress) == (action, when):
             original_kill(os.getpid(), signal.SIGKILL)
 cluster, installation = load(Path(path), Path(home)), Installation(Path(home))
-commands = Commands(cluster, installation.home)
-if what == "rejoin":
-    plan = rejoin.plan_rejoin(cluster, rejoin_facts.gather(cluster, installation, subject),
-                              "a test", commands)
-elif what == "seed":
-    plan = seed.plan_seed(cluster, seed_facts.gather(cluster, installation, subject, None),
-                          "a test", commands)
-else:
-    plan = getattr(survey, "survey_" + what)(cluster, installation, subject or None, "a test")
+plan = requests.prepare(cluster, installation, requests.Request(what, subject or None, "a test"))
 assert hasattr(plan, "steps"), plan
 executor.execute(cluster, installation, plan, Killer())
 print(json.dumps([[step.action, effects.get(step.action, 0)] for step in plan.steps]))
@@ -73,7 +63,7 @@ def kill_in_the_middle(under_test: ClusterUnderTest, what: str, action: str,
     """Begin an operation whose process is killed at a moment of a step.
 
     Args:
-        what: ``switchover``, ``failover``, ``rejoin`` or ``seed``.
+        what: as in ``requests.Request``.
         action: of the step.
         when: ``begun``, ``done``, or the number of the step's effect that does not happen any
             more, from 1 on.

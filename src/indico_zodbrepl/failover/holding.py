@@ -6,7 +6,8 @@ import time
 
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
-from ..node import operations
+from ..node import following, operations
+from ..node.datafs import Relation
 from ..probing import tid
 from ..probing.answers import HistoryAnswer
 from ..probing.probes import probe_history, probe_server
@@ -64,6 +65,8 @@ class Prove(Repeatable):
             return {"digest": None}
         theirs, own = (self._history(context, name, last, deadline)
                        for name in (primary, step.subject))
+        if own.known and own.digest is None and theirs.digest is None:
+            return self._files(context, step.subject, primary)
         if not own.known or own.digest is None or own.digest != theirs.digest:
             raise OperatorError(
                 f"the last transactions of {primary} and {step.subject} differ",
@@ -71,6 +74,16 @@ class Prove(Repeatable):
                 Commands.here(context.cluster).zodbrepl("lineage", step.subject, "--full"),
                 ExitCode.REFUSED)
         return {"digest": own.digest}
+
+    def _files(self, context: Context, name: str, primary: str) -> Figures:
+        """Where the last transaction was packed, which has no digest, the files are compared."""
+        found = following.compare(context.cluster, context.installation, name, primary)
+        if found.relation is not Relation.EQUAL:
+            raise OperatorError(f"the data files of {primary} and {name} differ",
+                                following.says(found, name, primary),
+                                Commands.here(context.cluster).zodbrepl("lineage", name, "--full"),
+                                ExitCode.REFUSED)
+        return {"digest": None, "compared": found.examined}
 
     def _history(self, context: Context, node: str, last: int, deadline: float) -> HistoryAnswer:
         try:

@@ -29,7 +29,7 @@ from indico_zodbrepl.node.lineage import Condition
 from indico_zodbrepl.probing.answers import ServerRole
 
 ENDINGS = {"resume", "undo", "abandon"}
-DIVERGED: dict[str, Any] = {"lineages": {"b": (Condition.DIVERGED, "3 transactions only on node b")}}
+DIVERGED: dict[str, Any] = {"lineages": {"b": (Condition.DIVERGED, "3 only on node b")}}
 ALONE = {"nodes": (situations.cluster().nodes[0],)}
 
 SITUATIONS: dict[str, tuple[Cluster, Snapshot]] = {
@@ -127,7 +127,7 @@ def test_a_node_that_diverged_has_to_rejoin_before_anything_else() -> None:
 
 
 def test_a_node_that_needs_seeding_is_seeded() -> None:
-    needs: dict[str, Any] = {"lineages": {"b": (Condition.NEEDS_SEEDING, "a pack hides what it had")}}
+    needs: dict[str, Any] = {"lineages": {"b": (Condition.NEEDS_SEEDING, "a pack hides it")}}
     found = of(cluster(), snapshot(**needs))
     assert [("seed", "b")] == urgent(found)
     assert "a seed gives it a copy" in found["rejoin", "b"].why_not

@@ -1,0 +1,79 @@
+"""Servers and Indico instances are restarted: nothing is lost, and who works goes on."""
+
+from __future__ import annotations
+
+from clusters import MakeCluster
+from indico_load import prepare
+from operations import kill_in_the_middle, last_entry, succeed
+from storage_writer import Writer, numbers_on
+from test_switchover import all_follow, settles_as
+
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.node import lineage
+
+
+def test_a_pair_and_its_indico_are_restarted_under_a_writer(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(indico=("one",))
+    cluster.up()
+    prepare(cluster, 1)
+    all_follow(cluster)
+    programs = ("node-a", "node-b", "indico-one")
+    pids = {name: cluster.pid_of(name) for name in programs}
+    with Writer(cluster) as writer:
+        for name, steps in (("b", 3), ("a", 5), ("one", 2)):
+            succeed(cluster, "restart", name, "--reason", "a new library")
+            writer.goes_on()
+            entry = last_entry(cluster)
+            assert ("restart", name, "a new library", Outcome.DONE, steps) == (
+                entry.plan.operation, entry.plan.target, entry.plan.reason, entry.outcome,
+                len(entry.records))
+            settles_as(cluster, "a", 1)
+    now = {name: cluster.pid_of(name) for name in programs}
+    assert ["indico-one"] == [name for name in programs if now[name] == pids[name]]
+    all_follow(cluster)
+    for node in ("a", "b"):
+        assert set(writer.acknowledged) <= numbers_on(cluster, node)
+
+
+def test_a_node_that_would_not_start_again_goes_on_and_one_cut_short_is_resumed(
+        make_cluster: MakeCluster) -> None:
+    cluster = make_cluster()
+    cluster.up()
+    all_follow(cluster)
+    pid = cluster.pid_of("node-b")
+    lineage.mark(cluster.cluster.node("b"), 1, lineage.Condition.QUARANTINED, "a test says so")
+    refused = cluster.cli("restart", "b")
+    assert ExitCode.REFUSED == refused.returncode
+    assert "b is not restarted; nothing was changed" in refused.stderr
+    assert "seed b" in refused.stderr
+    assert pid == cluster.pid_of("node-b")
+    succeed(cluster, "seed", "b")
+    kill_in_the_middle(cluster, "restart", "end", "done", "a")
+    assert "STOPPED" == cluster.program("a")
+    assert "restart of a has begun and not ended" in cluster.cli("failover", "--dry-run").stderr
+    succeed(cluster, "resume")
+    settles_as(cluster, "a", 1)
+    kill_in_the_middle(cluster, "restart", "end", "done", "a")
+    succeed(cluster, "resume", "--undo")
+    assert Outcome.UNDONE is last_entry(cluster).outcome
+    settles_as(cluster, "a", 1)
+
+
+def test_after_a_pack_of_its_last_transaction_a_pair_switches_over(
+        make_cluster: MakeCluster) -> None:
+    cluster = make_cluster()
+    cluster.up()
+    with Writer(cluster) as writer:
+        writer.goes_on()
+    all_follow(cluster)
+    kill_in_the_middle(cluster, "pack", "pack-ready", "done")
+    succeed(cluster, "resume", "--undo")
+    assert "Pack b" in succeed(cluster, "pack", "--days", "0", "--dry-run")
+    succeed(cluster, "pack", "--days", "0", "--reason", "to make room")
+    figures = last_entry(cluster).figures
+    assert {"days", "a", "b"} == set(figures)
+    assert figures["a"]["after"] <= figures["a"]["before"]
+    succeed(cluster, "switchover")
+    settles_as(cluster, "b", 2)
+    assert set(writer.acknowledged) <= numbers_on(cluster, "b")
