@@ -42,6 +42,8 @@ def endings(commands: Commands, ended: Operation) -> Iterator[Ending]:
         yield Ending(f"Writes are possible again {figures['writable_after_seconds']:.2f} s "
                      "after the plan.")
     yield from _lost(commands, ended)
+    if ended.plan.operation == "salvage":
+        yield from _made_again(ended)
     for node in figures.get("diverged", []):
         yield Ending(f"Node {node} does not start before",
                      command=commands.zodbrepl("rejoin", node))
@@ -72,3 +74,16 @@ def _lost(commands: Commands, ended: Operation) -> Iterator[Ending]:
             yield Ending(f"Lost: {guess.text}.")
         if figures.get("kept_in"):
             yield Ending(f"The replaced data are in {figures['kept_in']}")
+
+
+def _made_again(ended: Operation) -> Iterator[Ending]:
+    figures = ended.figures
+    if figures.get("event") is not None:
+        yield Ending(f"{figures.get('title')!r} is event {figures['event']} now.")
+    elif figures.get("written") is not None:
+        yield Ending(f"Made again in transaction {figures['written']}: "
+                     f"{transactions(len(figures.get('transactions', [])))}, "
+                     f"objects: {figures.get('objects')}.")
+    if figures.get("left"):
+        yield Ending(f"Left, as they conflict with what was done since: "
+                     f"{transactions(figures['left'])}.")

@@ -73,3 +73,14 @@ def test_a_loss_that_nobody_could_look_at_is_not_passed_over(of: Cluster) -> Non
     told = "\n".join(ending_lines(of, ended(plan=unseen)))
     assert "Lost: perhaps something." in told
     assert "rejoin a" in told
+
+
+def test_a_salvage_says_what_was_made_again_and_what_was_left(of: Cluster) -> None:
+    plan = dataclasses.replace(PLAN, operation="salvage", target="a-2-x", source="", steps=())
+    made = {"written": "0400000000000009", "transactions": ["1", "2"], "objects": 7, "left": 1}
+    told = "\n".join(ending_lines(of, ended(plan=plan, records=(), told=made)))
+    assert "Made again in transaction 0400000000000009: 2 transactions, objects: 7." in told
+    assert "conflict with what was done since: 1 transaction." in told
+    told = "\n".join(ending_lines(of, ended(plan=plan, records=(), told={
+        "written": "0400000000000009", "event": "204", "title": "Spring"})))
+    assert "'Spring' is event 204 now." in told

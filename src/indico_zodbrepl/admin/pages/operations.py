@@ -103,8 +103,7 @@ def _begun(kind: str, shown: Planned | Ending, form: Confirmation) -> ResponseRe
 def _followed(job: Job | None, operation: Operation | None, now: Opened) -> str:
     """The page of a job, of an operation, or of both."""
     site = here()
-    at_work = (operation is not None and now.at_work and now.operation is not None
-               and now.operation.identifier == operation.identifier)
+    at_work = operation is not None and _is_at_work(operation, job, now)
     told = [] if operation is None or operation.outcome is Outcome.RUNNING else list(
         endings(Commands(site.cluster, site.home), operation))
     changed = job is not None and typed.has_changed(job)
@@ -116,6 +115,14 @@ def _followed(job: Job | None, operation: Operation | None, now: Opened) -> str:
         planned=job is not None and _plan_address(job) is not None,
         plan_address=_plan_address(job) if job is not None and changed else None,
         tails=_tails(operation), **site.context())
+
+
+def _is_at_work(operation: Operation, job: Job | None, now: Opened) -> bool:
+    """Whether a process works on it; one without steps is known by its job alone."""
+    if now.operation is not None and now.operation.identifier == operation.identifier:
+        return now.at_work
+    return (not operation.plan.steps and operation.outcome is Outcome.RUNNING
+            and job is not None and job.ended is None)
 
 
 def _last_one() -> Operation | None:

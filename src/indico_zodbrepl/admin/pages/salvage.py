@@ -162,8 +162,9 @@ def _shown(found: LostTail, picks: Sequence[str], event: str, look: Survey,
 
 
 def in_words(objects: Sequence[salvage.LostObject]) -> list[str]:
-    """Those objects that Indico's users know by name."""
-    return list(dict.fromkeys(each.what for each in objects if " " in each.what))
+    """Those objects that Indico's users know, with a title first."""
+    names = dict.fromkeys(each.what for each in objects if " " in each.what)
+    return sorted(names, key=lambda name: '"' not in name)
 
 
 def told(lost: salvage.LostTransaction) -> dict[str, list[salvage.LostObject]]:
