@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,7 +12,9 @@ import click
 import rich.progress
 from rich.console import Console
 
+from ..errors import OperatorError
 from ..node import statistics
+from ..node.kept_statistics import Kept, keep
 from ..node.statistics import Progress, Source
 from .app import App, pass_app
 from .stats_view import view
@@ -32,11 +35,16 @@ def stats(app: App, *, as_json: bool, top: int, name: str | None, no_history: bo
     The whole database is read and nothing is written; servers may run, and Ctrl-C does no harm.
     A Data.fs on this host is read itself, also when its server is stopped; any other
     storage as Indico reads it.  Bytes are those of objects' data, without what a storage adds.
+    What was found is kept, in var/statistics.json, for the admin page.
     """
     where = statistics.source(app.cluster, name)
     with _progress(where) as tell:
         found = statistics.statistics(app.installation, where, top, history=not no_history,
                                       on_progress=tell)
+    try:
+        keep(app.cluster, Kept(time.time(), where, found))
+    except OperatorError as error:
+        click.echo(f"NOTICE: {error.notice}: {error.detail}", err=True)
     if as_json:
         values = dataclasses.asdict(where) | {"path": str(where.path)}
         click.echo(json.dumps({"cluster": app.cluster.name} | values | found, indent=2))

@@ -10,10 +10,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from ..node.statistics import Source
-
-HISTORY = {"counted": "", "not counted": "older states were not read",
-           "not kept": "the storage keeps no older states"}
+from ..node.statistics import HISTORY, Source
 
 
 def view(where: Source, found: Mapping[str, Any], top: int) -> Iterator[RenderableType]:

@@ -26,6 +26,9 @@ SILENCE_SECONDS = 120.0  # longer than a server may take to answer, or to be mis
 # The program's exit status: no such file, a damaged one, the storage is away, changed meanwhile.
 EXIT_CODES = {3: ExitCode.FAILED, 4: ExitCode.REFUSED, 6: ExitCode.NOT_RUNNING}
 INTERRUPTED = 130
+HISTORY = {"counted": "", "not counted": "older states were not read",
+           "not kept": "the storage keeps no older states"}
+"""What a walk says of older states, in words where they were not counted."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,135 @@
 
 from __future__ import annotations
 
-from flask import Blueprint
+import time
+
+from flask import Blueprint, abort, redirect, render_template, request
+from flask.typing import ResponseReturnValue
+from flask_babel import gettext as _
+
+from indico_zodbrepl.admin import bench_plots, plots
+from indico_zodbrepl.admin.access import actor, operator, why_not_operate
+from indico_zodbrepl.admin.data_forms import BenchmarkForm, StatisticsForm
+from indico_zodbrepl.admin.filters import sentence
+from indico_zodbrepl.admin.jobs import Job
+from indico_zodbrepl.admin.site import here
+from indico_zodbrepl.bench import in_app, results
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.node import kept_statistics, statistics
+
+MOST_ROWS = 15
+MOST_RUNS = 20
 
 blueprint = Blueprint("data", __name__)
+
+
+@blueprint.get("/data")
+def show() -> ResponseReturnValue:
+    return _statistics(_statistics_form())
+
+
+@blueprint.post("/data")
+@operator
+def read() -> ResponseReturnValue:
+    """Have the database read."""
+    form = _statistics_form()
+    if not form.validate_on_submit():
+        return _statistics(form), 400
+    return _begun("stats", form.arguments())
+
+
+@blueprint.get("/data/benchmarks")
+def benchmarks() -> ResponseReturnValue:
+    return _benchmarks(_benchmark_form())
+
+
+@blueprint.post("/data/benchmarks")
+@operator
+def measure() -> ResponseReturnValue:
+    """Have Indico measured."""
+    form = _benchmark_form()
+    if not form.validate_on_submit():
+        return _benchmarks(form), 400
+    return _begun("bench", form.arguments())
+
+
+def _statistics_form() -> StatisticsForm:
+    form = StatisticsForm()
+    form.offer(_readable(here().cluster))
+    return form
+
+
+def _benchmark_form() -> BenchmarkForm:
+    form = BenchmarkForm()
+    form.offer([each.name for each in here().cluster.indico])
+    return form
+
+
+def _statistics(form: StatisticsForm) -> str:
+    site = here()
+    last, problem = None, None
+    try:
+        last = kept_statistics.last(site.cluster)
+    except OperatorError as error:
+        problem = error
+    where, why_not = None, why_not_operate()
+    try:
+        where = statistics.source(site.cluster, None)
+    except OperatorError as error:
+        why_not = why_not or ". ".join(
+            sentence(part) for part in (error.notice, error.detail, error.hint) if part)
+    return render_template(
+        "data.html", form=form, last=last, problem=problem, where=where, why_not=why_not,
+        age=None if last is None else max(0.0, time.time() - last.at), history=statistics.HISTORY,
+        running=_running("stats"), most=MOST_ROWS,
+        command=Commands(site.cluster, site.home).zodbrepl("stats"))
+
+
+def _benchmarks(form: BenchmarkForm) -> str:
+    site = here()
+    runs = [bench_plots.shown(run) for run in results.read_all(site.cluster)]
+    name = request.args.get("run", "")
+    chosen = next((each for each in runs if name in ("", each.run.folder.name)), None)
+    if chosen is None and name:
+        abort(404, _("There is no run of that name."))
+    why_not = why_not_operate()
+    if not why_not and not site.cluster.indico:
+        why_not = _("This cluster has no Indico instance that could be measured.")
+    return render_template(
+        "data_benchmarks.html", form=form, runs=runs, chosen=chosen, most=MOST_RUNS,
+        throughput=bench_plots.throughput(chosen.rows) if chosen else [],
+        latency=bench_plots.latency(chosen.rows) if chosen else None,
+        changes=bench_plots.changes(runs, chosen.run) if chosen and not chosen.problem else [],
+        percentiles=bench_plots.PERCENTILES, number=plots.number, why_not=why_not,
+        writing=in_app.WRITE, running=_running("bench"),
+        command=Commands(site.cluster, site.home).zodbrepl("bench", "in-app"))
+
+
+def _begun(kind: str, arguments: list[str]) -> ResponseReturnValue:
+    running = _running(kind)
+    if running is not None:
+        raise OperatorError(
+            _("This is being done already"), f"{running.command}, {running.actor}",
+            _("Wait until it is done; its page says how far it is."), ExitCode.REFUSED)
+    job = here().jobs.run(arguments, actor())
+    return redirect(f"/jobs/{job.identifier}", 303)
+
+
+def _running(kind: str) -> Job | None:
+    """The job of that kind that has not ended, if there is one."""
+    return next((job for job in here().jobs.recent()
+                 if job.ended is None and f"Z-{kind}-" in job.identifier), None)
+
+
+def _readable(cluster: Cluster) -> list[str]:
+    """The nodes whose copy can be read by itself now."""
+    found = []
+    for node in cluster.nodes:
+        try:
+            statistics.source(cluster, node.name)
+        except OperatorError:
+            continue
+        found.append(node.name)
+    return found
