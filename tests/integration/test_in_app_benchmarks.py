@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,13 @@ from clusters import PATIENCE, ClusterUnderTest, running, wait_until
 from test_bulk_load import OnSQLite, bulkload
 
 from indico_zodbrepl.bench import in_app, results
+from indico_zodbrepl.bench.endpoint import Endpoint
+from indico_zodbrepl.bench.in_app import WRITE
 from indico_zodbrepl.bench.summary import summaries
-from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.demo.comparison import compare
 from indico_zodbrepl.demo.programs import Indico27
+from indico_zodbrepl.errors import OperatorError
 
 CONFERENCES = 12
 
@@ -26,7 +31,8 @@ CONFERENCES = 12
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
     """A ZRS pair whose Indico holds what the bulk loader made."""
-    with running(ClusterUnderTest(tmp_path_factory.mktemp("pair"), home, indico=("one",))) as made:
+    folder = tmp_path_factory.mktemp("pair")
+    with running(ClusterUnderTest(folder, home, indico=("one", "two"))) as made:
         fill(made)
         yield made
 
@@ -84,7 +90,51 @@ def test_modifications_reach_both_nodes_and_are_put_back_on_both(
         assert answer["modify"] == modify
         assert answer["storage"]["stores"] >= answer["operations"] > 0
         assert answer["put_back"] == answer["different"]
-    wait_until(lambda: compare(pair.cluster, indico) == before, "both nodes are as before")
+    assert compare(pair.cluster, indico) == before
+
+
+def test_two_instances_at_once_share_no_conference_and_try_again_after_conflicts(
+        pair: ClusterUnderTest) -> None:
+    indico = Indico27(pair.cluster, pair.installation)
+    before = compare(pair.cluster, indico)
+    fields = {"count": str(CONFERENCES // 2), "seconds": "20", "modify": "title"}
+    endpoints = [Endpoint.of(pair.cluster, each) for each in pair.cluster.indico]
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda each: each.measure(WRITE[1], fields, 20.0), endpoints))
+    assert [each["instance"] for each in answers] == ["one", "two"]
+    assert [each["put_back"] for each in answers] == [CONFERENCES // 2] * 2
+    assert sum(each["conflicts"]["retried"] for each in answers) > 0
+    assert compare(pair.cluster, indico) == before
+
+
+def test_what_a_killed_instance_left_is_put_back_after_a_switchover(
+        pair: ClusterUnderTest) -> None:
+    """The journal is in the database, so it is where the data are."""
+    indico = Indico27(pair.cluster, pair.installation)
+    before = compare(pair.cluster, indico)
+    [one, _], [a, _] = pair.cluster.indico, pair.cluster.nodes
+    size = data_fs(a).stat().st_size
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(Endpoint.of(pair.cluster, one).measure, WRITE[1],
+                            {"seconds": "300", "modify": "contribution"}, 300.0)
+        wait_until(lambda: data_fs(a).stat().st_size > size + 200_000, "modified")
+        kill(pair.pid_of(one.program))
+        assert isinstance(asked.exception(PATIENCE), OperatorError)
+    done = pair.cli("switchover", "b")
+    assert done.returncode == 0, done.stdout + done.stderr
+    pair.up()
+    found = bench(pair, "--quick", "--test", "testReadCategoryThroughput")
+    repaired = [each["put_back_of_earlier"] for each in by_cell(found).values()]
+    assert repaired[0] > 0
+    assert repaired[1:] == [0, 0]
+    assert compare(pair.cluster, indico) == before
+
+
+def kill(master: int) -> None:
+    """Kill a gunicorn and its workers at once."""
+    workers = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    for pid in [master, *map(int, workers)]:
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_a_table_tells_people_what_was_measured(pair: ClusterUnderTest) -> None:
@@ -143,5 +193,5 @@ def test_a_database_without_a_server_is_measured_too(tmp_path: Path, home: Path)
     assert warm["client_cache"]["hits"] > 0
     cold = answers["testReadContributionsThroughput", "cold"]
     assert cold["client_cache"]["misses"] > 0
-    for each in in_app.WRITE:
+    for each in WRITE:
         assert answers[each, "hot"]["put_back"] > 0

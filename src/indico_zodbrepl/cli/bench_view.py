@@ -12,9 +12,9 @@ from rich.text import Text
 from ..bench.results import FILE, Run
 from ..bench.summary import Summary, summaries
 
-COLUMNS = {"CACHES": 6, "RATE/s": 8, "±%": 4, "p50 ms": 8, "p90": 7, "p99": 7, "max": 7,
+COLUMNS = {"CACHES": 6, "RATE/s": 8, "±%": 4, "p50 ms": 7, "p90": 6, "p99": 6, "max": 6,
            "LOADS": 6, "STORES": 6, "CONFL": 5}
-"""Headings and widths: 73 columns with what is between them."""
+"""Headings and widths: 78 columns with what is between them."""
 
 
 def view(run: Run) -> Iterator[RenderableType]:

@@ -18,7 +18,7 @@ from .attempts import committed
 from .modifications import KINDS
 
 KEY = 'zodbrepl-benchmarks'
-BATCH = 10  # conferences that are put back in a transaction
+BATCH = 10  # conferences that are changed in a transaction
 
 
 def begin(instance, modify, mark, began, candidates, count):
@@ -27,7 +27,8 @@ def begin(instance, modify, mark, began, candidates, count):
     Args:
         instance: a name for which nothing is recorded at present.
         modify: a key of KINDS.  mark: see `modifications`.
-        candidates: ids of conferences.  count: how many to use at most.
+        candidates: ids of conferences, those to be taken first first.
+        count: how many to use at most.
 
     Returns: a dict from the ids of the conferences that may be modified to
     what `describe` of the modification returned.
@@ -41,7 +42,8 @@ def begin(instance, modify, mark, began, candidates, count):
         for conference_id in candidates:
             if len(before) == count:
                 break
-            if conference_id in others or not ConferenceHolder().hasKey(conference_id):
+            if conference_id in before or conference_id in others or (
+                    not ConferenceHolder().hasKey(conference_id)):
                 continue
             conference = ConferenceHolder().getById(conference_id)
             described = kind.describe(conference)
@@ -78,7 +80,9 @@ def _put_back_some(instance):
         return 0, 0
     done = 0
     kind, before = KINDS[entry['modify']](), entry['before']
-    for conference_id in sorted(before)[:BATCH]:
+    for conference_id in sorted(before):
+        if done == BATCH:
+            break
         described, modified = before.pop(conference_id)
         if not ConferenceHolder().hasKey(conference_id):
             continue  # somebody deleted it

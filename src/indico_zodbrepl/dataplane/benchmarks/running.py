@@ -105,9 +105,11 @@ class _Test(object):
         kind = KINDS[modify]()
         mark = 'zodbrepl-benchmark-%s' % uuid.uuid4().hex[:12]
         found = loaded.conferences(self._connection.root())
+        count = self._parameters.count
+        if by_count:
+            count = min(count, self._parameters.repetitions)
         before = journal.begin(
-            instance, modify, mark, began,
-            loaded.spread(found, 2 * self._parameters.count), self._parameters.count)
+            instance, modify, mark, began, loaded.spread(found, count) + found, count)
         if not before:
             raise NothingLoaded(
                 'none of the %d events that the bulk loader made can be used: deleted, without '

@@ -35,7 +35,9 @@ class RHBenchmark(RHJson):
 
     def _process(self):
         if self._outcome is None:  # else Indico tries the request again
+            DBMgr.getInstance().releaseView()
             self._outcome = self._made()
+            DBMgr.getInstance().sync()
         status, content = self._outcome
         self._responseUtil.status = status
         return self._answer(content)
@@ -62,13 +64,11 @@ class RHBenchmark(RHJson):
     def _run(self, name, wanted):
         """Runs the test in a thread, so that it has a connection and transactions of its own."""
         instance = os.environ.get('ZODBREPL_INSTANCE') or 'indico'
-        DBMgr.getInstance().releaseView()
         work = _Work(running.run, name, wanted, instance)
         gone = _watcher_of_client(request.environ.get('gunicorn.socket'))
         while not work.ended(LOOK_EVERY):
             if gone():
                 work.stop()
-        DBMgr.getInstance().sync()
         result = work.result()
         result.update(who=self._who, pid=os.getpid())
         return result
