@@ -7,16 +7,13 @@ import functools
 import logging
 
 import click
-import waitress
 
-from indico_zodbrepl.admin import create_app
+from indico_zodbrepl.admin import create_app, serving
 from indico_zodbrepl.cli.admin_accounts import token, user
 from indico_zodbrepl.cli.app import App, pass_app
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.watcher import Watcher
-
-THREADS = 8
 
 
 @click.group(invoke_without_command=True, commands={"user": user, "token": token})
@@ -38,14 +35,8 @@ def _serve(app: App) -> None:
     cluster = app.cluster
     watcher = Watcher(functools.partial(take_snapshot, cluster))
     page = create_app(cluster, watcher, app.installation.home)
-    proxy = cluster.admin.trusted_proxy
-    trusted = {} if proxy is None else {
-        "trusted_proxy": proxy, "trusted_proxy_count": 1,
-        "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-proto"}}
     try:
-        server = waitress.create_server(page, host=cluster.admin.host, port=cluster.admin.port,
-                                        threads=THREADS, ident=None,
-                                        clear_untrusted_proxy_headers=True, **trusted)
+        server = serving.listen(page, cluster.admin)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         raise OperatorError(

@@ -19,6 +19,8 @@ from indico_zodbrepl.cluster.commands import Commands
 
 FIELDS, CHARACTERS = 20, 2000
 """Of a lost form, at most, and of each field in it."""
+NOT_TYPED = ("csrf_token", "digest", "survey", "password")
+"""Fields of a lost form that are not shown: hidden ones, and a secret."""
 
 
 class LoginForm(FlaskForm):  # type: ignore[misc]
@@ -45,14 +47,14 @@ def show(status: int, *, problem: str = "", over: bool = False, wanted: str = ""
         "login.html", form=LoginForm(formdata=None if lost else request.form or None),
         problem=problem, over=over, longest=passwords.LONGEST,
         action=url_for("access.login", next=wanted or None),
-        lost=list(_typed()) if lost else [])
+        nothing_done=lost, lost=list(_typed()) if lost else [])
     return page, status
 
 
 def nobody_yet() -> tuple[str, int]:
     """The page as long as there is no account."""
-    command = Commands.here(here().cluster).zodbrepl("admin", "user", "add", "NAME",
-                                                     "--level", "operator")
+    command = Commands(here().cluster, here().home).zodbrepl(
+        "admin", "user", "add", "NAME", "--level", "operator")
     return render_template("login.html", command=command), 503
 
 
@@ -92,5 +94,5 @@ def too_many(seconds: int) -> tuple[str, int]:
 
 def _typed() -> Iterator[tuple[str, str]]:
     for name, value in list(request.form.items())[:FIELDS]:
-        if name not in ("csrf_token", "password") and value.strip():
+        if name not in NOT_TYPED and value.strip():
             yield name, value[:CHARACTERS]

@@ -1,0 +1,113 @@
+"""The page as it is served, and what it believes of a reverse proxy."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urljoin
+
+import logins
+import pytest
+import requests
+from bs4 import BeautifulSoup
+from flask import request
+from flask.testing import FlaskClient
+
+from indico_zodbrepl.admin import serving
+from indico_zodbrepl.cluster.model import Admin
+
+MakeClient = Callable[..., FlaskClient]
+PUBLIC = "https://zodb.example/"
+PATIENCE = 60
+
+
+@contextlib.contextmanager
+def served(page: Any, admin: Admin) -> Iterator[str]:
+    """The page at a free port, by waitress; its address."""
+    server = serving.listen(page, admin)
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
+            server.asyncore.loop(timeout=0.1, map=server._map, count=1)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}/"
+    finally:
+        over.set()
+        thread.join()
+        server.task_dispatcher.shutdown()
+        for channel in list(server.active_channels.values()):
+            channel.handle_close()
+        server.close()
+
+
+def log_in(address: str, **headers: str) -> requests.Response:
+    """As a browser behind a proxy that sends these headers."""
+    with requests.Session() as session:
+        session.headers.update(headers)
+        page = session.get(urljoin(address, "login"), timeout=PATIENCE)
+        token = BeautifulSoup(page.text, "html.parser").find("input", {"name": "csrf_token"})
+        assert token is not None
+        sent = {"csrf_token": str(token["value"]), "name": "alice", "password": logins.PASSWORD}
+        cookie = "; ".join(f"{each.name}={each.value}" for each in session.cookies)
+        return session.post(urljoin(address, "login"), timeout=PATIENCE, data=sent,
+                            allow_redirects=False, headers={"Cookie": cookie, "Referer": PUBLIC})
+
+
+def admin(proxy: str | None) -> Admin:
+    return Admin("127.0.0.1", 0, public_url=PUBLIC, trusted_proxy=proxy)
+
+
+def test_a_trusted_proxy_says_who_asks_and_how(make_client: MakeClient) -> None:
+    behind = admin("127.0.0.1")
+    page = make_client({"admin": behind}).application
+    seen: list[tuple[str | None, bool]] = []
+
+    @page.after_request
+    def remember(response: Any) -> Any:
+        seen.append((request.remote_addr, request.is_secure))
+        return response
+
+    with served(page, behind) as address:
+        answer = log_in(address, Host="zodb.example", **{
+            "X-Forwarded-For": "6.6.6.6, 10.1.2.3", "X-Forwarded-Proto": "https"})
+    assert (303, "/") == (answer.status_code, answer.headers["Location"])
+    assert {("10.1.2.3", True)} == set(seen)
+    assert answer.headers["Set-Cookie"].count("Secure") == 2
+
+
+@pytest.mark.parametrize("proxy", [None, "10.9.9.9"])
+def test_nobody_else_is_believed(make_client: MakeClient, proxy: str | None) -> None:
+    behind = Admin("127.0.0.1", 0, public_url=PUBLIC, trusted_proxy=proxy)
+    page = make_client({"admin": behind}).application
+    with served(page, behind) as address:
+        wrong = [requests.post(urljoin(address, "login"), timeout=PATIENCE, data={}, headers={
+            "X-Forwarded-Host": "zodb.example", "Host": "attacker.example"}).status_code]
+        assert [400] == wrong
+        answer = log_in(address, **{"X-Forwarded-For": "6.6.6.6", "X-Forwarded-Proto": "https"})
+        assert 303 == answer.status_code
+        assert "Secure" not in answer.headers["Set-Cookie"], "it is HTTP on loopback, by a tunnel"
+
+
+def test_attempts_count_for_the_address_that_the_proxy_names(make_client: MakeClient) -> None:
+    behind = admin("127.0.0.1")
+    page = make_client({"admin": behind}).application
+    with served(page, behind) as address:
+        def attempt(client: str, name: str) -> int:
+            with requests.Session() as session:
+                session.headers.update({"Host": "127.0.0.1", "X-Forwarded-For": client})
+                text = session.get(urljoin(address, "login"), timeout=PATIENCE).text
+                token = BeautifulSoup(text, "html.parser").find("input", {"name": "csrf_token"})
+                assert token is not None
+                return session.post(urljoin(address, "login"), timeout=PATIENCE, data={
+                    "csrf_token": str(token["value"]), "name": name,
+                    "password": "wrong"}).status_code
+
+        assert [401] * 10 == [attempt("10.0.0.1", f"nobody{number}") for number in range(10)]
+        assert 429 == attempt("10.0.0.1", "somebody")
+        assert 401 == attempt("10.0.0.2", "somebody")
