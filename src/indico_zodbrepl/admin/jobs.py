@@ -66,6 +66,7 @@ class Jobs:
         self._commands = Commands(cluster, installation.home)
         self._lock = threading.Lock()
         self._awaited: set[str] = set()
+        self._over: dict[str, Job] = {}
 
     def begin(self, request: Request, actor: str, expected: str) -> Job:
         """Start an operation.
@@ -109,13 +110,20 @@ class Jobs:
 
     def get(self, identifier: str) -> Job | None:
         """The job of that identifier; None when there is none, or it was forgotten."""
+        if identifier in self._over:
+            return self._over[identifier]
         record = self._read(identifier)
-        return None if record is None else self._job(record)
+        if record is None:
+            return None
+        made = self._job(record)
+        if record.is_over and not (made.operation and made.operation.outcome.is_open):
+            self._over[identifier] = made
+        return made
 
     def recent(self) -> list[Job]:
         """Those that are known, the newest first."""
-        found = (self._read(name) for name in job_files.names(self._folder))
-        return [self._job(record) for record in found if record is not None]
+        found = (self.get(name) for name in job_files.names(self._folder))
+        return [job for job in found if job is not None]
 
     @property
     def _folder(self) -> Path:
@@ -154,10 +162,12 @@ class Jobs:
 
     def _see_end(self, process: subprocess.Popen[bytes], record: Record) -> None:
         code = process.wait()
-        if (self._folder / record.identifier).is_dir():
-            job_files.write(self._folder, dataclasses.replace(
-                record, ended=time.time(), exit_code=code))
-        self._awaited.discard(record.identifier)
+        try:
+            if (self._folder / record.identifier).is_dir():
+                job_files.write(self._folder, dataclasses.replace(
+                    record, ended=time.time(), exit_code=code))
+        finally:
+            self._awaited.discard(record.identifier)
 
     def _read(self, identifier: str) -> Record | None:
         """A record; the job runs until its exit code is known, if this page is to see it."""
@@ -173,6 +183,7 @@ class Jobs:
             for name in job_files.names(self._folder)[KEPT:]:
                 record = job_files.read(self._folder, name)
                 if record is None or record.is_over:
+                    self._over.pop(name, None)
                     shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _job(self, record: Record) -> Job:

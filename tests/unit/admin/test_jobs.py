@@ -257,3 +257,12 @@ def test_the_command_itself_is_run(tmp_path: Path) -> None:
     ended = until(real, real.run(["journal"], "bob"), has_ended)
     assert int(ExitCode.BAD_CONFIG) == ended.exit_code
     assert any("cluster.conf" in line for line in ended.output), ended.output
+
+
+def test_what_is_over_is_not_read_again(site: Jobs, tmp_path: Path) -> None:
+    (tmp_path / "go").write_text("0")
+    ended = until(site, site.run(["stats"], "bob"), has_ended)
+    path = Layout(make(tmp_path)).jobs / ended.identifier / job_files.RECORD
+    path.write_text("damaged since")
+    assert ended == site.get(ended.identifier)
+    assert [ended] == site.recent()

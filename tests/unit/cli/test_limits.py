@@ -44,7 +44,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
                 ("restore", "NODE", "--from", "TAIL")],
 }
 OF_EVERY_NODE = [("node", "start", "NODE", DRY), ("node", "stop", "NODE", DRY),
-                 ("node", "fence", "NODE", DRY)]
+                 ("node", "fence", "NODE", DRY), ("restart", "NODE", DRY)]
 CASES = [(name, operation) for name in backends.names() for operation in OPERATIONS]
 
 
