@@ -99,7 +99,7 @@ class PostgreSQLServer(object):
     def section(self, name):
         """Returns the section that connects to such a database."""
         return ("<postgresql>\n driver psycopg2\n dsn dbname='%s' user='%s' password='secret' "
-                "host='127.0.0.1' port='%d' connect_timeout='2'\n</postgresql>\n" % (
+                "host='127.0.0.1' port='%d' connect_timeout='10'\n</postgresql>\n" % (
                     name, name, self.port))
 
     def disconnect(self, name):

@@ -134,7 +134,7 @@ def write(name, category, event, log, stop=None, count=None, threads=1):
     """
     writers = [_Writer('%s.%d' % (name, number), category, event, log, stop, count)
                for number in range(threads)]
-    DBMgr.getInstance()  # once: two threads at a time would open the database twice
+    _open()  # once: two threads at a time would open the database twice
     running = [threading.Thread(target=each.run) for each in writers]
     for each in running:
         each.start()
@@ -144,6 +144,17 @@ def write(name, category, event, log, stop=None, count=None, threads=1):
     if failures:
         raise AssertionError(failures)
     return sum(each.conflicts for each in writers)
+
+
+def _open():
+    """Opens the database; again where a busy server does not answer in time."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return DBMgr.getInstance()
+        except ClientDisconnected:
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(AWAY)
 
 
 class _Writer(object):

@@ -9,7 +9,7 @@ from ...cluster import Cluster, Node
 from ...cluster.layout import Layout
 from . import names
 
-CONNECT_SECONDS = 2
+CONNECT_SECONDS = 5
 # A statement that takes longer counts as lost: a last resort, as a pack has long ones.  Indico's
 # storage sees to frozen servers itself, much sooner.
 READ_SECONDS = 600

@@ -18,7 +18,7 @@ REPLICATION_PASSFILE = "replication.pgpass"
 STANDBY_SIGNAL = "standby.signal"
 RECOVERY_SIGNAL = "recovery.signal"
 
-CONNECT_SECONDS = 2
+CONNECT_SECONDS = 5
 # How long clients that had to take a standby stay there before they try the primary again.
 REPLICA_SECONDS = 5
 # RelStorage's cache of object records in each client, MB.
