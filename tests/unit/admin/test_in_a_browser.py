@@ -65,14 +65,3 @@ def test_the_first_tab_leads_past_the_header(
     expect(skip).to_be_in_viewport(ratio=1)
     tab.page.keyboard.press("Enter")
     expect(tab.page.locator("main")).to_be_focused()
-
-
-def test_the_page_refreshes_itself_and_leaves_open_what_a_reader_opened(
-        new_tab: NewTab, serve_client: Any, make_client: Any) -> None:
-    tab = new_tab()
-    tab.open(serve_client(make_client(**PRIMARY_KILLED)))
-    tab.evaluate("() => { document.querySelector('#procedure-2').open = true; window.kept = 1; }")
-    tab.evaluate("() => { document.querySelector('h1').textContent = 'old'; }")
-    expect(tab.page.locator("h1")).not_to_have_text("old")
-    assert [1, True] == tab.evaluate(
-        "[window.kept, document.querySelector('#procedure-2').open]")
