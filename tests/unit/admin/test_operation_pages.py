@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import html
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import chromium
+import looks
 import planning
 import pytest
 import situations
@@ -18,8 +21,11 @@ from flask.testing import FlaskClient
 from situations import PRIMARY_KILLED
 from werkzeug.test import TestResponse
 
-from indico_zodbrepl.admin import looks, surveys
+from indico_zodbrepl.admin import looks as made_looks
+from indico_zodbrepl.admin import surveys
 from indico_zodbrepl.admin.jobs import Job, Jobs
+from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster.installation import home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -102,8 +108,8 @@ def give(monkeypatch: pytest.MonkeyPatch, found: Callable[[Cluster], Plan | Refu
     def stake(_cluster: object, _installation: object, plan: Plan) -> AtStake:
         return AtStake(NAMES, "a-2-20261121T101010Z") if plan.loss else AtStake()
 
-    monkeypatch.setattr(looks, "prepare", prepare)
-    monkeypatch.setattr(looks, "at_stake", stake)
+    monkeypatch.setattr(made_looks, "prepare", prepare)
+    monkeypatch.setattr(made_looks, "at_stake", stake)
 
 
 def text(page: TestResponse) -> str:
@@ -280,7 +286,7 @@ def test_the_source_of_a_seed_and_the_days_of_a_pack_are_part_of_the_request(
         asked.append(request)
         return plan_of(cluster)
 
-    monkeypatch.setattr(looks, "prepare", prepare)
+    monkeypatch.setattr(made_looks, "prepare", prepare)
     client = make_client(**PRIMARY_KILLED)
     client.get("/operations/seed?node=b&source=a&days=4")
     client.get("/operations/pack?days=4")
@@ -326,7 +332,7 @@ def test_an_error_of_the_look_is_told_with_its_hint(
         raise OperatorError("another operation is at work", "failover to b, by carol",
                             "wait until it has ended", ExitCode.REFUSED)
 
-    monkeypatch.setattr(looks, "prepare", prepare)
+    monkeypatch.setattr(made_looks, "prepare", prepare)
     shown = text(make_client().get(AT))
     assert "Another operation is at work" in shown
     assert "by carol" in shown
@@ -344,7 +350,7 @@ def test_a_slow_look_does_not_hang_the_page(
         assert over.wait(180)
         return dataclasses.replace(plan_of(cluster), loss=None)
 
-    monkeypatch.setattr(looks, "prepare", prepare)
+    monkeypatch.setattr(made_looks, "prepare", prepare)
     monkeypatch.setattr(surveys.Survey.wait, "__defaults__", (0.05,))
     client = make_client(**PRIMARY_KILLED)
     first = client.get(AT)
@@ -488,7 +494,59 @@ def test_the_pages_have_nothing_that_the_policy_refuses(client: FlaskClient, pat
                 assert 404 != answer.status_code, reference
 
 
+def test_a_job_is_a_process_of_its_own_that_looks_for_itself(
+        page_of: Callable[..., FlaskClient], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing runs here: the real command does not do what was planned for another situation."""
+    home = home_from_environment()
+    monkeypatch.setattr(situations, "HOME", home)
+    source = tmp_path / "cluster.conf"
+    written = (home / "etc" / "cluster.conf").read_text()
+    source.write_text(re.sub(r"port 81\d\d", lambda _found: f"port {free_port()}", written.replace(
+        "$(ZODBREPL_HOME)/var", str(tmp_path))))
+    cluster = load(source, home)
+    give(monkeypatch, plan_of)
+    client = page_of(cluster, lambda: situations.snapshot(cluster, **PRIMARY_KILLED))
+    begun = client.post(AT, data=filled(client.get(AT)))
+    assert 303 == begun.status_code
+    deadline = time.monotonic() + 180
+    while "Ended with 8: refused" not in (shown := text(client.get(begun.headers["Location"]))):
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.2)
+    assert "NOTICE:" in shown
+    assert f"$ bin/zodbrepl -c {source} failover b --reason 'the host is dead'" in shown
+    assert "by alice (admin page)" in shown
+
+
+@pytest.mark.parametrize(("width", "scheme"), [
+    (1920, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+def test_the_pages_fit_and_can_be_read(
+        client: FlaskClient, serve_client: Callable[[FlaskClient], str], new_tab: chromium.NewTab,
+        begun: Begun, tmp_path: Path, *, width: int, scheme: chromium.Scheme) -> None:
+    cluster = cluster_in(tmp_path)
+    address, tab = serve_client(client), new_tab(width, scheme)
+    begun.known.append(Job("over", "bin/zodbrepl failover b", "carol", 1.0, 2.0, 0, ("said",),
+                           done(opened(cluster), {"lost_transactions": 3, "diverged": ["a"],
+                                                    "exported_objects": list(NAMES)})))
+    for path in ("/operations", AT, "/operations/pack?days=4", "/jobs/over", "/operations/resume"):
+        tab.open(address + path)
+        looks.check(tab, path)
+    tab.open(address + AT)
+    tab.page.get_by_role("button", name="Begin failover").press("Enter")
+    assert tab.page.evaluate("document.activeElement.name") == "reason", "it is required"
+    store.save(cluster, stopped(cluster))
+    for path in ("/operations/current", "/operations/abandon", "/operations"):
+        tab.open(address + path)
+        looks.check(tab, path)
+
+
 # Helpers of this file
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
 
 def cluster_in(folder: Path) -> Cluster:
     """The cluster whose pages are asked."""
