@@ -13,7 +13,7 @@ import looks
 import people
 import shots
 from chromium import NewTab, Tab
-from clusters import MakeCluster, wait_until
+from clusters import ClusterUnderTest, MakeCluster, free_ports, wait_until
 from indico_load import Users, prepare
 from operations import last_entry, succeed
 from people import AdminPage, main, says
@@ -30,6 +30,7 @@ TOLD_OF_LOSS = re.compile(r"(\d+) transactions?")
 def test_a_failover_and_a_rejoin_are_clicked_through_and_what_was_lost_is_shown(
         make_cluster: MakeCluster, new_tab: NewTab) -> None:
     under_test = make_cluster(indico=("one",))
+    watch(under_test)
     under_test.up()
     category = prepare(under_test, 1)
     page = AdminPage(under_test)
@@ -78,6 +79,13 @@ def test_a_failover_and_a_rejoin_are_clicked_through_and_what_was_lost_is_shown(
     times.keep("failover")
 
 
+def watch(under_test: ClusterUnderTest) -> None:
+    """Have the lag kept, for the overview."""
+    [port] = free_ports(1)
+    with under_test.path.open("a") as file:
+        file.write(f"<watch>\n  port {port}\n</watch>\n")
+
+
 def is_seen_gone(page: AdminPage) -> bool:
     snapshot = take_snapshot(page.under_test.cluster)
     return not snapshot.node("a").reachable and snapshot.node("b").connected is False
@@ -107,13 +115,12 @@ def fail_over(page: AdminPage, tab: Tab, times: people.Times) -> None:
     tab.page.get_by_label("Confirm").fill("b")
     times.note("confirmed")
     begin.click()
-    follow(tab, "failover to b", "failover 6 at work")
+    follow(tab, "failover to b", "failover 6 at work", "failover 7 done")
     times.note("the failover is done")
     says(tab, f"Not in the cluster any more: {lost[1]} transactions")
     steps = page.steps(tab)
     assert len(steps) >= 4
     assert all(re.search(r"done.*\d", fate, re.DOTALL) for fate in steps), steps
-    seen(tab, "failover 7 done")
 
 
 def rejoin(tab: Tab, times: people.Times) -> None:
@@ -125,9 +132,8 @@ def rejoin(tab: Tab, times: people.Times) -> None:
     tab.page.get_by_label("Reason").fill("a has a new disk")
     tab.page.get_by_label("Confirm").fill("a")
     tab.page.get_by_role("button", name="Begin rejoin of a").click()
-    follow(tab, "rejoin of a", "failover 8 rejoin at work")
+    follow(tab, "rejoin of a", "failover 8 rejoin at work", "failover 8 rejoined")
     times.note("the rejoin is done")
-    seen(tab, "failover 8 rejoined")
 
 
 def preview(tab: Tab) -> None:
@@ -137,11 +143,13 @@ def preview(tab: Tab) -> None:
     looks.check_names(tab, "the plan")
 
 
-def follow(tab: Tab, what: str, picture: str) -> None:
+def follow(tab: Tab, what: str, at_work: str, done: str) -> None:
     """Wait for the end of an operation that was begun just now, on its own page."""
     expect(tab.page).to_have_url(re.compile("/jobs/"))
-    shots.keep(tab, picture)
+    says(tab, f"{what} is (at work: [1-9]|done)")
+    shots.keep(tab, at_work)
     says(tab, f"{what} is done")
+    shots.keep(tab, done)
     looks.check(tab, what)
     looks.check_names(tab, what)
 
@@ -165,3 +173,4 @@ def seen(tab: Tab, picture: str) -> None:
     """See that nothing is wrong with what is shown, and keep a picture of it."""
     shots.keep(tab, picture)
     looks.check(tab, picture)
+    tab.evaluate(looks.CLOSE_ALL)

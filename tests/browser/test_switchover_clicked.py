@@ -1,4 +1,7 @@
-"""A switchover there and back, clicked through while writers write: nothing is lost, as it says."""
+"""A switchover clicked through on a telephone, and back without a mouse, while writers write.
+
+Nothing is lost, as it says.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,34 @@ from chromium import NewTab, Tab
 from clusters import MakeCluster, wait_until
 from operations import last_entry
 from people import AdminPage, main, says
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 from storage_writer import Writer, numbers_on
 
 from indico_zodbrepl.failover.operation import Outcome
 from indico_zodbrepl.monitor import take_snapshot
 
+MOST_STOPS = 100
 
-def test_a_switchover_and_the_way_back_are_clicked_through_on_a_telephone_and_lose_nothing(
+
+def test_a_switchover_by_touch_and_the_way_back_by_keyboard_lose_nothing(
         make_cluster: MakeCluster, new_tab: NewTab) -> None:
     under_test = make_cluster()
     under_test.up()
     page = AdminPage(under_test)
     page.add_people()
-    tab = new_tab(390)
-    page.log_in(tab)
+    touched, typed = new_tab(390), new_tab()
+    page.log_in(touched)
+    page.log_in(typed)
     times = people.Times()
     with Writer(under_test) as writer:
         for old, new in (("a", "b"), ("b", "a")):
             wait_until(lambda old=old: len(take_snapshot(  # type: ignore[misc]
                 under_test.cluster).node(old).followers) == 1, f"{old} is followed")
             times.begin()
-            switch_over(page, tab, new)
+            if new == "b":
+                switch_over(page, touched, new)
+            else:
+                switch_over_by_keyboard(page, typed, new)
             times.note(f"the switchover to {new} is done")
             writer.goes_on()
         acknowledged = set(writer.acknowledged)
@@ -55,3 +64,27 @@ def switch_over(page: AdminPage, tab: Tab, target: str) -> None:
     says(tab, f"switchover to {target} is done")
     shots.keep(tab, f"switchover to {target} done")
     looks.check(tab, "the end")
+
+
+def switch_over_by_keyboard(page: AdminPage, tab: Tab, target: str) -> None:
+    page.open(tab, "/operations")
+    keys = tab.page.keyboard
+    tab_to(tab, main(tab).get_by_role("link", name=f"Switchover to {target}"))
+    keys.press("Enter")
+    expect(tab.page.get_by_role("heading", name="Begin it")).to_be_visible()
+    tab_to(tab, tab.page.get_by_label("Reason"))
+    keys.type("back again")
+    keys.press("Tab")
+    keys.type(target)
+    keys.press("Enter")
+    says(tab, f"switchover to {target} is done")
+
+
+def tab_to(tab: Tab, wanted: Locator) -> None:
+    """Press the Tab key until something has the focus."""
+    expect(wanted).to_be_visible()
+    for _ in range(MOST_STOPS):
+        tab.page.keyboard.press("Tab")
+        if wanted.evaluate("each => each === document.activeElement"):
+            return
+    raise AssertionError(f"the Tab key does not come to {wanted}")

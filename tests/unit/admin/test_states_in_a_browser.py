@@ -23,6 +23,8 @@ from indico_zodbrepl.monitor.snapshot import Snapshot
 
 WIDTHS = (390, 1280, 1920)
 STATES = (*states.STATES, *states.OPERATIONS, "monitor gone")
+OTHER_PAGES = ("/operations", "/operations/current", "/salvage", "/journal", "/data",
+               "/data/benchmarks")
 MOST_STOPS = 200
 # What tells of each state; the overview has to say it, whatever else it shows.
 TOLD = {
@@ -104,6 +106,23 @@ def test_the_overview_tells_of_each_state_at_each_width_light_and_dark(
         for scheme in SCHEMES:
             tab.paint(scheme)
             looks.check(tab, f"{name} at {width} pixels, {scheme}")
+
+
+@pytest.mark.parametrize("name", ["healthy", *states.OPERATIONS])
+def test_the_other_pages_fit_and_can_be_read_and_named(
+        new_tab: NewTab, show: Show, tmp_path: Path, name: str) -> None:
+    address = show(name)
+    for width in WIDTHS:
+        tab = new_tab(width)
+        tab.written[str(tmp_path)] = f"{situations.HOME}/var"
+        for path in OTHER_PAGES:
+            tab.open(address + path)
+            tab.paint("light")
+            shots.keep(tab, f"{name} {path} {width}")
+            looks.check_names(tab, f"{path}, {name}, at {width} pixels")
+            for scheme in SCHEMES:
+                tab.paint(scheme)
+                looks.check(tab, f"{path}, {name}, at {width} pixels, {scheme}")
 
 
 @pytest.mark.parametrize("name", ["healthy", "primary dead", "operation running"])

@@ -75,6 +75,7 @@ FAINT = """
 })()
 """
 OPEN_ALL = "() => { for (const each of document.querySelectorAll('details')) each.open = true; }"
+CLOSE_ALL = OPEN_ALL.replace("true", "false")
 # Elements whose right edge lies beyond the window, for the message; what scrolls in itself is none.
 TOO_WIDE = """
 () => [...document.querySelectorAll("body *")].filter(each => each.checkVisibility()
