@@ -13,6 +13,7 @@ from ..monitor.promotion import best_candidate
 from ..monitor.rules.facts import RUNNING
 from ..monitor.snapshot import NodeStatus, Snapshot, State
 from ..node.lineage import Condition
+from ..probing.answers import Hold
 
 GIVEN_UP = ("FATAL", "BACKOFF", "EXITED")
 Step = tuple[str, str]
@@ -44,7 +45,8 @@ def steps(cluster: Cluster, snapshot: Snapshot) -> Iterator[Step]:
 
 def _back_in_line(cluster: Cluster, snapshot: Snapshot) -> Iterator[Step]:
     for node in snapshot.nodes:
-        if node.out_of_line or (node.superseded_by and not node.reachable):
+        refuses = not node.reachable or node.held is Hold.EPOCH
+        if node.out_of_line or (node.superseded_by and refuses):
             seeds = node.condition is Condition.NEEDS_SEEDING
             for operation in ("seed", "rejoin") if seeds else ("rejoin", "seed"):
                 if can(cluster, operation):

@@ -101,6 +101,7 @@ def test_where_nobody_follows_nobody_is_behind(
 
 @pytest.mark.parametrize(("situation", "step"), [
     (PRIMARY_KILLED, "/operations/restart?node=a"), (states.DIVERGED, "/operations/rejoin?node=a"),
+    (states.FENCED, "/operations/rejoin?node=a"),
     (SECONDARY_KILLED, "/operations/restart?node=b")])
 def test_the_next_safe_step_is_a_link_to_its_plan(
         page_of: Serve, cluster: Cluster, situation: dict[str, Any], step: str) -> None:

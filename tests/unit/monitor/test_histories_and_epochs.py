@@ -190,6 +190,17 @@ def test_a_primary_of_a_past_epoch_can_save_nothing() -> None:
     assert "bin/zodbrepl rejoin a --dry-run" in alert(found, "in a later epoch").hint
 
 
+def test_a_fenced_primary_beside_the_new_one_is_not_a_second_one_that_takes_writes() -> None:
+    found = snapshot(
+        servers={"a": server("a", held=Hold.EPOCH), "b": server(
+            "b", role=ServerRole.PRIMARY, epoch=2, upstream=None, connected=None,
+            read_only=False)},
+        states={"b": state("b", role=Role.PRIMARY, upstream=None, epoch=2)}, comparisons={})
+    assert "b" == found.primary
+    assert not any("at once" in each.text for each in found.warnings)
+    assert alert(found, "primary a refuses writes: the cluster is in a later epoch")
+
+
 def test_a_hold_of_an_operator_is_told_with_the_command_that_ends_it() -> None:
     found = snapshot(servers={"a": server("a", held=Hold.OPERATOR)})
     assert (State.DEGRADED, "a") == (found.state, found.primary)

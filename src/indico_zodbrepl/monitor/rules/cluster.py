@@ -12,6 +12,7 @@ from indico_zodbrepl.cluster.validation import PRIVATE_NETWORKS
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.snapshot import Alert, Level
 from indico_zodbrepl.monitor.words import listed
+from indico_zodbrepl.probing.answers import Hold
 
 
 def warnings(facts: Facts) -> Iterator[Alert]:
@@ -22,7 +23,7 @@ def warnings(facts: Facts) -> Iterator[Alert]:
 
 
 def _two_primaries(facts: Facts) -> Iterator[Alert]:
-    primaries = facts.primaries
+    primaries = [node for node in facts.primaries if node.held is not Hold.EPOCH]
     if len(primaries) < 2:
         return
     names = listed([node.name for node in primaries])
