@@ -284,7 +284,9 @@ def test_writing_is_measured_by_who_knows_what_it_does(
         client: FlaskClient, jobs: FakeJobs) -> None:
     answer = client.post("/data/benchmarks", data=send(tests=[WRITE[0]]))
     assert 400 == answer.status_code
-    assert "Say so, or choose tests that read only." in answer.text
+    told = BeautifulSoup(answer.text, "html.parser").select_one("[role=alert]")
+    assert told is not None
+    assert "Say so, or choose tests that read only." in told.get_text()
     assert [] == jobs.begun
     assert 303 == client.post(
         "/data/benchmarks", data=send(tests=[WRITE[0]], writes="y")).status_code
