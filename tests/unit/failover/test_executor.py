@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -285,3 +286,16 @@ def test_the_operations_file_says_all_that_the_journal_says(world: World) -> Non
     assert kept == json.loads(lines[-1])
     assert ("switchover", "a reason", "done") == (
         kept["operation"], kept["reason"], kept["outcome"])
+
+
+def test_who_goes_on_with_an_operation_is_the_process_that_works_on_it(world: World) -> None:
+    of = cluster(world.folder)
+    assert killed(world, of, 12)
+    left = store.the_open_one(of)
+    assert os.getpid() != left.pid
+    assert left == store.of_process(of, left.pid, left.began - 1)
+    resume(world)
+    ended = store.of_process(of, os.getpid(), left.began - 1)
+    assert ended is not None
+    assert (left.identifier, Outcome.DONE) == (ended.identifier, ended.outcome)
+    assert None is store.of_process(of, os.getpid(), left.began + 60)

@@ -172,6 +172,12 @@ def test_a_forced_start_leaves_one_entry_also_when_it_is_refused(
     assert ("node a can't be forced" in left.remark) is refused
 
 
+def test_the_actor_is_whom_the_admin_page_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "anna")
+    monkeypatch.setenv(operation.ACTOR_VARIABLE, "alice (admin page)")
+    assert "alice (admin page)" == operation.actor()
+
+
 def test_the_actor_is_who_called_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "anna")
     assert "anna" == operation.actor()
