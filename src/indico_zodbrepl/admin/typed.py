@@ -11,6 +11,7 @@ from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.failover.requests import Request
 
 OPTIONS = {"--from": "source", "--days": "days"}
+NOTICE = "NOTICE: "
 CHANGED = "the situation has changed since the plan was shown"
 
 
@@ -48,3 +49,11 @@ def has_changed(job: Job) -> bool:
     """Whether it did nothing because the plan was no longer the one that had been shown."""
     return (job.exit_code == ExitCode.REFUSED
             and any(CHANGED in line for line in job.output))
+
+
+def notice(job: Job) -> str:
+    """Why it was not done, in its own words; empty when it says nothing of the kind."""
+    if not job.exit_code:
+        return ""
+    return next((line.removeprefix(NOTICE) for line in reversed(job.output)
+                 if line.startswith(NOTICE)), "")

@@ -396,6 +396,18 @@ def test_a_job_whose_plan_has_changed_leads_to_the_new_plan(
     assert '<a class="action" href="/operations/seed?node=b&amp;source=a">' in page.text
 
 
+def test_a_job_that_came_second_leads_to_the_operation_that_came_first(
+        client: FlaskClient, begun: Begun, tmp_path: Path) -> None:
+    cluster = cluster_in(tmp_path)
+    begun.known.append(Job("second", "bin/zodbrepl failover b", "bob", 1.0, 2.0, 8, (
+        "NOTICE: another operation is at work (process 7)", "DETAIL: failover to b"), None))
+    store.save(cluster, opened(cluster))
+    page = client.get("/jobs/second")
+    assert "Another operation is at work (process 7) Ended with 8: refused" in text(page)
+    assert '<a href="/operations/current">What is open: failover to b</a>' in page.text
+    assert 'href="/operations/failover?node=b"' in page.text
+
+
 # What is followed
 
 def test_what_an_operation_came_to_is_told_as_on_the_command_line(

@@ -112,8 +112,8 @@ def _followed(job: Job | None, operation: Operation | None, now: Opened) -> str:
         rows=[] if operation is None else progress.rows(operation, at_work=at_work),
         settled=0 if operation is None else progress.done_of(operation),
         headline=headline, state=typed.state, changed=changed,
-        planned=job is not None and _plan_address(job) is not None,
-        plan_address=_plan_address(job) if job is not None and changed else None,
+        notice="" if job is None else typed.notice(job),
+        plan_address=None if job is None else _plan_address(job),
         tails=_tails(operation), **site.context())
 
 
@@ -132,7 +132,7 @@ def _last_one() -> Operation | None:
 
 
 def _plan_address(of: Job) -> str | None:
-    """Where the plan is that a job would follow now."""
+    """Where the plan is that a job would follow now; None for other commands."""
     asked = typed.asked(of.command)
     if asked is None or asked.operation not in OPERATIONS:
         return None
