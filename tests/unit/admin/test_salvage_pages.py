@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import chromium
+import looks
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -275,3 +277,13 @@ def test_a_slow_look_shows_what_was_lost_meanwhile(
     monkeypatch.setattr(surveys.Survey.wait, "__defaults__", (180.0,))
     assert "1 can be made again" in text(client.get(first.headers["Location"]))
     assert 1 == len(data_plane.asked)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_pages_fit_and_can_be_read(
+        client: FlaskClient, serve_client: Callable[[FlaskClient], str], new_tab: chromium.NewTab,
+        width: int, scheme: chromium.Scheme) -> None:
+    address, tab = serve_client(client), new_tab(width, scheme)
+    for path in ("", f"/{TAIL}", f"/{TAIL}?pick=all", f"/{TAIL}?event={EVENT}"):
+        tab.open(f"{address}/salvage{path}")
+        looks.check(tab, path)
