@@ -132,8 +132,10 @@ def tabs(cluster: Cluster, seconds: float) -> Iterator[Row]:
     numbers = itertools.count(1)
     watcher = Watcher(lambda: five.snapshot(cluster, b=five.late(cluster, "b", next(numbers))))
     app = create_app(cluster, watcher, situations.HOME)
-    cookie = logins.cookie(client_of(app))
+    client = client_of(app)
+    cookie = logins.cookie(client)
     watcher.start()
+    get(client, "/")
     server = waitress.server.create_server(app, host="127.0.0.1", port=0, threads=THREADS,
                                            ident=None)
     threading.Thread(target=server.run, daemon=True).start()
