@@ -13,11 +13,14 @@ from typing import Any, cast
 
 from flask import current_app
 
+from indico_zodbrepl.errors import ExitCode, OperatorError
+
 WORKERS = 4
 PATIENCE = 1.5
 """Seconds that a request waits before it shows that something is being looked at."""
 KEPT_SECONDS = 900.0
 MOST_KEPT = 64
+MOST_UNDER_WAY = 24
 EXTENSION = "zodbrepl-surveys"
 
 
@@ -70,12 +73,18 @@ class Surveys:
         Args:
             key: the same for looks that would find the same.
             work: its result, or what it raises, is the future's.
+
+        Raises OperatorError (exit 7) when too many are under way.
         """
         with self._lock:
             self._forget()
             for survey in self._kept.values():
                 if survey.key == key and not survey.is_over:
                     return survey
+            if sum(not survey.is_over for survey in self._kept.values()) >= MOST_UNDER_WAY:
+                raise OperatorError(
+                    "too many looks at the cluster are under way", f"{MOST_UNDER_WAY} of them",
+                    "wait until some have ended, then load the page again", ExitCode.TIMED_OUT)
             begun = Survey(secrets.token_urlsafe(12), key, time.monotonic(), time.time(),
                            self._pool.submit(work))
             self._kept[begun.identifier] = begun
