@@ -18,6 +18,7 @@ def committed(work):
     the attribute `outcome_unknown`.
     """
     manager = DBMgr.getInstance()
+    turns.letPass()
     retries, retried = Retries(), 0
     try:
         while True:
