@@ -166,6 +166,7 @@ def look_at_what_was_lost(page: AdminPage, tab: Tab, identifier: str, tail: str,
     seen(tab, "failover 9 journal entry")
     page.open(tab, f"/salvage/{tail}")
     says(tab, f"{exported} ")
+    shots.keep(tab, "failover 9 salvage window", whole=False)
     seen(tab, "failover 9 salvage")
 
 

@@ -122,5 +122,5 @@ def main(tab: Tab) -> Locator:
 
 def says(tab: Tab, pattern: str) -> None:
     """Wait until the page says something, whatever its case."""
-    expect(main(tab)).to_contain_text(re.compile(pattern, re.IGNORECASE),
+    expect(main(tab)).to_contain_text(re.compile(pattern, re.IGNORECASE | re.DOTALL),
                                       timeout=chromium.PATIENCE * 1000)
