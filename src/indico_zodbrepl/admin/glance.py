@@ -36,7 +36,8 @@ class Banner:
 
     Attributes:
         seen: as the monitor told it.
-        operation: with its plan; None when its file can't be used, or it ended just now.
+        operation: with its plan; None when its file can't be used, or the monitor did not see it
+            yet.
     """
 
     seen: OpenOperation
@@ -160,11 +161,13 @@ class Glances:
         try:
             found = store.unfinished(self._cluster)
         except OperatorError:
-            found = None  # a damaged file: the monitor's alert says so, with what to do
-        if found is not None and found.identifier != seen.identifier:
+            return Banner(seen, None)  # a damaged file: the monitor's alert says what to do
+        if found is None:
+            return None  # it has ended since the monitor looked
+        if found.identifier != seen.identifier:
             seen = next((each for each in snapshot.operations
                          if each.identifier == found.identifier), seen)
-        same = found is not None and found.identifier == seen.identifier
+        same = found.identifier == seen.identifier
         return Banner(seen, found if same else None)
 
 
