@@ -10,11 +10,14 @@ from flask import Flask
 from indico_zodbrepl.cluster.model import Admin
 
 THREADS = 8
+MOST_BYTES = 256 * 1024
+"""Of a request's body; waitress keeps it on disk before the page sees anything of it."""
 
 
 def listen(page: Flask, admin: Admin) -> Any:
     """A waitress server that listens, and serves when its ``run`` is called.
 
+    Paths are below that of the public URL; without it they are found too, as by a tunnel.
     X-Forwarded-For and X-Forwarded-Proto count if they come from the trusted proxy; all others,
     and those of anybody else, are dropped.  Raises OSError when the address can't be bound.
     """
@@ -22,4 +25,6 @@ def listen(page: Flask, admin: Admin) -> Any:
         "trusted_proxy": admin.trusted_proxy, "trusted_proxy_count": 1,
         "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-proto"}}
     return waitress.create_server(page, host=admin.host, port=admin.port, threads=THREADS,
-                                  ident=None, clear_untrusted_proxy_headers=True, **trusted)
+                                  url_prefix=admin.path_prefix, ident=None,
+                                  max_request_body_size=MOST_BYTES,
+                                  clear_untrusted_proxy_headers=True, **trusted)

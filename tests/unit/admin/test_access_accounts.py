@@ -22,7 +22,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 MakeClient = Callable[..., FlaskClient]
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 GOOD = "four words of chance"
-ALICE = Account("alice", Level.OPERATOR, "scrypt:1024:8:1$salt$hash")
+ALICE = Account("alice", Level.OPERATOR, "scrypt:1024:8:1$salt$" + 128 * "0")
 
 
 @pytest.fixture

@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flask_babel import gettext as _
+
+from indico_zodbrepl.admin.access import passwords
 from indico_zodbrepl.admin.access.levels import Level, Person
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -79,17 +82,19 @@ def read(path: Path) -> Accounts:
     except FileNotFoundError:
         return Accounts()
     except PermissionError as error:
-        raise _unusable(path, error.strerror or str(error), "it has to belong to whoever runs the "
-                        f"admin page: chown USER {path}") from error
+        raise _unusable(path, error.strerror or str(error), _(
+            "it has to belong to whoever runs the admin page: %(command)s",
+            command=f"chown USER {path}")) from error
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
     if about.st_mode & 0o077:
-        raise _unusable(path, f"its mode is {about.st_mode & 0o777:04o}: others may use it",
-                        f"chmod 600 {path}")
+        raise _unusable(path, _("its mode is %(mode)s: others may use it",
+                                mode=f"{about.st_mode & 0o777:04o}"), f"chmod 600 {path}")
     try:
         return _parsed(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _unusable(path, f"damaged: {type(error).__name__}: {error}") from error
+        raise _unusable(path, _("damaged: %(problem)s",
+                                problem=f"{type(error).__name__}: {error}")) from error
 
 
 def write(path: Path, accounts: Accounts) -> None:
@@ -113,10 +118,16 @@ def _parsed(document: Any) -> Accounts:
     if document["version"] != VERSION:
         raise ValueError(f"version {document['version']!r} is not {VERSION}")
     return Accounts(
-        {name: Account(name, Level(each["level"]), _text(each["password"]))
+        {name: Account(name, Level(each["level"]), _hash(each["password"]))
          for name, each in document["users"].items()},
         {name: Token(name, Level(each["level"]), _text(each["sha256"]))
          for name, each in document["tokens"].items()})
+
+
+def _hash(value: Any) -> str:
+    if not passwords.is_hash(_text(value)):
+        raise ValueError("the hash of a password is none that can be checked")
+    return str(value)
 
 
 def _text(value: Any) -> str:
@@ -127,9 +138,9 @@ def _text(value: Any) -> str:
 
 def _unusable(path: Path, detail: str, hint: str = "") -> OperatorError:
     return OperatorError(
-        "the accounts of the admin page can't be used, so nobody gets in", f"{path}: {detail}",
-        hint or f"put the file back from a backup, or move it away and make the accounts anew: "
-        f"mv {path} {path}.damaged", ExitCode.BAD_CONFIG)
+        _("the accounts of the admin page can't be used, so nobody gets in"), f"{path}: {detail}",
+        hint or _("put the file back from a backup, or move it away and make the accounts anew: "
+                  "%(command)s", command=f"mv {path} {path}.damaged"), ExitCode.BAD_CONFIG)
 
 
 class Reader:

@@ -26,7 +26,8 @@ def install(app: Flask) -> None:
         refused = _login_needed(csrf)
         if refused is not None or request.routing_exception is not None:
             return refused
-        if not sessions.bearer(request):
+        found = rules.person()
+        if found is None or not found.by_token:
             csrf.protect()
         if rules.needed(request.endpoint) == Level.OPERATOR and rules.why_not_operate():
             abort(403, rules.why_not_operate())

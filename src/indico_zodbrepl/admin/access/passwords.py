@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 
 from werkzeug.security import check_password_hash, generate_password_hash
@@ -11,6 +12,8 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 
 SHORTEST, LONGEST = 12, 200
 """Characters."""
+
+HASH = re.compile(r"scrypt:(\d{1,7}):(\d{1,2}):(\d{1,2})\$[^$]+\$[0-9a-f]{128}")
 
 _at_once = threading.BoundedSemaphore(2)  # each takes 32 MiB and a core for some 60 ms
 
@@ -27,6 +30,15 @@ def hashed(password: str) -> str:
                             "needed, none of them NUL", "take some words that don't belong "
                             "together", ExitCode.BAD_CONFIG)
     return generate_password_hash(password, "scrypt")
+
+
+def is_hash(stored: str) -> bool:
+    """Whether it can be checked against passwords: a hash as ``hashed`` makes them."""
+    found = HASH.fullmatch(stored)
+    if found is None:
+        return False
+    n, r, p = map(int, found.groups())
+    return n > 1 and n & (n - 1) == 0 and r > 0 and p > 0
 
 
 def is_right(stored: str | None, password: str) -> bool:

@@ -1,0 +1,60 @@
+"""Requests that try to get past the login, the form's token or the server's bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from urllib.parse import urljoin
+
+import logins
+import pytest
+import requests
+from flask.testing import FlaskClient
+from test_access_proxy import PATIENCE, admin, served
+
+from indico_zodbrepl.cluster.layout import Layout
+
+MakeClient = Callable[..., FlaskClient]
+ClientFor = Callable[[FlaskClient], FlaskClient]
+
+
+@pytest.mark.parametrize("token", ["nonsense", logins.VIEWER_TOKEN, logins.OPERATOR_TOKEN])
+def test_a_session_needs_the_form_s_token_whatever_bearer_token_comes_with_it(
+        make_client: MakeClient, token: str) -> None:
+    client = make_client()
+    del client.environ_base["HTTP_X_CSRFTOKEN"]
+    answer = client.post("/api/operations/plan", json={"operation": "restart", "target": "b"},
+                         headers={"Authorization": f"Bearer {token}"})
+    assert 400 == answer.status_code
+    assert "CSRF" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/login", "/logout"])
+def test_a_bearer_token_is_no_form_s_token(
+        make_client: MakeClient, anonymous: ClientFor, path: str) -> None:
+    answer = anonymous(make_client()).post(
+        path, headers={"Authorization": f"Bearer {logins.OPERATOR_TOKEN}"})
+    assert 400 == answer.status_code
+
+
+@pytest.mark.parametrize("stored", ["x$y$z", "scrypt:3:8:1$salt$00", "scrypt:a:b:c$salt$00",
+                                    "scrypt$salt$00", "plain", "md5:1$salt$00"])
+def test_a_damaged_password_in_the_accounts_is_told(
+        make_client: MakeClient, anonymous: ClientFor, stored: str) -> None:
+    client = make_client()
+    layout = Layout(client.application.extensions["zodbrepl"].cluster)
+    values = json.loads(layout.accounts.read_text())
+    values["users"]["alice"]["password"] = stored
+    layout.accounts.write_text(json.dumps(values))
+    client = anonymous(client)
+    answer = client.get("/login")
+    assert (503, True) == (answer.status_code, "damaged" in answer.text)
+
+
+def test_a_long_body_is_refused_before_it_fills_the_disk(make_client: MakeClient) -> None:
+    local = admin(None)
+    page = make_client({"admin": local}).application
+    with served(page, local) as address:
+        answer = requests.post(urljoin(address, "login"), timeout=PATIENCE,
+                               data=b"name=" + b"a" * (2 << 20))
+    assert 413 == answer.status_code
