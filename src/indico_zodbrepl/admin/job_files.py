@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
 from pathlib import Path
+
+from flask_babel import gettext as _
 
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.errors import OperatorError
@@ -47,8 +50,10 @@ def write(folder: Path, record: Record) -> None:
     try:
         write_atomically(path, json.dumps(dataclasses.asdict(record), indent=1) + "\n", 0o600)
     except OSError as error:
-        raise OperatorError("what was begun can't be written down", f"{path}: {error.strerror}",
-                            f"process {record.pid} works on: {record.command}") from error
+        raise OperatorError(
+            _("what was begun can't be written down"), f"{path}: {error.strerror}",
+            _("process %(pid)s works on: %(command)s", pid=record.pid,
+              command=record.command)) from error
 
 
 def read(folder: Path, identifier: str) -> Record | None:
@@ -60,12 +65,27 @@ def read(folder: Path, identifier: str) -> Record | None:
         return None
     try:
         record = Record(**json.loads((folder / identifier / RECORD).read_text("utf-8")))
+        _check(record, identifier)
         if record.ended is None and (not record.birth or birth(record.pid) != record.birth):
             printed = (folder / identifier / OUTPUT).stat().st_mtime
             return dataclasses.replace(record, ended=max(printed, record.began))
     except (OSError, ValueError, TypeError):
         return None
     return record
+
+
+def _check(record: Record, identifier: str) -> None:
+    """Raise TypeError or ValueError where a value is of a kind that nobody could show."""
+    texts = (record.identifier, record.command, record.actor, record.birth, record.operation)
+    moments = (record.began, record.began if record.ended is None else record.ended)
+    numbers = (record.pid, record.exit_code or 0)
+    for values, kind in ((texts, str), (moments, int | float), (numbers, int)):
+        for value in values:
+            if not isinstance(value, kind):
+                raise TypeError(f"a value is {value!r}")
+    if not all(0 <= moment < 1e11 for moment in moments) or record.identifier != identifier:
+        raise ValueError("a value is out of bounds")
+    shlex.split(record.command)
 
 
 def names(folder: Path) -> list[str]:

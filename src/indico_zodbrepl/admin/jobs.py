@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from flask_babel import gettext as _
+
 from indico_zodbrepl.admin import job_files, logs
 from indico_zodbrepl.admin.job_files import Record
 from indico_zodbrepl.cluster.commands import Commands
@@ -94,9 +96,9 @@ class Jobs:
         """
         reason = _line(reason)
         if how not in ENDINGS or (how == "abandon" and not reason):
-            raise OperatorError(f"the operation can't be ended by {how!r}",
-                                "say why it is abandoned" if how in ENDINGS
-                                else f"there are: {', '.join(ENDINGS)}",
+            raise OperatorError(_("the operation can't be ended by %(how)s", how=repr(how)),
+                                _("say why it is abandoned") if how in ENDINGS
+                                else _("there are: %(names)s", names=", ".join(ENDINGS)),
                                 exit_code=ExitCode.BAD_CONFIG)
         store.refuse_at_work(self._cluster)
         damaged = how == "abandon" and bool(store.damaged(self._cluster))
@@ -148,9 +150,10 @@ class Jobs:
         except (OSError, ValueError) as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise OperatorError(
-                f"{arguments[0]} could not be started", f"{type(error).__name__}: {error}",
-                f"is the disk full, or {program} away? by hand: "
-                f"{self._commands.zodbrepl(*arguments)}") from error
+                _("%(what)s could not be started", what=arguments[0]),
+                f"{type(error).__name__}: {error}",
+                _("is the disk full, or %(program)s away? by hand: %(command)s", program=program,
+                  command=self._commands.zodbrepl(*arguments))) from error
         record = Record(identifier, self._commands.zodbrepl(*arguments), _line(actor), now,
                         process.pid, job_files.birth(process.pid), operation)
         job_files.write(self._folder, record)
@@ -194,7 +197,7 @@ class Jobs:
     def _operation(self, record: Record) -> Operation | None:
         if record.operation:
             return store.read(self._cluster, record.operation)
-        found = store.of_process(self._cluster, record.pid, record.began)
+        found = store.of_process(self._cluster, record.pid, record.began, record.ended)
         if found is not None or record.ended is None:
             return found
         return next((entry for entry in reversed(journal.read(self._cluster)[0])
@@ -208,13 +211,14 @@ def _arguments(cluster: Cluster, request: Request) -> list[str]:
     source, days = request.options.get("source"), request.options.get("days")
     unknown = [name for name in (request.target, source) if name and name not in names]
     if request.operation not in OPERATIONS or unknown:
-        raise OperatorError(f"there is no {request.operation} of "
-                            f"{' and '.join(unknown) or request.target}",
-                            f"operations: {', '.join(OPERATIONS)}; names: {', '.join(names)}",
-                            exit_code=ExitCode.BAD_CONFIG)
+        raise OperatorError(
+            _("there is no %(operation)s of %(names)s", operation=request.operation,
+              names=" and ".join(unknown) or request.target),
+            _("operations: %(operations)s; names: %(names)s", operations=", ".join(OPERATIONS),
+              names=", ".join(names)), exit_code=ExitCode.BAD_CONFIG)
     reason = _line(request.reason)
     if request.operation == "failover" and not reason:
-        raise OperatorError("a failover needs a reason", "it goes into the journal",
+        raise OperatorError(_("a failover needs a reason"), _("it goes into the journal"),
                             exit_code=ExitCode.BAD_CONFIG)
     return [request.operation, *([request.target] if request.target else []),
             *(["--from", source] if source else []), *(["--days", days] if days else []),

@@ -10,7 +10,8 @@ BYTES = 16 * 1024
 
 
 def tail(path: Path) -> tuple[str, ...]:
-    """The last LINES lines, of the last BYTES bytes; empty when there is no such file.
+    """The last LINES lines, of the last BYTES bytes; empty when there is no such file; when it
+    can't be read, why.
 
     Characters that are not printable are replaced; escaping for HTML is the template's part.
     """
@@ -21,6 +22,8 @@ def tail(path: Path) -> tuple[str, ...]:
             end = log.read(BYTES)
     except FileNotFoundError:
         return ()
+    except OSError as error:
+        return (f"{path} can't be read: {error.strerror}",)
     lines = end.decode("utf-8", "replace").splitlines()[-LINES:]
     return tuple("".join(c if c.isprintable() or c == "\t" else "?" for c in line)
                  for line in lines)

@@ -74,15 +74,19 @@ def read(cluster: Cluster, identifier: str) -> Operation | None:
         return None
 
 
-def of_process(cluster: Cluster, pid: int, since: float) -> Operation | None:
-    """The operation that a process began after a moment, seconds since 1970; None if it has none.
+def of_process(cluster: Cluster, pid: int, since: float,
+               until: float | None = None) -> Operation | None:
+    """The operation that a process began; None if it has none.
+
+    Args:
+        since, until: when the process began and ended, seconds since 1970; None: it runs.
     """
     first = operation.stamp(since)
     for path in sorted(Layout(cluster).operations.glob("*.json"), reverse=True):
         if path.name < first:
             break
         found = read(cluster, path.stem)
-        if found is not None and found.pid == pid:
+        if found is not None and found.pid == pid and (until is None or found.began <= until):
             return found
     return None
 
@@ -179,9 +183,9 @@ def alone(cluster: Cluster) -> Iterator[None]:
 
 
 def refuse_at_work(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 8) when an operation is at work; for who only looks.
+    """Raise OperatorError (exit 8) when an operation is at work; for who looks once.
 
-    Takes no lock and changes nothing.
+    Shares the lock for an instant and changes nothing.
     """
     try:
         with Layout(cluster).operation_lock.open("rb") as lock:
@@ -192,6 +196,25 @@ def refuse_at_work(cluster: Cluster) -> None:
         raise _busy(cluster) from None
     except OSError as error:
         raise _unusable_lock(cluster, error) from error
+
+
+def is_at_work(cluster: Cluster) -> bool:
+    """Whether a process holds the lock of operations; for who asks again and again.
+
+    To find out takes the lock for an instant, in which nobody else could begin.  So it is tried
+    only while the process that noted itself in it lives: then that is most likely the holder.
+    """
+    try:
+        pid = int(Layout(cluster).operation_lock.read_text("ascii"))
+    except (OSError, ValueError):
+        return False
+    if not Path(f"/proc/{pid}").exists():
+        return False
+    try:
+        refuse_at_work(cluster)
+    except OperatorError:
+        return True
+    return False
 
 
 def refuse_open(cluster: Cluster) -> None:

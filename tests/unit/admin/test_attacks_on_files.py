@@ -1,0 +1,96 @@
+"""Files of the page that are damaged, or can't be read: told on its pages, never an error of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from test_jobs import make
+
+from indico_zodbrepl.admin import job_files
+from indico_zodbrepl.admin.jobs import Jobs
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.failover import operation, store
+from indico_zodbrepl.failover.steps import Plan
+
+MakeClient = Callable[..., FlaskClient]
+NAME = "20261121T200000.000Z-restart-abcd"
+RECORD: dict[str, Any] = {
+    "identifier": NAME, "command": "bin/zodbrepl restart b", "actor": "alice", "began": 1.0e9,
+    "pid": 4194300, "birth": "17", "operation": "", "ended": 1.0e9 + 5, "exit_code": 0}
+
+
+def put_job(var: Path, **changes: Any) -> Path:
+    folder = var / "jobs" / NAME
+    folder.mkdir(parents=True)
+    (folder / job_files.OUTPUT).write_text("called\n")
+    (folder / job_files.RECORD).write_text(json.dumps(RECORD | changes))
+    return folder
+
+
+@pytest.mark.parametrize("changes", [
+    {"command": 5}, {"command": "bin/zodbrepl restart 'b"}, {"command": ""}, {"began": "soon"},
+    {"began": -1.0}, {"began": 1e300}, {"began": None}, {"ended": "late"}, {"ended": 1e300},
+    {"exit_code": "none"}, {"exit_code": 1e9}, {"pid": None}, {"pid": "../../etc"},
+    {"operation": 7}, {"operation": "../../../etc/passwd"}, {"operation": "a" * 300},
+    {"operation": "\0"}, {"actor": None}, {"identifier": "../../other"}, {"birth": 4},
+    {"ended": None, "pid": "\0"}])
+def test_a_damaged_record_of_a_job_leaves_the_pages_whole(
+        make_client: MakeClient, tmp_path: Path, changes: dict[str, Any]) -> None:
+    client = make_client()
+    put_job(tmp_path, **changes)
+    for path in ("/operations", "/operations/current", "/data", "/data/benchmarks",
+                 "/api/operations"):
+        assert 200 == client.get(path).status_code, path
+    for path in (f"/jobs/{NAME}", f"/api/operations/{NAME}"):
+        assert client.get(path).status_code in (200, 404), path
+
+
+def test_the_output_of_a_job_that_can_t_be_read_is_told(
+        make_client: MakeClient, tmp_path: Path) -> None:
+    client = make_client()
+    folder = put_job(tmp_path)
+    (folder / job_files.OUTPUT).unlink()
+    (folder / job_files.OUTPUT).mkdir()
+    answer = client.get(f"/jobs/{NAME}")
+    assert (200, True) == (answer.status_code, "Is a directory" in answer.text)
+
+
+def test_a_log_that_can_t_be_read_is_told(make_client: MakeClient) -> None:
+    client = make_client()
+    cluster = client.application.extensions["zodbrepl"].cluster
+    Layout(cluster).program_log(cluster.node("b").program).mkdir(parents=True)
+    answer = client.get("/node/b")
+    assert (200, True) == (answer.status_code, "Is a directory" in answer.text)
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "x\0y", "..", "a/b"])
+def test_an_odd_name_of_a_tail_in_the_journal_is_no_tail(
+        make_client: MakeClient, name: str) -> None:
+    client = make_client()
+    cluster = client.application.extensions["zodbrepl"].cluster
+    plan = Plan("failover", "b", "a", "", 2, (), None, ())
+    told = {"exported_to": str(Layout(cluster).lost_tails / name)}
+    begun = operation.new(cluster.name, plan, "carol", time.time())
+    line = {**begun.to_json(), "told": told, "outcome": "done", "ended": time.time()}
+    Layout(cluster).journal.write_text(json.dumps(line) + "\n")
+    assert 200 == client.get(f"/journal/{begun.identifier}").status_code
+    assert 404 == client.get(f"/journal/{begun.identifier}/tail").status_code
+
+
+def test_an_operation_of_a_later_process_of_that_number_is_not_the_job_s(tmp_path: Path) -> None:
+    cluster = make(tmp_path)
+    put_job(cluster.var_directory, pid=os.getpid(), command="bin/zodbrepl stats")
+    later = operation.new("demo", Plan("failover", "b", "a", "", 2, (), None, ()), "carol",
+                          time.time())
+    store.save(cluster, later)
+    found = Jobs(cluster, Installation(tmp_path)).get(NAME)
+    assert found is not None
+    assert None is found.operation
