@@ -111,3 +111,12 @@ def test_attempts_count_for_the_address_that_the_proxy_names(make_client: MakeCl
         assert [401] * 10 == [attempt("10.0.0.1", f"nobody{number}") for number in range(10)]
         assert 429 == attempt("10.0.0.1", "somebody")
         assert 401 == attempt("10.0.0.2", "somebody")
+
+
+def test_a_long_body_is_refused_before_it_fills_the_disk(make_client: MakeClient) -> None:
+    local = admin(None)
+    page = make_client({"admin": local}).application
+    with served(page, local) as address:
+        answer = requests.post(urljoin(address, "login"), timeout=PATIENCE,
+                               data=b"name=" + b"a" * (2 << 20))
+    assert 413 == answer.status_code

@@ -1,16 +1,13 @@
-"""Requests that try to get past the login, the form's token or the server's bounds."""
+"""Requests that try to get past the login or the form's token."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from urllib.parse import urljoin
 
 import logins
 import pytest
-import requests
 from flask.testing import FlaskClient
-from test_access_proxy import PATIENCE, admin, served
 
 from indico_zodbrepl.cluster.layout import Layout
 
@@ -49,12 +46,3 @@ def test_a_damaged_password_in_the_accounts_is_told(
     client = anonymous(client)
     answer = client.get("/login")
     assert (503, True) == (answer.status_code, "damaged" in answer.text)
-
-
-def test_a_long_body_is_refused_before_it_fills_the_disk(make_client: MakeClient) -> None:
-    local = admin(None)
-    page = make_client({"admin": local}).application
-    with served(page, local) as address:
-        answer = requests.post(urljoin(address, "login"), timeout=PATIENCE,
-                               data=b"name=" + b"a" * (2 << 20))
-    assert 413 == answer.status_code

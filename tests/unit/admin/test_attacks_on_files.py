@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +10,10 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from test_jobs import make
 
 from indico_zodbrepl.admin import job_files
-from indico_zodbrepl.admin.jobs import Jobs
-from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.failover import operation, store
+from indico_zodbrepl.failover import operation
 from indico_zodbrepl.failover.steps import Plan
 
 MakeClient = Callable[..., FlaskClient]
@@ -83,14 +79,3 @@ def test_an_odd_name_of_a_tail_in_the_journal_is_no_tail(
     Layout(cluster).journal.write_text(json.dumps(line) + "\n")
     assert 200 == client.get(f"/journal/{begun.identifier}").status_code
     assert 404 == client.get(f"/journal/{begun.identifier}/tail").status_code
-
-
-def test_an_operation_of_a_later_process_of_that_number_is_not_the_job_s(tmp_path: Path) -> None:
-    cluster = make(tmp_path)
-    put_job(cluster.var_directory, pid=os.getpid(), command="bin/zodbrepl stats")
-    later = operation.new("demo", Plan("failover", "b", "a", "", 2, (), None, ()), "carol",
-                          time.time())
-    store.save(cluster, later)
-    found = Jobs(cluster, Installation(tmp_path)).get(NAME)
-    assert found is not None
-    assert None is found.operation

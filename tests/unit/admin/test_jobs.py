@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -266,3 +267,19 @@ def test_what_is_over_is_not_read_again(site: Jobs, tmp_path: Path) -> None:
     path.write_text("damaged since")
     assert ended == site.get(ended.identifier)
     assert [ended] == site.recent()
+
+
+def test_an_operation_of_a_later_process_of_that_number_is_not_the_job_s(
+        site: Jobs, tmp_path: Path) -> None:
+    job = until(site, site.run(["stats"], "bob"), is_ready)
+    (tmp_path / "go").write_text("0")
+    until(site, job, has_ended)
+    record = job_files.read(tmp_path / "var" / "jobs", job.identifier)
+    assert record is not None
+    assert record.ended is not None
+    later = operation.new("demo", Plan("failover", "b", "a", "", 2, (), None, ()), "carol",
+                          record.ended + 1)
+    store.save(make(tmp_path), dataclasses.replace(later, pid=record.pid))
+    restarted = Jobs(make(tmp_path), Installation(tmp_path)).get(job.identifier)
+    assert restarted is not None
+    assert None is restarted.operation
