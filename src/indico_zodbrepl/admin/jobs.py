@@ -75,8 +75,8 @@ class Jobs:
 
         Args:
             actor: who asked for it, for the journal.
-            expected: ``requests.digest`` of the plan that was shown; nothing is done if the plan
-                is another one now.
+            expected: ``requests.sealed`` of the plan that was shown; nothing is done if the plan
+                is another one now, or another operation has begun since.
 
         Raises OperatorError: exit 8, another operation is at work or has not ended; exit 2, the
         request is no command; exit 1, the process can't be started.

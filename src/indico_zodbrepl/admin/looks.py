@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.failover import abandoning, executor, store
 from indico_zodbrepl.failover.at_stake import AtStake, at_stake
 from indico_zodbrepl.failover.operation import Operation
-from indico_zodbrepl.failover.requests import Request, digest, prepare
+from indico_zodbrepl.failover.requests import Request, prepare, sealed
 from indico_zodbrepl.failover.steps import Plan, Refusal, Step
 
 ENDS = {"resume": ("resume",), "undo": ("resume", "--undo"), "abandon": ("resume", "--abandon")}
@@ -25,7 +25,7 @@ class Planned:
 
     Attributes:
         stake: what its loss consists of.
-        digest: of the plan; empty for a refusal.
+        digest: of the plan, sealed; empty for a refusal.
         at: seconds since 1970.
         command: what a person would type.
     """
@@ -43,12 +43,13 @@ class Planned:
 
 def plan(cluster: Cluster, installation: Installation, request: Request) -> Planned:
     """Plan what is asked for.  Raises OperatorError as ``prepare``."""
+    history = store.history(cluster)
     found = prepare(cluster, installation, request)
     command = command_of(cluster, installation, request)
     if isinstance(found, Refusal):
         return Planned(found, AtStake(), "", time.time(), command)
-    return Planned(found, at_stake(cluster, installation, found), digest(found), time.time(),
-                   command)
+    return Planned(found, at_stake(cluster, installation, found), sealed(found, history),
+                   time.time(), command)
 
 
 def command_of(cluster: Cluster, installation: Installation, request: Request) -> str:

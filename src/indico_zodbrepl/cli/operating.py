@@ -6,7 +6,7 @@ import click
 
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
-from ..failover import executor, requests
+from ..failover import executor, requests, store
 from ..failover.operation import Operation, Outcome
 from ..failover.requests import Request
 from ..failover.steps import Plan, Refusal
@@ -29,15 +29,28 @@ def answer(app: App, request: Request, *, dry_run: bool, expect: str = "") -> Pl
     Raises as ``requests.prepare`` and ``show_or_execute``; OperatorError (exit 8) as well when
     the plan is not the one that is expected.
     """
-    found = requests.prepare(app.cluster, app.installation, request)
-    if isinstance(found, Plan):
-        requests.refuse_changed(found, expect)
-    show_or_execute(app, found, dry_run=dry_run)
+    found, history = prepare(app, request, expect)
+    show_or_execute(app, found, dry_run=dry_run, history=history)
     return found
 
 
-def show_or_execute(app: App, found: Plan | Refusal, *, dry_run: bool) -> None:
+def prepare(app: App, request: Request, expect: str = "") -> tuple[Plan | Refusal, str]:
+    """What was prepared, and the history that it is good for.  Arguments and errors as ``answer``.
+    """
+    history = requests.history_of(expect) or store.history(app.cluster)
+    found = requests.prepare(app.cluster, app.installation, request)
+    if isinstance(found, Plan):
+        requests.refuse_changed(found, expect)
+        store.refuse_since(app.cluster, history)
+    return found, history
+
+
+def show_or_execute(app: App, found: Plan | Refusal, *, dry_run: bool,
+                    history: str = "") -> None:
     """Print a plan, or carry it out; a refusal is told with all that was found.
+
+    Args:
+        history: as of ``executor.execute``.
 
     Raises OperatorError as ``executor.execute``; exit 8 for a refusal; click's Exit (1)
     for an operation that ended incomplete.
@@ -59,7 +72,7 @@ def show_or_execute(app: App, found: Plan | Refusal, *, dry_run: bool) -> None:
     warnings = tuple(each for each in found.findings if each.verdict != "fine")
     if warnings:
         click.echo("\n".join(view.finding_lines(warnings)))
-    conclude(app, executor.execute, found)
+    conclude(app, executor.execute, found, history=history)
 
 
 def conclude(app: App, work: object, *arguments: object, **options: object) -> None:

@@ -6,11 +6,10 @@ import click
 
 from ..cluster.commands import Commands
 from ..errors import ExitCode, OperatorError
-from ..failover import requests
 from ..failover.requests import Request
 from ..failover.steps import Refusal, Verdict
 from .app import App, pass_app
-from .operating import DRY_RUN, EXPECT, REASON, show_or_execute
+from .operating import DRY_RUN, EXPECT, REASON, prepare, show_or_execute
 
 
 @click.command()
@@ -35,14 +34,12 @@ def rejoin(app: App, *, node: str, reason: str, dry_run: bool, expect: str) -> N
     Exit code: 0 the node has joined, or had already; 8 it can't: its lineage then says
     needs-seeding (`seed` gives it a copy) or quarantined.
     """
-    found = requests.prepare(app.cluster, app.installation, Request("rejoin", node, reason))
+    found, history = prepare(app, Request("rejoin", node, reason), expect)
     if isinstance(found, Refusal) and all(each.verdict is Verdict.FINE
                                           for each in found.findings):
         click.echo(f"{found.notice}: {found.findings[0].text}, {found.findings[0].evidence}")
         return
-    if not isinstance(found, Refusal):
-        requests.refuse_changed(found, expect)
-    show_or_execute(app, found, dry_run=dry_run)
+    show_or_execute(app, found, dry_run=dry_run, history=history)
     if isinstance(found, Refusal) or dry_run:
         return
     for step in found.steps:

@@ -35,13 +35,16 @@ class Observer:
 
 
 def execute(cluster: Cluster, installation: Installation, plan: Plan,
-            observer: Observer | None = None, actor: str = "") -> Operation:
+            observer: Observer | None = None, actor: str = "", *,
+            history: str = "") -> Operation:
     """Carry out a plan from its first step.
 
     Args:
         plan: made of the cluster's state right now.
         observer: shows the steps.
         actor: who gave the command; by default who runs this process.
+        history: ``store.history`` before the plan was made; nothing is done if another operation
+            has begun since.
 
     Returns:
         The ended operation, as journaled: its outcome is ``done`` or ``incomplete``.
@@ -53,6 +56,7 @@ def execute(cluster: Cluster, installation: Installation, plan: Plan,
     """
     with store.alone(cluster):
         store.refuse_unfinished(cluster)
+        store.refuse_since(cluster, history)
         begun = operation.new(cluster.name, plan, actor or operation.actor(), time.time())
         run = _Run(cluster, installation, begun, observer or Observer())
         run.begin()

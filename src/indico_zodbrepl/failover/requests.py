@@ -34,6 +34,9 @@ from .storage_rejoin import plan_storage_rejoin
 INCIDENTAL = ("reason", "folder", "aside", "fingerprint", "detail")
 """Arguments of steps that say nothing of what is done: words, names of folders made of the time."""
 
+OPTIONS: Mapping[str, tuple[str, ...]] = {"seed": ("source",), "pack": ("days",)}
+"""Names of options, of the operations that have some."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Request:
@@ -64,6 +67,7 @@ def prepare(cluster: Cluster, installation: Installation, request: Request) -> P
     if request.operation not in OPERATIONS:
         raise OperatorError(f"no operation {request.operation!r}",
                             f"there are: {', '.join(OPERATIONS)}", exit_code=ExitCode.BAD_CONFIG)
+    _refuse_unknown_options(request)
     require(cluster, request.operation)
     made = dataclasses.replace(request, reason=request.reason.strip())
     return OPERATIONS[request.operation](cluster, installation, made)
@@ -80,13 +84,39 @@ def digest(plan: Plan) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
 
 
+def sealed(plan: Plan, history: str) -> str:
+    """The digest of a plan that is good until another operation begins.
+
+    Args:
+        history: ``store.history`` before the plan was made.
+    """
+    return f"{digest(plan)}-{history}"
+
+
 def refuse_changed(plan: Plan, expected: str) -> None:
-    """Raise OperatorError (exit 8) when a plan is not the one with this digest; none fits all."""
-    if expected and digest(plan) != expected:
+    """Raise OperatorError (exit 8) when a plan is not the one with this digest; none fits all.
+
+    Whether another operation has begun is ``store.refuse_since``'s to tell, see ``history_of``.
+    """
+    if expected and digest(plan) != expected.partition("-")[0]:
         raise OperatorError(
             "the situation has changed since the plan was shown",
             f"{plan.name} would do or lose something else now; nothing was changed",
             "look at the new plan, then decide again", ExitCode.REFUSED)
+
+
+def _refuse_unknown_options(request: Request) -> None:
+    known = OPTIONS.get(request.operation, ())
+    unknown = sorted({*request.options} - {*known})
+    if unknown:
+        raise OperatorError(f"{request.operation} has no option {unknown[0]!r}",
+                            f"there are: {', '.join(known)}" if known else "it has none",
+                            exit_code=ExitCode.BAD_CONFIG)
+
+
+def history_of(expected: str) -> str:
+    """The history that a digest was sealed with; empty if it was not."""
+    return expected.partition("-")[2]
 
 
 def _essence(step: Step) -> JsonValue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,21 @@ def of_process(cluster: Cluster, pid: int, since: float,
         if found is not None and found.pid == pid and (until is None or found.began <= until):
             return found
     return None
+
+
+def history(cluster: Cluster) -> str:
+    """What stands for all operations that have begun: another text after each further one."""
+    names = sorted(path.name for path in Layout(cluster).operations.glob("*.json"))
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def refuse_since(cluster: Cluster, then: str) -> None:
+    """Raise OperatorError (exit 8) when an operation has begun since ``history`` was ``then``."""
+    if then and history(cluster) != then:
+        raise OperatorError(
+            "the situation has changed since the plan was shown",
+            "another operation was begun meanwhile; nothing was changed",
+            "look at the new plan, then decide again", ExitCode.REFUSED)
 
 
 def the_open_one(cluster: Cluster) -> Operation:

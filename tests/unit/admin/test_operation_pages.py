@@ -183,7 +183,7 @@ def test_a_plan_is_shown_whole_before_anything_is_asked(
     assert plan.no_return() == before.count('class="step ')
     assert len(plan.steps) - plan.no_return() == after.count('class="step ')
     assert "bin/zodbrepl failover b --reason WHY" in shown
-    assert digest(plan) == fields(page)["digest"]
+    assert digest(plan) == fields(page)["digest"].partition("-")[0]
     assert "Type the name b." in shown
 
 

@@ -279,6 +279,18 @@ def test_only_one_operation_works_at_a_time_and_the_other_is_told_which(world: W
     assert not Layout(other).journal.exists()
 
 
+def test_a_plan_that_was_made_before_another_operation_is_not_carried_out(world: World) -> None:
+    of = cluster(world.folder)
+    both_saw = store.history(of)
+    executor.execute(of, Installation(world.folder), PLAN, history=both_saw)
+    after_the_first = world.effects()
+    with pytest.raises(OperatorError, match="another operation was begun meanwhile") as refused:
+        executor.execute(of, Installation(world.folder), PLAN, history=both_saw)
+    assert ExitCode.REFUSED is refused.value.exit_code
+    assert after_the_first == world.effects()
+    assert 1 == len(list(Layout(of).operations.glob("*.json")))
+
+
 def test_the_operations_file_says_all_that_the_journal_says(world: World) -> None:
     ended = execute(world)
     kept = json.loads(Layout(cluster(world.folder)).operation(ended.identifier).read_text())

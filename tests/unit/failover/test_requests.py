@@ -10,7 +10,14 @@ from planning import COMMANDS, cluster_of, situation
 
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.failover.requests import Request, digest, prepare, refuse_changed
+from indico_zodbrepl.failover.requests import (
+    Request,
+    digest,
+    history_of,
+    prepare,
+    refuse_changed,
+    sealed,
+)
 from indico_zodbrepl.failover.steps import Finding, Loss, Plan, Step, Verdict
 from indico_zodbrepl.failover.switchover import plan_switchover
 
@@ -73,6 +80,14 @@ def test_a_plan_that_was_not_shown_is_refused() -> None:
     with pytest.raises(OperatorError, match="the situation has changed") as raised:
         refuse_changed(switchover(), "0" * 32)
     assert ExitCode.REFUSED == raised.value.exit_code
+
+
+def test_a_sealed_digest_tells_the_plan_and_what_had_begun_before() -> None:
+    seal = sealed(switchover(), "5ea1")
+    refuse_changed(switchover("why"), seal)
+    assert ("5ea1", "") == (history_of(seal), history_of(digest(switchover())))
+    with pytest.raises(OperatorError, match="the situation has changed"):
+        refuse_changed(with_step(switchover(), after="0" * 16), seal)
 
 
 @pytest.mark.parametrize(("request_", "expected"), [

@@ -229,7 +229,8 @@ class PlanAnswer:
     """What an operation would do now.
 
     Attributes:
-        digest: the same for plans that would do the same and lose the same; `expected` of a begin.
+        digest: the same for plans that would do the same and lose the same, until another operation
+            begins; `expected` of a begin.
     """
 
     digest: str

@@ -51,7 +51,7 @@ class BeginBody(PlanBody):
 
     Attributes:
         expected: the digest of the plan that was looked at; if the plan would be another one now,
-            nothing is done.
+            or another operation has begun since, nothing is done.
     """
 
     expected: str = dataclasses.field(kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Sequence
-from urllib.parse import urlencode
 
 from flask import Blueprint, Response, jsonify, request, url_for
 from flask.typing import ResponseReturnValue
@@ -44,11 +43,12 @@ def operations_of_the_journal() -> ResponseReturnValue:
     wanted = Wanted(kind=asked.get("operation", ""), node=asked.get("node", ""),
                     outcome=asked.get("outcome", ""), actor=asked.get("actor", ""))
     found, more = operations.page(entries, wanted, asked.get("before", ""), int(limit))
-    further = urlencode({**asked.to_dict(), "before": found[-1].identifier}) if more else ""
+    further = url_for(".operations_of_the_journal", **{  # type: ignore[arg-type]
+        **asked.to_dict(), "before": found[-1].identifier}) if more else None
     running = [operations.job_answer(job) for job in here().jobs.recent() if job.ended is None]
     return jsonify(Operations(
-        tuple(map(operations.in_short, found)), tuple(running),
-        f"{operations.PATH}?{further}" if further else None, notices))
+        tuple(operations.in_short(each, url_for(".one", identifier=each.identifier))
+              for each in found), tuple(running), further, notices))
 
 
 @blueprint.post("/plan")
@@ -58,6 +58,7 @@ def plan() -> ResponseReturnValue:
     if not _planning.acquire(blocking=False):
         return problem(503, f"{PLANS} plans are being made already", "",
                        "ask again when one of them is done", {"Retry-After": "2"})
+    history = store.history(here().cluster)
     try:
         made = requests.prepare(here().cluster, here().installation, asked.request)
     except OperatorError as error:
@@ -66,7 +67,7 @@ def plan() -> ResponseReturnValue:
         _planning.release()
     if isinstance(made, Refusal):
         return of_refusal(made)
-    return jsonify(PlanAnswer(requests.digest(made), made))
+    return jsonify(PlanAnswer(requests.sealed(made, history), made))
 
 
 @blueprint.post("")
@@ -169,7 +170,7 @@ def _begun(job: Job) -> ResponseReturnValue:
 
 def _unknown(identifier: str) -> Response:
     return problem(404, "there is no such job or operation", f"{identifier[:80]!r}",
-                   "/api/operations lists those that there are")
+                   f"{url_for('.operations_of_the_journal')} lists those that there are")
 
 
 def _content() -> bytes:
