@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from ..backends import electing_of, limit
 from ..cluster.model import Cluster, Role
+from ..monitor.rules.facts import RESTARTED
 from ..monitor.snapshot import NodeStatus, Snapshot, State
 from . import packing, urgency
 from .operation import Operation, Progress
@@ -177,9 +178,13 @@ class _Offers:
 
     def _restarts(self) -> Iterator[Offer]:
         for node in self._nodes:
-            yield Offer("restart", node.name, f"Restart of node {node.name}",
-                        "ends its server in order and starts it again; nothing is lost",
-                        self._why.no_restart(node))
+            stopped = (not node.reachable and node.program is not None
+                       and node.program.state not in RESTARTED)
+            title, purpose = (("Start of node", "starts its server, which does not run")
+                              if stopped else
+                              ("Restart of node", "ends its server in order and starts it again"))
+            yield Offer("restart", node.name, f"{title} {node.name}",
+                        f"{purpose}; nothing is lost", self._why.no_restart(node))
         for instance in self._snapshot.indico:
             yield Offer("restart", instance.name, f"Restart of Indico {instance.name}",
                         "starts it anew; what it has cached is dropped",

@@ -56,7 +56,7 @@ def bring_back(node: NodeStatus, commands: Commands) -> Procedure:
     running = node.program is not None and node.program.state in RUNNING
     verb = start_verb(node.program) if node.program is not None else "start"
     stopping = f" {_patience(commands)}" if running else ""
-    start = (commands.supervisorctl(verb, program) if node.program is not None
+    start = (commands.zodbrepl("restart", node.name) if node.program is not None
              else commands.zodbrepl("up"))
     return Procedure(title, (
         Step("Look at the end of its log for the reason:", (commands.show_log(program),)),
@@ -86,7 +86,7 @@ def _by_hand(node: NodeStatus, commands: Commands) -> str:
 def restart_indico(instance: IndicoStatus, commands: Commands) -> Procedure:
     """An Indico instance that does not work."""
     program = f"indico-{instance.name}"
-    start = (commands.supervisorctl("restart", program) if instance.program is not None
+    start = (commands.zodbrepl("restart", instance.name) if instance.program is not None
              else commands.zodbrepl("up"))
     return Procedure(f"Bring Indico instance {instance.name} back", (
         Step("Look at the end of its log for the reason:", (commands.show_log(program),)),

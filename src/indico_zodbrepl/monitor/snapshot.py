@@ -241,6 +241,12 @@ class NodeStatus:
                 or self.membership in (Membership.ABSENT, Membership.DIFFERENT))
 
     @property
+    def shown_mark(self) -> Mark:
+        """As ``mark``, but what is odd in itself is not as it should be, whatever it was assigned.
+        """
+        return Mark.DIFFERS if self.oddities and self.mark is Mark.AS_ASSIGNED else self.mark
+
+    @property
     def oddities(self) -> list[str]:
         """What is wrong with its history, its start or its writes, in a word or two each."""
         found = []

@@ -48,7 +48,7 @@ def test_a_problem_without_steps_of_its_own_is_not_nothing_to_do(make_client: Ma
 def test_problems_come_with_their_hints_and_steps(make_client: MakeClient) -> None:
     page = make_client(**PRIMARY_KILLED).get("/").text
     assert "primary a is stopped" in page
-    assert "etc/supervisord.conf start node-a</code>" in page
+    assert "<code>bin/zodbrepl restart a</code>" in page
     assert "Only if node a does not come back: fail over to node b" in page
 
 

@@ -230,3 +230,10 @@ def test_an_operation_whose_file_is_damaged_is_put_away() -> None:
     found = of(cluster(), damaged)
     assert {("abandon", "")} == possible(found)
     assert [("abandon", "")] == urgent(found)
+
+
+def test_a_stopped_node_is_started_and_a_running_one_restarted() -> None:
+    found = of(cluster(), snapshot(**SECONDARY_KILLED))
+    assert ("Restart of node a", "Start of node b") == (
+        found["restart", "a"].title, found["restart", "b"].title)
+    assert "ends its server" not in found["restart", "b"].purpose

@@ -26,6 +26,7 @@ def with_told(**told: JsonValue) -> operation.Operation:
 @pytest.mark.parametrize(("name", "value", "expected"), [
     ("write_gap_seconds", 0.652, ("nobody could write for", "0.65 s")),
     ("promoted_in_place", True, ("promoted without a restart of its server", "yes")),
+    ("days", 7.0, ("days of history kept", "7.0")),
     ("copied_bytes", 1234567, ("copied", "1,234,567 bytes")),
     ("held_at", 1795172767.123, ("writes held from", "2026-11-20 11:06:07 UTC")),
     ("held_at", 1e300, ("writes held from", "1e+300")),

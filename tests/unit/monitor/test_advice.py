@@ -45,12 +45,12 @@ def test_a_healthy_cluster_needs_nothing() -> None:
 def test_a_stopped_secondary_is_started() -> None:
     (only,) = procedures(**SECONDARY_KILLED)
     assert "Bring secondary b back" == only.title
-    assert "bin/supervisorctl -c var/etc/supervisord.conf start node-b" in commands(only)
+    assert "bin/zodbrepl restart b" in commands(only)
 
 
 def test_a_frozen_secondary_is_restarted() -> None:
     (only,) = procedures(servers={"b": SILENT}, comparisons={"b": None})
-    assert "bin/supervisorctl -c var/etc/supervisord.conf restart node-b" in commands(only)
+    assert "bin/zodbrepl restart b" in commands(only)
 
 
 def test_a_lost_primary_is_brought_back_first_and_replaced_only_then() -> None:
@@ -153,7 +153,7 @@ def test_an_unknown_cluster_is_looked_for_on_its_host() -> None:
 def test_a_dead_indico_instance_is_restarted() -> None:
     (only,) = procedures(indico={"one": REFUSED},
                          programs={"indico-one": program("indico-one", "FATAL")})
-    assert "bin/supervisorctl -c var/etc/supervisord.conf restart indico-one" in commands(only)
+    assert "bin/zodbrepl restart one" in commands(only)
 
 
 @pytest.fixture

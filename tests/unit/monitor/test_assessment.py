@@ -51,14 +51,14 @@ def test_a_killed_secondary_degrades_the_cluster() -> None:
     assert State.DEGRADED == found.state
     assert Mark.UNREACHABLE == found.node("b").mark
     assert ["secondary b is stopped", "primary a has no follower"] == texts(found)
-    assert "bin/supervisorctl -c var/etc/supervisord.conf start node-b" in found.warnings[0].hint
+    assert "bin/zodbrepl restart b" in found.warnings[0].hint
 
 
 def test_a_frozen_secondary_is_told_from_a_stopped_one() -> None:
     found = snapshot(servers={"b": SILENT}, comparisons={"b": None})
     assert State.DEGRADED == found.state
     assert ["secondary b does not answer"] == texts(found)
-    assert "restart node-b" in found.warnings[0].hint
+    assert "restart b`" in found.warnings[0].hint
 
 
 def test_a_killed_primary_takes_the_cluster_down() -> None:
@@ -245,12 +245,17 @@ def test_a_lost_state_file_of_a_stopped_node_is_known_only_before_any_promotion(
     assert "echo" not in hint_for_a_lost_state_file(**stopped, states={"a": state("a", epoch=2)})
 
 
-def test_a_program_that_supervisor_counts_as_started_is_restarted() -> None:
-    """`supervisorctl start` refuses one that it is about to start again."""
+def test_a_program_that_is_being_started_is_waited_for() -> None:
+    found = snapshot(servers={"b": REFUSED}, comparisons={"b": None},
+                     programs={"node-b": program("node-b", "STARTING")})
+    assert found.warnings[0].hint.startswith("supervisor is starting it: wait some seconds")
+
+
+def test_a_program_that_ends_again_and_again_is_restarted() -> None:
     found = snapshot(servers={"b": REFUSED}, comparisons={"b": None},
                      programs={"node-b": program("node-b", "BACKOFF")})
     assert "secondary b ends soon after each start" == found.warnings[0].text
-    assert "supervisord.conf restart node-b" in found.warnings[0].hint
+    assert "`bin/zodbrepl restart b`" in found.warnings[0].hint
 
 
 def test_a_primary_that_missed_a_promotion_is_critical() -> None:

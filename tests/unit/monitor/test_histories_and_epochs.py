@@ -109,7 +109,7 @@ def test_the_records_alone_tell_that_a_primary_is_one_of_the_past() -> None:
 def test_a_primary_that_is_merely_stopped_is_to_be_started() -> None:
     found = snapshot(**PRIMARY_KILLED, records=(EpochWord("the control host", 1, "a", ""),))
     assert found.node("a").superseded_by is None
-    assert "start node-a" in alert(found, "primary a is stopped").hint
+    assert "`bin/zodbrepl restart a`" in alert(found, "primary a is stopped").hint
 
 
 def test_a_node_in_line_is_nothing_to_tell() -> None:

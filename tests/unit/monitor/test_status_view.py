@@ -76,7 +76,7 @@ def test_lag_is_shown_in_seconds_and_transactions() -> None:
 
 def test_a_folded_hint_keeps_its_commands_whole() -> None:
     text = printed(snapshot(**SECONDARY_KILLED))
-    assert "`bin/supervisorctl -c var/etc/supervisord.conf start node-b`" in text
+    assert "`bin/zodbrepl restart b`" in text
 
 
 def test_a_diverged_node_and_refused_writes_are_in_the_table() -> None:

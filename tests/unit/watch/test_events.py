@@ -63,7 +63,7 @@ def test_what_stays_as_it_is_is_told_once(watching: Watching) -> None:
     first = watching.at(1, **SECONDARY_KILLED)
     assert [(Kind.STATE, Weight.WARNING), (Kind.ALERT, Weight.WARNING),
             (Kind.ALERT, Weight.WARNING)] == [(event.kind, event.weight) for event in first]
-    assert "start node-b" in first[1].hint
+    assert "`bin/zodbrepl restart b`" in first[1].hint
     assert [] == [event for second in range(2, 60)
                   for event in watching.at(second, **SECONDARY_KILLED)]
 

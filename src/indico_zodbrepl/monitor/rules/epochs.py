@@ -26,7 +26,7 @@ def _operations(facts: Facts) -> Iterator[Alert]:
             continue
         began = datetime.datetime.fromtimestamp(operation.began, datetime.UTC)
         what = f"{operation.operation} {operation.target}".strip()
-        detail = f"{operation.actor or 'Somebody'} began it at {began:%Y-%m-%d %H:%M:%S} UTC."
+        detail = f"Begun {began:%Y-%m-%d %H:%M:%S} UTC by {operation.actor or 'somebody'}."
         if operation.at_work:
             yield Alert(Level.NOTICE, "", f"{what} is at work", detail,
                         f"follow it: `{facts.commands.zodbrepl('journal')}`")

@@ -52,7 +52,7 @@ class Facts:
         """What restarts a node's server, as a hint."""
         if not node.managed:
             return "restart it where it runs: it is not managed here"
-        return f"`{self.commands.supervisorctl('restart', f'node-{node.name}')}`"
+        return f"`{self.commands.zodbrepl('restart', node.name)}`"
 
     def look_at_log(self, node: NodeStatus) -> str:
         """Where a node's server says what is wrong, as the end of a hint."""
@@ -77,13 +77,16 @@ def plays(cluster: Cluster, actual: ServerRole, assigned: Role) -> bool:
     return actual.value == assigned.value
 
 
-def remedy(facts: Facts, program_name: str, program: Program | None) -> str:
-    """What brings a program back that does not answer, by its state under supervisor."""
+def remedy(facts: Facts, name: str, program_name: str, program: Program | None) -> str:
+    """What brings a node's server or an instance back that does not answer, by its program's state.
+    """
     commands = facts.commands
     log = f"see why with `{commands.show_log(program_name)}`"
     if program is None:
         return f"start what is missing: `{commands.zodbrepl('up')}`; then {log}"
-    start = commands.supervisorctl(start_verb(program), program_name)
+    start = commands.zodbrepl("restart", name)
+    if program.state == "STARTING":
+        return f"supervisor is starting it: wait some seconds; if it does not come, {log}"
     if program.state in RUNNING:
         return f"it runs without answering (frozen?): `{start}`; {log}"
     if program.state == "STOPPED":
@@ -99,7 +102,7 @@ def bring_back(facts: Facts, node: NodeStatus) -> str:
         return ("clients open the data themselves: see that its disk is mounted and that the user "
                 f"who runs Indico may write in "
                 f"{facts.commands.path(facts.cluster.node(node.name).data_directory)}")
-    return remedy(facts, f"node-{node.name}", node.program)
+    return remedy(facts, node.name, f"node-{node.name}", node.program)
 
 
 def way_back(facts: Facts, node: NodeStatus) -> str:

@@ -32,11 +32,11 @@ def _unreachable(facts: Facts, instance: IndicoStatus) -> Alert:
     return Alert(Level.WARNING, instance.name,
                  f"Indico instance {instance.name} {condition(instance.program)}",
                  f"{instance.problem}; {shown_program(instance.program)}",
-                 remedy(facts, f"indico-{instance.name}", instance.program))
+                 remedy(facts, instance.name, f"indico-{instance.name}", instance.program))
 
 
 def _wrong_instance(facts: Facts, instance: IndicoStatus) -> Alert:
-    restart = facts.commands.supervisorctl("restart", f"indico-{instance.name}")
+    restart = facts.commands.zodbrepl("restart", instance.name)
     return Alert(
         Level.WARNING, instance.name,
         f"another Indico instance answers at {instance.name}'s address",
@@ -50,7 +50,7 @@ def _disconnected(facts: Facts, instance: IndicoStatus) -> Alert:
     if facts.nobody_takes_writes and not backend_of(facts.cluster).data_files:
         hint = f"it reconnects by itself as soon as {_service(facts)} again"
     elif any(node.reachable for node in facts.nodes):
-        restart = facts.commands.supervisorctl("restart", f"indico-{instance.name}")
+        restart = facts.commands.zodbrepl("restart", instance.name)
         hint = f"it reconnects by itself within seconds; if it does not: `{restart}`"
     else:
         hint = "bring a node back; it then reconnects by itself"
@@ -99,7 +99,7 @@ def _not_built(facts: Facts, instance: IndicoStatus) -> Alert:
 def _read_only(facts: Facts, instance: IndicoStatus) -> Alert:
     reads = f"It reads from node {instance.server_node}; w" if instance.server_node else "W"
     where = f"{reads}hoever saves something is answered 503."
-    restart = facts.commands.supervisorctl("restart", f"indico-{instance.name}")
+    restart = facts.commands.zodbrepl("restart", instance.name)
     if facts.nobody_takes_writes:
         hint = f"it becomes writable by itself as soon as {_service(facts)} again"
     elif backend_of(facts.cluster).guarded:

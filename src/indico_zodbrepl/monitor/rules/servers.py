@@ -87,7 +87,7 @@ def _superseded(facts: Facts, node: NodeStatus, primary: str) -> Alert:
     command = facts.commands.zodbrepl
     return Alert(
         Level.WARNING, node.name, f"node {node.name} is out of reach; it is the primary no more",
-        f"{primary} took over from it. {_evidence(node)}",
+        f"node {primary} took over from it; {_evidence(node)}",
         f"{'do not start it. When' if facts.can('rejoin') else 'when'} its host and disk are back: "
         f"{way_back(facts, node)}."
         + (f" If its data is gone for good: `{command('seed', node.name)}`"
