@@ -7,6 +7,7 @@ import dataclasses
 import fcntl
 import hashlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from ..node.files import write_atomically
 from ..node.locking import note_pid
 from . import journal, operation
 from .operation import Operation, operation_from_json
+
+LOOK_SECONDS = 0.5
+"""After which the lock of operations is somebody's who works, not only looks."""
 
 
 def save(cluster: Cluster, operation: Operation) -> None:
@@ -190,12 +194,24 @@ def alone(cluster: Cluster) -> Iterator[None]:
     except OSError as error:
         raise _unusable_lock(cluster, error) from error
     with lock:
-        try:
-            fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _busy(cluster) from None
+        if not _taken(lock.fileno()):
+            raise _busy(cluster)
         note_pid(lock.fileno())
         yield
+
+
+def _taken(descriptor: int) -> bool:
+    """Whether the lock could be had; who only looks at it has it for an instant."""
+    deadline = time.monotonic() + LOOK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK_SECONDS / 50)
+        else:
+            return True
 
 
 def refuse_at_work(cluster: Cluster) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -277,6 +279,27 @@ def test_only_one_operation_works_at_a_time_and_the_other_is_told_which(world: W
     assert "another operation is at work (process " in refused.value.notice
     assert set() == world.effects()
     assert not Layout(other).journal.exists()
+
+
+def test_somebody_who_only_looks_keeps_no_operation_from_beginning(world: World) -> None:
+    of = cluster(world.folder)
+    path = Layout(of).operation_lock
+    path.parent.mkdir(parents=True, exist_ok=True)
+    looked = threading.Event()
+
+    def look() -> None:
+        with path.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            looked.set()
+            time.sleep(0.1)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        assert looked.wait(60)
+        assert Outcome.DONE is execute(world).outcome
+    finally:
+        looker.join()
 
 
 def test_a_plan_that_was_made_before_another_operation_is_not_carried_out(world: World) -> None:
