@@ -110,7 +110,7 @@ def test_a_lost_secondary_and_a_lost_primary_are_told_once_to_everybody(
         watched: Watched, receiver: Receiver) -> None:
     assert 1 == watched.metric("zodbrepl_primary", "a")
     watched.under_test.stop("node-b")
-    assert "start node-b" in watched.wait_for("secondary b is stopped")["hint"]
+    assert "restart b`" in watched.wait_for("secondary b is stopped")["hint"]
     assert 0 == watched.metric("zodbrepl_node_up", "b")
     Supervisor(watched.under_test.cluster).start("node-b")
     watched.wait_for("no longer: secondary b is stopped", "cleared")
