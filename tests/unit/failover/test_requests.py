@@ -96,7 +96,9 @@ def test_a_sealed_digest_tells_the_plan_and_what_had_begun_before() -> None:
     (Request("restart"), "restart of what is not said"),
     (Request("pack", options={"days": "many"}), "'many' is no number"),
     (Request("pack", options={"days": "-1"}), "'-1' is no number"),
-    (Request("pack", options={"days": "nan"}), "'nan' is no number")])
+    (Request("pack", options={"days": "nan"}), "'nan' is no number"),
+    (Request("pack", options={"source": "b"}), "pack has no option 'source'"),
+    (Request("restart", "b", options={"days": "1"}), "restart has no option 'days'")])
 def test_what_can_not_be_asked_for_is_refused(request_: Request, expected: str) -> None:
     pair = cluster_of()
     with pytest.raises(OperatorError, match=expected) as raised:
