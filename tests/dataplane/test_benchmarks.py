@@ -122,7 +122,9 @@ def test_what_a_killed_process_left_is_put_back_before_the_next_test(
     assert before == contents(site)
 
 
-def test_what_somebody_else_changed_meanwhile_stays(tmpdir, processes, htdocs, loaded):
+@pytest.mark.parametrize('beside_the_mark', [False, True])
+def test_what_somebody_else_changed_meanwhile_stays(
+        tmpdir, processes, htdocs, loaded, beside_the_mark):
     site = site_with_events(processes, tmpdir, htdocs, loaded)
     before = contents(site)['conferences']
     thread = threading.Thread(target=_ask_one_that_dies, args=(site,))
@@ -131,9 +133,12 @@ def test_what_somebody_else_changed_meanwhile_stays(tmpdir, processes, htdocs, l
     _kill(site)
     thread.join()
     changed = sorted(before)[0]
+    found = contents(site)['conferences'][changed]['description']
+    assert found != before[changed]['description']
+    mine = 'Mine' + found[len(before[changed]['description']):] if beside_the_mark else 'Mine'
     status, _, error = site.python(
         os.path.join(os.path.dirname(__file__), 'make_conference.py'), '--describe', changed,
-        'Mine')
+        mine)
     assert 0 == status, error
     site.start()
     site.wait_for_page()

@@ -6,9 +6,17 @@ has
 
   describe(conference)             what is to be put back, plain types
   make(conference, before, text)   modifies; `before` is what describe returned
-  take_back(conference, before, mark)   returns whether there was anything
+  take_back(conference, before, mark)   returns whether it is as it was before
 """
+import re
+
 from MaKaC.trashCan import TrashCanManager
+
+
+def _without(mark, text):
+    """Returns a text without what was written with that mark; None if nothing was."""
+    left, count = re.subn(r' \[%s \d+\]' % re.escape(mark), '', text)
+    return left if count else None
 
 
 class Description(object):
@@ -19,10 +27,11 @@ class Description(object):
         conference.setDescription(before + text)
 
     def take_back(self, conference, before, mark):
-        if mark not in conference.getDescription():
+        left = _without(mark, conference.getDescription())
+        if left is None:
             return False
-        conference.setDescription(before)
-        return True
+        conference.setDescription(left)
+        return left == before
 
 
 class Title(object):
@@ -33,10 +42,11 @@ class Title(object):
         conference.setTitle(before + text)
 
     def take_back(self, conference, before, mark):
-        if mark not in conference.getTitle():
+        left = _without(mark, conference.getTitle())
+        if left is None:
             return False
-        conference.setTitle(before)
-        return True
+        conference.setTitle(left)
+        return left == before
 
 
 class Room(object):
@@ -51,10 +61,11 @@ class Room(object):
 
     def take_back(self, conference, before, mark):
         room = conference.getRoom()
-        if room is None or mark not in room.getName():
+        left = None if room is None else _without(mark, room.getName())
+        if left is None:
             return False
-        room.setName(before)
-        return True
+        room.setName(left)
+        return left == before
 
 
 class NewContribution(object):
