@@ -7,12 +7,12 @@ from typing import Any, cast
 
 from flask import Flask, render_template, request
 from flask.typing import ResponseReturnValue
-from flask_babel import Babel
 from flask_babel import gettext as _
+from flask_babel import lazy_gettext as _lazy
 from flask_wtf.csrf import CSRFError
 from werkzeug.datastructures import ImmutableDict
 
-from indico_zodbrepl.admin import filters, security
+from indico_zodbrepl.admin import filters, languages, security
 from indico_zodbrepl.admin.access import gate, login, sessions, throttle
 from indico_zodbrepl.admin.api import problems
 from indico_zodbrepl.admin.pages import (
@@ -34,6 +34,19 @@ PAGES = (overview, operations, salvage, journal, data, machines, api, access)
 STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
 """The HTTP status of an operator's error; 503 for all others."""
 
+ENDS = {
+    400: (_lazy("Bad request"), _lazy("What the browser sent can't be understood.")),
+    401: (_lazy("Unauthorized"), _lazy("You have to log in first.")),
+    403: (_lazy("Forbidden"), _lazy("You may not do this.")),
+    404: (_lazy("Not found"), _lazy("There is no such page.")),
+    405: (_lazy("Method not allowed"), _lazy("The page can't be asked in this way.")),
+    409: (_lazy("Conflict"), _lazy("The situation has changed meanwhile.")),
+    413: (_lazy("Too much was sent"), _lazy("What was sent is larger than any form here.")),
+    429: (_lazy("Too many requests"), _lazy("Wait a while, then try again.")),
+    500: (_lazy("Internal error"), _lazy("The admin page has failed; its log says how.")),
+    503: (_lazy("Service unavailable"), _lazy("Try again in a moment."))}
+"""What a page with that status says, without a description of its own."""
+
 LAST_TOLD = "zodbrepl-last-told"
 
 
@@ -52,12 +65,12 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.policies["ext.i18n.trimmed"] = True
     app.extensions[EXTENSION] = Site(cluster, watcher, home)
-    Babel(app, default_timezone="UTC")  # type: ignore[no-untyped-call]
+    languages.install(app)
     security.protect(app, cluster.admin)
     sessions.install(app, cluster)
     gate.install(app)
     filters.register(app)
-    app.jinja_env.globals.update(cluster=cluster, home=home, navigation=lambda: _navigation(app))
+    app.jinja_env.globals.update(cluster=cluster, home=home, navigation=_navigation)
     for page in PAGES:
         app.register_blueprint(page.blueprint)
     throttle.install(app, "access.log_in", login.too_many)
@@ -65,11 +78,10 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
     return app
 
 
-def _navigation(app: Flask) -> list[tuple[str, str]]:
-    paths = {rule.rule for rule in app.url_map.iter_rules()}
-    return [(title, path) for title, path in (
-        (_("Overview"), "/"), (_("Operations"), "/operations"), (_("Journal"), "/journal"),
-        (_("Data"), "/data")) if path in paths]
+def _navigation() -> list[tuple[str, str]]:
+    """Titles and endpoints."""
+    return [(_("Overview"), "overview.show"), (_("Operations"), "operations.show"),
+            (_("Journal"), "journal.show"), (_("Data"), "data.show")]
 
 
 def _tell_errors(app: Flask) -> None:
@@ -87,7 +99,10 @@ def _tell_errors(app: Flask) -> None:
     def error(problem: Any) -> ResponseReturnValue:
         if problem.response is not None:
             return cast(ResponseReturnValue, problem.response)
-        return _told(problem.code, problem.name, problem.description, "", dict(_more(problem)))
+        notice, usual = ENDS[problem.code]
+        own = problem.description != type(problem).description
+        return _told(problem.code, str(notice), problem.description if own else str(usual), "",
+                     dict(_more(problem)))
 
     @app.errorhandler(CSRFError)
     def not_our_form(problem: CSRFError) -> ResponseReturnValue:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from flask_babel import gettext as _
+
 from indico_zodbrepl.admin import plots
 from indico_zodbrepl.admin.plots import Line, Scale
 from indico_zodbrepl.bench.in_app import CACHES
@@ -59,7 +61,8 @@ def shown(run: Run) -> Shown:
         for row in rows:
             _require_numbers(row)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        return Shown(run, (), f"its results can't be used: {type(error).__name__}: {error}")
+        return Shown(run, (), _("its results can't be used: %(problem)s",
+                                   problem=f"{type(error).__name__}: {error}"))
     return Shown(run, rows)
 
 

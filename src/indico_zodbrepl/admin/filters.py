@@ -6,19 +6,24 @@ import datetime
 import re
 
 from flask import Flask
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext, ngettext
 from markupsafe import Markup, escape
 
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing import tid
 
-MARK_WORDS = {Mark.AS_ASSIGNED: "as assigned", Mark.DIFFERS: "not as it should be",
-              Mark.UNREACHABLE: "unreachable"}
+MARK_WORDS = {Mark.AS_ASSIGNED: lazy_gettext("as assigned"),
+              Mark.DIFFERS: lazy_gettext("not as it should be"),
+              Mark.UNREACHABLE: lazy_gettext("unreachable")}
 
 ENGINES = {
     "zrs": "ZRS", "zeo": "ZEO", "filestorage": "FileStorage", "neo": "NEO",
     "relstorage-sqlite": "RelStorage, SQLite", "relstorage-postgresql": "RelStorage, PostgreSQL",
     "relstorage-mariadb": "RelStorage, MariaDB", "relstorage-oracle": "RelStorage, Oracle"}
+
+PLAIN_WORD = re.compile("[a-z]+(['-][a-z]+)*", re.ASCII)
 
 
 def register(app: Flask) -> None:
@@ -26,7 +31,7 @@ def register(app: Flask) -> None:
     app.jinja_env.filters.update(
         tid=tid.render, moment=moment, clock=clock, sentence=sentence, size=size,
         lag_seconds=lag_seconds, lag_transactions=lag_transactions, commands=commands,
-        mark_word=MARK_WORDS.__getitem__, engine=engine, speaker=speaker, listed=listed,
+        mark_word=lambda mark: str(MARK_WORDS[mark]), engine=engine, speaker=speaker, listed=listed,
         clip=clip, seconds=seconds, minute=minute)
 
 
@@ -43,7 +48,7 @@ def speaker(backend: str) -> str:
 def moment(seconds: float | None) -> str:
     """A time in UTC, to the second."""
     if seconds is None:
-        return "no time"
+        return _("no time")
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -58,29 +63,37 @@ def minute(seconds: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with its first letter as a capital."""
-    return text[:1].upper() + text[1:]
+    """The text with its first letter as a capital, unless it begins with no plain word.
+
+    A command, an address, a name with digits or in backquotes keeps its spelling.
+    """
+    first = text.partition(" ")[0].rstrip(",.:;")
+    return text[:1].upper() + text[1:] if PLAIN_WORD.fullmatch(first) else text
 
 
 def size(count: int) -> str:
     """Bytes as people write them."""
     value = float(count)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{count} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+    if count < 1024:
+        return ngettext("%(num)s byte", "%(num)s bytes", count)
+    for unit in ("KiB", "MiB", "GiB"):
         value /= 1024
-    return f"{value:.1f} TiB"
+        if value < 1024:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} TiB"
 
 
 def lag_seconds(node: NodeStatus) -> str:
-    return "unknown" if node.lag_seconds is None else f"{node.lag_seconds:.1f} s"
+    return _("unknown") if node.lag_seconds is None else f"{node.lag_seconds:.1f} s"
 
 
 def lag_transactions(node: NodeStatus) -> str:
     if node.lag_transactions is None:
-        return "unknown"
-    at_least = "" if node.lag_exact else "at least "
-    return f"{at_least}{node.lag_transactions} transaction{'s' * (node.lag_transactions != 1)}"
+        return _("unknown")
+    if node.lag_exact:
+        return ngettext("%(num)s transaction", "%(num)s transactions", node.lag_transactions)
+    return ngettext("at least %(num)s transaction", "at least %(num)s transactions",
+                    node.lag_transactions)
 
 
 def seconds(count: float) -> str:

@@ -10,6 +10,7 @@ from flask import Response, make_response, request
 from indico_zodbrepl.admin.access.rules import person, why_not_operate
 from indico_zodbrepl.admin.filters import clock
 from indico_zodbrepl.admin.glance import Glance
+from indico_zodbrepl.admin.languages import language
 
 TAKEN = "Zodbrepl-Taken"
 """Header with the time of the snapshot, which a page shows though nothing else has changed."""
@@ -24,7 +25,7 @@ def answer(glance: Glance, render: Callable[[], str], *more: object) -> Response
     reader = person()
     age = round(glance.sighting.age) if glance.sighting.stale else 0
     shown = (glance.version, age, request.full_path, reader and (reader.name, reader.level),
-             why_not_operate(), more)
+             why_not_operate(), language(), more)
     tag = hashlib.sha256(repr(shown).encode()).hexdigest()[:24]
     if request.if_none_match.contains(tag):
         response = Response(status=304)

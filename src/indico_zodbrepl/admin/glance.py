@@ -11,6 +11,7 @@ from typing import Any
 
 from indico_zodbrepl.admin import topology
 from indico_zodbrepl.admin.lags import Hour, Lags
+from indico_zodbrepl.admin.languages import language
 from indico_zodbrepl.admin.sparklines import Plot, plot
 from indico_zodbrepl.admin.standing import Standing, standing
 from indico_zodbrepl.admin.topology import Drawing
@@ -86,17 +87,18 @@ class Glance:
     plots: Mapping[str, Plot | None]
     away: float | None
     version: str
-    _rendered: dict[str, str] = dataclasses.field(default_factory=dict)
+    _rendered: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
 
     def once(self, name: str, caller: Callable[[], str]) -> str:
         """What a part of a page is, rendered by the first who asks; for a template's ``call``.
 
         Args:
-            name: of a part that is the same for whoever looks, in the one language of the page.
+            name: of a part that is the same for whoever looks in the same language.
         """
-        found = self._rendered.get(name)
+        which = name, language()
+        found = self._rendered.get(which)
         if found is None:
-            found = self._rendered[name] = caller()
+            found = self._rendered[which] = caller()
         return found
 
     @property

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from flask_babel import gettext as _
+
 from indico_zodbrepl.admin.tails import kept
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
@@ -90,8 +92,9 @@ def _read(folder: Path) -> LostTail:
         about = path.stat()
         at = about.st_mtime
         if about.st_size > MOST_BYTES:
-            return LostTail(folder, at, problem=f"{path} has {about.st_size:,} bytes: too long "
-                                                "for a page")
+            return LostTail(folder, at, problem=_(
+                "%(path)s has %(count)s bytes: too long for a page", path=path,
+                count=f"{about.st_size:,}"))
         told = json.loads(path.read_text("utf-8"))
         return LostTail(folder, at, str(told["file"]), str(told["after"]),
                         tuple(map(_listed, told["transactions"])), tuple(contents(folder)))

@@ -6,6 +6,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, abort, request
+from flask_babel import gettext as _
 
 from indico_zodbrepl.cluster.model import Admin
 
@@ -28,7 +29,7 @@ def protect(app: Flask, admin: Admin) -> None:
     @app.before_request
     def refuse() -> None:
         if not is_own_host(request.headers.get("Host", ""), admin):
-            abort(400, "This page does not answer to that host name.")
+            abort(400, _("This page does not answer to that host name."))
 
     @app.after_request
     def add_headers(response: Response) -> Response:

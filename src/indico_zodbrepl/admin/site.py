@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from flask import abort, current_app
+from flask_babel import gettext as _
 
 from indico_zodbrepl.admin.glance import Glances
 from indico_zodbrepl.admin.jobs import Jobs
@@ -51,7 +52,8 @@ class Site:
         """The last look at the cluster; ends the request with 503 when there was none."""
         found = self.watcher.latest()
         if found is None:
-            abort(503, "No snapshot of the cluster could be taken yet; see the admin page's log.")
+            abort(503, _(
+                "No snapshot of the cluster could be taken yet; see the admin page's log."))
         return found
 
     def context(self) -> dict[str, Any]:

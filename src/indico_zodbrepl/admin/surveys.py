@@ -12,6 +12,7 @@ from concurrent.futures import TimeoutError as NotYet
 from typing import Any, cast
 
 from flask import current_app
+from flask_babel import gettext as _
 
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
@@ -83,8 +84,9 @@ class Surveys:
                     return survey
             if sum(not survey.is_over for survey in self._kept.values()) >= MOST_UNDER_WAY:
                 raise OperatorError(
-                    "too many looks at the cluster are under way", f"{MOST_UNDER_WAY} of them",
-                    "wait until some have ended, then load the page again", ExitCode.TIMED_OUT)
+                    _("too many looks at the cluster are under way"),
+                    _("%(count)s of them", count=MOST_UNDER_WAY),
+                    _("wait until some have ended, then load the page again"), ExitCode.TIMED_OUT)
             begun = Survey(secrets.token_urlsafe(12), key, time.monotonic(), time.time(),
                            self._pool.submit(work))
             self._kept[begun.identifier] = begun

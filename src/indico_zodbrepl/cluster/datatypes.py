@@ -26,6 +26,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 SQL_NAME = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 MAIL_ADDRESS = re.compile(r"[A-Za-z0-9._%+=/-]+@[A-Za-z0-9.-]+")
+WEB_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 UNSAFE_IN_PATH = re.compile(r"""[\x00-\x1f\x7f"'\\;#%$]""")
 
 
@@ -118,15 +119,17 @@ def web_address(text: str) -> str:
 
 
 def public_url(text: str) -> str:
-    """A URL as ``web_address``, but for its scheme and host there is nothing in it; ends in /."""
+    """A URL as ``web_address``, of scheme, host and perhaps a path; ends in /."""
     parts = urllib.parse.urlsplit(web_address(text))
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ValueError(f"{text!r} has a path; the page needs a host of its own")
+    path = parts.path.strip("/")
+    if parts.query or parts.fragment or (path and not WEB_PATH.fullmatch(path)):
+        raise ValueError(f"{text!r} has more than a scheme, a host and a path of letters, digits, "
+                         "hyphens, underscores and dots")
     name = host(parts.hostname or "")
     shown = f"[{name}]" if ":" in name else name
     standard = {"http": 80, "https": 443}[parts.scheme]
     port_part = "" if parts.port in (None, standard) else f":{parts.port}"
-    return f"{parts.scheme}://{shown}{port_part}/"
+    return f"{parts.scheme}://{shown}{port_part}/" + (f"{path}/" if path else "")
 
 
 def ip_address(text: str) -> str:

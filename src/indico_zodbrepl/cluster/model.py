@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -230,10 +231,16 @@ class Admin:
     def base_url(self) -> str:
         return self.public_url or f"http://{self.address}/"
 
+    @property
+    def path_prefix(self) -> str:
+        """What the paths of all pages begin with, such as ``/zodb``; empty for nothing."""
+        return urllib.parse.urlsplit(self.public_url or "").path.rstrip("/")
+
     def is_public_host(self, host: str, scheme: str) -> bool:
         """Whether a Host header is that of ``public_url``, and this its scheme."""
         standard = {"http": ":80", "https": ":443"}[scheme]
-        return self.public_url == f"{scheme}://{host.lower().removesuffix(standard)}/"
+        own = urllib.parse.urlsplit(self.public_url or "")
+        return (own.scheme, own.netloc) == (scheme, host.lower().removesuffix(standard))
 
 
 class Encryption(enum.StrEnum):

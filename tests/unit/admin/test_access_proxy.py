@@ -120,3 +120,38 @@ def test_a_long_body_is_refused_before_it_fills_the_disk(make_client: MakeClient
         answer = requests.post(urljoin(address, "login"), timeout=PATIENCE,
                                data=b"name=" + b"a" * (2 << 20))
     assert 413 == answer.status_code
+
+
+@pytest.mark.parametrize("below", ["events/zodb/", ""], ids=["whole path", "path taken away"])
+def test_below_a_path_every_address_of_every_page_is_below_it(
+        make_client: MakeClient, below: str) -> None:
+    """Whether the proxy hands paths on as they are or without the prefix, as a tunnel does."""
+    behind = Admin("127.0.0.1", 0, public_url=f"{PUBLIC}events/zodb/")
+    page = make_client({"admin": behind}).application
+    with served(page, behind) as address:
+        answer = log_in(f"{address}{below}", Host="127.0.0.1")
+        assert (303, "/events/zodb/") == (answer.status_code, answer.headers["Location"])
+        assert 2 == answer.headers["Set-Cookie"].count("Path=/events/zodb;")
+        cookies = {"Cookie": "; ".join(f"{each.name}={each.value}" for each in answer.cookies)}
+        for path in ("", "node/a", "operations", "journal", "data", "data/benchmarks", "salvage"):
+            told = requests.get(f"{address}{below}{path}", headers=cookies, timeout=PATIENCE)
+            assert 200 == told.status_code, path
+            found = BeautifulSoup(told.text, "html.parser")
+            links = [str(tag[name]) for name in ("href", "src", "action", "content")
+                     for tag in found.find_all(attrs={name: True}) if str(tag[name])[:1] == "/"]
+            assert len(links) > 7
+            assert [] == [each for each in links if not each.startswith("/events/zodb/")], path
+            current = found.select('nav [aria-current]')
+            assert path.partition("/")[0] in ("node", "salvage") or 1 <= len(current), path
+        style = requests.get(f"{address}events/zodb/static/page.css", timeout=PATIENCE)
+        assert 200 == style.status_code
+
+
+def test_below_a_path_a_stranger_comes_back_to_where_they_wanted_to_be(
+        make_client: MakeClient) -> None:
+    behind = Admin("127.0.0.1", 0, public_url=f"{PUBLIC}zodb/")
+    with served(make_client({"admin": behind}).application, behind) as address:
+        answer = requests.get(f"{address}zodb/journal?kind=seed", allow_redirects=False,
+                              timeout=PATIENCE)
+        expected = "/zodb/login?next=/zodb/journal?kind%3Dseed"
+        assert (303, expected) == (answer.status_code, answer.headers["Location"])

@@ -89,6 +89,8 @@ def test_own_host_names(bound: str, host: str, expected: bool) -> None:
     ("https://zodb.example/", "zodb.example:8443", False),
     ("https://zodb.example:8443/", "zodb.example:8443", True),
     ("http://zodb.example/", "zodb.example:80", True),
+    ("https://zodb.example/events/zodb/", "zodb.example", True),
+    ("https://zodb.example/events/zodb/", "events.example", False),
     ("https://zodb.example/", "zodb.example.attacker.example", False),
     ("https://zodb.example/", "127.0.0.1:8100", True)])
 def test_the_host_name_of_the_public_url_is_ours_too(url: str, host: str, expected: bool) -> None:

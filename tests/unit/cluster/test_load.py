@@ -406,14 +406,16 @@ def test_the_admin_page_behind_a_proxy(tmp_path: Path) -> None:
     ("http://zodb.example", "http://zodb.example/"),
     ("http://zodb.example:80/", "http://zodb.example/"),
     ("https://zodb.example:8443/", "https://zodb.example:8443/"),
+    ("https://zodb.example/Events/zodb", "https://zodb.example/Events/zodb/"),
     ("https://[FD00::1]:443/", "https://[fd00::1]/")])
 def test_a_public_url_is_kept_in_one_way(tmp_path: Path, url: str, expected: str) -> None:
     assert expected == admin_of(tmp_path, ADMIN.replace("https://ZODB.example:443", url)).public_url
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
-    ("https://ZODB.example:443", "https://zodb.example/admin", "has a path"),
-    ("https://ZODB.example:443", "https://zodb.example/?x", "has a path"),
+    ("https://ZODB.example:443", "https://zodb.example/../admin", "has more than"),
+    ("https://ZODB.example:443", "https://zodb.example/%7Eadmin", "has more than"),
+    ("https://ZODB.example:443", "https://zodb.example/?x", "has more than"),
     ("https://ZODB.example:443", "zodb.example", "is not a URL"),
     ("https://ZODB.example:443", "https://me:secret@zodb.example/", "is not a URL"),
     ("127.0.0.1", "localhost", "'localhost' is not an IP address"),

@@ -7,6 +7,8 @@ import threading
 import time
 from pathlib import Path
 
+from flask_babel import gettext as _
+
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.errors import OperatorError
 
@@ -35,9 +37,9 @@ class Ended:
             try:
                 write_atomically(self._path, json.dumps(self._ended) + "\n", 0o600)
             except OSError as error:
-                raise OperatorError("the end of the session can't be kept",
+                raise OperatorError(_("the end of the session can't be kept"),
                                     f"{self._path}: {error.strerror}",
-                                    "is the disk full?") from error
+                                    _("is the disk full?")) from error
 
 
 def _read(path: Path) -> dict[str, float]:

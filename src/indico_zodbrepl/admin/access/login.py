@@ -63,7 +63,7 @@ def way_back() -> str:
 
     For a form that is the page it was on.
     """
-    path = request.full_path.rstrip("?")
+    path = request.script_root + request.full_path.rstrip("?")
     if request.method in ("GET", "HEAD"):
         return path
     adapter = current_app.create_url_adapter(request)

@@ -124,5 +124,8 @@ class _Cookies(SecureCookieSessionInterface):
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
 
+    def get_cookie_path(self, _app: Flask) -> str:
+        return request.script_root or "/"
+
     def get_cookie_secure(self, _app: Flask) -> bool:
         return request.is_secure or self._admin.is_public_host(request.host, "https")

@@ -49,7 +49,8 @@ def know(app: Flask, response: BaseResponse, name: str) -> None:
     """Mark the browser of somebody who has logged in."""
     response.set_cookie(
         _mark(app), _signer(app).dumps([name, secrets.token_hex(8)]), max_age=KNOWN_SECONDS,
-        httponly=True, samesite="Lax", secure=app.session_interface.get_cookie_secure(app))
+        httponly=True, samesite="Lax", path=app.session_interface.get_cookie_path(app),
+        secure=app.session_interface.get_cookie_secure(app))
 
 
 def _account() -> str:

@@ -17,8 +17,6 @@ from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.failover.operation import Operation, Outcome, StepRecord
 from indico_zodbrepl.failover.steps import Step
 
-PATH = "/api/operations"
-
 
 def page(entries: Iterable[Operation], wanted: Wanted, before: str,
          limit: int) -> tuple[list[Operation], bool]:
@@ -36,11 +34,11 @@ def page(entries: Iterable[Operation], wanted: Wanted, before: str,
     return fitting[:limit], len(fitting) > limit
 
 
-def in_short(entry: Operation) -> OperationInShort:
+def in_short(entry: Operation, href: str) -> OperationInShort:
     plan = entry.plan
     return OperationInShort(
         entry.identifier, plan.operation, plan.target, plan.source, plan.reason, entry.actor,
-        entry.began, entry.ended, entry.outcome, _lost(entry), f"{PATH}/{entry.identifier}")
+        entry.began, entry.ended, entry.outcome, _lost(entry), href)
 
 
 def whole(entry: Operation, *, at_work: bool) -> OperationWhole:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from flask import Blueprint, abort, redirect, render_template, request
+from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
@@ -79,8 +79,8 @@ def _statistics(form: StatisticsForm) -> str:
     try:
         where = statistics.source(site.cluster, None)
     except OperatorError as error:
-        why_not = why_not or ". ".join(
-            sentence(part) for part in (error.notice, error.detail, error.hint) if part)
+        why_not = why_not or _("%(what)s: %(detail)s. Hint: %(hint)s", what=sentence(error.notice),
+                               detail=error.detail, hint=error.hint)
     return render_template(
         "data.html", form=form, last=last, problem=problem, where=where, why_not=why_not,
         age=None if last is None else max(0.0, time.time() - last.at), history=statistics.HISTORY,
@@ -115,7 +115,7 @@ def _begun(kind: str, arguments: list[str]) -> ResponseReturnValue:
             _("This is being done already"), f"{running.command}, {running.actor}",
             _("Wait until it is done; its page says how far it is."), ExitCode.REFUSED)
     job = here().jobs.run(arguments, actor())
-    return redirect(f"/jobs/{job.identifier}", 303)
+    return redirect(url_for("operations.job", identifier=job.identifier), 303)
 
 
 def _running(kind: str) -> Job | None:

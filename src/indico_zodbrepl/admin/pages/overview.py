@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flask import Blueprint, Response, abort, render_template
+from flask_babel import gettext as _
 
 from indico_zodbrepl.admin import fresh, logs
 from indico_zodbrepl.admin.site import here
@@ -23,7 +24,7 @@ def node(name: str) -> Response:
     try:
         program = site.cluster.node(name).program
     except KeyError:
-        abort(404, "No node of that name.")
+        abort(404, _("No node of that name."))
     found = site.context()
     shown = found["snapshot"].node(name)
     log = logs.tail(Layout(site.cluster).program_log(program))
