@@ -17,6 +17,14 @@ TIMES = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 MOST_CHARACTERS = 200
 MOST_PAGES = 1_000_000
 ANY = SelectChoice("", _("any"))
+KINDS = {"admin-user-add": _("account added"), "admin-user-remove": _("account removed"),
+         "admin-user-password": _("password changed"), "admin-token-add": _("token added"),
+         "admin-token-remove": _("token removed"), "node-start": _("server started"),
+         "node-stop": _("server stopped"), "node-fence": _("node fenced"),
+         "node-assign": _("role assigned"), "node-hold": _("writes held"),
+         "node-release": _("writes released"), "node-promote": _("node promoted"),
+         "node-follow": _("node made to follow"), "force": _("start forced")}
+"""Of kinds of operations whose names are no words."""
 
 
 class FilterForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
@@ -37,8 +45,8 @@ class FilterForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
 
     def offer(self, choices: Choices) -> None:
         """Say what there is to choose from; before ``validate``."""
-        for field, names in ((self.kind, choices.kinds), (self.node, choices.nodes),
-                             (self.actor, choices.actors)):
+        self.kind.choices = [ANY, *(SelectChoice(name, KINDS.get(name)) for name in choices.kinds)]
+        for field, names in ((self.node, choices.nodes), (self.actor, choices.actors)):
             field.choices = [ANY, *map(SelectChoice, names)]
 
     def wanted(self) -> Wanted:

@@ -189,6 +189,8 @@ def test_without_a_database_the_page_says_why_it_can_not_be_read(
     data_fs(of.nodes[0]).unlink()
     page = soup(make_client({"source": of.source, "nodes": of.nodes}), "/data")
     assert "There is no database yet" in text_of(page, ".why-not")
+    assert "Hint: bin/zodbrepl" in text_of(page, ".why-not")
+    assert "`" not in text_of(page)
 
 
 def test_before_the_first_run_nothing_is_shown(client: FlaskClient) -> None:

@@ -21,7 +21,7 @@ from indico_zodbrepl.admin.journal_filter import PAGE, Wanted, select
 from indico_zodbrepl.admin.pages import journal as pages
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.failover import store
+from indico_zodbrepl.failover import journal, store
 from indico_zodbrepl.failover.operation import Outcome, Progress, StepRecord
 
 MakeClient = Callable[[], FlaskClient]
@@ -71,6 +71,15 @@ def test_operations_are_listed_newest_first_with_who_what_came_of_it_and_what_it
                      "4.25 s", "a's disk is broken"):
         assert expected in row
     assert "2 operations" in text_of(page)
+
+
+def test_the_filter_names_in_words_what_has_a_name_that_is_no_word(
+        client: FlaskClient, of: Cluster) -> None:
+    with journal.journaled(of, "admin-user-add", "alice", ""):
+        pass
+    page = soup(client, "/journal?kind=admin-user-add")
+    assert 1 == len(listed(page))
+    assert "account added" in text_of(page, "select[name=kind] option[selected]")
 
 
 @pytest.mark.parametrize(("query", "expected"), [

@@ -367,6 +367,23 @@ def test_a_slow_look_does_not_hang_the_page(
 
 # Two operators
 
+def test_the_page_of_what_runs_does_not_tell_it_twice(
+        client: FlaskClient, tmp_path: Path) -> None:
+    cluster = cluster_in(tmp_path)
+    with store.alone(cluster):
+        store.save(cluster, opened(cluster))
+        page = client.get("/operations/current", follow_redirects=True)
+    assert '<div id="banner" data-live></div>' in page.text
+    assert 1 == text(page).lower().count("failover to b is at work")
+
+
+def test_jobs_belong_to_the_operations(client: FlaskClient, begun: Begun) -> None:
+    job = begun.begin(Request("failover", "b"), "alice", "")
+    page = client.get(f"/jobs/{job.identifier}").text
+    assert 'href="/operations" aria-current="true">Operations</a>' in page
+    assert 'href="/data" aria-current' not in page
+
+
 def test_the_second_operator_is_led_to_the_operation_of_the_first(
         client: FlaskClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = client.get(AT)

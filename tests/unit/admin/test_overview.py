@@ -110,6 +110,16 @@ def test_the_next_safe_step_is_a_link_to_its_plan(
     assert "The next safe step." in shown
 
 
+def test_a_fenced_primary_is_neither_marked_as_in_order_nor_called_writable(
+        page_of: Serve, cluster: Cluster) -> None:
+    page = overview(page_of, cluster, **states.FENCED)
+    row = re.search(r'id="link-a".*?</tr>', part(page, "nodes"), re.DOTALL)
+    assert row is not None
+    assert "writes refused" in row.group()
+    assert "writable" not in row.group()
+    assert 'class="mark odd"' in row.group()
+
+
 def test_when_all_is_well_there_is_no_next_step(page_of: Serve, cluster: Cluster) -> None:
     assert "next-step" not in overview(page_of, cluster)
 
