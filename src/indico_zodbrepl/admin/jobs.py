@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import logging
 import os
 import secrets
 import shutil
@@ -31,6 +32,7 @@ from indico_zodbrepl.failover import journal, store
 from indico_zodbrepl.failover.operation import ACTOR_VARIABLE, Operation
 from indico_zodbrepl.failover.requests import OPERATIONS, Request
 
+logger = logging.getLogger(__name__)
 KEPT = 50
 Ending = Literal["resume", "undo", "abandon"]
 ENDINGS: Mapping[str, tuple[str, ...]] = {
@@ -67,7 +69,7 @@ class Jobs:
         self._installation = installation
         self._commands = Commands(cluster, installation.home)
         self._lock = threading.Lock()
-        self._awaited: set[str] = set()
+        self._awaited: dict[str, Record] = {}
         self._over: dict[str, Job] = {}
 
     def begin(self, request: Request, actor: str, expected: str) -> Job:
@@ -104,7 +106,8 @@ class Jobs:
         damaged = how == "abandon" and bool(store.damaged(self._cluster))
         identifier = "" if damaged else store.the_open_one(self._cluster).identifier
         told = ["--reason", reason] if how == "abandon" else []
-        return self._start(["resume", *ENDINGS[how], *told], actor, operation=identifier)
+        hidden = ["--expect", identifier] if identifier else []
+        return self._start(["resume", *ENDINGS[how], *told], actor, hidden, identifier)
 
     def run(self, arguments: Sequence[str], actor: str) -> Job:
         """Start any other command of ``bin/zodbrepl``.  Raises OperatorError as ``begin``."""
@@ -139,25 +142,28 @@ class Jobs:
         folder = self._folder / identifier
         program = str(self._installation.zodbrepl)
         command = [program, "-c", str(self._cluster.source), *arguments, *hidden]
+        record = Record(identifier, self._commands.zodbrepl(*arguments), _line(actor), now, 0, "",
+                        operation)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(mode=0o700)
+            job_files.write(self._folder, record)  # what can't be written down is not begun
             with (folder / job_files.OUTPUT).open("wb") as output:
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                     cwd=self._installation.home, start_new_session=True,
                     env=os.environ | {ACTOR_VARIABLE: actor, "PYTHONUNBUFFERED": "1"})
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, OperatorError) as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise OperatorError(
                 _("%(what)s could not be started", what=arguments[0]),
-                f"{type(error).__name__}: {error}",
+                error.detail if isinstance(error, OperatorError)
+                else f"{type(error).__name__}: {error}",
                 _("is the disk full, or %(program)s away? by hand: %(command)s", program=program,
                   command=self._commands.zodbrepl(*arguments))) from error
-        record = Record(identifier, self._commands.zodbrepl(*arguments), _line(actor), now,
-                        process.pid, job_files.birth(process.pid), operation)
-        job_files.write(self._folder, record)
-        self._awaited.add(identifier)
+        record = dataclasses.replace(record, pid=process.pid, birth=job_files.birth(process.pid))
+        self._awaited[identifier] = record
+        self._keep(record)
         threading.Thread(target=self._see_end, args=(process, record), daemon=True,
                          name=f"job {identifier}").start()
         self._forget()
@@ -165,20 +171,24 @@ class Jobs:
 
     def _see_end(self, process: subprocess.Popen[bytes], record: Record) -> None:
         code = process.wait()
+        ended = dataclasses.replace(record, ended=time.time(), exit_code=code)
+        if not (self._folder / record.identifier).is_dir() or self._keep(ended):
+            self._awaited.pop(record.identifier, None)
+        else:
+            self._awaited[record.identifier] = ended
+
+    def _keep(self, record: Record) -> bool:
+        """Whether a record could be written down; if not, this page alone knows it."""
         try:
-            if (self._folder / record.identifier).is_dir():
-                job_files.write(self._folder, dataclasses.replace(
-                    record, ended=time.time(), exit_code=code))
-        finally:
-            self._awaited.discard(record.identifier)
+            job_files.write(self._folder, record)
+        except OperatorError as error:
+            logger.error("%s", error)
+            return False
+        return True
 
     def _read(self, identifier: str) -> Record | None:
-        """A record; the job runs until its exit code is known, if this page is to see it."""
-        awaited = identifier in self._awaited
-        record = job_files.read(self._folder, identifier)
-        if record is not None and awaited and record.exit_code is None:
-            return dataclasses.replace(record, ended=None)
-        return record
+        """A record; of a job whose end this page is to see, or saw alone, as this page knows it."""
+        return self._awaited.get(identifier) or job_files.read(self._folder, identifier)
 
     def _forget(self) -> None:
         """Remove the oldest that have ended, so that ``KEPT`` stay."""
@@ -187,6 +197,7 @@ class Jobs:
                 record = job_files.read(self._folder, name)
                 if record is None or record.is_over:
                     self._over.pop(name, None)
+                    self._awaited.pop(name, None)
                     shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _job(self, record: Record) -> Job:

@@ -11,17 +11,18 @@ from .operation import Operation, Outcome
 from .steps import Plan
 
 
-def abandon(cluster: Cluster, reason: str) -> Operation:
+def abandon(cluster: Cluster, reason: str, expected: str = "") -> Operation:
     """Close the operation that has begun and not ended, as it stands.
 
     For when it can't be ended, such as when its target died too.  One whose file can't be used is
     closed by what the journal knows of it; the file is kept under another name, which the remark
-    says.  Raises as ``executor.resume``.
+    says.  ``expected`` and errors as of ``executor.resume``.
     """
     with store.alone(cluster):
         damaged = store.damaged(cluster)
         if damaged:
             return _abandon_damaged(cluster, damaged[0], reason)
+        store.refuse_another(cluster, expected)
         left = dataclasses.replace(store.the_open_one(cluster), outcome=Outcome.ABANDONED,
                                    ended=time.time(), remark=f"{operation.actor()}: {reason}")
         journal.append(cluster, left)

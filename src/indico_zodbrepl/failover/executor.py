@@ -64,16 +64,20 @@ def execute(cluster: Cluster, installation: Installation, plan: Plan,
 
 
 def resume(cluster: Cluster, installation: Installation, observer: Observer | None = None, *,
-           undo: bool = False) -> Operation:
+           undo: bool = False, expected: str = "") -> Operation:
     """Continue the operation that has begun and not ended, or take it back.
 
     Before the point of no return it starts over, as what held then (writes held, a target
     that has everything) need not hold any more; steps whose effect is there are skipped.
 
+    Args:
+        expected: identifier of the operation that is meant; empty: whichever is open.
+
     Returns and raises as ``execute``; exit 6 when there is no such operation, exit 8 when
-    it is past the point of no return and ``undo`` is set.
+    it is past the point of no return and ``undo`` is set, or when another one is open.
     """
     with store.alone(cluster):
+        store.refuse_another(cluster, expected)
         left = dataclasses.replace(store.the_open_one(cluster), pid=os.getpid())
         run = _Run(cluster, installation, left, observer or Observer())
         if undo:

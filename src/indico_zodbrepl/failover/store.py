@@ -111,6 +111,18 @@ def refuse_since(cluster: Cluster, then: str) -> None:
             "look at the new plan, then decide again", ExitCode.REFUSED)
 
 
+def refuse_another(cluster: Cluster, expected: str) -> None:
+    """Raise OperatorError (exit 8) when another operation is open than the one that was shown.
+
+    Raises as ``the_open_one`` as well, unless nothing is expected.
+    """
+    found = the_open_one(cluster).identifier if expected else ""
+    if found != expected:
+        raise OperatorError("the situation has changed since the plan was shown",
+                            f"{found} is open, not {expected}; nothing was changed",
+                            "look at what is open, then decide again", ExitCode.REFUSED)
+
+
 def the_open_one(cluster: Cluster) -> Operation:
     """As ``unfinished``, but raises OperatorError (exit 6) when every operation has ended."""
     found = unfinished(cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -223,7 +225,7 @@ def test_nothing_begins_before_the_open_operation_was_ended(site: Jobs) -> None:
 def test_an_open_operation_is_ended_in_each_way(
         site: Jobs, left_open: operation.Operation, how: jobs.Ending, expected: list[str]) -> None:
     job = until(site, site.end_open(how, "it is gone", "alice"), is_ready)
-    assert job.output[0].endswith(f"{expected}"[1:])
+    assert job.output[0].endswith(f"{[*expected, '--expect', left_open.identifier]}"[1:])
     assert job.operation is not None
     assert left_open.identifier == job.operation.identifier
 
@@ -248,8 +250,9 @@ def test_a_damaged_record_is_no_job(site: Jobs, tmp_path: Path) -> None:
     job = until(site, site.run(["stats"], "bob"), is_ready)
     path = Layout(make(tmp_path)).jobs / job.identifier / job_files.RECORD
     path.write_text(json.dumps({"identifier": job.identifier}))
-    assert None is site.get(job.identifier)
-    assert [] == site.recent()
+    restarted = Jobs(make(tmp_path), Installation(tmp_path))
+    assert (None, []) == (restarted.get(job.identifier), restarted.recent())
+    assert None is not site.get(job.identifier), "its own page knows better"
 
 
 def test_the_command_itself_is_run(tmp_path: Path) -> None:
@@ -283,3 +286,54 @@ def test_an_operation_of_a_later_process_of_that_number_is_not_the_job_s(
     restarted = Jobs(make(tmp_path), Installation(tmp_path)).get(job.identifier)
     assert restarted is not None
     assert None is restarted.operation
+
+
+def test_nothing_begins_that_could_not_be_written_down(
+        site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    begun = []
+    monkeypatch.setattr(job_files, "write_atomically", full)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: begun.append(1))
+    with pytest.raises(OperatorError, match="stats could not be started") as raised:
+        site.run(["stats"], "bob")
+    assert "No space left" in raised.value.detail
+    assert [] == begun
+    assert [] == list((tmp_path / "var" / "jobs").iterdir())
+
+
+def test_a_disk_that_fills_up_meanwhile_hides_no_end(
+        site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = until(site, site.run(["stats"], "bob"), is_ready)
+
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(job_files, "write_atomically", full)
+    (tmp_path / "go").write_text("3")
+    assert 3 == until(site, job, has_ended).exit_code
+    assert [3] == [each.exit_code for each in site.recent()]
+
+
+def test_a_job_of_a_page_that_was_killed_as_it_began_is_known(
+        site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class KilledError(BaseException):
+        """In the place of the page's end."""
+
+    begin = subprocess.Popen
+
+    def begin_and_die(*arguments: Any, **options: Any) -> None:
+        with begin(*arguments, **options) as begun:
+            (tmp_path / "go").write_text("0")
+            begun.wait(PATIENCE)
+        raise KilledError
+
+    monkeypatch.setattr(subprocess, "Popen", begin_and_die)
+    with pytest.raises(KilledError):
+        site.run(["stats"], "bob")
+    (found,) = Jobs(make(tmp_path), Installation(tmp_path)).recent()
+    assert ("bin/zodbrepl -c cluster.conf stats", "bob", None) == (
+        found.command, found.actor, found.exit_code)
+    assert found.ended is not None
+    assert "ready" in found.output

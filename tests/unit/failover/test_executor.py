@@ -7,13 +7,14 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fake_world import NAMES, NO_RETURN, PLAN, FakeAction, World, cluster, killed, make
 
+from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -300,6 +301,24 @@ def test_somebody_who_only_looks_keeps_no_operation_from_beginning(world: World)
         assert Outcome.DONE is execute(world).outcome
     finally:
         looker.join()
+
+
+@pytest.mark.parametrize("end", [
+    lambda of: executor.resume(of, Installation(of.var_directory), expected="another one"),
+    lambda of: executor.resume(of, Installation(of.var_directory), undo=True,
+                               expected="another one"),
+    lambda of: abandoning.abandon(of, "it is gone", "another one")])
+def test_another_operation_than_was_shown_is_not_ended(
+        world: World, end: Callable[[Cluster], Operation]) -> None:
+    of = cluster(world.folder)
+    assert killed(world, of, 12)
+    left, effects = store.the_open_one(of), world.effects()
+    with pytest.raises(OperatorError, match="the situation has changed") as refused:
+        end(of)
+    assert ExitCode.REFUSED is refused.value.exit_code
+    assert (left, effects) == (store.the_open_one(of), world.effects())
+    assert Outcome.DONE is executor.resume(
+        of, Installation(world.folder), expected=left.identifier).outcome
 
 
 def test_a_plan_that_was_made_before_another_operation_is_not_carried_out(world: World) -> None:
