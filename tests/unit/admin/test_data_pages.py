@@ -214,6 +214,16 @@ def test_the_newest_run_is_drawn(client: FlaskClient, of: Cluster) -> None:
     assert 6 == len(trend.select("svg"))
 
 
+def test_long_figures_of_an_axis_leave_each_other_room(client: FlaskClient, of: Cluster) -> None:
+    kept.runs(of, [23_000])
+    axis = soup(client, "/data/benchmarks").select_one(".chart .axis")
+    assert axis is not None
+    labels = [label.get_text() for label in axis.select("text")]
+    assert "250,000" == labels[-1]
+    assert "200,000" not in labels
+    assert len(labels) < len(axis.select("line"))
+
+
 def test_nothing_is_drawn_outside_of_its_plot(client: FlaskClient, of: Cluster) -> None:
     kept.runs(of, [100, 3, 5000])
     page = soup(client, "/data/benchmarks")

@@ -377,6 +377,16 @@ def test_the_page_of_what_runs_does_not_tell_it_twice(
     assert 1 == text(page).lower().count("failover to b is at work")
 
 
+@pytest.mark.parametrize(("kind", "results"), [("bench", "/data/benchmarks"), ("stats", "/data")])
+def test_what_was_measured_is_a_click_from_the_end_of_its_job(
+        client: FlaskClient, begun: Begun, kind: str, results: str) -> None:
+    for ended, code in ((None, None), (time.time(), 1), (time.time(), 0)):
+        begun.known = [Job(f"x-{kind}-1", f"bin/zodbrepl {kind}", "alice", 1.0, ended, code, (),
+                           None)]
+        shown = f'href="{results}">See the results</a>' in client.get(f"/jobs/x-{kind}-1").text
+        assert (code == 0) == shown
+
+
 def test_jobs_belong_to_the_operations(client: FlaskClient, begun: Begun) -> None:
     job = begun.begin(Request("failover", "b"), "alice", "")
     page = client.get(f"/jobs/{job.identifier}").text
