@@ -8,7 +8,8 @@ setup(
     package_dir={'': 'src'},
     packages=find_packages('src'),
     include_package_data=True,
-    package_data={'': ['*.xml', '*.conf', '*.html', '*.css', '*.js', '*.svg', '*.mako', '*.tpl', '*.pot', '*.po', '*.mo']},
+    package_data={'': ['*.xml', '*.conf', '*.html', '*.css', '*.js', '*.svg', '*.mako', '*.tpl',
+                       'templates/*', 'static/*', 'translations/*.pot', 'translations/*/LC_MESSAGES/messages.*']},
     # One distribution for two interpreters: indico_zodbrepl/__init__.py says which part is for which.
     # Python 2.7 finds it through src/*.egg-info, so nothing is required outside of extras.
     python_requires='>=2.7, !=3.0.*, !=3.1.*, !=3.2.*, !=3.3.*, !=3.4.*, !=3.5.*, !=3.6.*, !=3.7.*, !=3.8.*, '
