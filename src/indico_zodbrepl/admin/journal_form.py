@@ -11,7 +11,7 @@ from wtforms.fields import SelectChoice
 from wtforms.validators import Length, NumberRange, Optional
 
 from indico_zodbrepl.admin.journal_filter import Choices, Wanted
-from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.failover.operation import Operation, Outcome
 
 TIMES = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 MOST_CHARACTERS = 200
@@ -25,6 +25,12 @@ KINDS = {"admin-user-add": _("account added"), "admin-user-remove": _("account r
          "node-release": _("writes released"), "node-promote": _("node promoted"),
          "node-follow": _("node made to follow"), "force": _("start forced")}
 """Of kinds of operations whose names are no words."""
+
+
+def name_of(entry: Operation) -> str:
+    """What an operation is called in the journal's pages, by its kind and what it was about."""
+    kind = KINDS.get(entry.plan.operation)
+    return entry.plan.name if kind is None else f"{kind}: {entry.plan.target}"
 
 
 class FilterForm(FlaskForm):  # type: ignore[misc]  # it has no annotations

@@ -80,6 +80,7 @@ def test_the_filter_names_in_words_what_has_a_name_that_is_no_word(
     page = soup(client, "/journal?kind=admin-user-add")
     assert 1 == len(listed(page))
     assert "account added" in text_of(page, "select[name=kind] option[selected]")
+    assert "Account added: alice" in text_of(page, "table.journal th a")
 
 
 @pytest.mark.parametrize(("query", "expected"), [

@@ -16,7 +16,7 @@ from indico_zodbrepl.admin.access import Level
 from indico_zodbrepl.admin.access.rules import person
 from indico_zodbrepl.admin.filters import sentence
 from indico_zodbrepl.admin.journal_filter import Selection, Wanted, choices, select
-from indico_zodbrepl.admin.journal_form import FilterForm
+from indico_zodbrepl.admin.journal_form import FilterForm, name_of
 from indico_zodbrepl.admin.opened import opened
 from indico_zodbrepl.admin.progress import rows
 from indico_zodbrepl.admin.site import here
@@ -48,7 +48,8 @@ def show() -> ResponseReturnValue:
     page = render_template(
         "journal.html", form=form, found=found, total=len(entries), notices=notices,
         most_notices=MOST_NOTICES, asked=asked, filtered=not valid or form.wanted() != Wanted(),
-        wording=wording, command=Commands(site.cluster, site.home).zodbrepl("journal"))
+        wording=wording, name_of=name_of,
+        command=Commands(site.cluster, site.home).zodbrepl("journal"))
     return page, 200 if valid else 400
 
 
@@ -61,6 +62,7 @@ def entry(identifier: str) -> str:
         live = {"layout": "live.html", **site.context()}
     return render_template(
         "journal_entry.html", entry=found, at_work=at_work, headline=headline(found),
+        name_of=name_of,
         rows=rows(found, at_work), bars=bars(found, time.time() if at_work else found.began),
         figures=list(wording.figures_in_words(found.figures)), wording=wording,
         tails=[(folder, tails.kept(site.cluster, folder)) for folder in tails.exported(found)],
