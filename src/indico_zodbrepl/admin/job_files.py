@@ -69,7 +69,7 @@ def read(folder: Path, identifier: str) -> Record | None:
         if record.ended is None and (not record.birth or birth(record.pid) != record.birth):
             printed = (folder / identifier / OUTPUT).stat().st_mtime
             return dataclasses.replace(record, ended=max(printed, record.began))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
     return record
 

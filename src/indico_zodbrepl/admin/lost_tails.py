@@ -98,7 +98,7 @@ def _read(folder: Path) -> LostTail:
         told = json.loads(path.read_text("utf-8"))
         return LostTail(folder, at, str(told["file"]), str(told["after"]),
                         tuple(map(_listed, told["transactions"])), tuple(contents(folder)))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return LostTail(folder, at, problem=f"{path}: {type(error).__name__}: {error}")
 
 

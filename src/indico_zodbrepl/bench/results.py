@@ -134,7 +134,7 @@ def read(folder: Path) -> Run:
         return Run(folder=folder, measurements=made, **values)
     except OSError as error:
         return Run(folder, suite, problem=error.strerror or str(error))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         return Run(folder, suite, problem=f"it is damaged: {error}")
 
 

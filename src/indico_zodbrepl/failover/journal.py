@@ -77,7 +77,7 @@ def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
             continue
         try:
             entry = operation.operation_from_json(json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             notices.append(_unusable(path, number, last=number == len(lines), error=error))
         else:
             entries[entry.identifier] = entry

@@ -181,7 +181,7 @@ def _read(path: Path) -> Operation:
     except OSError as error:
         raise OperatorError("an operation's file can't be read", f"{path}: {error.strerror}",
                             "is it another user's? then run this as that user") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _DamagedError(f"{type(error).__name__}: {error}") from error
 
 

@@ -69,7 +69,7 @@ def last(cluster: Cluster) -> Kept | None:
     except OSError as error:
         raise OperatorError("the last statistics can't be read",
                             f"{path}: {error.strerror}", again) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise OperatorError("the last statistics can't be used",
                             f"{path}: {type(error).__name__}: {error}", again) from error
     return kept

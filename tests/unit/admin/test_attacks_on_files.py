@@ -79,3 +79,30 @@ def test_an_odd_name_of_a_tail_in_the_journal_is_no_tail(
     Layout(cluster).journal.write_text(json.dumps(line) + "\n")
     assert 200 == client.get(f"/journal/{begun.identifier}").status_code
     assert 404 == client.get(f"/journal/{begun.identifier}/tail").status_code
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"[]", b"{}", b"null", b"\xff\xfe\0", b'{"format": 1}', b"5\n", b"[" * 20000, None],
+    ids=["empty", "list", "object", "null", "no text", "format alone", "number", "deep", "folder"])
+def test_whatever_is_in_the_place_of_a_file_no_page_breaks(
+        make_client: MakeClient, content: bytes | None) -> None:
+    client = make_client()
+    layout = Layout(client.application.extensions["zodbrepl"].cluster)
+    for path in (layout.journal, layout.operation("20261121T200000.000Z-restart"),
+                 layout.operation_lock, layout.lost_tails / "t1" / "tail.json",
+                 layout.bench / "20261121T200000Z-in-app" / "results.json", layout.statistics,
+                 layout.jobs / NAME / job_files.RECORD):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            path.mkdir()
+        else:
+            path.write_bytes(content)
+        for address in ("/", "/operations", "/operations/current", "/operations/abandon",
+                        "/salvage", "/salvage/t1", "/journal", "/data", "/data/benchmarks",
+                        "/api/operations"):
+            answer = client.get(address, follow_redirects=True)
+            assert 500 != answer.status_code, (path, address)
+        if content is None:
+            path.rmdir()
+        else:
+            path.unlink()

@@ -92,7 +92,7 @@ def read(path: Path) -> Accounts:
                                 mode=f"{about.st_mode & 0o777:04o}"), f"chmod 600 {path}")
     try:
         return _parsed(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _unusable(path, _("damaged: %(problem)s",
                                 problem=f"{type(error).__name__}: {error}")) from error
 
