@@ -299,7 +299,7 @@ def test_an_open_operation_is_ended(
     assert 202 == answer.status_code
     found = ended(client, answer.headers["Location"])
     assert identifier == found["operation"]["id"]
-    assert arguments == stub.calls[0][1][2:]
+    assert [*arguments, "--expect", identifier] == stub.calls[0][1][2:]
 
 
 def test_an_operation_whose_process_was_killed_is_told_as_stopped(client: FlaskClient) -> None:
