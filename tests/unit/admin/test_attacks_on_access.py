@@ -9,7 +9,9 @@ import logins
 import pytest
 from flask.testing import FlaskClient
 
+from indico_zodbrepl.admin import create_app
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import OperatorError
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
@@ -46,3 +48,15 @@ def test_a_damaged_password_in_the_accounts_is_told(
     client = anonymous(client)
     answer = client.get("/login")
     assert (503, True) == (answer.status_code, "damaged" in answer.text)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": "b"}', "[" * 20000])
+def test_a_page_that_can_t_know_which_sessions_were_ended_does_not_start(
+        make_client: MakeClient, content: str) -> None:
+    app = make_client().application
+    cluster = app.extensions["zodbrepl"].cluster
+    path = Layout(cluster).session_key.with_name("ended-sessions.json")
+    path.write_text(content)
+    with pytest.raises(OperatorError, match="which sessions were ended") as raised:
+        create_app(cluster, app.extensions["zodbrepl"].watcher, app.extensions["zodbrepl"].home)
+    assert f"rm {path} {Layout(cluster).session_key}" in raised.value.hint

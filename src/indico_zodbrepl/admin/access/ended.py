@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,8 @@ class Ended:
 
     Args:
         kept_for: seconds.
+
+    Raises OperatorError when the file is there and can't be used: a session in it would live on.
     """
 
     def __init__(self, path: Path, kept_for: float) -> None:
@@ -43,8 +46,14 @@ class Ended:
 
 
 def _read(path: Path) -> dict[str, float]:
-    """What is in the file; a damaged one is made anew at the next logout."""
+    """What is in the file; nothing if there is none.  Raises OperatorError."""
     try:
         return {str(each): float(at) for each, at in json.loads(path.read_bytes()).items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise OperatorError(
+            _("it can't be known which sessions were ended"),
+            f"{path}: {type(error).__name__}: {error}",
+            _("end all of them: %(command)s; everybody logs in again", command=shlex.join(
+                ["rm", str(path), str(path.with_name("session-key"))]))) from error
