@@ -61,7 +61,9 @@ def lost_text(entry: Operation) -> str:
 def figures_in_words(figures: Figures) -> Iterator[tuple[str, str]]:
     """Each figure: what it is, and its value."""
     for name, value in figures.items():
-        yield FIGURES.get(name, name.replace("_", " ")), figure_text(name, value)
+        what = (f"packed {name}" if isinstance(value, dict)  # by what was packed: a node
+                else FIGURES.get(name, name.replace("_", " ")))
+        yield what, figure_text(name, value)
 
 
 def figure_text(name: str, value: JsonValue) -> str:

@@ -34,7 +34,8 @@ def with_told(**told: JsonValue) -> operation.Operation:
     ("kept_in", None, ("the replaced data are kept in", "none")),
     ("something_new", "x", ("something new", "x")),
     ("b", {"before": 20, "after": 10, "seconds": 1.5},
-     ("b", "bytes before 20, bytes after 10, seconds 1.50 s"))])
+     ("packed b", "bytes before 20, bytes after 10, seconds 1.50 s")),
+    ("left", {"before": 20}, ("packed left", "bytes before 20"))])
 def test_a_figure_is_told_in_words_with_its_unit(
         name: str, value: JsonValue, expected: tuple[str, str]) -> None:
     assert [expected] == list(figures_in_words({name: value}))
