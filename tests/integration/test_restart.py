@@ -10,6 +10,7 @@ from test_switchover import all_follow, settles_as
 
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.node import lineage
 
 
@@ -77,3 +78,14 @@ def test_after_a_pack_of_its_last_transaction_a_pair_switches_over(
     succeed(cluster, "switchover")
     settles_as(cluster, "b", 2)
     assert set(writer.acknowledged) <= numbers_on(cluster, "b")
+
+
+def test_a_stopped_primary_is_started_by_the_command_that_its_hint_names(
+        make_cluster: MakeCluster) -> None:
+    under_test = make_cluster()
+    under_test.up()
+    under_test.stop("node-a")
+    seen = take_snapshot(under_test.cluster)
+    assert any("restart a`" in alert.hint for alert in seen.warnings if alert.subject == "a")
+    succeed(under_test, "restart", "a")
+    assert take_snapshot(under_test.cluster).node("a").writable_primary
