@@ -156,9 +156,12 @@ class ClusterUnderTest:
                 if pid != os.getpid() and _works_in(pid, self.folder)]
 
     def close(self) -> None:
-        """Kill, by process id, all that runs from this folder, frozen or not."""
+        """Kill, by process id, all that runs from this folder, frozen or not.
+
+        Also commands that the admin page began, which work elsewhere.
+        """
         deadline = time.monotonic() + PATIENCE
-        while pids := self.processes():
+        while pids := [*self.processes(), *_commands_about(self.path)]:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"processes {pids} can't be killed")
             for pid in sorted(pids):  # supervisord is the oldest and would restart the others
@@ -212,6 +215,15 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _commands_about(cluster_file: Path) -> Iterator[int]:
+    """The processes that were given a cluster file."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if os.fsencode(cluster_file) in command:
+                yield int(pid)
 
 
 def _works_in(pid: int, folder: Path) -> bool:
