@@ -27,6 +27,11 @@ def three(request: pytest.FixtureRequest, tmp_path: Path, home: Path) -> Iterato
         yield under_test
 
 
+def whom_c_follows(three: ClusterUnderTest) -> tuple[str | None, str | None, bool | None]:
+    found = take_snapshot(three.cluster)
+    return found.primary, found.node("c").upstream, found.node("c").connected
+
+
 def test_after_a_failover_the_third_server_follows_the_new_primary_and_clients_write_to_it(
         three: ClusterUnderTest) -> None:
     with Writer(three) as writer:
@@ -36,8 +41,7 @@ def test_after_a_failover_the_third_server_follows_the_new_primary_and_clients_w
         writer.goes_on()
         since = len(writer.acknowledged)
         writer.goes_on()
-    found = take_snapshot(three.cluster)
-    assert ("b", "b", True) == (found.primary, found.node("c").upstream, found.node("c").connected)
+    wait_until(lambda: whom_c_follows(three) == ("b", "b", True), "c follows b, the primary")
     late = set(writer.acknowledged[since:])
     for node in ("b", "c"):
         wait_until(lambda node=node: late <= numbers_on(three, node),  # type: ignore[misc]
