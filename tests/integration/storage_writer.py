@@ -17,6 +17,8 @@ WRITER = """
 import os, sys, threading, time, transaction, ZODB, ZODB.config
 from BTrees.IOBTree import IOBTree
 from ZEO.Exceptions import ClientDisconnected
+told = os.dup(1)
+os.dup2(2, 1)  # RelStorage prints what a dying server says
 storage = ZODB.config.storageFromURL(sys.argv[1])
 while True:
     try:
@@ -38,7 +40,7 @@ while True:
         transaction.begin()
         tree[number] = 'x' * 200
         transaction.commit()
-        os.write(1, '%d\\n' % number)
+        os.write(told, '%d\\n' % number)
     except Exception as error:
         transaction.abort()
         time.sleep(0.005)
@@ -47,8 +49,10 @@ while True:
 # Runs on Python 2.7 with one node's own storage: the numbers that it holds.
 READER = """
 import os, sys, ZODB, ZODB.config
+told = os.dup(1)
+os.dup2(2, 1)
 db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
-os.write(1, ' '.join(map(str, db.open().root()['numbers'].keys())))
+os.write(told, ' '.join(map(str, db.open().root()['numbers'].keys())))
 os._exit(0)
 """
 

@@ -66,7 +66,14 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
     supervised = _supervised(cluster, node)
     deadline = time.monotonic() + GONE_SECONDS
     while True:
-        pids = _pids_of(cluster, node, supervised)
+        try:
+            pids = _pids_of(cluster, node, supervised)
+        except OperatorError:
+            # A process that is about to be gone may have a port that no longer is seen to be its.
+            if not killed or time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_SECONDS)
+            continue
         if not pids and not data_lock.is_held(node):
             return Fenced(tuple(killed), remark, was_wanted)
         if time.monotonic() > deadline:

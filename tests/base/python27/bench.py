@@ -33,6 +33,10 @@ BYTES = {'read': 1000, 'commit': 200}  # of an object, about
 ATTEMPTS = 100  # at beginning
 
 
+TOLD = os.dup(1)
+os.dup2(2, 1)  # libraries print, too
+
+
 def main(configuration, what, name, seconds):
     db = insist(lambda: ZODB.DB(ZODB.config.storageFromURL(configuration)))
     root = db.open().root()
@@ -54,7 +58,7 @@ def main(configuration, what, name, seconds):
 
 
 def tell(line):
-    os.write(1, line + '\n')
+    os.write(TOLD, line + '\n')
 
 
 def insist(attempt):

@@ -13,6 +13,7 @@ import pytest
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.node import fencing, ports
 
 EXAMPLES = Path(__file__).parents[3] / "etc"
@@ -76,3 +77,31 @@ def test_a_node_that_does_not_run_is_fenced_without_a_kill(
     monkeypatch.setattr(fencing, "_stop_supervising", lambda *_: (False, ""))
     monkeypatch.setattr(fencing, "_supervised", lambda *_: None)
     assert fencing.Fenced((), "", was_wanted=False) == fencing.fence(cluster, cluster.node("a"))
+
+
+def test_a_port_of_a_killed_process_that_nobody_seems_to_have_is_looked_at_again(
+        cluster: Cluster, server: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while the kernel takes the process's sockets away."""
+    node = cluster.node("a")
+    looks = iter([True, True, False])
+    monkeypatch.setattr(fencing, "_stop_supervising", lambda *_: (True, ""))
+    monkeypatch.setattr(fencing, "_supervised", lambda *_: None)
+    monkeypatch.setattr(ports, "listening", lambda: frozenset({node.storage_address.port}))
+    monkeypatch.setattr(ports, "owner_of", lambda _: None)
+    monkeypatch.setattr(ports, "is_listening", lambda _: next(looks, False))
+    assert (server.pid,) == fencing.fence(cluster, node).killed
+    assert next(looks, None) is None
+
+
+def test_a_port_that_somebody_else_has_is_told_though_the_node_was_killed(
+        cluster: Cluster, server: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    node = cluster.node("a")
+    monkeypatch.setattr(fencing, "GONE_SECONDS", 0.2)
+    monkeypatch.setattr(fencing, "_stop_supervising", lambda *_: (True, ""))
+    monkeypatch.setattr(fencing, "_supervised", lambda *_: None)
+    monkeypatch.setattr(ports, "listening", lambda: frozenset({node.storage_address.port}))
+    monkeypatch.setattr(ports, "owner_of", lambda _: None)
+    monkeypatch.setattr(ports, "is_listening", lambda _: True)
+    with pytest.raises(OperatorError, match="is not fenced"):
+        fencing.fence(cluster, node)
+    assert -signal.SIGKILL == server.wait(30.0)
