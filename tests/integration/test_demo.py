@@ -19,6 +19,7 @@ from urllib.parse import urljoin
 
 import pytest
 import requests
+from admin_page import log_in
 from bs4 import BeautifulSoup
 from clusters import PATIENCE, ClusterUnderTest, settles_at, wait_until
 from indico_browser import FormNotShown, IndicoBrowser
@@ -175,13 +176,7 @@ def test_the_login_of_the_admin_page_works(demo: Demo) -> None:
     [(name, password)] = re.findall(r"Admin page .*\n +as (\S+) / (\S+)", demo.output)
     url = demo.under_test.cluster.admin.base_url
     with requests.Session() as session:
-        page = session.get(url, timeout=PATIENCE)
-        form = BeautifulSoup(page.text, "html.parser").find("form", method="post")
-        assert form is not None
-        token = form.find("input", {"name": "csrf_token"})
-        assert token is not None
-        answer = session.post(urljoin(page.url, str(form["action"])), timeout=PATIENCE, data={
-            "csrf_token": str(token["value"]), "name": name, "password": password})
+        answer = log_in(session, url, name, password)
     assert (200, url) == (answer.status_code, answer.url)
     assert f"{name}</span>" in answer.text
     kept = demo.credentials_file.with_name("admin-page.json")

@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
+import requests
+from admin_page import viewer_of
 from clusters import (
     CHAIN,
     PATIENCE,
@@ -79,19 +79,16 @@ def snapshot_when(under_test: ClusterUnderTest, condition: Callable[[Snapshot], 
     return settled(lambda: take_snapshot(under_test.cluster), condition, True)
 
 
-def page(under_test: ClusterUnderTest, path: str) -> tuple[int, str]:
-    url = f"http://{under_test.cluster.admin.address}{path}"
-    try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
 def health(under_test: ClusterUnderTest) -> tuple[int, str]:
-    code, body = page(under_test, "/health")
-    return code, json.loads(body)["state"]
+    answer = requests.get(f"{under_test.cluster.admin.base_url}health", timeout=PATIENCE)
+    return answer.status_code, answer.json()["state"]
+
+
+def page(session: requests.Session, under_test: ClusterUnderTest) -> str:
+    """The overview, which has to come."""
+    answer = session.get(under_test.cluster.admin.base_url, timeout=PATIENCE)
+    assert 200 == answer.status_code, answer.text
+    return answer.text
 
 
 def wait_for(under_test: ClusterUnderTest, state: State) -> None:
@@ -115,7 +112,8 @@ def test_a_healthy_cluster_exits_0_and_shows_its_followers(cluster: ClusterUnder
     assert first["last_tid"] == second["last_tid"] != "0x0000000000000000"
     assert time.time() - 300 < first["last_time"] < time.time() + 60
     settles_at((200, "healthy"), lambda: health(cluster))
-    wait_until(lambda: "a is primary, b follows." in page(cluster, "/")[1], "the page says so")
+    with viewer_of(cluster) as session:
+        wait_until(lambda: "a is primary, b follows." in page(session, cluster), "the page says so")
 
 
 def test_status_for_people_has_no_colour_codes_when_piped(cluster: ClusterUnderTest) -> None:
@@ -141,7 +139,8 @@ def test_a_frozen_secondary_hangs_nothing_and_degrades(cluster: ClusterUnderTest
         assert ("?", "no answer in time") == (
             found["nodes"][1]["mark"], found["nodes"][1]["problem"])
         settles_at((200, "degraded"), lambda: health(cluster))
-        assert 200 == page(cluster, "/")[0]
+        with viewer_of(cluster) as session:
+            assert "secondary b does not answer" in page(session, cluster)
     finally:
         os.kill(frozen, signal.SIGCONT)
     wait_for(cluster, State.HEALTHY)
@@ -168,7 +167,9 @@ def test_a_stopped_primary_is_down_and_comes_back(cluster: ClusterUnderTest) -> 
     assert found["primary"] is None
     settles_at((503, "down"), lambda: health(cluster))
     failover = "Only if node a does not come back: fail over to node b"
-    wait_until(lambda: failover in page(cluster, "/")[1], "the page tells how to fail over to b")
+    with viewer_of(cluster) as session:
+        wait_until(lambda: failover in page(session, cluster),
+                   "the page tells how to fail over to b")
     snapshot = snapshot_when(cluster, lambda found: found.node("b").reachable)
     follow(cluster, advise(cluster.cluster, snapshot, cluster.home)[0])
     wait_for(cluster, State.HEALTHY)

@@ -65,7 +65,10 @@ def is_listening(cluster: ClusterUnderTest, *which: str) -> list[bool]:
 def test_up_starts_all_and_down_ends_all(cluster: ClusterUnderTest) -> None:
     up = cluster.cli("up")
     assert (0, "") == (up.returncode, up.stderr)
-    assert f"admin page  {cluster.cluster.admin.base_url}" == up.stdout.splitlines()[-1].rstrip()
+    *_, page, hint = map(str.rstrip, up.stdout.splitlines())
+    assert f"admin page  {cluster.cluster.admin.base_url}" == page
+    assert "to make one: " in hint
+    assert hint.endswith("admin user add NAME --level operator")
     assert [True, True, True] == is_listening(
         cluster, "a storage-port", "a replication-port", "b storage-port")
     assert {"RUNNING"} == {program.state for program in supervisor.program_states(
