@@ -3,6 +3,7 @@
 from __future__ import unicode_literals
 
 import json
+import re
 import time
 from contextlib import closing
 from urllib import quote
@@ -61,6 +62,7 @@ PAGES_OF = {CONFERENCE: PAGES + OF_PROGRAMMES + ('timetable/',), MEETING: PAGES 
 EXPORTS = ('event/{}.json?detail=contributions', 'event/{}.json?detail=subcontributions',
            'event/{}.json?detail=sessions', 'timetable/{}.json?pretty=yes')
 LISTING = '/export/categ/0.json?from=2003-01-01&to=2014-01-01&detail=events'
+CONVENERS = re.compile(r'(?<="sessionConveners": \[\{)[^][]*(?=\}\])')
 NOT_DONE = 'your request could not be completed'
 SEARCH = '/export/event/search/{}.json'
 
@@ -83,6 +85,13 @@ def paths(specification, first):
     return found
 
 
+def in_order(answer):
+    """An answer with each session's conveners sorted: Indico lists a set of objects."""
+    code, text = answer
+    return code, CONVENERS.sub(
+        lambda found: '}, {'.join(sorted(found.group().split('}, {'))), text)
+
+
 def test_pages_exports_and_search_show_the_same(pair):
     specification = Specification(ALL_KINDS)
     titles = [specification.conference(busiest(specification, kind)).title
@@ -92,7 +101,7 @@ def test_pages_exports_and_search_show_the_same(pair):
     wanted = paths(specification, EVENTS_BEFORE) + searches
     of_model, of_bulk = pair.pages(wanted)
     for path in wanted:
-        assert of_model[path] == of_bulk[path], path
+        assert in_order(of_model[path]) == in_order(of_bulk[path]), path
     assert [] == [(path, of_bulk[path][0]) for path in wanted if of_bulk[path][0] != 200]
     assert [] == [path for path in wanted if NOT_DONE in of_bulk[path][1]]
     assert [] == [title for title in titles if json.dumps(title)[1:-1] not in of_bulk[LISTING][1]]
