@@ -8,6 +8,7 @@ HTTP while ten tabs ask each second.  It is no test.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import http.client
@@ -127,6 +128,12 @@ def many(what: str, count: int, ask: Callable[[], int],
     return Row(what, times, busy, size)
 
 
+def serve(server: waitress.server.BaseWSGIServer) -> None:
+    """Until it is closed, which waitress notices by its socket being gone."""
+    with contextlib.suppress(OSError):
+        server.run()
+
+
 def tabs(cluster: Cluster, seconds: float) -> Iterator[Row]:
     """Ten tabs over HTTP, each asking once a second as its script does; the monitor looks once."""
     numbers = itertools.count(1)
@@ -138,7 +145,7 @@ def tabs(cluster: Cluster, seconds: float) -> Iterator[Row]:
     get(client, "/")
     server = waitress.server.create_server(app, host="127.0.0.1", port=0, threads=THREADS,
                                            ident=None)
-    threading.Thread(target=server.run, daemon=True).start()
+    threading.Thread(target=serve, args=(server,), daemon=True).start()
     times: list[Times] = [[] for _ in range(TABS)]
     sizes: set[int] = set()
     used, ends = time.process_time(), time.monotonic() + seconds
