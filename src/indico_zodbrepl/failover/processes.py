@@ -6,12 +6,12 @@ Changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from ..backends import backend_of
 from ..cluster import Cluster, Node
 from ..monitor.snapshot import NodeStatus
 from ..node import data_lock, supervisor
+from ..probing.process_state import FROZEN, state_of
 from .evidence import Process
 
 
@@ -40,15 +40,10 @@ def look(cluster: Cluster, nodes: Iterable[NodeStatus]) -> tuple[dict[str, Proce
 
 def process_of(pid: int) -> Process:
     """What the kernel says of a supervised process; ``pid`` is 0 when supervisor has none."""
-    if not pid:
+    state = state_of(pid) if pid else ""
+    if not state:
         return Process.NONE
-    try:
-        word = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return Process.NONE
-    if word in ("Z", "X"):
-        return Process.NONE
-    return Process.FROZEN if word in ("T", "t") else Process.RUNS
+    return Process.FROZEN if state in FROZEN else Process.RUNS
 
 
 def by_lock(node: Node) -> tuple[Process, int | None]:

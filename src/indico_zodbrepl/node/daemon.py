@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 from ..cluster import Cluster
 from ..cluster.installation import Installation
 from ..cluster.layout import Layout
 from ..errors import ExitCode, OperatorError
+from ..probing.process_state import state_of
 from .supervisor import Supervisor, SupervisorAwayError
 
 START_SECONDS = 30
@@ -80,11 +80,7 @@ def environment(installation: Installation) -> dict[str, str]:
 
 def is_alive(pid: int) -> bool:
     """Whether a process runs; one that waits for its parent to notice its end doesn't."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+    return bool(state_of(pid))
 
 
 def _make_socket_folder(layout: Layout) -> None:

@@ -7,7 +7,8 @@ import os
 import signal
 import time
 from collections.abc import Collection
-from pathlib import Path
+
+from ..probing.process_state import FROZEN, state_of
 
 FREEZE_SECONDS = 0.5
 POLL_SECONDS = 0.002
@@ -29,8 +30,5 @@ def freeze(pids: Collection[int]) -> None:
 
 
 def _runs(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "TtZX"
+    state = state_of(pid)
+    return bool(state) and state not in FROZEN

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...cluster import Node
 from ...errors import ExitCode, OperatorError
+from ...probing.process_state import state_of
 from . import names
 
 POSTMASTER_PID = "postmaster.pid"
@@ -46,7 +47,6 @@ def clear(node: Node) -> None:
 def _works_in(pid: int, folder: Path) -> bool:
     try:
         directory = os.readlink(f"/proc/{pid}/cwd")
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return False
-    return Path(directory) == folder.resolve() and state != "Z"
+    return Path(directory) == folder.resolve() and bool(state_of(pid))
