@@ -16,8 +16,8 @@ setup(
                     '!=3.9.*, !=3.10.*',
     install_requires=[],
     extras_require={
-        'control': ['click', 'Flask', 'Flask-Babel', 'Flask-Limiter', 'Flask-Login', 'Flask-WTF', 'prometheus_client', 'psycopg',
-                    'psycopg-binary', 'PyMySQL', 'rich', 'supervisor', 'waitress', 'ZConfig', 'zope.interface'],
+        'control': ['aiohttp', 'click', 'Flask', 'Flask-Babel', 'Flask-Limiter', 'Flask-Login', 'Flask-WTF', 'matplotlib', 'prometheus_client',
+                    'psycopg', 'psycopg-binary', 'PyMySQL', 'rich', 'supervisor', 'waitress', 'ZConfig', 'zope.interface'],
         'test': ['beautifulsoup4', 'mypy', 'playwright', 'pytest', 'pytest-bdd', 'requests', 'ruff', 'schemathesis', 'types-PyMySQL'],
         'recipe': ['pip', 'virtualenv', 'zc.buildout', 'zc.recipe.egg'],
     },

@@ -62,7 +62,7 @@ class Failure:
         test: the suite and the test.
         reason: one line that says what is wrong.
         end: the last lines that were told about it.
-        node: the test as pytest takes it on its command line; empty where it can't be told.
+        node: the test as its program takes it on its command line; empty where it can't be told.
     """
 
     test: str
@@ -133,11 +133,13 @@ def cases_of(report: Path, suite: Suite) -> Iterator[tuple[str, str, ElementTree
 
 
 def node_of(case: ElementTree.Element) -> str:
-    """A function of a test module as pytest takes it on its command line; empty for all else."""
-    *packages, module = case.get("classname", "").split(".")
-    if not packages or not module.startswith("test_"):
-        return ""
-    return f"{'/'.join([*packages, module])}.py::{case.get('name')}"
+    """A test as pytest takes it on its command line, or nose; empty for all else."""
+    *packages, last = case.get("classname", "").split(".")
+    if packages and last.startswith("test_"):
+        return f"{'/'.join([*packages, last])}.py::{case.get('name')}"
+    if packages and packages[-1].endswith("_test"):
+        return f"{'.'.join(packages)}:{last}.{case.get('name')}"
+    return ""
 
 
 def passed_in(report: Path) -> set[str]:

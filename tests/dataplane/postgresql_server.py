@@ -11,7 +11,7 @@ import tempfile
 
 import psycopg2
 
-from processes import free_ports, wait_for
+from processes import free_ports, wait_for, wait_until_stopped
 
 PACKAGE = 'postgresql'
 PROGRAMS = ('initdb', 'postgres')
@@ -75,6 +75,7 @@ class PostgreSQLServer(object):
 
     def pause(self):
         self._signal(signal.SIGSTOP)
+        wait_until_stopped(_descendants(self._process.pid))
 
     def resume(self):
         self._signal(signal.SIGCONT)

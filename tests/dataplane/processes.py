@@ -4,6 +4,7 @@ Only processes started here are ever signalled, by process id.
 """
 import contextlib
 import errno
+import glob
 import itertools
 import os
 import random
@@ -33,6 +34,36 @@ def _is_free(port):
         except socket.error:
             return False
     return True
+
+
+def wait_until_stopped(pids):
+    """Waits until the kernel has stopped all threads of processes that were sent SIGSTOP."""
+    wait_for(lambda: all(state in 'TtZX' for pid in pids for state in _thread_states(pid)),
+             'the stop of %r' % (pids,))
+
+
+def _thread_states(pid):
+    for path in glob.glob('/proc/%d/task/*/stat' % pid):
+        fields = _stat(path)
+        if fields:
+            yield fields[0]
+
+
+def _group(leader):
+    """The processes of a process group."""
+    found = dict((int(path.split('/')[2]), _stat(path)) for path in glob.glob('/proc/[0-9]*/stat'))
+    return [pid for pid, fields in found.items() if fields and int(fields[2]) == leader]
+
+
+def _stat(path):
+    """The fields of proc_pid_stat(5) from the state on; None of a process that is gone."""
+    try:
+        with open(path) as stat:
+            return stat.read().rpartition(')')[2].split()
+    except IOError as error:
+        if error.errno not in (errno.ENOENT, errno.ESRCH):
+            raise
+        return None
 
 
 def wait_for(condition, what, seconds=PATIENCE):
@@ -109,7 +140,9 @@ class Process(object):
                 raise
 
     def pause(self):
+        """Freezes it; nothing of it runs when this returns."""
         self.signal(signal.SIGSTOP)
+        wait_until_stopped(_group(self.pid))
 
     def resume(self):
         self.signal(signal.SIGCONT)

@@ -15,6 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from clusters import ClusterUnderTest, MakeCluster, Roles
 
+from indico_zodbrepl.bench.sites import Sites
+from indico_zodbrepl.cluster.installation import Installation
+
 # Where the tests run in the background SIGINT is ignored, and programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -45,3 +48,12 @@ def make_cluster(tmp_path: Path, home: Path) -> Iterator[MakeCluster]:
 def cluster(make_cluster: MakeCluster) -> ClusterUnderTest:
     """A primary a and a secondary b without Indico, not started."""
     return make_cluster()
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Sites]:
+    """Storages that benchmarks have up, all ended after the module's tests."""
+    folder = tmp_path_factory.mktemp("sites")
+    folder.chmod(0o755)
+    with Sites(Installation(home), folder, lambda _: None) as opened:
+        yield opened

@@ -19,8 +19,8 @@ from clusters import PATIENCE, ClusterUnderTest
 from indico_browser import FormNotShown, IndicoBrowser
 
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.demo import credentials
-from indico_zodbrepl.demo.programs import Indico27
+from indico_zodbrepl.node import credentials
+from indico_zodbrepl.node.indico_programs import Indico27
 
 PAUSE = 0.1  # seconds between two requests of a user
 # What users add, as a page shows it.

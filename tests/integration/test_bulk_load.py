@@ -10,7 +10,7 @@ import pytest
 from clusters import PATIENCE, ClusterUnderTest, running
 
 from indico_zodbrepl.demo.comparison import compare
-from indico_zodbrepl.demo.programs import Indico27
+from indico_zodbrepl.node.indico_programs import Indico27
 
 # Several transactions, each of which changes the indexes that the one before has changed.
 COMMAND = ("--conferences", "60", "--contributions", "2", "--categories", "3", "--batch", "25")

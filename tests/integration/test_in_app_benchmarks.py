@@ -19,11 +19,12 @@ from test_bulk_load import OnSQLite, bulkload
 from indico_zodbrepl.bench import in_app, results
 from indico_zodbrepl.bench.endpoint import Endpoint
 from indico_zodbrepl.bench.in_app import WRITE
-from indico_zodbrepl.bench.summary import summaries
+from indico_zodbrepl.bench.storages import RUNNING
+from indico_zodbrepl.bench.summary import rows
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.demo.comparison import compare
-from indico_zodbrepl.demo.programs import Indico27
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.node.indico_programs import Indico27
 
 CONFERENCES = 12
 
@@ -51,7 +52,8 @@ def bench(under_test: ClusterUnderTest, *arguments: str) -> dict[str, Any]:
 
 
 def by_cell(found: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(each["test"], each["caches"]): each["answer"] for each in found["measurements"]}
+    return {(each["test"], each["parameters"]["caches"]): each["details"]
+            for each in found["measurements"]}
 
 
 def test_every_test_is_made_in_every_state_of_the_caches_and_kept(pair: ClusterUnderTest) -> None:
@@ -61,12 +63,13 @@ def test_every_test_is_made_in_every_state_of_the_caches_and_kept(pair: ClusterU
     run = results.read_all(pair.cluster)[0]
     assert run.is_complete
     assert not run.failed
-    assert ("zrs", "one", "test") == (run.backend, run.instance, run.cluster)
+    assert ("zrs", "one", "test") == (run.backend, run.settings["options"]["instance"], run.cluster)
     assert run.versions["ZODB"] == "5.8.1"
     assert "indico_zodbrepl" in run.versions
     assert run.environment["cores"] >= 1
-    assert pair.path.read_text() == run.config
-    assert len(summaries(run)) == len(answers)
+    assert {RUNNING: pair.path.read_text()} == run.configs
+    assert {"node-a", "node-b", "indico-one"} <= set(run.measurements[0].cpu)
+    assert len(rows(run)) == len(answers)
 
 
 def test_caches_answer_what_they_should(pair: ClusterUnderTest) -> None:

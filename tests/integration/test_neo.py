@@ -22,11 +22,10 @@ from storage_writer import Writer
 
 from indico_zodbrepl.backends.neo import names, warden
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.demo import credentials
-from indico_zodbrepl.demo.programs import Indico27
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
-from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.node import credentials, supervisor
+from indico_zodbrepl.node.indico_programs import Indico27
 from indico_zodbrepl.probing.wire import ProbeError
 
 HUNG_AFTER = 5  # seconds; longer than a busy machine makes a process wait
@@ -129,9 +128,15 @@ def test_both_instances_serve_pages_and_see_what_the_other_one_saves(
     one, two = browsers(whole)
     category = python27(whole, CATEGORY)
     for writer, reader in ((one, two), (two, one)):
-        event = create_event(writer, category, f"by way of {writer.base_url}")
-        assert writer.base_url in reader.get(f"/event/{event}/").text
+        title = f"by way of {writer.base_url}"
+        shows_soon(reader, create_event(writer, category, title), title)
         assert reader.get("/").status_code == requests.codes.ok
+
+
+def shows_soon(reader: IndicoBrowser, event: str, title: str) -> None:
+    """An instance shows an event; a request may come before it has read the master's notice."""
+    wait_until(lambda: title in reader.get(f"/event/{event}/").text,
+               f"{reader.base_url} shows {title}")
 
 
 def test_the_status_tells_who_leads_and_how_many_copies_there_are(

@@ -90,6 +90,21 @@ print('%(connected)s %(server)s %(read_only)s' % health)
 db.close()
 """
 
+# Changes many objects in one transaction; each takes a lock of the server's.
+MANY = """
+import sys, transaction, ZODB, ZODB.config
+from persistent.list import PersistentList
+from persistent.mapping import PersistentMapping
+db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
+many = db.open().root()['many'] = PersistentList(
+    PersistentMapping() for _ in range(int(sys.argv[2])))
+transaction.commit()
+for each in many:
+    each['changed'] = True
+transaction.commit()
+db.close()
+"""
+
 OPEN = """
 import sys, ZODB, ZODB.config
 ZODB.DB(ZODB.config.storageFromURL(sys.argv[1])).close()
@@ -230,6 +245,13 @@ def test_a_killed_primary_comes_back_with_all_it_acknowledged(pair: PostgreSQLUn
         writer.goes_on()
     assert not set(writer.acknowledged) - numbers_on(pair, "a")
     wait_until(lambda: numbers_on(pair, "b").issuperset(writer.acknowledged), "b has all")
+
+
+def test_a_transaction_may_change_very_many_objects(pair: PostgreSQLUnderTest) -> None:
+    with pair.python27(MANY, str(Layout(pair.cluster).zodb_conf), "40000") as changing:
+        _, errors = changing.communicate(timeout=4 * PATIENCE)
+    assert 0 == changing.returncode, errors[:2000]
+    wait_until(pair.is_healthy, "the standby has it")
 
 
 def test_a_lock_file_that_names_a_strangers_process_keeps_no_server_from_starting(

@@ -16,6 +16,7 @@ from collections import Counter
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import pytest
 from _pytest.mark.expression import Expression
@@ -63,6 +64,21 @@ def test_a_report_of_nose_is_understood(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("classname", "node"),
+    [
+        ("tests.unit.test_one", "tests/unit/test_one.py::test_it"),
+        ("tests.server_test.TestScheduler", "tests.server_test:TestScheduler.test_it"),
+        ("tests.indico", ""),
+        ("", ""),
+    ],
+    ids=["of pytest", "of nose", "a process that died", "nothing"],
+)
+def test_a_failed_test_is_named_as_its_program_takes_it(classname: str, node: str) -> None:
+    case = ElementTree.Element("testcase", classname=classname, name="test_it")
+    assert node == suite_reports.node_of(case)
+
+
+@pytest.mark.parametrize(
     ("suites", "exit_code", "expected"),
     [
         (None, -9, "0 passed, 1 failed, 0 skipped"),
@@ -97,9 +113,9 @@ def test_of_a_folder_with_several_suites_each_test_is_in_one(runner: ModuleType)
         if "-k" in suite.command:
             [expression] = suite.command[suite.command.index("-k") + 1 :]
             chooses.setdefault(suite.folder, {})[suite.name] = Expression.compile(expression)
-    assert {"tests/integration", "tests/dataplane"} == set(chooses)
+    assert {"tests/integration", "tests/dataplane", "tests/unit"} == set(chooses)
     for folder, suites in chooses.items():
-        modules = [path.name for path in (SCRIPT.parents[1] / folder).glob("test_*.py")]
+        modules = [path.name for path in (SCRIPT.parents[1] / folder).rglob("test_*.py")]
         for names in itertools.product(modules, ["", *modules]):
             occurs = functools.partial(_occurs, names)
             chosen = [name for name, each in suites.items() if each.evaluate(occurs)]

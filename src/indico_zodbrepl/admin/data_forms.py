@@ -18,7 +18,7 @@ from wtforms import (
 from wtforms.fields import SelectChoice
 from wtforms.validators import InputRequired, NumberRange
 
-from indico_zodbrepl.bench.in_app import MODIFY, READ, TESTS, WRITE, Settings, plan
+from indico_zodbrepl.bench.in_app import MODIFY, READ, TESTS, WRITE, cases
 
 MOST_SHOWN = 200
 MOST_SECONDS = 60.0
@@ -101,9 +101,8 @@ class BenchmarkForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
 
     def whole_seconds(self) -> float:
         """How long the measurements take together; after the fields were found valid."""
-        settings = Settings(tuple(self.tests.data), self.seconds.data, self.repetitions.data,
-                            self.modify.data, self.rounds.data)
-        return len(plan(settings)) * settings.seconds
+        made = cases(self.tests.data, self.modify.data)
+        return float(len(made) * self.rounds.data * self.seconds.data)
 
     def arguments(self) -> list[str]:
         """Those of ``bin/zodbrepl``."""

@@ -12,6 +12,7 @@ from flask_babel import gettext as _
 
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.probing.process_state import birth_of
 
 RECORD = "job.json"
 OUTPUT = "output.log"
@@ -66,7 +67,7 @@ def read(folder: Path, identifier: str) -> Record | None:
     try:
         record = Record(**json.loads((folder / identifier / RECORD).read_text("utf-8")))
         _check(record, identifier)
-        if record.ended is None and (not record.birth or birth(record.pid) != record.birth):
+        if record.ended is None and (not record.birth or birth_of(record.pid) != record.birth):
             printed = (folder / identifier / OUTPUT).stat().st_mtime
             return dataclasses.replace(record, ended=max(printed, record.began))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -94,13 +95,3 @@ def names(folder: Path) -> list[str]:
         return []
     return sorted((path.name for path in folder.iterdir() if IDENTIFIER.fullmatch(path.name)),
                   reverse=True)
-
-
-def birth(pid: int) -> str:
-    """When a process began, in the kernel's own count; empty when it is gone, or a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]

@@ -31,6 +31,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.failover import journal, store
 from indico_zodbrepl.failover.operation import ACTOR_VARIABLE, Operation
 from indico_zodbrepl.failover.requests import OPERATIONS, Request
+from indico_zodbrepl.probing.process_state import birth_of
 
 logger = logging.getLogger(__name__)
 KEPT = 50
@@ -161,7 +162,7 @@ class Jobs:
                 else f"{type(error).__name__}: {error}",
                 _("is the disk full, or %(program)s away? by hand: %(command)s", program=program,
                   command=self._commands.zodbrepl(*arguments))) from error
-        record = dataclasses.replace(record, pid=process.pid, birth=job_files.birth(process.pid))
+        record = dataclasses.replace(record, pid=process.pid, birth=birth_of(process.pid))
         self._awaited[identifier] = record
         self._keep(record)
         threading.Thread(target=self._see_end, args=(process, record), daemon=True,

@@ -45,7 +45,7 @@ class Endpoint:
             seconds: how long it measures.
 
         Returns:
-            Its result as ``docs/reference/benchmarks.md`` describes it.
+            Its result as ``docs/reference/benchmarks/in-app.md`` describes it.
 
         Raises:
             OperatorError: exit 6, the instance does not answer; exit 7, not in time; exit 8, it

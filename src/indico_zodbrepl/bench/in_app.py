@@ -1,85 +1,115 @@
-"""The tests inside Indico: which there are, and their runs over several rounds."""
+"""The suite inside Indico: a running instance reads and modifies its own objects, and counts."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..cluster import Cluster
 from ..cluster.model import IndicoInstance
 from ..errors import ExitCode, OperatorError
-from . import results
-from .results import Measurement, Run
+from . import pinning
+from .endpoint import Endpoint
+from .live import LiveSite
+from .site import Site
+from .storages import IN_MEMORY, Storage
+from .suite import LATENCIES, Better, Case, Made, Metric, Option, RunEndedError, Settings
 
-SUITE = "in-app"
 READ = ("testReadCategoryThroughput", "testReadConferenceRoomsThroughput",
         "testReadContributionsThroughput")
 WRITE = ("testWriteConferencesLatency", "testWriteConferencesThroughput")
 TESTS = (*READ, *WRITE)
 CACHES = ("cold", "warm", "hot")
 MODIFY = ("description", "room", "contribution", "title")
+MOST_REPETITIONS = 10_000
 
 OPERATORS_CODES = (ExitCode.NOT_RUNNING, ExitCode.REFUSED)
-"""Errors after which no further test can succeed."""
+"""Errors after which no further test of the same Indico can succeed."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """How a run measures.
+class InApp:
+    """See ``suite.Suite``.  Rates are in units a second: ``details["unit"]`` says of what."""
 
-    Attributes:
-        seconds: of each measurement, at most.
-        repetitions: modifications in a measurement of testWriteConferencesLatency.
-        modify: one of MODIFY.
-        rounds: how often each test is made in each state of the caches.
-    """
+    name = "in-app"
+    title = "how fast Indico reads and modifies its own objects"
+    metrics: Sequence[Metric] = (
+        Metric("rate", "rate", "1/s", Better.HIGHER), *LATENCIES,
+        Metric("conflicts", "conflicts", "in all", Better.LOWER),
+        Metric("given_up", "given up", "in all", Better.LOWER),
+        Metric("loads", "loads", "an op.", Better.NEITHER),
+        Metric("stores", "stores", "an op.", Better.NEITHER),
+        Metric("stored_bytes", "stored bytes", "an op.", Better.NEITHER),
+        Metric("hits", "client hits", "an op.", Better.NEITHER),
+        Metric("misses", "client misses", "an op.", Better.NEITHER))
+    storages: Sequence[str] = ("filestorage", "zeo", "zrs", "zrs-2-direct", "neo", "sqlite",
+                               "postgresql")
+    quick_storages: Sequence[str] = ("zeo", "zrs")
+    control = "zeo"
+    seconds = 5.0
+    quick_seconds = 0.3
+    indico = 1
+    options: Sequence[Option] = (
+        Option("test", "Make this test only; may be repeated.", TESTS, choices=TESTS),
+        Option("repetitions", "Modifications in a measurement of testWriteConferencesLatency.",
+               50, quick=5, least=1, most=MOST_REPETITIONS),
+        Option("modify", "What the tests of writing modify in a conference.", MODIFY[0],
+               choices=MODIFY),
+        Option("caches", "Measure with caches in this state only; may be repeated.", CACHES,
+               choices=CACHES),
+        pinning.OPTION,
+        Option("instance", "The Indico instance that is measured, if not the first.", ""))
 
-    tests: tuple[str, ...] = TESTS
-    seconds: float = 5.0
-    repetitions: int = 50
-    modify: str = "description"
-    rounds: int = 3
+    def unfit(self, storage: Storage) -> str:
+        """Indico needs a database that its start does not lose."""
+        return "Indico does not run in memory alone" if storage.name == IN_MEMORY else ""
 
-    def quick(self) -> Settings:
-        """The same in a few seconds: whether it works, not how fast it is."""
-        return dataclasses.replace(self, seconds=min(self.seconds, 0.3),
-                                   repetitions=min(self.repetitions, 5), rounds=1)
+    def prepare(self, site: Site, settings: Settings) -> None:
+        """Nothing but to see that the instance can be asked: the loader has filled the site."""
+        _endpoint(site, settings)
 
+    def cases(self, settings: Settings, storage: Storage) -> Sequence[Case]:
+        """Tests in turn in each state of the caches, alike on all storages."""
+        del storage
+        return [dataclasses.replace(each, parameters={**each.parameters,
+                                                      **pinning.parameters(settings)})
+                for each in cases(settings.options["test"], settings.options["modify"],
+                                  settings.options["caches"])]
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """One measurement to be made.  Rounds count from 1; reading modifies nothing: ''."""
-
-    test: str
-    caches: str
-    round: int
-    modify: str = ""
-
-
-Measure = Callable[[str, dict[str, str], float], Mapping[str, Any]]
-"""Has a test made, by its name, with its parameters, for so many seconds: ``Endpoint.measure``."""
-
-
-def plan(settings: Settings) -> Sequence[Cell]:
-    """All measurements in their order: tests and caches alternate, rounds follow each other.
-
-    So what changes slowly on the machine meets all of them alike.
-    """
-    return [Cell(test, caches, number, settings.modify if test in WRITE else "")
-            for number in range(1, settings.rounds + 1)
-            for caches in CACHES
-            for test in settings.tests]
+    def measure(self, case: Case, site: Site, settings: Settings) -> Made:
+        """Have a test made; on the cluster that serves people what can't go on ends the run."""
+        fields = {"seconds": str(settings.seconds),
+                  "repetitions": str(settings.options["repetitions"]),
+                  **{name: str(value) for name, value in case.parameters.items()
+                     if name != pinning.OPTION.name}}
+        try:
+            with pinning.pinned(site, settings):
+                answer = _endpoint(site, settings).measure(case.test, fields, settings.seconds)
+        except OperatorError as error:
+            if isinstance(site, LiveSite) and error.exit_code in OPERATORS_CODES:
+                raise RunEndedError(error.notice, error.detail, error.hint,
+                                    error.exit_code) from error
+            raise
+        return Made(metrics_of(answer), answer)
 
 
-def instance_of(cluster: Cluster, name: str | None) -> IndicoInstance:
+SUITE = InApp()
+
+
+def cases(tests: Sequence[str], modify: str, caches: Sequence[str] = CACHES) -> list[Case]:
+    """All cases in their order: tests and caches alternate.  Reading modifies nothing."""
+    return [Case(test, {"caches": state, **({"modify": modify} if test in WRITE else {})})
+            for state in CACHES if state in caches for test in TESTS if test in tests]
+
+
+def instance_of(cluster: Cluster, name: str) -> IndicoInstance:
     """An Indico instance by its name, without one the first.
 
     Raises:
         OperatorError: exit 2, there is none of that name.
     """
     for instance in cluster.indico:
-        if name in (None, instance.name):
+        if name in ("", instance.name):
             return instance
     raise OperatorError(
         f"there is no Indico instance {name}" if name else "the cluster has no Indico instance",
@@ -87,47 +117,41 @@ def instance_of(cluster: Cluster, name: str | None) -> IndicoInstance:
         "name one of them with --instance" if name else "", ExitCode.BAD_CONFIG)
 
 
-def measure(cluster: Cluster, instance: IndicoInstance, settings: Settings,
-            ask: Measure, told: Callable[[Cell, Measurement], None]) -> Run:
-    """Make a run; each measurement is on disk before the next one begins.
-
-    Args:
-        told: called after each measurement.
-
-    Returns:
-        The run, whole.  A test that failed is in it with its error.
+def for_running(cluster: Cluster, settings: Settings) -> Settings:
+    """Settings for the cluster that serves people: its instance is named.
 
     Raises:
-        OperatorError: exit 6, Indico does not run; exit 8, it may not be measured now.  Of this
-            and of KeyboardInterrupt what was measured before is kept.
+        OperatorError: exit 2, there is no such instance, or pinning is asked for; exit 8, it can't
+            be asked.
     """
-    cells = plan(settings)
-    run = results.begin(cluster, SUITE, instance.name, len(cells), {
-        "tests": list(settings.tests), "seconds": settings.seconds,
-        "repetitions": settings.repetitions, "modify": settings.modify,
-        "rounds": settings.rounds, "caches": list(CACHES)})
-    try:
-        for cell, made in _measured(cells, settings, ask):
-            run = results.with_measurement(run, made)
-            told(cell, made)
-    finally:
-        run = results.end(run)
-    return run
+    if pinning.parameters(settings):
+        raise OperatorError("a cluster that serves people is not pinned to cores",
+                            "--pinned yes is for scratch clusters",
+                            "name storages with --storages", ExitCode.BAD_CONFIG)
+    instance = instance_of(cluster, settings.options["instance"])
+    Endpoint.of(cluster, instance)
+    return dataclasses.replace(settings, options={**settings.options, "instance": instance.name})
 
 
-def _measured(cells: Sequence[Cell], settings: Settings,
-              ask: Measure) -> Iterator[tuple[Cell, Measurement]]:
-    for cell in cells:
-        error = ""
-        answer: Mapping[str, Any] = {}
-        fields = {"seconds": str(settings.seconds), "caches": cell.caches,
-                  "repetitions": str(settings.repetitions)}
-        if cell.modify:
-            fields["modify"] = cell.modify
-        try:
-            answer = ask(cell.test, fields, settings.seconds)
-        except OperatorError as problem:
-            if problem.exit_code in OPERATORS_CODES:
-                raise
-            error = problem.detail or problem.notice
-        yield cell, Measurement(cell.test, cell.caches, cell.modify, cell.round, answer, error)
+def metrics_of(answer: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of an answer of Indico, by the suite's metrics; counts are an operation's."""
+    return {name: value for name, value in _figures(answer) if value is not None}
+
+
+def _figures(answer: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    yield "rate", answer["rate"]
+    for name, value in answer["latency_ms"].items():
+        yield f"{name}_ms", value
+    yield "conflicts", answer["conflicts"]["retried"]
+    yield "given_up", answer["conflicts"]["given_up"]
+    if answer["operations"]:
+        cache = answer["client_cache"] or {}
+        for name in ("hits", "misses"):
+            yield name, cache[name] / answer["operations"] if cache else None
+        for name in ("loads", "stores", "stored_bytes"):
+            yield name, answer["storage"][name] / answer["operations"]
+
+
+def _endpoint(site: Site, settings: Settings) -> Endpoint:
+    cluster = site.require_cluster()
+    return Endpoint.of(cluster, instance_of(cluster, settings.options["instance"]))

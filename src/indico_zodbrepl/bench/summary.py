@@ -1,90 +1,100 @@
-"""The rounds of a run put together: medians and their spread; no I/O."""
+"""The rounds of a run put together: medians, their spread, and ratios to a control; no I/O."""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from .results import Measurement, Run
+if TYPE_CHECKING:
+    from .results import Measurement, Run
 
-LATENCIES = ("mean", "p50", "p90", "p99", "max")
+Key = tuple[str, str, tuple[tuple[str, str | int | float], ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Summary:
-    """One test in one state of the caches, over all rounds that succeeded.
+class Spread:
+    """The median of some rounds, the least and the most of them."""
+
+    median: float
+    least: float
+    most: float
+
+    @property
+    def half_range(self) -> float | None:
+        """Half of the way from the least to the most, as a part of the median; None for none."""
+        return (self.most - self.least) / 2 / self.median if self.median else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One case on one storage, over all rounds that succeeded.
 
     Attributes:
-        unit: what is counted, such as "contributions".
         rounds: how many succeeded.
-        rate: units a second, the median of the rounds; None without any.
-        slowest, fastest: rates of the slowest and the fastest round.
-        spread: (fastest - slowest) / rate; None with fewer than two rounds.
-        latency_ms: mean, p50, p90, p99, max of an operation: the median of the rounds of each.
-        conflicts: modifications tried again after a conflict, in all rounds.
-        given_up: modifications that were not saved after the last try, in all rounds.
-        hits, misses: of the storage client's cache, an operation; None where it has none.
-        loads, stores: objects from and to the storage, an operation.
-        stored_bytes: bytes to the storage, an operation.
+        metrics: by name, those that at least one round has.
+        cpu: seconds of CPU of each program, in a round.
         error: that of the last round that failed; '' when none did.
     """
 
+    storage: str
     test: str
-    caches: str
-    modify: str
-    unit: str
+    parameters: Mapping[str, str | int | float]
     rounds: int
-    rate: float | None
-    slowest: float | None
-    fastest: float | None
-    spread: float | None
-    latency_ms: Mapping[str, float]
-    conflicts: int
-    given_up: int
-    hits: float | None
-    misses: float | None
-    loads: float
-    stores: float
-    stored_bytes: float
-    error: str
+    metrics: Mapping[str, Spread]
+    cpu: Mapping[str, Spread]
+    error: str = ""
 
 
-def summaries(run: Run) -> Sequence[Summary]:
-    """Those of a run, in the order of its measurements."""
-    groups: dict[tuple[str, str, str], list[Measurement]] = {}
-    for each in run.measurements:
-        groups.setdefault((each.test, each.caches, each.modify), []).append(each)
-    return [_summary(*key, group) for key, group in groups.items()]
+def rows(run: Run) -> list[Row]:
+    """Those of a run, in the order in which their cases were first measured."""
+    return [_row(group) for group in _groups(run.measurements).values()]
 
 
-def _summary(test: str, caches: str, modify: str, group: Sequence[Measurement]) -> Summary:
-    answers = [each.answer for each in group if each.answer]
-    rates = [float(each["rate"]) for each in answers if each["rate"] is not None]
-    rate = statistics.median(rates) if rates else None
+def ratios(run: Run, row: Row, control: str, metric: str) -> Spread | None:
+    """What a row's metric is in times the control storage's, round by round.
+
+    None for the control itself, or when no round has both.
+    """
+    if row.storage == control:
+        return None
+    groups = _groups(run.measurements)
+    own = _by_round(groups[_key(row.storage, row.test, row.parameters)], metric)
+    other = _by_round(groups.get(_key(control, row.test, row.parameters), ()), metric)
+    return spread(value / other[number] for number, value in own.items() if other.get(number))
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    """None when there are none."""
+    found = sorted(values)
+    return Spread(statistics.median(found), found[0], found[-1]) if found else None
+
+
+def _key(storage: str, test: str, parameters: Mapping[str, str | int | float]) -> Key:
+    return storage, test, tuple(sorted(parameters.items()))
+
+
+def _groups(measurements: Iterable[Measurement]) -> dict[Key, list[Measurement]]:
+    groups: dict[Key, list[Measurement]] = {}
+    for each in measurements:
+        groups.setdefault(_key(each.storage, each.test, each.parameters), []).append(each)
+    return groups
+
+
+def _by_round(group: Sequence[Measurement], metric: str) -> dict[int, float]:
+    return {each.round: each.metrics[metric] for each in group if metric in each.metrics}
+
+
+def _row(group: Sequence[Measurement]) -> Row:
+    made = [each for each in group if not each.error]
     errors = [each.error for each in group if each.error]
-    return Summary(
-        test, caches, modify, answers[0]["unit"] if answers else "", len(answers), rate,
-        min(rates, default=None), max(rates, default=None),
-        (max(rates) - min(rates)) / rate if rate and len(rates) > 1 else None,
-        {name: statistics.median(values) for name in LATENCIES
-         if (values := [each["latency_ms"][name] for each in answers
-                        if each["latency_ms"][name] is not None])},
-        sum(each["conflicts"]["retried"] for each in answers),
-        sum(each["conflicts"]["given_up"] for each in answers),
-        _each_if_any(answers, "client_cache", "hits"),
-        _each_if_any(answers, "client_cache", "misses"),
-        _each(answers, "storage", "loads"), _each(answers, "storage", "stores"),
-        _each(answers, "storage", "stored_bytes"), errors[-1] if errors else "")
+    return Row(group[0].storage, group[0].test, group[0].parameters, len(made),
+               _spreads([each.metrics for each in made]), _spreads([each.cpu for each in made]),
+               errors[-1] if errors else "")
 
 
-def _each(answers: Sequence[Mapping[str, Any]], part: str, name: str) -> float:
-    """A count, an operation, over all rounds."""
-    operations = sum(each["operations"] for each in answers)
-    return sum(each[part][name] for each in answers) / operations if operations else 0.0
-
-
-def _each_if_any(answers: Sequence[Mapping[str, Any]], part: str, name: str) -> float | None:
-    having = [each for each in answers if each[part] is not None]
-    return _each(having, part, name) if having else None
+def _spreads(found: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    names = dict.fromkeys(name for each in found for name in each)
+    spreads = {name: spread(each[name] for each in found if name in each) for name in names}
+    return {name: each for name, each in spreads.items() if each}

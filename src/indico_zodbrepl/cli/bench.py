@@ -1,113 +1,104 @@
-"""``zodbrepl bench``: how fast Indico is on its storage."""
+"""``zodbrepl bench``: the suites of benchmarks, each a command, and what reads their results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import importlib
+from pathlib import Path
+from typing import Any
 
 import click
-import rich.progress
-from rich.console import Console
-from rich.text import Text
 
-from ..bench import in_app, results
-from ..bench.endpoint import Endpoint
-from ..bench.in_app import Cell, Settings
-from ..bench.results import Measurement, Run
-from ..errors import ExitCode, OperatorError
+from ..bench import asking, in_app, results, suites
+from ..bench.sites import Sites
+from ..bench.suite import Settings, Suite
+from ..node.interruption import as_keyboard_interrupt
+from . import bench_options
 from .app import App, pass_app
-from .bench_view import view
+from .bench_making import complain, make, make_inside
+from .bench_progress import BenchProgress
+from .bench_view import show
 
-DEFAULTS = Settings()
+OTHERS = {"all": "bench_all", "compare": "bench_compare", "report": "bench_report"}
+"""Commands that are no suites: modules of this package, each with its ``command``."""
 
 
-@click.group()
+class _Suites(click.Group):
+    """A group that imports a suite, or a command's module, when it is asked for."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return [*suites.known(), *OTHERS]
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in suites.known():
+            return command_of(suites.suite(cmd_name))
+        if cmd_name not in OTHERS:
+            return None
+        module = importlib.import_module(f"{__package__}.{OTHERS[cmd_name]}")
+        found: click.Command = module.command
+        return found
+
+
+@click.group(cls=_Suites)
 def bench() -> None:
-    """Measure how fast Indico is on its storage.
+    """Measure storages, and Indico on them.
 
     Results are kept in var/bench, a folder for each run.
     """
 
 
-@bench.command("in-app")
-@click.option("--instance", "name", metavar="NAME",
-              help="The Indico instance that is measured.  [default: the first one]")
-@click.option("--test", "tests", multiple=True, type=click.Choice(in_app.TESTS), metavar="NAME",
-              help="Make this test only; may be repeated.  One of: " + ", ".join(in_app.TESTS))
-@click.option("--seconds", type=click.FloatRange(0.05, 300), default=DEFAULTS.seconds,
-              show_default=True, metavar="S", help="How long each measurement takes.")
-@click.option("--repetitions", type=click.IntRange(1, 10000), default=DEFAULTS.repetitions,
-              show_default=True, metavar="N",
-              help="Modifications in a measurement of testWriteConferencesLatency.")
-@click.option("--modify", type=click.Choice(in_app.MODIFY), default=DEFAULTS.modify,
-              show_default=True, help="What the tests of writing modify in a conference.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=DEFAULTS.rounds,
-              show_default=True, metavar="N", help="How often each test is made.")
-@click.option("--quick", is_flag=True,
-              help="One short round: shows whether it works, not how fast it is.")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
-@pass_app
-def in_app_command(app: App, *, name: str | None, tests: tuple[str, ...], seconds: float,
-            repetitions: int, modify: str, rounds: int, quick: bool, as_json: bool) -> None:
-    """Have a running Indico read and modify its own objects, and count.
+def command_of(suite: Suite) -> click.Command:
+    """The command that makes a suite."""
+    @pass_app
+    def callback(app: App, /, *, storages: tuple[str, ...], rounds: int | None,
+                 seconds: float | None, quick: bool, data_directory: Path | None, as_json: bool,
+                 **own: Any) -> None:
+        settings = asking.settings_of(suite, quick=quick, rounds=rounds, seconds=seconds,
+                                      options=bench_options.given(suite, own))
+        with as_keyboard_interrupt():
+            _make(app, suite, settings, storages, data_directory, as_json=as_json)
 
-    Each test is made with cold, warm and hot caches.  What the tests of writing modify was made
-    by the bulk loader, and is put back.  Ctrl-C ends the test that runs; what was measured before
-    is kept.
+    return click.Command(
+        suite.name, callback=callback, short_help=_sentence(suite.title),
+        params=[*bench_options.common(suite), *bench_options.own(suite)], help=_help(suite))
 
-    Exit code: 0 measured, 1 some tests failed, 6 Indico does not run, 8 it is being measured
-    already, 130 interrupted.
-    """
-    settings = Settings(tests or in_app.TESTS, seconds, repetitions, modify, rounds)
-    if quick:
-        settings = settings.quick()
-    instance = in_app.instance_of(app.cluster, name)
-    endpoint = Endpoint.of(app.cluster, instance)
-    made: list[Measurement] = []
-    with _progress(len(in_app.plan(settings))) as tell:
-        def told(cell: Cell, measurement: Measurement) -> None:
-            made.append(measurement)
-            tell(cell)
+
+def _make(app: App, suite: Suite, settings: Settings, names: tuple[str, ...],
+          data_directory: Path | None, *, as_json: bool) -> None:
+    app.installation.check()
+    inside = suite.name == in_app.SUITE.name and not names
+    if inside:
+        settings = in_app.for_running(app.cluster, settings)
+    storages = asking.storages_of(suite, names, app.cluster, quick=settings.quick)
+    folder = results.new_folder(app.cluster, suite.name)
+    with BenchProgress() as progress:
         try:
-            run = in_app.measure(app.cluster, instance, settings, endpoint.measure, told)
-        except (KeyboardInterrupt, OperatorError):
-            if made:
-                _show(results.read_all(app.cluster)[0], as_json=as_json)
-            raise
-    _show(run, as_json=as_json)
-    if run.failed:
-        raise OperatorError(
-            f"{len(run.failed)} of {run.planned} measurements failed", run.failed[-1].error,
-            f"{run.folder / results.FILE} says of each why", ExitCode.FAILED)
+            if inside:
+                make_inside(app, settings, folder=folder, progress=progress)
+            else:
+                with Sites(app.installation, data_directory, progress.say) as sites:
+                    make(app, suite, settings, storages, sites, folder=folder, progress=progress)
+        finally:
+            progress.stop()
+            made = results.read(folder)
+            if made.measurements or made.left_out:
+                show(made, suite, app, as_json=as_json)
+    complain(made, named=bool(names))
 
 
-def _show(run: Run, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(results.as_json(run), nl=False)
-        return
-    console = Console(highlight=False)
-    for part in view(run):
-        console.print(part, soft_wrap=isinstance(part, Text))
+def _help(suite: Suite) -> str:
+    codes = ("Exit code: 0 measured, 1 some measurements failed, or a storage that was named "
+             "could not be measured")
+    if suite.name == in_app.SUITE.name:
+        return (f"{_sentence(suite.title)}\n\n"
+                "Each test is made with cold, warm and hot caches, in the running Indico of the "
+                "cluster, or with --storages in scratch clusters of their own.  What the tests of "
+                "writing modify was made by the bulk loader, and is put back.  Ctrl-C ends the "
+                "test that runs; what was measured before is kept.\n\n"
+                f"{codes}, 6 Indico does not run, 8 it is being measured already, 130 "
+                "interrupted.")
+    return (f"{_sentence(suite.title)}\n\nStorages are brought up in scratch folders, and "
+            f"removed at the end.  Ctrl-C keeps what was measured.\n\n{codes}, 130 interrupted.")
 
 
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Cell], None]]:
-    """A bar on a terminal's standard error; a line a measurement where it is none."""
-    console = Console(stderr=True, highlight=False)
-    bar = rich.progress.Progress(
-        rich.progress.BarColumn(bar_width=16), rich.progress.MofNCompleteColumn(),
-        rich.progress.TextColumn("{task.description}"), rich.progress.TimeRemainingColumn(),
-        console=console, transient=True, disable=not console.is_terminal)
-    with bar:
-        task = bar.add_task("", total=total)
-        done = 0
-
-        def tell(cell: Cell) -> None:
-            nonlocal done
-            done += 1
-            what = f"{cell.test} {cell.caches}, round {cell.round}"
-            bar.update(task, advance=1, description=what)
-            if not console.is_terminal:
-                click.echo(f"{done}/{total} {what}", err=True)
-
-        yield tell
+def _sentence(title: str) -> str:
+    return f"Measure {title}."

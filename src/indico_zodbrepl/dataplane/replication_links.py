@@ -1,6 +1,6 @@
 """The connections between primaries and secondaries, made dependable.
 
-zc.zrs leaves five things open that a service needs:
+zc.zrs leaves six things open that a service needs:
 
 - A primary that cannot bind its port goes on without it.  Here the error is
   kept, and `require_listening()` raises it.
@@ -13,6 +13,9 @@ zc.zrs leaves five things open that a service needs:
 - A follower whose last transaction the primary does not have is taken as soon
   as the primary has a later one: their histories differ from then on, unseen.
   Here it is refused.
+- A primary spends more on one follower than on the commits themselves, and a
+  small transaction may wait 40 ms for the kernel.  `replication_producer` sends
+  in place of zc.zrs's own.
 - `reconnect_delay` (60 s) has no setting, and reconnecting floods the log.
 
 `install()` puts these classes in the place of zc.zrs's own.
@@ -24,12 +27,14 @@ import socket
 import twisted.internet.threads
 import zc.zrs.primary
 import zc.zrs.secondary
+import zc.zrs.sizedmessage
 from twisted.internet.error import CannotListenError
 
-from indico_zodbrepl.dataplane.addresses import format_address, format_peer
-from indico_zodbrepl.dataplane.datafs.failures import DataFileError
-from indico_zodbrepl.dataplane.membership import look_up
+from indico_zodbrepl.dataplane.addresses import format_address
 from indico_zodbrepl.dataplane.refusals import Refusals
+from indico_zodbrepl.dataplane.replication_feed import Feed
+from indico_zodbrepl.dataplane.replication_messages import Stream
+from indico_zodbrepl.dataplane.replication_producer import Producer
 from indico_zodbrepl.dataplane.upstream_log import UpstreamLog
 
 logger = logging.getLogger('zodbrepl.replication')
@@ -42,7 +47,6 @@ _SETTLED_AFTER = 2.0
 
 # zc.zrs's own classes, also after `install()`
 _Primary = zc.zrs.primary.Primary
-_PrimaryProducer = zc.zrs.primary.PrimaryProducer
 
 # of linux/tcp.h; Python 2.7's socket module does not know its name
 _TCP_USER_TIMEOUT = 18
@@ -61,56 +65,56 @@ def notice_dead_peer(transport):
     handle.setsockopt(tcp, _TCP_USER_TIMEOUT, DEAD_AFTER * 1000)
 
 
-class Producer(_PrimaryProducer):
-    """Sends one follower its transactions, if their histories agree.
-
-    `accepted` tells whether they do, as soon as it is known.
-    """
-
-    accepted = False
-
-    def run(self):
-        refusals = self.transport.protocol.factory.refusals
-        peer = format_peer(self.transport)
-        try:
-            known, _ = look_up(self.storage.getName(), self.start_tid)
-        except DataFileError as error:
-            logger.critical('cannot compare follower %s: %s', peer, error)
-            self.callFromThread(self.cfr_close)
-            return
-        if known is False:
-            refusals.refuse(peer, self.start_tid)
-            self.callFromThread(self.cfr_close)
-            return
-        refusals.accept(peer)
-        self.accepted = True
-        _PrimaryProducer.run(self)
-
-    def cfr_close(self):
-        if self.closed and not self.stopped:
-            self.transport.unregisterProducer()
-            self.stopProducing()
-            self.transport.loseWriteConnection()
-        else:
-            _PrimaryProducer.cfr_close(self)
+def send_at_once(transport):
+    """Makes the kernel send small transactions while others are under way."""
+    handle = transport.getHandle()
+    if handle.family in (socket.AF_INET, socket.AF_INET6):
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class FollowerProtocol(zc.zrs.primary.PrimaryProtocol):
     """A primary's side of one link."""
 
+    _closing = False
+
     def connectionMade(self):
         notice_dead_peer(self.transport)
+        send_at_once(self.transport)
         zc.zrs.primary.PrimaryProtocol.connectionMade(self)
+
+    def messageReceived(self, data):
+        zc.zrs.primary.PrimaryProtocol.messageReceived(self, data)
+        # A producer that was made meanwhile keeps the connection open.
+        if self._closing and self._PrimaryProtocol__producer is not None:
+            self._PrimaryProtocol__producer.close()
+
+    def close(self):
+        self._closing = True
+        zc.zrs.primary.PrimaryProtocol.close(self)
 
 
 class Primary(_Primary):
-    """Keeps the error when its port cannot be bound."""
+    """Feeds its followers; keeps the error when its port cannot be bound."""
 
     listen_error = None
+
+    def __init__(self, *args, **kwargs):
+        self._feed = Feed()
+        _Primary.__init__(self, *args, **kwargs)
+
+    def tpc_finish(self, *args):
+        tid = self._storage.tpc_finish(*args)
+        self._feed.advance()
+        return tid
+
+    def feed_followers(self):
+        """Sends what was committed past this storage; in any thread."""
+        self._feed.advance()
 
     def cfr_listen(self):
         self._factory.protocol = FollowerProtocol
         self._factory.refusals = Refusals()
+        self._factory.feed = self._feed
         try:
             _Primary.cfr_listen(self)
         except CannotListenError as error:
@@ -208,5 +212,6 @@ def install(reconnect_delay):
     """
     zc.zrs.primary.Primary = Primary
     zc.zrs.primary.PrimaryProducer = Producer
+    zc.zrs.sizedmessage.Stream = Stream
     zc.zrs.secondary.Secondary.factoryClass = functools.partial(
         UpstreamFactory, reconnect_delay)

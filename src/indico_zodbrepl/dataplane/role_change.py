@@ -74,8 +74,7 @@ def primary_from(secondary, address):
         primary._reactor.callFromThread(_stop, primary)
         raise
     # It was not told of what arrived after it began to listen.
-    with primary._changed:
-        primary._changed.notifyAll()
+    primary.feed_followers()
     leave_out_ids(primary)
     return primary
 
@@ -96,7 +95,8 @@ def leave_out_ids(primary):
 def secondary_from(primary):
     """Makes a storage that may follow out of one that takes commits.
 
-    Followers get what they lack and are cut.
+    Followers get what they lack and are cut; those who do not take it within
+    DRAIN_LIMIT are cut nevertheless.
 
     Args:
         primary: an open zc.zrs Primary that commits no more; of no use
@@ -105,6 +105,8 @@ def secondary_from(primary):
     Returns a zc.zrs Secondary without upstream; see `turn_to`.
     """
     drain(primary, time.time() + DRAIN_LIMIT)
+    # Who was late would wait for more for ever, as the connection goes on.
+    primary._reactor.callFromThread(_stop, primary)
     return zc.zrs.secondary.Secondary(
         primary._storage, None, keep_alive_delay=KEEP_ALIVE)
 

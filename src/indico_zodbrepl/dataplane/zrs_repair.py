@@ -1,31 +1,20 @@
 """Repairs zc.zrs 3.1.0 for ZODB 5.6 and later on Python 2.7.
 
-zc.zrs 3.1.0 is the last release.  Three places in it stopped working when
-ZODB moved to pickle protocol 3 and to `extension_bytes`:
+zc.zrs 3.1.0 is the last release.  Two places in its secondary need a repair:
 
-1. A secondary's transaction has no `extension_bytes`, which
-   `BaseStorage.tpc_begin` reads: nothing is ever replicated, and the
-   secondary's commit lock stays taken.
-2. A primary reads extension data with cPickle, which cannot read protocol 3:
-   replication ends at the first transaction that carries such data.  Here the
-   bytes pass unread, so copies are exact.
-3. A primary recognises blob records with cPickle: it sends them as ordinary
-   records, without the blob's file.
+1. Its transaction has no `extension_bytes`, which `BaseStorage.tpc_begin`
+   reads since ZODB 5.6: nothing is ever replicated, and the secondary's commit
+   lock stays taken.
+2. It takes a blob of no bytes for an ordinary record: the blob's file is
+   missing there.
 
-One more defect is as old as zc.zrs's blobs:
+What its primary sends stopped working, too, when ZODB moved to pickle protocol
+3; here `replication_producer` sends in its place.
 
-4. A secondary takes a blob of no bytes for an ordinary record: the blob's file
-   is missing there.
-
-Call `apply()` before the first `zc.zrs` storage is opened.  Primaries and
-secondaries need it alike.
+Call `apply()` before the first `zc.zrs` storage is opened.
 """
-import cPickle
-
 import pkg_resources
-import zc.zrs.primary
 import zc.zrs.secondary
-import ZODB.blob
 from ZODB.Connection import TransactionMetaData
 
 WRITTEN_FOR = '3.1.0'
@@ -51,16 +40,6 @@ class ReplicatedTransaction(TransactionMetaData):
         TransactionMetaData.__init__(self, user, description, extension)
         self.id = tid
         self.status = status
-
-
-class _Pickle(object):
-    """What `zc.zrs.primary` uses of cPickle, with extension data unread."""
-
-    Pickler = cPickle.Pickler
-
-    @staticmethod
-    def loads(data):
-        return data
 
 
 def _receive_with_empty_blobs(protocol, message):
@@ -112,5 +91,3 @@ def apply():
     zc.zrs.secondary.Transaction = ReplicatedTransaction
     zc.zrs.secondary.SecondaryProtocol.messageReceived = (
         _receive_with_empty_blobs)
-    zc.zrs.primary.cPickle = _Pickle
-    zc.zrs.primary.is_blob_record = ZODB.blob.is_blob_record

@@ -11,9 +11,9 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Role
-from indico_zodbrepl.demo.programs import Indico27
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor import Snapshot, take_snapshot
+from indico_zodbrepl.node.indico_programs import Indico27
 
 CATCH_UP_SECONDS = 60.0
 WHOLE = "all nodes together"

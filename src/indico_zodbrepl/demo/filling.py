@@ -10,12 +10,11 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.demo import credentials
 from indico_zodbrepl.demo.comparison import Counts, compare, is_loaded
-from indico_zodbrepl.demo.credentials import Credentials
-from indico_zodbrepl.demo.programs import Indico27
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.node import daemon, lifecycle
+from indico_zodbrepl.node import credentials, daemon, lifecycle
+from indico_zodbrepl.node.credentials import Credentials
+from indico_zodbrepl.node.indico_programs import Indico27
 
 CONFERENCES = 200
 CONTRIBUTIONS = 5

@@ -9,12 +9,12 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.demo import admin_page, credentials
+from indico_zodbrepl.demo import admin_page
 from indico_zodbrepl.demo.filling import fill
-from indico_zodbrepl.demo.interruption import as_keyboard_interrupt, held_off
 from indico_zodbrepl.demo.show import block
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.node import daemon, lifecycle
+from indico_zodbrepl.node import credentials, daemon, lifecycle
+from indico_zodbrepl.node.interruption import as_keyboard_interrupt, held_off
 from indico_zodbrepl.node.supervisor import SupervisorSilentError
 
 WATCH_SECONDS = 2.0

@@ -9,8 +9,8 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.demo.admin_page import Login
 from indico_zodbrepl.demo.comparison import Counts
-from indico_zodbrepl.demo.credentials import Credentials
 from indico_zodbrepl.demo.suggestions import suggestions
+from indico_zodbrepl.node.credentials import Credentials
 
 COUNTED = ("categories", "conferences", "contributions")
 

@@ -20,3 +20,26 @@ def state_of(pid: int) -> str:
         return ""
     letter = stat.rpartition(")")[2].split()[0]
     return "" if letter in _ENDED else letter
+
+
+def birth_of(pid: int) -> str:
+    """When a process began, in the kernel's own count; empty when it is gone, or a zombie.
+
+    With it another process that got the same number is told apart.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in _ENDED else fields[19]
+
+
+def leads_terminal(pid: int) -> bool:
+    """Whether a process leads a session with a terminal, as the shell of a person does."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[3]) == pid and fields[4] != "0"

@@ -18,7 +18,7 @@ from stable import Stable, Task
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.demo import credentials
+from indico_zodbrepl.node import credentials
 
 if TYPE_CHECKING:
     from indico_zodbrepl.backends import Backend

@@ -92,9 +92,12 @@ def client_of(page_of: Serve, tmp_path: Path) -> ClientOf:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests; those that need it are skipped where there is none."""
+    """One Chromium for a module's tests; those that need it are skipped where there is none.
+
+    Playwright runs an event loop until it ends, so that other modules could have none.
+    """
     if chromium.PROGRAM is None:
         pytest.skip(chromium.MISSING)
     with chromium.running() as started:

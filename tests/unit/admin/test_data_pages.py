@@ -15,18 +15,18 @@ import situations
 from bs4 import BeautifulSoup
 from flask.testing import FlaskClient
 
-from indico_zodbrepl.admin import bench_plots
+from indico_zodbrepl.admin import bench_plots, bench_rows
 from indico_zodbrepl.admin.data_forms import TOLD
 from indico_zodbrepl.admin.jobs import Job
 from indico_zodbrepl.bench import results
-from indico_zodbrepl.bench.in_app import READ, TESTS, WRITE, Settings
+from indico_zodbrepl.bench.in_app import READ, TESTS, WRITE
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.node import kept_statistics
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
-QUICK = Settings(rounds=2)
+QUICK = kept.settings(rounds=2)
 
 
 class FakeJobs:
@@ -156,7 +156,7 @@ def test_a_viewer_sees_all_and_begins_nothing(
         client: FlaskClient, of: Cluster, viewer: ClientFor, anonymous: ClientFor,
         path: str) -> None:
     kept_statistics.keep(of, kept.KEPT)
-    kept.run(of, settings=QUICK)
+    kept.run(of, asked=QUICK)
     page = soup(viewer(client), path)
     assert page.select("table, .chart")
     assert [] == page.select("form.start")
@@ -246,7 +246,7 @@ def test_another_run_is_chosen_by_its_name(client: FlaskClient, of: Cluster) -> 
 
 
 def test_a_test_that_failed_says_why(client: FlaskClient, of: Cluster) -> None:
-    kept.run(of, settings=QUICK, failed=[READ[0]])
+    kept.run(of, asked=QUICK, failed=[READ[0]])
     page = soup(client, "/data/benchmarks")
     assert "Indico answered 500" in text_of(page)
     assert READ[0] not in [each.get_text() for each in page.select("figcaption")]
@@ -254,16 +254,18 @@ def test_a_test_that_failed_says_why(client: FlaskClient, of: Cluster) -> None:
 
 @pytest.mark.parametrize(("path", "value"), [
     ((), None), (("began",), "x"), (("began",), 1e300), (("backend",), ["x"]), (("settings",), []),
-    (("environment",), 7), (("planned",), "all"), (("measurements",), [{}]),
-    (("measurements", 0, "answer"), {"rate": 1}), (("measurements", 0, "test"), 5),
-    (("measurements", 0, "answer", "rate"), "quick"),
-    (("measurements", 0, "answer", "rate"), 1e300),
-    (("measurements", 0, "answer", "latency_ms", "p50"), "12"),
-    (("measurements", 0, "answer", "latency_ms"), None),
-    (("measurements", 0, "answer", "unit"), 3), (("measurements", 0, "answer", "storage"), {})])
+    (("environment",), 7), (("planned",), "all"), (("ended",), []), (("measurements",), [{}]),
+    (("measurements", 0, "metrics"), 5), (("measurements", 0, "test"), 5),
+    (("measurements", 0, "metrics", "rate"), "quick"),
+    (("measurements", 0, "metrics", "rate"), 1e300),
+    (("measurements", 0, "metrics", "p50_ms"), "12"),
+    (("measurements", 0, "metrics", "loads"), None), (("measurements", 0, "parameters"), {}),
+    (("measurements", 0, "parameters", "caches"), "lukewarm"),
+    (("measurements", 0, "details", "unit"), 3), (("measurements", 0, "details"), {}),
+    (("settings", "options"), {})])
 def test_results_that_can_not_be_shown_are_told(
         client: FlaskClient, of: Cluster, path: tuple[Any, ...], value: object) -> None:
-    whole = kept.run(of, settings=Settings(tests=READ[:1], rounds=1))
+    whole = kept.run(of, asked=kept.settings(READ[:1], 1))
     file = whole.folder / results.FILE
     values: Any = json.loads(file.read_text())
     part = values
@@ -277,6 +279,20 @@ def test_results_that_can_not_be_shown_are_told(
     page = soup(client, "/data/benchmarks")
     assert "This run can not be shown" in text_of(page, ".alarm")
     assert page.select("form.start")
+
+
+def test_comparisons_of_storages_are_named_with_what_makes_their_report(
+        client: FlaskClient, of: Cluster) -> None:
+    drawn = kept.run(of, asked=QUICK)
+    others = [kept.compared(of), kept.compared(of, "raw")]
+    page = soup(client, "/data/benchmarks")
+    assert f"Run {drawn.name}" == text_of(page, "#run-title")
+    told = [" ".join(each.get_text(" ").split()) for each in page.select(".others li")]
+    assert len(told) == 2
+    for run in others:
+        assert any(each.startswith(f"{run.name} ") and each.endswith(f"bench report {run.folder}")
+                   for each in told)
+    soup(client, f"/data/benchmarks?run={others[0].name}", 404)
 
 
 def send(**changes: object) -> dict[str, object]:
@@ -336,10 +352,10 @@ def test_a_cluster_without_indico_can_not_be_measured(make_client: MakeClient) -
 
 
 def test_runs_of_other_settings_are_not_one_line(of: Cluster) -> None:
-    runs = [bench_plots.shown(run) for run in (
-        *kept.runs(of, [100, 50]), kept.run(of, settings=Settings(modify="title", rounds=1)))]
-    like = runs[0].run
+    runs = [bench_rows.shown(run) for run in (
+        *kept.runs(of, [100, 50]), kept.run(of, asked=kept.settings(rounds=1, modify="title")))]
+    like = runs[0]
     assert {2} == {len(line.points) for change in bench_plots.changes(runs, like)
                    for line in change.lines.values()}
-    assert [] == bench_plots.changes(runs, runs[-1].run)
+    assert [] == bench_plots.changes(runs, runs[-1])
     assert [] == bench_plots.changes([], like)

@@ -1,62 +1,74 @@
-"""Rounds are put together by medians, with their spread."""
+"""Rounds are put together by medians, with their spread, and compared round by round."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from runs import answer
 
 from indico_zodbrepl.bench.results import Measurement, Run
-from indico_zodbrepl.bench.summary import Summary, summaries
+from indico_zodbrepl.bench.summary import Spread, ratios, rows
 
 
-def of_rounds(*answers: dict[str, Any]) -> Summary:
-    made = tuple(Measurement("t", "cold", "", number, each, "" if each else "away")
-                 for number, each in enumerate(answers, 1))
-    found, = summaries(Run(Path("x"), "in-app", measurements=made))
-    return found
+def measured(rate: float | None, number: int = 1, storage: str = "zeo", test: str = "t",
+             **parameters: str | int) -> Measurement:
+    if rate is None:
+        return Measurement(storage, test, parameters, number, error="away")
+    return Measurement(storage, test, parameters, number, {"rate": rate}, cpu={"node-a": rate / 10})
 
 
-def test_a_rate_is_the_median_of_its_rounds() -> None:
-    found = of_rounds(answer(100), answer(400), answer(200))
-    assert (200, 100, 400, 1.5) == (found.rate, found.slowest, found.fastest, found.spread)
-    assert found.rounds == 3
-    assert found.latency_ms["max"] == 5
+def run_of(*measurements: Measurement) -> Run:
+    return Run(Path("x"), "raw", measurements=measurements)
 
 
-def test_one_round_has_no_spread() -> None:
-    assert of_rounds(answer()).spread is None
+def test_a_row_is_the_median_of_its_rounds_with_the_least_and_the_most() -> None:
+    found, = rows(run_of(measured(100, 1), measured(400, 2), measured(200, 3)))
+    assert Spread(200, 100, 400) == found.metrics["rate"]
+    assert Spread(20, 10, 40) == found.cpu["node-a"]
+    assert (3, "") == (found.rounds, found.error)
+    assert found.metrics["rate"].half_range == 0.75
 
 
-def test_counts_are_those_of_an_operation_and_conflicts_those_of_all_rounds() -> None:
-    found = of_rounds(answer(), answer())
-    assert (3, 2) == (found.hits, found.misses)
-    assert (2, 0.5, 50) == (found.loads, found.stores, found.stored_bytes)
-    assert (2, 0) == (found.conflicts, found.given_up)
-
-
-def test_a_storage_without_a_client_cache_has_neither_hits_nor_misses() -> None:
-    found = of_rounds(answer(client_cache=None))
-    assert found.hits is None
-    assert found.misses is None
+def test_half_of_the_range_of_nothing_is_none() -> None:
+    assert Spread(0, 0, 5).half_range is None
 
 
 def test_a_round_that_failed_is_told_and_does_not_count() -> None:
-    found = of_rounds(answer(100), {})
-    assert (1, 100, "away") == (found.rounds, found.rate, found.error)
+    found, = rows(run_of(measured(100, 1), measured(None, 2)))
+    assert (1, 100, "away") == (found.rounds, found.metrics["rate"].median, found.error)
 
 
-def test_a_test_of_which_every_round_failed_has_no_figures() -> None:
-    found = of_rounds({}, {})
-    assert (0, None, "", 0.0) == (found.rounds, found.rate, found.unit, found.loads)
+def test_a_case_of_which_every_round_failed_has_no_figures() -> None:
+    found, = rows(run_of(measured(None, 1), measured(None, 2)))
+    assert (0, {}, "away") == (found.rounds, found.metrics, found.error)
 
 
-@pytest.mark.parametrize("other", [{"test": "u"}, {"caches": "hot"}, {"modify": "title"}])
-def test_different_tests_are_not_mixed(other: dict[str, str]) -> None:
-    first = {"test": "t", "caches": "cold", "modify": ""}
-    made = (Measurement(**first, round=1, answer=answer(1)),
-            Measurement(**(first | other), round=1, answer=answer(2)))
-    found = summaries(Run(Path("x"), "in-app", measurements=made))
-    assert [1, 2] == [each.rate for each in found]
+@pytest.mark.parametrize("other", [
+    measured(2, test="u"), measured(2, objects=2), measured(2, storage="zrs"),
+    measured(2, depth=1)])
+def test_different_cases_and_storages_are_not_mixed(other: Measurement) -> None:
+    found = rows(run_of(measured(1, objects=1), other))
+    assert [1, 2] == [row.metrics["rate"].median for row in found]
+
+
+def test_the_order_of_parameters_does_not_matter() -> None:
+    found, = rows(run_of(measured(1, 1, a=1, b=2), measured(3, 2, b=2, a=1)))
+    assert found.rounds == 2
+
+
+def test_ratios_are_those_of_the_same_round_and_the_same_case() -> None:
+    run = run_of(measured(100, 1), measured(50, 1, "zrs"), measured(200, 2),
+                 measured(180, 2, "zrs"), measured(None, 3), measured(9, 3, "zrs"),
+                 measured(7, 1, "zrs", objects=1))
+    control, other, alone = rows(run)
+    assert ratios(run, control, "zeo", "rate") is None
+    assert ratios(run, alone, "zeo", "rate") is None
+    assert ratios(run, other, "zeo", "max_ms") is None
+    found = ratios(run, other, "zeo", "rate")
+    assert found is not None
+    assert (0.7, 0.5, 0.9) == pytest.approx((found.median, found.least, found.most))
+
+
+def test_nothing_is_compared_with_a_control_of_zero() -> None:
+    run = run_of(measured(0, 1), measured(50, 1, "zrs"))
+    assert ratios(run, rows(run)[1], "zeo", "rate") is None

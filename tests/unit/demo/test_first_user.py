@@ -11,10 +11,10 @@ import pytest
 
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.demo import credentials
 from indico_zodbrepl.demo.filling import first_user
-from indico_zodbrepl.demo.programs import Indico27
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.node import credentials
+from indico_zodbrepl.node.indico_programs import Indico27
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 

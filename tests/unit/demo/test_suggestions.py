@@ -15,9 +15,9 @@ from indico_zodbrepl.cli.demo import example
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.demo.admin_page import Login
-from indico_zodbrepl.demo.credentials import Credentials
 from indico_zodbrepl.demo.show import block
 from indico_zodbrepl.demo.suggestions import suggestions
+from indico_zodbrepl.node.credentials import Credentials
 
 HOME = Path(__file__).parents[3]
 FILES = sorted((HOME / "etc").glob("*.conf"))

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from indico_zodbrepl.bench import in_app, results
-from indico_zodbrepl.bench.in_app import Settings
+from indico_zodbrepl.bench import asking, in_app, results, runner
 from indico_zodbrepl.bench.results import Measurement, Run
+from indico_zodbrepl.bench.storages import RUNNING, Storage
+from indico_zodbrepl.bench.suite import Settings
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.node.kept_statistics import Kept
@@ -47,34 +48,50 @@ def answer(rate: float, **changes: Any) -> dict[str, Any]:
             **changes}
 
 
-def run(cluster: Cluster, rate: float = 100.0, settings: Settings | None = None,
+def settings(tests: Sequence[str] = in_app.TESTS, rounds: int = 3,
+             modify: str = "description") -> Settings:
+    """Of a run inside the Indico of a cluster that runs."""
+    return asking.settings_of(in_app.SUITE, rounds=rounds, options={
+        "test": tests, "modify": modify, "instance": "one"})
+
+
+def run(cluster: Cluster, rate: float = 100.0, asked: Settings | None = None,
         failed: Sequence[str] = ()) -> Run:
     """Keep a whole run; caches make it quicker, rounds differ a little."""
-    settings = settings or Settings()
-    cells = in_app.plan(settings)
-    made = results.begin(cluster, in_app.SUITE, cluster.indico[0].name, len(cells), {
-        "tests": list(settings.tests), "seconds": settings.seconds,
-        "repetitions": settings.repetitions, "modify": settings.modify,
-        "rounds": settings.rounds, "caches": list(in_app.CACHES)})
-    for cell in cells:
-        factor = {"cold": 1, "warm": 3, "hot": 8}[cell.caches] * (1 + cell.round / 20)
-        factor *= 1 + settings.tests.index(cell.test)
-        error = "Indico answered 500" if cell.test in failed else ""
-        made = results.with_measurement(made, Measurement(
-            cell.test, cell.caches, cell.modify, cell.round,
-            {} if error else answer(rate * factor), error))
+    asked = asked or settings()
+    storage = Storage(RUNNING, cluster.backend, cluster.backend)
+    cases = in_app.SUITE.cases(asked, storage)
+    steps = list(runner.plan({RUNNING: cases}, asked.rounds))
+    made = dataclasses.replace(
+        results.begin(results.new_folder(cluster, in_app.SUITE.name), cluster, in_app.SUITE.name,
+                      runner.as_values(asked, [storage]), cluster.source.parent),
+        planned=len(steps))
+    for step in steps:
+        factor = {"cold": 1, "warm": 3, "hot": 8}[str(step.case.parameters["caches"])]
+        told = answer(rate * factor * (1 + step.round / 20)
+                      * (1 + asked.options["test"].index(step.case.test)))
+        measured = Measurement(step.storage, step.case.test, step.case.parameters, step.round)
+        made = results.with_measurement(made, dataclasses.replace(
+            measured, error="Indico answered 500") if step.case.test in failed else
+            dataclasses.replace(measured, metrics=in_app.metrics_of(told), details=told))
     return results.end(made)
+
+
+def compared(cluster: Cluster, suite: str = in_app.SUITE.name) -> Run:
+    """Keep a run that measured nothing of a storage of its own."""
+    folder = results.new_folder(cluster, suite)
+    return results.begin(folder, cluster, suite, {"storages": {"zeo": "ZEO"}}, folder)
 
 
 def runs(cluster: Cluster, rates: Sequence[float]) -> list[Run]:
     """Runs of several days of two rounds each, the newest first."""
     found: list[Run] = []
     for days, rate in enumerate(rates):
-        made = dataclasses.replace(run(cluster, rate, Settings(rounds=2)),
+        made = dataclasses.replace(run(cluster, rate, settings(rounds=2)),
                                    began=time.time() - 86400 * (days + 1))
         (made.folder / results.FILE).write_text(results.as_json(made))
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(made.began))
-        target = Layout(cluster).bench / f"{stamp}-{in_app.SUITE}"
+        target = Layout(cluster).bench / f"{stamp}-{in_app.SUITE.name}"
         made.folder.rename(target)
         found.append(dataclasses.replace(made, folder=target))
     return found

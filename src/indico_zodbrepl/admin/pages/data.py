@@ -8,14 +8,16 @@ from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
-from indico_zodbrepl.admin import bench_plots, plots
+from indico_zodbrepl.admin import bench_plots, bench_rows, plots
 from indico_zodbrepl.admin.access import actor, operator, why_not_operate
 from indico_zodbrepl.admin.data_forms import BenchmarkForm, StatisticsForm
 from indico_zodbrepl.admin.filters import sentence
 from indico_zodbrepl.admin.jobs import Job
-from indico_zodbrepl.admin.site import here
+from indico_zodbrepl.admin.site import Site, here
 from indico_zodbrepl.bench import in_app, results
+from indico_zodbrepl.bench.results import Run
 from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.node import kept_statistics, statistics
@@ -90,9 +92,10 @@ def _statistics(form: StatisticsForm) -> str:
 
 def _benchmarks(form: BenchmarkForm) -> str:
     site = here()
-    runs = [bench_plots.shown(run) for run in results.read_all(site.cluster)]
+    kept = results.read_all(site.cluster)
+    runs = [bench_rows.shown(run) for run in kept if bench_rows.is_drawn(run)]
     name = request.args.get("run", "")
-    chosen = next((each for each in runs if name in ("", each.run.folder.name)), None)
+    chosen = next((each for each in runs if name in ("", each.run.name)), None)
     if chosen is None and name:
         abort(404, _("There is no run of that name."))
     why_not = why_not_operate()
@@ -102,10 +105,19 @@ def _benchmarks(form: BenchmarkForm) -> str:
         "data_benchmarks.html", form=form, runs=runs, chosen=chosen, most=MOST_RUNS,
         throughput=bench_plots.throughput(chosen.rows) if chosen else [],
         latency=bench_plots.latency(chosen.rows) if chosen else None,
-        changes=bench_plots.changes(runs, chosen.run) if chosen and not chosen.problem else [],
-        percentiles=bench_plots.PERCENTILES, number=plots.number, why_not=why_not,
-        writing=in_app.WRITE, running=_running("bench"),
+        changes=bench_plots.changes(runs, chosen) if chosen and not chosen.problem else [],
+        percentiles=bench_rows.PERCENTILES, number=plots.number, why_not=why_not,
+        writing=in_app.WRITE, running=_running("bench"), others=_reports(site, kept),
         command=Commands(site.cluster, site.home).zodbrepl("bench", "in-app"))
+
+
+def _reports(site: Site, kept: list[Run]) -> dict[str, str]:
+    """By the name of each folder with other benchmarks, the newest first, what makes its report."""
+    commands = Commands(site.cluster, site.home)
+    names = dict.fromkeys(run.name.partition("/")[0] for run in kept
+                          if not bench_rows.is_drawn(run))
+    return {name: commands.zodbrepl("bench", "report", str(Layout(site.cluster).bench / name))
+            for name in list(names)[:MOST_RUNS]}
 
 
 def _begun(kind: str, arguments: list[str]) -> ResponseReturnValue:

@@ -109,6 +109,10 @@ log_checkpoints = off
 # Without warnings: RelStorage ends transactions that have not begun, with each commit.
 log_min_messages = error
 
+# RelStorage locks each object that a transaction changes; there is room for about 100,000 at once,
+# in 43 MB. A standby needs as much as its primary.
+max_locks_per_transaction = 1024
+
 wal_level = replica
 wal_log_hints = on
 wal_keep_size = '256MB'

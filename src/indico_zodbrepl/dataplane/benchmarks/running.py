@@ -44,7 +44,7 @@ def run(name, parameters, instance, stop):
         instance: the name of this Indico instance; no other test runs in it.
         stop: tells, when called, whether to end early.
 
-    Returns: a dict for JSON, described in docs/reference/benchmarks.md.
+    Returns: a dict for JSON, described in docs/reference/benchmarks/in-app.md.
     Raises BenchmarkError.
     """
     manager = DBMgr.getInstance()

@@ -1,0 +1,103 @@
+"""What kept Indico from answering more: told from how busy programs and machine were; pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+CORE_IS_FULL = 0.85
+"""The part of one core's time from which on a process counts as saturated.
+
+A worker runs Python in one thread at a time, so it has one core at most; a storage server likewise.
+"""
+
+MACHINE_IS_FULL = 0.9
+"""The part of all cores' time from which on the machine counts as saturated."""
+
+OTHERS_DISTURB = 0.25
+"""The part of all cores' time that other programs may use before they are what is to blame."""
+
+DISK_IS_WAITED_FOR = 0.1
+"""The part of all cores' time, idle because of input and output, that counts."""
+
+
+class Saturated(enum.StrEnum):
+    """What was at its limit."""
+
+    WORKER = "worker CPU"
+    STORAGE = "storage server CPU"
+    MACHINE = "all cores"
+    OTHERS = "other programs"
+    DISK = "storage wait, disk"
+    WAIT = "storage wait"
+    FAILURES = "nothing, requests failed"
+    NOTHING = "nothing"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """How busy everything was during a trial.
+
+    Attributes:
+        workers, storage: of each program, in parts of one core's time.
+        generator: the load generator, in parts of one core's time.
+        machine: all cores, whoever used them; 1 is all of their time.
+        disk: the part of all cores' time in which they had nothing to do but wait for a disk.
+        cores: how many the machine has.
+    """
+
+    workers: Mapping[str, float]
+    storage: Mapping[str, float]
+    generator: float
+    machine: float
+    disk: float
+    cores: int
+
+    @property
+    def others(self) -> float:
+        """The part of all cores' time that none of these programs used."""
+        own = sum(self.workers.values()) + sum(self.storage.values()) + self.generator
+        return max(0.0, self.machine - own / self.cores)
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What was saturated, and the sentence that says why it is thought so."""
+
+    what: Saturated
+    why: str
+
+
+def verdict(shares: Shares, broken: str, *, failed: bool) -> Verdict:
+    """What was saturated in a trial.
+
+    The busiest of the workers and storage servers, when it is at the limit of one core; else the
+    machine, by these programs or by others; else nothing was busy enough, so that requests have
+    waited.
+
+    Args:
+        broken: why the trial's rate did not hold, '' when it did.
+        failed: whether there were requests that failed.
+    """
+    if not broken:
+        return Verdict(Saturated.NOTHING, "the highest rate that was tried held: the search ended "
+                       "before anything was at its limit")
+    kind, name, share = max(
+        [(Saturated.WORKER, name, share) for name, share in shares.workers.items()]
+        + [(Saturated.STORAGE, name, share) for name, share in shares.storage.items()],
+        key=lambda each: each[2])
+    busy = (f"all {shares.cores} cores were busy {shares.machine:.0%} of the time: the load "
+            f"generator {shares.generator / shares.cores:.0%}, programs that are not "
+            f"measured {shares.others:.0%}")
+    if share >= CORE_IS_FULL:
+        return Verdict(kind, f"{name} used {share:.0%} of one core; {busy}")
+    if shares.machine >= MACHINE_IS_FULL:
+        what = Saturated.OTHERS if shares.others >= OTHERS_DISTURB else Saturated.MACHINE
+        return Verdict(what, f"{busy}; the busiest one measured, {name}, got {share:.0%} of a core")
+    idle = f"the busiest one, {name}, used {share:.0%} of one core; {busy}"
+    if shares.disk >= DISK_IS_WAITED_FOR:
+        return Verdict(Saturated.DISK, f"{idle}; {shares.disk:.0%} waited for a disk")
+    if failed:
+        return Verdict(Saturated.FAILURES, f"{broken}; {idle}")
+    return Verdict(Saturated.WAIT, f"{idle}: requests waited for the storage or for locks")

@@ -1,0 +1,113 @@
+"""The page: sections of runs, as the template shows them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, Undefined
+from markupsafe import Markup
+
+from ..results import Measurement, Run
+from . import comparisons, details, figures, sentences, special, tables, wording
+from .comparisons import Comparison
+from .drawing import Drawn
+from .sentences import Sentence
+from .subject import Subject, subject
+from .tables import Table
+
+FEW = 12
+"""So many comparisons are told at once; of more the sum is told, and each on demand."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """One run.  With a ``problem`` it has nothing else."""
+
+    run: Run
+    anchor: str
+    problem: str = ""
+    title: str = ""
+    subject: Subject | None = None
+    notes: Sequence[Sentence] = ()
+    findings: Sequence[Sentence] = ()
+    further: Sequence[Sentence] = ()
+    drawn: Sequence[Drawn] = ()
+    undrawn: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    failed: Sequence[Measurement] = ()
+
+
+def section(run: Run, anchor: str) -> Section:
+    """A run with its figures, tables and sentences; one that can't be used says why.
+
+    Args:
+        anchor: its id in the page.
+    """
+    if run.problem:
+        return Section(run, anchor, run.problem)
+    try:
+        about = subject(run)
+    except (ValueError, TypeError) as error:
+        return Section(run, anchor, f"its results can't be used: {error}")
+    drawn, undrawn = figures.of(about)
+    found = comparisons.all_of(about)
+    findings, further = _told(about, found)
+    return Section(run, anchor, "", about.title, about, list(sentences.of_run(about)),
+                   findings, further, drawn, undrawn, tables.of(about), run.failed)
+
+
+def html(sections: Sequence[Section], pictures: Mapping[str, Sequence[tuple[Drawn, str]]]) -> str:
+    """The page, which needs nothing else.
+
+    Args:
+        pictures: by the anchor of a section its figures, each with its ``<svg>`` element.
+    """
+    environment = Environment(
+        loader=PackageLoader("indico_zodbrepl.bench.report"), autoescape=True,
+        trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"moment": moment, "json": _json, "bytes_of": wording.bytes_of,
+                            "number": wording.number, "case": _case}
+    environment.globals |= {"numbers": details.numbers, "mapping": details.mapping,
+                            "isnumber": lambda value: details.number(value) is not None}
+    environment.tests["on_another_machine_than"] = _on_another_machine
+    usable = [each for each in sections if not each.problem]
+    shown = {anchor: [(each, Markup(svg)) for each, svg in found]  # noqa: S704 - our own drawing
+             for anchor, found in pictures.items()}
+    return environment.get_template("report.html").render(
+        sections=sections, pictures=shown, usable=usable,
+        first=usable[0].run if usable else None,
+        quick=any(each.run.settings.get("quick") for each in usable),
+        versions={name: text for each in usable for name, text in each.run.versions.items()})
+
+
+def moment(seconds: float) -> str:
+    """A time in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def _on_another_machine(run: Run, first: Run) -> bool:
+    return any(run.environment.get(name) != first.environment.get(name)
+               for name in ("cpu", "cores", "system"))
+
+
+def _told(about: Subject,
+          found: Sequence[Comparison]) -> tuple[list[Sentence], list[Sentence]]:
+    each = [comparisons.said(about, one) for one in found] + list(comparisons.best(about))
+    own = list(special.of(about))
+    if len(each) <= FEW:
+        return own + each, []
+    return own + list(comparisons.in_sum(about, found)), each
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, Undefined):
+        return "unknown"
+    return json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
+
+
+def _case(made: Measurement) -> str:
+    return wording.case(made.test, made.parameters)

@@ -1,0 +1,170 @@
+"""Makes a run: every case on every storage in every round, each storage first in turn."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..cluster import Cluster
+from ..errors import OperatorError
+from . import cpu, results
+from .results import Measurement, Run
+from .site import Site
+from .sites import Sites
+from .storages import Storage
+from .suite import Case, RunEndedError, Settings, Suite
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One measurement to be made; rounds count from 1."""
+
+    round: int
+    case: Case
+    storage: str
+
+    def __str__(self) -> str:
+        return f"{self.storage}: {self.case}, round {self.round}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What is told after each measurement."""
+
+    step: Step
+    measurement: Measurement
+    done: int
+    planned: int
+
+
+def plan(cases: Mapping[str, Sequence[Case]], rounds: int) -> Iterator[Step]:
+    """All steps in their order.
+
+    Storages take turns at each case, and each round begins with another one, so that what else
+    the machine does meets all of them alike.  So do cases that are compared with each other.
+
+    Args:
+        cases: of each storage.
+    """
+    names = list(cases)
+    all_cases: list[Case] = []
+    for found in cases.values():
+        all_cases += [case for case in found if case not in all_cases]
+    for number in range(rounds):
+        first = number % len(names) if names else 0
+        for case in _of_round(all_cases, number):
+            for name in names[first:] + names[:first]:
+                if case in cases[name]:
+                    yield Step(number + 1, case, name)
+
+
+def _of_round(cases: Sequence[Case], number: int) -> Iterator[Case]:
+    for _, neighbours in itertools.groupby(cases, _apart_from_turns):
+        alike = list(neighbours)
+        first = number % len(alike)
+        yield from alike[first:] + alike[:first]
+
+
+def _apart_from_turns(case: Case) -> tuple[str, dict[str, str | int | float]]:
+    return case.test, {name: value for name, value in case.parameters.items()
+                       if name != case.in_turn}
+
+
+def make(suite: Suite, storages: Sequence[Storage], settings: Settings, sites: Sites, *,
+         cluster: Cluster, folder: Path, told: Callable[[Told], None],
+         begun: Callable[[Step, int, int], None] = lambda *_: None) -> Run:
+    """Bring the storages up and make a run; each measurement is on disk before the next begins.
+
+    A storage that the suite can't measure, or that can't be brought up, is left out and named.
+
+    Args:
+        cluster: that the command was called for.
+        folder: where the results go.
+        told: called after each measurement.
+        begun: called before each one, with how many were made and how many are planned.
+
+    Raises:
+        OperatorError: exit 1, results can't be kept; that of a suite's RunEndedError.  Of these,
+            and of KeyboardInterrupt, what was measured before is kept.
+    """
+    run = results.begin(folder, cluster, suite.name, as_values(settings, storages),
+                        sites.place)
+    try:
+        up: dict[str, Site] = {}
+        for storage in storages:
+            try:
+                up[storage.name] = _prepared(suite, storage, settings, sites)
+            except OperatorError as error:
+                run = _leaving_out(run, storage.name, error)
+        run = dataclasses.replace(run, configs={
+            name: site.cluster.source.read_text("utf-8") for name, site in up.items()
+            if site.cluster})
+        steps = list(plan({name: suite.cases(settings, site.storage)
+                           for name, site in up.items()}, settings.rounds))
+        run = dataclasses.replace(run, planned=len(steps))
+        results.write(run)
+        for done, step in enumerate(steps, start=1):
+            begun(step, done - 1, len(steps))
+            made = _measured(suite, step, up[step.storage], settings)
+            run = results.with_measurement(run, made)
+            told(Told(step, made, done, len(steps)))
+    finally:
+        run = results.end(run)
+    return run
+
+
+def as_values(settings: Settings, storages: Sequence[Storage]) -> dict[str, Any]:
+    """What a run was asked for, for JSON."""
+    return {"rounds": settings.rounds, "seconds": settings.seconds, "quick": settings.quick,
+            "options": dict(settings.options),
+            "storages": {each.name: each.title for each in storages}}
+
+
+def _prepared(suite: Suite, storage: Storage, settings: Settings, sites: Sites) -> Site:
+    if why := suite.unfit(storage):
+        raise OperatorError(why)
+    with _full_disks(sites.place):
+        site = sites.site(storage, settings.options.get("indico", suite.indico))
+        suite.prepare(site, settings)
+    return site
+
+
+@contextlib.contextmanager
+def _full_disks(place: Path) -> Iterator[None]:
+    """Within, a disk that is full is the operator's error, as that of a storage is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise OperatorError("the disk is full", f"{error.filename or place}: {error.strerror}",
+                            "make room, or name another folder with --data-directory") from error
+
+
+def _leaving_out(run: Run, name: str, error: OperatorError) -> Run:
+    why = " ".join(filter(None, (error.notice, error.detail, error.hint)))
+    return dataclasses.replace(run, left_out={**run.left_out, name: why})
+
+
+def _measured(suite: Suite, step: Step, site: Site, settings: Settings) -> Measurement:
+    wall, began = time.time(), time.monotonic()
+    made = Measurement(step.storage, step.case.test, step.case.parameters, step.round, began=wall)
+    try:
+        with _full_disks(site.folder):
+            pids = site.pids()
+            before = cpu.seconds(pids)
+            found = suite.measure(step.case, site, settings)
+            used = cpu.between(before, cpu.seconds(pids)) if found.cpu is None else found.cpu
+    except RunEndedError:
+        raise
+    except OperatorError as error:
+        return dataclasses.replace(made, took=time.monotonic() - began,
+                                   error=error.detail or error.notice)
+    return dataclasses.replace(made, metrics=found.metrics, details=found.details, cpu=used,
+                               took=time.monotonic() - began)

@@ -1,0 +1,97 @@
+"""The queries of `phases`: each walks the graph of objects.
+
+A query is called with a `phases_model.Site` and the `Library` that it was made of, which gives it
+positions alone.  It returns the values that it found, in an order that the library has, too, and
+how many users, groups, persons, conferences, sessions and contributions it looked at.
+"""
+from .phases_library import PAGE
+
+
+def group_members(site, _):
+    """How many different members each group has, with those of the groups in it."""
+    found, looked_at = [], 0
+    for group in site.groups.values():
+        members, groups = set(), _closure(group, lambda each: each.subgroups)
+        for each in groups:
+            users = each.users.values()
+            members.update(user.name for user in users)
+            looked_at += 1 + len(users)
+        found.append(len(members))
+    return found, looked_at
+
+
+def user_groups(site, _):
+    """In how many groups each user is, directly or through other groups."""
+    found, looked_at = [], 0
+    for user in site.users.values():
+        groups = set()
+        for group in user.groups.values():
+            groups.update(each.name for each in _closure(group, lambda each: each.parents))
+        found.append(len(groups))
+        looked_at += 1 + len(groups)
+    return found, looked_at
+
+
+def conference_contributions(site, _):
+    """The titles of all contributions of each conference, in their order."""
+    found, looked_at = [], 0
+    for conference in site.conferences.values():
+        looked_at += 1
+        for session in conference.sessions:
+            found.extend(each.title for each in session.contributions)
+            looked_at += 1 + len(session.contributions)
+    return found, looked_at
+
+
+def author_conferences(site, _):
+    """At how many conferences each person has contributions."""
+    found, looked_at = [], 0
+    for person in site.persons.values():
+        titles = set()
+        for contribution in person.contributions.values():
+            titles.add(contribution.session.conference.title)
+            looked_at += 3
+        found.append(len(titles))
+        looked_at += 1
+    return found, looked_at
+
+
+def sequence_walk(site, _):
+    """The titles of all contributions by date."""
+    found = [each.title for each in site.sequence.values()]
+    return found, len(found)
+
+
+def sequence_pages(site, library):
+    """The titles of pages of the sequence."""
+    found = [each.title for start in library.pages
+             for each in site.sequence.values(start, start + PAGE, excludemax=True)]
+    return found, len(found)
+
+
+def sequence_picks(site, library):
+    """The titles at random positions of the sequence."""
+    found = [site.sequence[each].title for each in library.picks]
+    return found, len(found)
+
+
+def _closure(group, following):
+    """Returns a group and all that can be reached from it, each once."""
+    found, waiting = {group.name: group}, [group]
+    while waiting:
+        for name, each in following(waiting.pop()).items():
+            if name not in found:
+                found[name] = each
+                waiting.append(each)
+    return found.values()
+
+
+QUERIES = {
+    'group-members': group_members,
+    'user-groups': user_groups,
+    'conference-contributions': conference_contributions,
+    'author-conferences': author_conferences,
+    'sequence-walk': sequence_walk,
+    'sequence-pages': sequence_pages,
+    'sequence-picks': sequence_picks,
+}

@@ -1,0 +1,92 @@
+"""A small HTTP server whose answers can be slow, wrong or missing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+STALLING = "/stall"
+SILENT = "/silent"
+CLOSING = "/close"
+MISSING = "/missing"
+BELOW = "/indico"
+"""What is before those paths, or is not."""
+STALL_SECONDS = 1.0
+WAIT_SECONDS = 30.0
+
+
+class PagesServer:
+    """A context; it answers in one thread, so that one stalled request stalls all others.
+
+    Attributes:
+        asked: the paths that were asked for, in order.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.base = ""
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(WAIT_SECONDS)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(WAIT_SECONDS)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        with contextlib.closing(self._loop):
+            self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        tasks: set[asyncio.Task[None]] = set()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.create_task(self._answer(reader, writer))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        self.base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self._ready.set()
+        await self._ended.wait()
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            path = head.split()[1].decode()
+            self.asked.append(path)
+            path = path.removeprefix(BELOW)
+            if path == STALLING:
+                time.sleep(STALL_SECONDS)  # nobody is answered meanwhile
+            elif path == SILENT:
+                await asyncio.sleep(WAIT_SECONDS)
+            elif path == CLOSING:
+                return
+            status = "404 Not Found" if path == MISSING else "200 OK"
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok".encode())
+            await writer.drain()
+
+
+@contextlib.contextmanager
+def two_servers() -> Iterator[tuple[PagesServer, PagesServer]]:
+    """Two of them, ended together."""
+    with PagesServer() as one, PagesServer() as other:
+        yield one, other
