@@ -110,6 +110,8 @@ import sys, ZODB, ZODB.config
 ZODB.DB(ZODB.config.storageFromURL(sys.argv[1])).close()
 """
 
+WAITING = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
+
 
 class PostgreSQLUnderTest(ClusterUnderTest):
     """A primary a and a standby b, without Indico."""
@@ -390,7 +392,14 @@ def test_of_several_processes_that_make_the_tables_at_once_some_fail(
     conf.write_text(text.replace("dbname='indico' user='indico'",
                                  f"dbname='empty' user='{names.SUPERUSER}'")
                     .replace(str(own), str(superuser)))
-    opened = [pair.python27(OPEN, str(conf)) for _ in range(4)]
+    with sql.session(sql.conninfo(pair.cluster, pair.cluster.node("a"), names.SUPERUSER, "empty"),
+                     time.monotonic() + PATIENCE) as run:
+        # None can make a table before all have seen that there is none.
+        run("BEGIN")
+        run("LOCK TABLE pg_catalog.pg_class IN SHARE MODE")
+        opened = [pair.python27(OPEN, str(conf)) for _ in range(4)]
+        wait_until(lambda: run(WAITING) == [("4",)], "each waits to make its first table")
+        run("COMMIT")
     codes = [process.wait(PATIENCE) for process in opened]
     for process in opened:
         process.communicate()
