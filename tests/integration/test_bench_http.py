@@ -47,6 +47,8 @@ def test_every_page_is_answered_and_the_programs_that_did_it_are_told(
         assert all(share > 0 for share in trial["shares"]["workers"].values())
         assert ("storage_cpu_ms" in each.metrics) == (storage == "zeo")
         assert each.metrics["worker_cpu_ms"] > 0
+        assert each.metrics["storage_call_ms"] > 0
+        assert each.parameters["workers"] == len(trial["shares"]["calls"])
 
 
 def test_a_quick_search_finds_a_rate(sites: Sites) -> None:

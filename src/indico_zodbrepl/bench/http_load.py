@@ -39,7 +39,8 @@ class HTTP:
     metrics: Sequence[Metric] = (
         Metric("rate", "rate", "requests/s", Better.HIGHER), *LATENCIES,
         Metric("worker_cpu_ms", "workers' CPU a request", "ms", Better.LOWER),
-        Metric("storage_cpu_ms", "storage servers' CPU a request", "ms", Better.LOWER))
+        Metric("storage_cpu_ms", "storage servers' CPU a request", "ms", Better.LOWER),
+        Metric("storage_call_ms", "in calls of the storage a request", "ms", Better.LOWER))
     storages = ("filestorage", "zeo", "zrs")
     quick_storages = ("zeo",)
     control = "zeo"
@@ -146,6 +147,7 @@ class _Trials:
                       for each in LATENCIES if load.latency_ms}}
         if load.answered:
             metrics["worker_cpu_ms"] = 1000 * best.worker_cpu_seconds / load.answered
+            metrics["storage_call_ms"] = 1000 * best.call_seconds / load.answered
             if self._site.storage.has_servers:
                 metrics["storage_cpu_ms"] = 1000 * best.storage_cpu_seconds / load.answered
         found = verdict(judged.shares, self._limit.broken_by(judged.load),

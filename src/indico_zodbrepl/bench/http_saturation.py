@@ -31,6 +31,7 @@ class Saturated(enum.StrEnum):
     OTHERS = "other programs"
     DISK = "storage wait, disk"
     WAIT = "storage wait"
+    OTHER_WAIT = "other waits"
     FAILURES = "nothing, requests failed"
     NOTHING = "nothing"
 
@@ -41,6 +42,7 @@ class Shares:
 
     Attributes:
         workers, storage: of each program, in parts of one core's time.
+        calls: how many threads of each worker were in calls of the storage, in the middle.
         generator: the load generator, in parts of one core's time.
         machine: all cores, whoever used them; 1 is all of their time.
         disk: the part of all cores' time in which they had nothing to do but wait for a disk.
@@ -49,6 +51,7 @@ class Shares:
 
     workers: Mapping[str, float]
     storage: Mapping[str, float]
+    calls: Mapping[str, float]
     generator: float
     machine: float
     disk: float
@@ -74,7 +77,7 @@ def verdict(shares: Shares, broken: str, *, failed: bool) -> Verdict:
 
     The busiest of the workers and storage servers, when it is at the limit of one core; else the
     machine, by these programs or by others; else nothing was busy enough, so that requests have
-    waited.
+    waited: for the storage, if a worker spent more time in calls of it than at work.
 
     Args:
         broken: why the trial's rate did not hold, '' when it did.
@@ -100,4 +103,14 @@ def verdict(shares: Shares, broken: str, *, failed: bool) -> Verdict:
         return Verdict(Saturated.DISK, f"{idle}; {shares.disk:.0%} waited for a disk")
     if failed:
         return Verdict(Saturated.FAILURES, f"{broken}; {idle}")
-    return Verdict(Saturated.WAIT, f"{idle}: requests waited for the storage or for locks")
+    return _waits(shares, idle)
+
+
+def _waits(shares: Shares, idle: str) -> Verdict:
+    name, waiting = max(shares.calls.items(), key=lambda each: each[1] - shares.workers[each[0]])
+    seconds = (f"in a second {name} was {waiting:.2f} s in calls of the storage, over all threads, "
+               f"and {shares.workers[name]:.2f} s at work")
+    if waiting > shares.workers[name]:
+        return Verdict(Saturated.WAIT, f"{idle}; {seconds}")
+    return Verdict(Saturated.OTHER_WAIT,
+                   f"{idle}; {seconds}: requests waited for something else, such as locks")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import http.client
 import json
 import os
 import subprocess
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from ..cluster.model import IndicoInstance
-from ..errors import OperatorError
+from ..errors import ExitCode, OperatorError
+from ..node.readiness import health
 from . import cpu, http_generator
 from .http_generator import Job
 from .http_saturation import Shares
@@ -24,6 +26,8 @@ from .site import Site
 
 ERRORS = "http_generator.err"
 PROC_STAT = Path("/proc/stat")
+QUEUE_SECONDS = 60.0
+"""How long a worker may have to do with requests that nobody waits for any more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +36,14 @@ class Trial:
 
     Attributes:
         worker_cpu_seconds, storage_cpu_seconds: of all of them together.
+        call_seconds: how long all workers' threads were in calls of the storage.
     """
 
     load: Load
     shares: Shares
     worker_cpu_seconds: float
     storage_cpu_seconds: float
+    call_seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,13 +125,31 @@ def tried(site: Site, instances: Sequence[IndicoInstance], making: Generator, jo
         instances: those of the site that get the load; what else runs of it is its storage.
     """
     pids = site.pids()
+    calls = _call_seconds(instances)
     before, began, cores = cpu.seconds(pids), time.monotonic(), Cores.now()
     load = making.load(job)
     used, took = cpu.between(before, cpu.seconds(pids)), time.monotonic() - began
+    waited = {name: max(0.0, later - calls[name])
+              for name, later in _call_seconds(instances).items()}
     workers = {each.program: used.get(each.program, 0.0) for each in instances}
     storage = {name: seconds for name, seconds in used.items() if not name.startswith("indico-")}
     busy, disk = cores.until(Cores.now())
     shares = Shares({name: seconds / took for name, seconds in workers.items()},
                     {name: seconds / took for name, seconds in storage.items()},
+                    {name: seconds / took for name, seconds in waited.items()},
                     load.generator_cpu_seconds / took, busy, disk, len(os.sched_getaffinity(0)))
-    return Trial(load, shares, sum(workers.values()), sum(storage.values()))
+    return Trial(load, shares, sum(workers.values()), sum(storage.values()),
+                 sum(waited.values()))
+
+
+def _call_seconds(instances: Sequence[IndicoInstance]) -> dict[str, float]:
+    """How long each instance's threads have been in calls of the storage since it was started."""
+    found = {}
+    for each in instances:
+        try:
+            found[each.program] = float(health(each, QUEUE_SECONDS)["calls"]["seconds"])
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+            raise OperatorError(
+                f"{each.program} does not tell how long it waited for its storage",
+                f"{each.health_url}: {error!r}", exit_code=ExitCode.NOT_RUNNING) from error
+    return found

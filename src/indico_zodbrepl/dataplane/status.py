@@ -20,6 +20,7 @@ NO_STORAGE = {
     'writable': False,
     'last_tid': None,
     'cache': {},
+    'calls': {'count': 0, 'seconds': 0.0},
 }
 
 
@@ -30,13 +31,16 @@ def storage_status(db):
     'host:port', as configured, that the storage is connected to, or None;
     connected; read_only (false when not connected); writable; last_tid: of the
     last transaction seen, '0x' and 16 digits, or None; cache: see
-    `_cache_figures`.  Of storages without a
+    `_cache_figures`; calls: count and seconds of those of an `IndicoStorage` in
+    all threads so far.  Of storages without a
     connection of their own to watch, all this is what the last look found, see
     `liveness`; connected is false when it failed or takes too long.
     """
     storage = db.storage
     liveness = getattr(storage, 'liveness', None)
+    calls = NO_STORAGE['calls']
     if isinstance(storage, IndicoStorage):
+        calls = storage.calls.figures()
         storage = storage.base
     remote = isinstance(storage, ClientStorage)
     connected = is_connected(db)
@@ -55,6 +59,7 @@ def storage_status(db):
         'last_tid': (
             None if last_tid in (None, b'', z64) else tid_repr(last_tid)),
         'cache': _cache_figures(db, storage._cache if remote else None),
+        'calls': calls,
     }
 
 

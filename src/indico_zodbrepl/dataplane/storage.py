@@ -26,6 +26,7 @@ from .fresh_oids import CommittedOids, FreshOids
 from .liveness import Liveness
 from .lost_transactions import LostTransactions
 from .older_servers import accept_older_servers
+from .storage_calls import StorageCalls
 from .translation import (
     StorageAway, StorageReadOnly, translated, translated_at_the_end)
 from .views import place_of, size_of, view_of
@@ -56,10 +57,12 @@ class IndicoStorage(object):
         base: see above.
         liveness: a `Liveness`; None for storages that know themselves whether
             they are connected, and for those that can't be otherwise.
+        calls: `StorageCalls` of all instances of the storage.
     """
 
     def __init__(self, base, root=None):
         self.base = base
+        self.calls = StorageCalls() if root is None else root.calls
         self.liveness = None
         self._owns_liveness = False
         self._watchdog = None
@@ -73,17 +76,17 @@ class IndicoStorage(object):
             oids = FreshOids(base)
             tpc_finish = oids.ending(tpc_finish)
             # ZODB asks for it where a transaction begins.
-            self.lastTransaction = _translating(
+            self.lastTransaction = self._ready(
                 drops.beginning(base.lastTransaction))
-            self.new_oid = _translating(
+            self.new_oid = self._ready(
                 access.beginning(drops.under_way(oids.new_oid)))
-            self.tpc_begin = _translating(
+            self.tpc_begin = self._ready(
                 access.beginning(drops.under_way(base.tpc_begin)))
-            self.tpc_abort = _translating(
+            self.tpc_abort = self._ready(
                 access.aborting(oids.ending(base.tpc_abort)))
             for name in IN_A_TRANSACTION:
                 method = access.under_way(drops.under_way(getattr(base, name)))
-                setattr(self, name, _translating(method))
+                setattr(self, name, self._ready(method))
         else:
             view = view_of(base)
             if view is not None:
@@ -92,17 +95,17 @@ class IndicoStorage(object):
         if isinstance(base, RelStorage):
             LostTransactions(base)
             committed = CommittedOids(base)
-            self.new_oid = _translating(
+            self.new_oid = self._ready(
                 committed.new_oid, self._with_patience(translated))
-            self.tpc_abort = _translating(
+            self.tpc_abort = self._ready(
                 committed.tpc_abort, self._with_patience(translated))
         if IMVCCStorage.providedBy(base):
             completion = Completion(base, translated)
-            self.sync = _translating(completion.sync)
-            self.poll_invalidations = _translating(
+            self.sync = self._ready(completion.sync)
+            self.poll_invalidations = self._ready(
                 completion.poll_invalidations)
-            self.afterCompletion = _translating(completion.after_completion)
-        self.tpc_finish = _translating(
+            self.afterCompletion = self._ready(completion.after_completion)
+        self.tpc_finish = self._ready(
             tpc_finish, self._with_patience(translated_at_the_end))
 
     @property
@@ -113,7 +116,7 @@ class IndicoStorage(object):
         value = getattr(self.base, name)
         if name.startswith('_') or not callable(value):
             return value
-        return _translating(value, self._with_patience(translated))
+        return self._ready(value, self._with_patience(translated))
 
     def __len__(self):
         return len(self.base)
@@ -123,11 +126,11 @@ class IndicoStorage(object):
 
     def new_instance(self):
         """For storages that are IMVCCStorage: one more, for one more connection."""
-        return IndicoStorage(_translating(self.base.new_instance)(), self)
+        return IndicoStorage(self._ready(self.base.new_instance)(), self)
 
     def getSize(self):
         """Returns the size of the database in bytes."""
-        return _translating(size_of)(self.base)
+        return self._ready(size_of)(self.base)
 
     def close(self):
         if self._watchdog is not None:
@@ -135,6 +138,9 @@ class IndicoStorage(object):
         if self._owns_liveness:
             self.liveness.close()
         self.base.close()
+
+    def _ready(self, method, translate=translated):
+        return _translating(method, self.calls, translate)
 
     def _with_patience(self, translate):
         """Returns `translate` for the moment in which another server takes over.
@@ -155,16 +161,19 @@ class IndicoStorage(object):
         return translate_patiently
 
 
-def _translating(method, translate=translated):
+def _translating(method, calls, translate=translated):
     # RelStorage's methods of a storage that is stale have no name.
     named = [name for name in ('__name__', '__doc__') if hasattr(method, name)]
 
     @functools.wraps(method, assigned=named, updated=())
     def call(*args, **kwargs):
+        begun = time.time()
         try:
             return method(*args, **kwargs)
         except Exception as error:
             raise translate(error), None, sys.exc_info()[2]
+        finally:
+            calls.add(time.time() - begun)
     return call
 
 
@@ -178,7 +187,7 @@ class IndicoStorageSection(BaseConfig):
         within three seconds.  Raises ClientDisconnected if no server answers
         in time.
         """
-        storage = IndicoStorage(_translating(self.config.base.open)())
+        storage = IndicoStorage(_translating(self.config.base.open, StorageCalls())())
         if isinstance(storage.base, ClientStorage):
             deadline = time.time() + SETTLE_LIMIT
             while what_is_missing(storage.base) and time.time() < deadline:

@@ -92,13 +92,13 @@ def reaches_storage(instance: IndicoInstance, deadline: float) -> bool:
         time.sleep(POLL_SECONDS)
 
 
-def health(instance: IndicoInstance) -> Any:
-    """What an instance's health check answers, read as JSON.
+def health(instance: IndicoInstance, timeout: float = ANSWER_SECONDS) -> Any:
+    """What an instance's health check answers, read as JSON; within so many seconds.
 
     Raises OSError or http.client.HTTPException when nothing usable comes, ValueError when it is
     no JSON.
     """
-    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=ANSWER_SECONDS)
+    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=timeout)
     try:
         connection.request("GET", "/zodbrepl/health")
         return json.loads(connection.getresponse().read())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ CLOSING = "/close"
 MISSING = "/missing"
 BELOW = "/indico"
 """What is before those paths, or is not."""
+HEALTH = "/zodbrepl/health"
+CALL_SECONDS = 0.25
+"""How much longer it has been in calls of its storage each time its health is asked for."""
 STALL_SECONDS = 1.0
 WAIT_SECONDS = 30.0
 
@@ -24,12 +28,15 @@ class PagesServer:
     """A context; it answers in one thread, so that one stalled request stalls all others.
 
     Attributes:
-        asked: the paths that were asked for, in order.
+        asked: the paths that were asked for, in order, but for its health.
+        has_health: whether its health is more than a page.
     """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.base = ""
+        self.has_health = True
+        self._looks = 0
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._ended = asyncio.Event()
@@ -72,7 +79,12 @@ class PagesServer:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError):
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split()[1].decode()
-            self.asked.append(path)
+            body = "ok"
+            if path == HEALTH and self.has_health:
+                self._looks += 1
+                body = json.dumps({"calls": {"count": 1, "seconds": self._looks * CALL_SECONDS}})
+            else:
+                self.asked.append(path)
             path = path.removeprefix(BELOW)
             if path == STALLING:
                 time.sleep(STALL_SECONDS)  # nobody is answered meanwhile
@@ -81,7 +93,7 @@ class PagesServer:
             elif path == CLOSING:
                 return
             status = "404 Not Found" if path == MISSING else "200 OK"
-            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok".encode())
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
             await writer.drain()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages_server import MISSING, PagesServer
+from pages_server import CALL_SECONDS, MISSING, PagesServer
 
 from indico_zodbrepl.bench.http_load import PAGES_FILE, SUITE
 from indico_zodbrepl.bench.site import Site
@@ -16,7 +16,7 @@ from indico_zodbrepl.bench.storages import IN_MEMORY, STORAGES
 from indico_zodbrepl.bench.suite import Case, Settings
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
 CLUSTER = """\
 name test
@@ -116,6 +116,22 @@ def test_a_fixed_rate_tells_what_was_achieved(site: Site) -> None:
     assert (20, 20) == (trial["scheduled"], trial["answered"])
     assert 0 < made.metrics["rate"] <= 40
     assert made.details["held"]
+
+
+def test_the_time_in_calls_of_the_storage_is_told(site: Site) -> None:
+    made = SUITE.measure(Case("fixed rate", {"workers": 1, "rate": 40.0}), site,
+                         settings(limit_ms=10_000.0))
+    assert pytest.approx(1000 * CALL_SECONDS / 20) == made.metrics["storage_call_ms"]
+    trial, = made.details["trials"]
+    assert 0 < trial["shares"]["calls"]["indico-i1"] <= CALL_SECONDS / 0.4
+
+
+def test_an_indico_that_does_not_tell_it_can_not_be_measured(
+        site: Site, server: PagesServer) -> None:
+    server.has_health = False
+    with pytest.raises(OperatorError, match="does not tell how long it waited") as raised:
+        SUITE.measure(Case("fixed rate", {"workers": 1, "rate": 10.0}), site, settings())
+    assert ExitCode.NOT_RUNNING == raised.value.exit_code
 
 
 def test_a_rate_that_fails_has_no_latency_but_its_trial_says_why(

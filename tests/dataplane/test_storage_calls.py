@@ -1,0 +1,83 @@
+"""How long a process was in calls of its storage is counted, whichever thread made them."""
+import contextlib
+import threading
+import time
+
+import pytest
+import ZODB.config
+from ZODB.DB import DB
+from ZODB.POSException import POSKeyError
+
+from indico_zodbrepl.dataplane.status import storage_status
+from indico_zodbrepl.dataplane.storage_calls import StorageCalls
+
+from zeo_servers import ZEOServer, make_database, open_client
+
+FROZEN = 0.5  # seconds
+SQLITE = '''\
+%%import relstorage
+%%import indico_zodbrepl.dataplane
+<indicostorage>
+  <relstorage>
+    <sqlite3>
+      data-dir %s
+    </sqlite3>
+  </relstorage>
+</indicostorage>
+'''
+
+
+@pytest.fixture
+def server(processes, tmpdir):
+    make_database(tmpdir.join('made.fs'))
+    server = ZEOServer(processes, tmpdir.join('a'), tmpdir.join('made.fs'))
+    server.start()
+    return server
+
+
+def test_the_time_in_which_a_server_does_not_answer_is_counted(server):
+    with contextlib.closing(DB(open_client([server]))) as db:
+        before = storage_status(db)['calls']
+        server.process.pause()
+        thawing = threading.Timer(FROZEN, server.process.resume)
+        thawing.start()
+        begun = time.time()
+        with db.transaction() as connection:
+            assert 42 == connection.root()['thing']['answer']
+        waited = time.time() - begun
+        thawing.join()
+        after = storage_status(db)['calls']
+    assert after['count'] > before['count']
+    assert FROZEN / 2 < after['seconds'] - before['seconds'] <= waited
+
+
+def test_a_call_that_fails_is_counted(server):
+    with contextlib.closing(open_client([server])) as storage:
+        before = storage.calls.figures()['count']
+        with pytest.raises(POSKeyError):
+            storage.loadBefore(8 * b'\7', 8 * b'\x7f')
+        assert before + 1 == storage.calls.figures()['count']
+
+
+def test_calls_of_all_connections_are_counted_together(tmpdir):
+    with contextlib.closing(ZODB.config.storageFromString(SQLITE % tmpdir)) as storage:
+        with contextlib.closing(storage.new_instance()) as other:
+            before = storage.calls.figures()['count']
+            other.poll_invalidations()
+            assert before + 1 == storage.calls.figures()['count']
+
+
+def test_no_thread_takes_a_count_away_from_another():
+    calls = StorageCalls()
+
+    def count():
+        for _ in range(5000):
+            calls.add(0.001)
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    figures = calls.figures()
+    assert 40000 == figures['count']
+    assert abs(40 - figures['seconds']) < 0.001
