@@ -16,6 +16,7 @@ from .http_generator import ARRIVALS, PERCENTILES, POISSON, Job
 from .http_saturation import verdict
 from .http_search import Limit, Tried, bounds, is_confirmed, next_rate
 from .http_trials import Generator, Trial, generator, tried
+from .http_warming import warm
 from .site import Site
 from .storages import IN_MEMORY, Storage
 from .suite import LATENCIES, Better, Case, Made, Metric, Option, Settings
@@ -23,8 +24,8 @@ from .suite import LATENCIES, Better, Case, Made, Metric, Option, Settings
 HIGHEST = "highest rate"
 FIXED = "fixed rate"
 PAGES_FILE = "http-pages.json"
-WARMING_PART = 0.5
-"""How long each worker is asked before the first trial, in lengths of a trial."""
+WARMING_SECONDS = 60.0
+QUICK_WARMING_SECONDS = 4.0
 RATE_OF_WORKER = 10.0
 """Requests a second and worker of the first trial."""
 MOST_WORKERS = 16
@@ -64,9 +65,14 @@ class HTTP:
         return ("each process has a database of its own in memory: Indico's would be empty"
                 if storage.name == IN_MEMORY else "")
 
-    def prepare(self, site: Site, settings: Settings) -> None:  # noqa: ARG002  # the interface
-        """Make the list of pages."""
-        held = http_pages.held_by(_instances(site)[0])
+    def prepare(self, site: Site, settings: Settings) -> None:
+        """Make the list of pages, and fill the workers' caches with what they need."""
+        instances = _instances(site)[:settings.options["indico"]]
+        held = http_pages.held_by(instances[0])
+        seconds = QUICK_WARMING_SECONDS if settings.quick else WARMING_SECONDS
+        site.say(f"filling the caches of {len(instances)} Indico on {site.storage.title}, "
+                 f"{seconds:.0f} s at most")
+        warm(instances, http_pages.different(held), seconds)
         (site.folder / PAGES_FILE).write_text(json.dumps(http_pages.paths(held)))
 
     def cases(self, settings: Settings, storage: Storage) -> Sequence[Case]:
@@ -79,7 +85,6 @@ class HTTP:
         instances = _instances(site)[:int(case.parameters["workers"])]
         with generator(site.folder) as making:
             trials = _Trials(case, site, instances, making, settings)
-            trials.warm()
             return trials.fixed() if case.test == FIXED else trials.highest()
 
 
@@ -100,11 +105,6 @@ class _Trials:
             [each.base_url for each in instances],
             json.loads((site.folder / PAGES_FILE).read_text()), 0.0, settings.seconds,
             options["arrivals"], 0, options["in-flight"], options["timeout"])
-
-    def warm(self) -> None:
-        """Ask for pages until the workers have what all pages need; not measured."""
-        self._making.load(dataclasses.replace(
-            self._job, rate=self._first, seconds=max(1.0, WARMING_PART * self._job.seconds)))
 
     def fixed(self) -> Made:
         trial = self._try(float(self._case.parameters["rate"]))

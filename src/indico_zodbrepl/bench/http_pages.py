@@ -22,6 +22,9 @@ MIX: Mapping[str, int] = {
     "start page": 5, "overview": 3, "help": 2}
 """Kinds of pages, in percent of the list."""
 
+NEEDING_MOST = ("timetable", "conference", "category", "contributions", "overview",
+                "contribution", "start page", "help")
+
 EVENTS_LIMIT = 1000
 DETAILED_LIMIT = 100
 ASKING_SECONDS = 120.0
@@ -46,22 +49,19 @@ class Holdings:
 def paths(held: Holdings, count: int = COUNT, seed: int = 0) -> list[str]:
     """The list, in a random order that is always the same: paths below an Indico's base URL."""
     chance = random.Random(seed)  # noqa: S311  # the list is to be repeatable
-    pages = {
-        "conference": [f"/event/{each}/" for each in held.conferences],
-        "contribution": [f"/event/{conference}/contribution/{each}"
-                         for conference, each in held.contributions],
-        "timetable": [f"/event/{each}/timetable/" for each in held.conferences],
-        "contributions": [f"/event/{each}/contributions" for each in held.conferences],
-        "category": [f"/category/{each}/" for each in held.categories],
-        "start page": ["/"],
-        "overview": [f"/category/{each}/overview" for each in held.categories],
-        "help": ["/help", "/about", "/contact", "/news"]}
+    pages = _of_kinds(held)
     found: list[str] = []
     for kind, wanted in counts(count).items():
         repeated = pages[kind] * (wanted // len(pages[kind]))
         found += repeated + chance.sample(pages[kind], wanted - len(repeated))
     chance.shuffle(found)
     return found
+
+
+def different(held: Holdings) -> list[str]:
+    """Each page that the list may have, once; those first that need most of the database."""
+    pages = _of_kinds(held)
+    return [path for kind in sorted(pages, key=NEEDING_MOST.index) for path in pages[kind]]
 
 
 def counts(count: int) -> dict[str, int]:
@@ -95,6 +95,19 @@ def held_by(instance: IndicoInstance, patience: float = PATIENCE_SECONDS) -> Hol
     if not held.contributions:
         raise OperatorError(f"{instance.base_url} holds no conference with contributions")
     return held
+
+
+def _of_kinds(held: Holdings) -> dict[str, list[str]]:
+    return {
+        "conference": [f"/event/{each}/" for each in held.conferences],
+        "contribution": [f"/event/{conference}/contribution/{each}"
+                         for conference, each in held.contributions],
+        "timetable": [f"/event/{each}/timetable/" for each in held.conferences],
+        "contributions": [f"/event/{each}/contributions" for each in held.conferences],
+        "category": [f"/category/{each}/" for each in held.categories],
+        "start page": ["/"],
+        "overview": [f"/category/{each}/overview" for each in held.categories],
+        "help": ["/help", "/about", "/contact", "/news"]}
 
 
 def _export(instance: IndicoInstance, detail: str, limit: int) -> list[dict[str, Any]]:

@@ -52,6 +52,7 @@ class Site:
             process can have the database open.
         elsewhere: the same storage in a folder of another parent, up as well; of a site from
             ``Sites``, which ends it.
+        say: called with what goes on, one line.
     """
 
     def __init__(self, storage: Storage, folder: Path, installation: Installation,
@@ -63,6 +64,7 @@ class Site:
         self.amount = amount or Amount()
         self.cluster: Cluster | None = None
         self.elsewhere: Callable[[Path], Site] = _nowhere_else
+        self.say: Progress = _unheard
         self.zodb_conf = folder / "zodb.conf"
 
     def up(self, progress: Progress) -> None:
@@ -146,6 +148,10 @@ class Site:
                       "</indico>"]
         lines += ["<admin>", "  host 127.0.0.1", f"  port {next(numbers)}", "</admin>", ""]
         return "\n".join(lines)
+
+
+def _unheard(what: str) -> None:
+    del what
 
 
 def _nowhere_else(parent: Path) -> Site:

@@ -86,6 +86,7 @@ class Sites:
                   + (f" in {parent}" if parent else ""))
         site = Site(storage, scratch_folder(parent, storage), self.installation, indico,
                     amount or (LITTLE if self._shared else None))
+        site.say = self._say
         try:
             site.up(lambda _: None)
         except BaseException:

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from indico_zodbrepl.bench.http_pages import COUNT, MIX, Holdings, counts, held_by, paths
+from indico_zodbrepl.bench.http_pages import (
+    COUNT,
+    MIX,
+    Holdings,
+    counts,
+    different,
+    held_by,
+    paths,
+)
 from indico_zodbrepl.cluster.model import IndicoInstance
 from indico_zodbrepl.errors import OperatorError
 
@@ -52,6 +60,13 @@ def test_the_list_is_always_the_same_and_mixed() -> None:
     assert found == paths(HELD)
     assert found != paths(HELD, seed=1)
     assert len(set(map(kind_of, found[:100]))) > 5
+
+
+def test_the_different_pages_are_those_of_the_list_once() -> None:
+    found = different(HELD)
+    assert len(found) == len(set(found))
+    assert set(found) == set(paths(HELD))
+    assert ["timetable", "conference"] == [kind_of(found[0]), kind_of(found[30])]
 
 
 class Export(http.server.BaseHTTPRequestHandler):
