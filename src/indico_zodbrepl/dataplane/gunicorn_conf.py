@@ -9,7 +9,7 @@ import sys
 
 # Instructions that a thread carries out before another one may have the
 # interpreter.  With Python 2.7's 100 several threads that work at once fight for
-# it on all cores: 200 pages asked for four at a time, 68 ms of processor time a
+# it on all cores: 200 pages asked for four at a time, 67 ms of processor time a
 # page; 48 ms with 1000, 39 ms with this, 28 ms one at a time.  It is a millisecond
 # at most that one has to wait for another.  Zope calls it python-check-interval.
 CHECK_INTERVAL = 20000
