@@ -143,9 +143,11 @@ def test_the_status_tells_who_leads_and_how_many_copies_there_are(
         whole: ClusterUnderTest) -> None:
     name = leader(whole)
     other = "m2" if name == "m1" else "m1"
+    # A busy machine's master may answer too late for a single look.
+    wait_until(lambda: status_of(whole, other).leads is False, "the other master tells its part")
     first, second = status_of(whole, name), status_of(whole, other)
     assert (first.writable_primary, first.leads) == (True, True)
-    assert (second.writable_primary, second.leads) == (False, False)
+    assert not second.writable_primary
     facts = {fact.label: fact.value for fact in first.facts}
     assert facts["cluster state"] == "RUNNING"
     assert facts["copies"] == "2 of 2 up to date, of each of 4 partitions"
