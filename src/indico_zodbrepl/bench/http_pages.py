@@ -110,25 +110,33 @@ def _of_kinds(held: Holdings) -> dict[str, list[str]]:
         "help": ["/help", "/about", "/contact", "/news"]}
 
 
-def _export(instance: IndicoInstance, detail: str, limit: int) -> list[dict[str, Any]]:
-    path = urllib.parse.urlsplit(instance.base_url).path
-    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=ASKING_SECONDS)
+def get(instance: IndicoInstance, path: str, timeout: float) -> tuple[int, bytes]:
+    """The status and the content of a page, by its path below the instance's base URL.
+
+    Raises OSError or http.client.HTTPException when there is no answer within so many seconds.
+    """
+    base = urllib.parse.urlsplit(instance.base_url).path
+    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=timeout)
     try:
-        connection.request("GET", f"{path}/export/categ/0.json?detail={detail}&limit={limit}"
-                           "&nocache=yes")
+        connection.request("GET", base + path)
         response = connection.getresponse()
-        body = response.read()
-        if response.status != http.client.OK:
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def _export(instance: IndicoInstance, detail: str, limit: int) -> list[dict[str, Any]]:
+    try:
+        status, body = get(instance, f"/export/categ/0.json?detail={detail}&limit={limit}"
+                           "&nocache=yes", ASKING_SECONDS)
+        if status != http.client.OK:
             raise OperatorError("Indico does not tell what it holds",
-                                f"{instance.base_url}: HTTP status {response.status}")
+                                f"{instance.base_url}: HTTP status {status}")
         found: list[dict[str, Any]] = json.loads(body)["results"]
     except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
         raise OperatorError("Indico does not tell what it holds",
                             f"{instance.base_url}: {error!r}") from error
-    else:
-        return found
-    finally:
-        connection.close()
+    return found
 
 
 def _in_order(number: str) -> tuple[int, str]:

@@ -42,7 +42,7 @@ class Shares:
 
     Attributes:
         workers, storage: of each program, in parts of one core's time.
-        calls: how many threads of each worker were in calls of the storage, in the middle.
+        calls: how many threads of each worker were in calls of the storage, on average.
         generator: the load generator, in parts of one core's time.
         machine: all cores, whoever used them; 1 is all of their time.
         disk: the part of all cores' time in which they had nothing to do but wait for a disk.

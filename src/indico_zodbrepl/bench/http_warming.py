@@ -10,13 +10,13 @@ from __future__ import annotations
 import http.client
 import threading
 import time
-import urllib.parse
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ..cluster.model import IndicoInstance
 from ..cluster.programs import INDICO_THREADS
 from ..errors import ExitCode, OperatorError
+from .http_pages import get
 
 ANSWER_SECONDS = 60.0
 
@@ -35,7 +35,6 @@ def warm(instances: Sequence[IndicoInstance], paths: Sequence[str], seconds: flo
     """
     ended = threading.Event()
     deadline = time.monotonic() + seconds
-    clients = [(instance, number) for instance in instances for number in range(INDICO_THREADS)]
 
     def ask(instance: IndicoInstance, number: int) -> int:
         first = number * len(paths) // INDICO_THREADS
@@ -51,22 +50,19 @@ def warm(instances: Sequence[IndicoInstance], paths: Sequence[str], seconds: flo
             asked += 1
         return asked
 
-    with ThreadPoolExecutor(len(clients)) as pool:
+    with ThreadPoolExecutor(len(instances) * INDICO_THREADS) as pool:
         try:
-            return sum(pool.map(ask, *zip(*clients, strict=True)))
+            clients = [pool.submit(ask, instance, number)
+                       for instance in instances for number in range(INDICO_THREADS)]
+            return sum(each.result() for each in clients)
         finally:
             ended.set()
 
 
 def _ask(instance: IndicoInstance, path: str) -> None:
-    base = urllib.parse.urlsplit(instance.base_url).path
-    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=ANSWER_SECONDS)
     try:
-        connection.request("GET", base + path)
-        connection.getresponse().read()
+        get(instance, path, ANSWER_SECONDS)
     except (OSError, http.client.HTTPException) as error:
         raise OperatorError(f"{instance.program} does not answer",
                             f"{instance.base_url}{path}: {error!r}",
                             exit_code=ExitCode.NOT_RUNNING) from error
-    finally:
-        connection.close()
