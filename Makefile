@@ -1,17 +1,24 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo test test-indico scenarios figures storage-figures load-figures page-figures
+.PHONY: demo test test-rest test-all test-indico scenarios figures storage-figures load-figures page-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
 
+# Each behaviour once; 15 minutes on two cores.
 test:
 	@trap : INT; ./bootstrap && tests/run
 
+# Operations killed at every step, and repeats of what `make test` covers.
+test-rest:
+	@trap : INT; ./bootstrap && tests/run --exhaustive
+
+test-all: test test-rest
+
 # Faults against real clusters, with a table of what was lost, exported and shown.
 scenarios:
-	@trap : INT; ./bootstrap && bin/pytest tests/scenarios
+	@trap : INT; ./bootstrap && bin/pytest tests/scenarios -m ""
 
 # How long failovers, switchovers, comparisons of data files and seeds take, medians of five.
 figures:

@@ -21,13 +21,13 @@ def _check_configuration():
 
 
 def _announcement(parameters):
-    """Returns what a run will make, for those who gave a size or the name of a profile."""
+    """Return what a run will make, for those who gave a size or the name of a profile."""
     return '%d events, about %s of packed database' % (
         parameters.conferences, amount_of_bytes(estimated_bytes(parameters)))
 
 
 def main(argv=None):
-    """Runs the command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     action, options = parse(sys.argv[1:] if argv is None else argv)
     try:
         _check_configuration()

@@ -45,7 +45,7 @@ def _number(least, most=None):
 
 
 def _checked(check, forms):
-    """Returns a parser of texts; `check(text)` raises ValueError with words about one."""
+    """Return a parser of texts; `check(text)` raises ValueError with words about one."""
     def parse(text):
         if not all(' ' <= letter <= '~' for letter in text):
             raise argparse.ArgumentTypeError('%r is not %s' % (text, forms))
@@ -157,7 +157,7 @@ def _verify_parser():
 
 
 def parse(argv):
-    """Returns ('load', options) or ('verify', options).
+    """Return ('load', options) or ('verify', options).
 
     The options of 'load' have `parameters` (a `Parameters`), `method`, `batch` (None for what is
     usual with the method) and `add`.
@@ -196,7 +196,7 @@ def _parameters(parser, options):
 
 
 def command(parameters):
-    """Returns the command line that makes a run of these `Parameters`."""
+    """Return the command line that makes a run of these `Parameters`."""
     earlier = Parameters(*parameters[:-len(_LATER)])
     shown = [(name, value) for name, value in zip(Parameters._fields, parameters)
              if name not in _LATER or value != getattr(earlier, name)]

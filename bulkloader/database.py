@@ -1,4 +1,4 @@
-"""Opens the storage for Indico's model and words its errors for operators."""
+"""Open the storage for Indico's model and words its errors for operators."""
 import contextlib
 import errno
 import threading
@@ -40,7 +40,7 @@ class _ReadOnlyDBMgr(DBMgr):
 
 
 def read_only_storage(path):
-    """Opens the storage of a ZODB configuration file, read-only whatever the file says."""
+    """Open the storage of a ZODB configuration file, read-only whatever the file says."""
     schema = ZODB.config.getStorageSchema()
     config, _ = ZConfig.loadConfig(schema, path)
     for section in _sections(config.storage):
@@ -52,7 +52,7 @@ def read_only_storage(path):
 
 
 def _sections(opener):
-    """Yields the ZConfig sections of a storage and of those that it wraps."""
+    """Yield the ZConfig sections of a storage and of those that it wraps."""
     section = opener.config
     yield section
     for name in section.getSectionAttributes():
@@ -65,7 +65,7 @@ def _sections(opener):
 
 @contextlib.contextmanager
 def opened(storage_conf=None, read_only=False):
-    """Opens the database behind Indico's model and closes it at the end.
+    """Open the database behind Indico's model and close it at the end.
 
     Args:
         storage_conf: a ZODB configuration file; without it the storage of indico.conf.
@@ -104,7 +104,7 @@ def connected(manager):
 
 @contextlib.contextmanager
 def errors_for_operators():
-    """Raises LoaderError for a storage that is away, read-only or full."""
+    """Raise LoaderError for a storage that is away, read-only or full."""
     hint = ('What was committed stays. When bin/zodbrepl status shows a writable primary, '
             'give the same command again: it goes on where it stopped.')
     try:
@@ -123,7 +123,7 @@ def errors_for_operators():
 
 
 def is_full(error):
-    """Tells whether an error of a storage means that its disk is full, here or on its server."""
+    """Return whether an error of a storage means that its disk is full, here or on its server."""
     if isinstance(error, FileStorageQuotaError) or getattr(error, 'errno', None) in _FULL:
         return True
     text = str(error).lower()

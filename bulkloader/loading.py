@@ -1,4 +1,4 @@
-"""Puts a specification into the storage, batch by batch, and goes on after interruptions."""
+"""Put a specification into the storage, batch by batch, and goes on after interruptions."""
 import contextlib
 import random
 import signal
@@ -10,7 +10,7 @@ from MaKaC.common.info import HelperMaKaCInfo
 from MaKaC.conference import CategoryManager
 from MaKaC.user import Avatar
 from ZODB.POSException import ConflictError
-from indico_zodbrepl.dataplane import prewarm
+from indico_zodbrepl.dataplane.indico import prewarm
 
 from bulkloader import model, record
 from bulkloader.arguments import command
@@ -60,7 +60,7 @@ class _Interrupt(object):
 
 @contextlib.contextmanager
 def _interruptible():
-    """Yields an `_Interrupt` that SIGINT and SIGTERM reach."""
+    """Yield an `_Interrupt` that SIGINT and SIGTERM reach."""
     interrupt = _Interrupt()
     before = [(each, signal.signal(each, interrupt)) for each in (signal.SIGINT, signal.SIGTERM)]
     try:
@@ -71,7 +71,7 @@ def _interruptible():
 
 
 def load(parameters, batch, add, method='bulk', out=sys.stdout, progress_to=sys.stderr):
-    """Makes a run, or finishes the one that was interrupted, by whichever method.
+    """Make a run, or finishes the one that was interrupted, by whichever method.
 
     Args:
         parameters: `specification.Parameters`.
@@ -151,7 +151,7 @@ class _Loading(object):
             self._specification.parameters.categories, duration(time.time() - begun)))
 
     def _transaction(self, work):
-        """Commits `work(root)` and returns its result; tries again after conflicts."""
+        """Commit `work(root)` and return its result; tries again after conflicts."""
         pause = _FIRST_PAUSE
         for self._attempt in range(ATTEMPTS):
             if self._attempt:
@@ -175,7 +175,7 @@ class _Loading(object):
             'or with a smaller --batch')
 
     def _begin(self, root, add):
-        """Begins a run or finds the unfinished one; returns its position and what is done."""
+        """Begin a run or finds the unfinished one; return its position and what is done."""
         _creator(root)
         wanted = self._specification.parameters
         runs = record.runs(root)
@@ -199,7 +199,7 @@ class _Loading(object):
         return len(runs), 0
 
     def _make_batch(self, root, position):
-        """Makes the next events of a run, fewer after conflicts; returns how many are done then."""
+        """Make the next events of a run, fewer after conflicts; return how many are done then."""
         run = record.runs(root)[position]
         creator = _creator(root)
         for category_id in run.categories:
@@ -227,7 +227,7 @@ def _check_same(run, wanted):
 
 
 def _creator(root):
-    """Returns the user who becomes the creator: Indico's first administrator."""
+    """Return the user who becomes the creator: Indico's first administrator."""
     if 'rootCategory' in root:
         for admin in HelperMaKaCInfo.getMaKaCInfoInstance().getAdminList().getList():
             if isinstance(admin, Avatar):
@@ -235,7 +235,7 @@ def _creator(root):
     raise LoaderError(
         NOT_INITIALISED, 'this Indico has no administrator yet',
         'the first administrator becomes the creator of the events',
-        'make the first run: bin/indico-python -m indico_zodbrepl.dataplane.firstrun '
+        'make the first run: bin/indico-python -m indico_zodbrepl.dataplane.indico.firstrun '
         '--admin-file FILE')
 
 

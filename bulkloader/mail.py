@@ -1,11 +1,11 @@
-"""Keeps this process from sending mail while data is loaded."""
+"""Keep this process from sending mail while data is loaded."""
 import contextlib
 import smtplib
 
 
 @contextlib.contextmanager
 def no_mail():
-    """Drops all mail of this process: Indico's own and that of its log's mail handler.
+    """Drop all mail of this process: Indico's own and that of its log's mail handler.
 
     Enter it before Indico is imported, since its log may mail from then on.
     Yields a list that receives what was dropped, as (sender, receivers, message).

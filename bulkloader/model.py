@@ -1,4 +1,4 @@
-"""Makes categories and events by Indico's own calls, as its web forms do.
+"""Make categories and events by Indico's own calls, as its web forms do.
 
 All functions need an open connection (`DBMgr.startRequest()`) and never commit.
 """
@@ -10,7 +10,7 @@ from MaKaC.conference import (
     ConferenceChair, Contribution, ContributionParticipation, CustomLocation, CustomRoom, Link,
     Session, SessionSlot, SlotChair)
 from MaKaC.webinterface.rh.categoryDisplay import UtilsConference
-from indico_zodbrepl.dataplane import prewarm
+from indico_zodbrepl.dataplane.indico import prewarm
 from pytz import timezone, utc
 
 from bulkloader.specification import CONFERENCE, LECTURE, MEETING
@@ -22,7 +22,7 @@ TYPES = {CONFERENCE: ('conference', 'static'), MEETING: ('meeting', 'standard'),
 
 
 def begin_batch():
-    """Forgets what Indico remembers between the objects of one request."""
+    """Forget what Indico remembers between the objects of one request."""
     ContextManager.destroy()
     ContextManager.set('autoOps', [])
 
@@ -32,7 +32,7 @@ def _bytes(text):
 
 
 def make_categories(parent, tree):
-    """Makes the categories of `Specification.category_tree` below `parent`.
+    """Make the categories of `Specification.category_tree` below `parent`.
 
     Returns the ids of those without children, in the specification's order.
     """
@@ -48,7 +48,7 @@ def make_categories(parent, tree):
 
 
 def make_conference(category, creator, wanted):
-    """Makes a `specification.Conference` of any kind in a category; returns Indico's object."""
+    """Make a `specification.Conference` of any kind in a category; return Indico's object."""
     zone = timezone(wanted.timezone)
     conference = category.newConference(creator)
     UtilsConference.setValues(conference, _form_of(wanted))
@@ -75,7 +75,7 @@ def make_conference(category, creator, wanted):
 
 
 def _form_of(wanted):
-    """Returns what the form for a new event would send."""
+    """Return what the form for a new event would send."""
     event_type, style = TYPES[wanted.kind]
     form = {
         'title': _bytes(wanted.title),
@@ -99,7 +99,7 @@ def _in_utc(moment, zone):
 
 
 def _make_session(conference, number, wanted, zone):
-    """Returns session `number` of an event and a list of its slots."""
+    """Return session `number` of an event and a list of its slots."""
     first = wanted.slots[0]
     session = Session()
     session.setValues({
@@ -144,7 +144,7 @@ def _set_place(owner, wanted):
 
 
 def _make_contribution(conference, session, slot, wanted, zone):
-    """Makes a contribution without people, in a slot of a session or, with None, in neither."""
+    """Make a contribution without people, in a slot of a session or, with None, in neither."""
     contribution = Contribution()
     (session or conference).addContribution(contribution)
     _nothing_cached(contribution)
@@ -170,7 +170,7 @@ def _add_authors(contribution, wanted):
 
 
 def _add_materials(owner, wanted):
-    """Gives an event or a contribution its links, one in each `specification.Material`."""
+    """Give an event or a contribution its links, one in each `specification.Material`."""
     for material in wanted:
         link = Link()
         link.setURL(_bytes(material.url))
@@ -180,7 +180,7 @@ def _add_materials(owner, wanted):
 
 
 def _nothing_cached(contribution):
-    """Saves Indico a cache file: nobody has seen this contribution in a timetable yet."""
+    """Save Indico a cache file: nobody has seen this contribution in a timetable yet."""
     ContextManager.set('clean%s' % contribution.getUniqueId(), True)
 
 

@@ -6,7 +6,7 @@ REFRESH_INTERVAL = 0.2   # seconds between two refreshments of a terminal's line
 
 
 def duration(seconds):
-    """Returns seconds as '8 s', '3 min 05 s' or '2 h 07 min'."""
+    """Return seconds as '8 s', '3 min 05 s' or '2 h 07 min'."""
     seconds = int(round(seconds))
     if seconds < 60:
         return '%d s' % seconds
@@ -16,14 +16,14 @@ def duration(seconds):
 
 
 def amount_of_bytes(count):
-    """Returns bytes as '0.4 MiB', '512.0 MiB' or '4.9 GiB'."""
+    """Return bytes as '0.4 MiB', '512.0 MiB' or '4.9 GiB'."""
     if count < 1 << 30:
         return '%.1f MiB' % (count / float(1 << 20))
     return '%.1f GiB' % (count / float(1 << 30))
 
 
 def line(done, total, fresh, seconds, written=0):
-    """Returns one line about a run.
+    """Return one line about a run.
 
     Args:
         done: conferences committed so far, in this and earlier sittings.
@@ -65,7 +65,7 @@ class Progress(object):
         self._begun = self._written = clock()
 
     def report(self, done):
-        """Tells that `done` conferences are committed; writes when it is time to."""
+        """Tell that `done` conferences are committed; write when it is time to."""
         now = self._clock()
         interval = REFRESH_INTERVAL if self._terminal else LOG_INTERVAL
         if done == self._total or now - self._written >= interval:
@@ -82,7 +82,7 @@ class Progress(object):
         self._stream.flush()
 
     def finish(self):
-        """Leaves the terminal's line, so that what follows starts on a new one."""
+        """Leave the terminal's line, so that what follows starts on a new one."""
         if self._terminal:
             self._stream.write('\n')
             self._stream.flush()

@@ -31,7 +31,7 @@ class Run(object):
 
     @property
     def generator(self):
-        """The `specification.GENERATOR` that the run was begun with."""
+        """Return the `specification.GENERATOR` that the run was begun with."""
         return self._mapping['generator']
 
     @property
@@ -41,12 +41,12 @@ class Run(object):
 
     @property
     def done(self):
-        """How many conferences are there; they are the first ones of the specification."""
+        """Return how many conferences are there; they are the first ones of the specification."""
         return self._mapping['done']
 
     @property
     def conferences(self):
-        """An IOBTree from the number of a conference in the specification to its id."""
+        """Return an IOBTree from the number of a conference in the specification to its id."""
         return self._mapping['conferences']
 
     @property
@@ -54,7 +54,7 @@ class Run(object):
         return self.done == self.parameters.conferences
 
     def expected(self, index):
-        """Returns the `Expected` of event `index` of the specification.
+        """Return the `Expected` of event `index` of the specification.
 
         Runs of generator 1 had conferences only, of which each had as many contributions.
         """
@@ -78,7 +78,7 @@ class Run(object):
 
 
 def runs(root):
-    """Returns the runs recorded under a database root, the oldest first."""
+    """Return the runs recorded under a database root, the oldest first."""
     return [Run(mapping) for mapping in root.get(KEY, ())]
 
 

@@ -36,7 +36,7 @@ class Report(object):
 
     @property
     def complete(self):
-        """Whether there is a run, all are finished, and nothing is missing or wrong."""
+        """Return True if there is a run, all are finished, and nothing is missing or wrong."""
         return bool(self.runs) and self.finished == self.runs and not self.problems
 
     def as_dict(self):
@@ -62,7 +62,7 @@ class Report(object):
 
 
 def verify(root):
-    """Returns a `Report` on the database under this root; changes nothing."""
+    """Return a `Report` on the database under this root; changes nothing."""
     report = Report()
     runs = record.runs(root)
     calendar = _calendar() if runs else ()
@@ -72,7 +72,7 @@ def verify(root):
 
 
 def _calendar():
-    """Returns the ids of all conferences in Indico's index of starting dates.
+    """Return the ids of all conferences in Indico's index of starting dates.
 
     Its keys are not looked at: they depend on the time zone of the process that wrote them.
     """
@@ -100,7 +100,7 @@ def _verify_run(run, calendar, report):
 
 
 def _verify_category(category_id, run, recorded, calendar, report):
-    """Returns the ids of the recorded conferences that a category holds."""
+    """Return the ids of the recorded conferences that a category holds."""
     if not CategoryManager().hasKey(category_id):
         report.problems.append('category %s is gone' % category_id)
         return set()
@@ -143,7 +143,7 @@ class _Indexes(object):
         self._titles = holder.getIndex('conferenceTitle')
 
     def problems(self, conference):
-        """Returns in words which indexes a conference lacks in."""
+        """Return in words which indexes a conference lacks in."""
         its_id = conference.getId()
         day = self._days.getObjectsInDay(self._category_id, conference.getStartDate())
         listed = (
@@ -158,7 +158,7 @@ class _Indexes(object):
 
 
 def _verify_event(event, expected, report):
-    """Loads an event's sessions, contributions, timetables and materials.
+    """Load an event's sessions, contributions, timetables and materials.
 
     Returns problems in words; more of something than was made is none.
     """
@@ -189,7 +189,7 @@ def _verify_event(event, expected, report):
 
 
 def _verify_session(session, entries, counts):
-    """Counts the slots of a session and adds their entries to those of the event."""
+    """Count the slots of a session and adds their entries to those of the event."""
     problems = []
     listed = set(entry.getOwner() for entry in entries)
     for slot in session.getSlotList():
@@ -214,7 +214,7 @@ def _links(material):
 
 
 def command(storage_conf, as_json, out=sys.stdout):
-    """Runs `bulkload verify`; returns the exit code. Raises LoaderError."""
+    """Run `bulkload verify`; return the exit code. Raises LoaderError."""
     with errors_for_operators():
         try:
             with opened(storage_conf, read_only=True) as manager:

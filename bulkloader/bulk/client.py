@@ -1,17 +1,17 @@
-"""Sends many new records to a ZEO server in one go."""
+"""Send many new records to a ZEO server in one go."""
 from ZEO.ClientStorage import ClientStorage
 from ZODB.utils import z64
 
 
 def client_of(storage):
-    """Returns the ClientStorage that a storage is or wraps; else None."""
+    """Return the ClientStorage that a storage is or wraps; else None."""
     while storage is not None and not isinstance(storage, ClientStorage):
         storage = getattr(storage, 'base', None)
     return storage
 
 
 def send(client, transaction, records):
-    """Stores new objects in a transaction that has begun, as `ClientStorage.store` does.
+    """Store new objects in a transaction that has begun, as `ClientStorage.store` does.
 
     That one wakes the thread that sends for each object, which takes longer than the sending. What
     the server says against a record is raised by the vote.

@@ -1,8 +1,8 @@
-"""Finds the holes of a stencil: where two events of a layout differ, and why (pure).
+"""Find the holes of a stencil: where two events of a layout differ, and why (pure).
 
 The two were made with values that have nothing in common, so they differ only where their own
-values are: object ids, texts, dates, ids. `prove` compares what a stencil makes with a further event
-that Indico made. Whatever is not understood is an error, and never a wrong record.
+values are: object ids, texts, dates, ids. `prove` compares what a stencil makes with a further
+event that Indico made. Whatever is not understood is an error, and never a wrong record.
 """
 from collections import namedtuple
 from itertools import izip
@@ -35,7 +35,7 @@ class Unexplained(Exception):
 
 
 def cut(names, one, other):
-    """Returns the `Stencil` of two `Sample`s that have no value in common, or raises Unexplained.
+    """Return the `Stencil` of two `Sample`s that have no value in common, or raises Unexplained.
 
     Args:
         names: of the values of an event, in the order in which the stencil will be given them.
@@ -48,7 +48,7 @@ def cut(names, one, other):
 
 
 def prove(stencil, sample):
-    """Raises Unexplained when the stencil makes other records than those of this `Sample`."""
+    """Raise Unexplained when the stencil makes other records than those of this `Sample`."""
     _same(sample, stencil.classes, stencil.heads)
     made = stencil.stamp(sample.oids, [sample.values[name] for name in stencil.names]).records()
     for name, record, (_, stamped) in izip(stencil.classes, sample.records, made):
@@ -67,7 +67,7 @@ def _same(sample, classes, heads):
 
 
 def _pieces(class_name, record, other, explain):
-    """Returns the pieces that a record of a stencil is made of, as `Stencil` takes them."""
+    """Return the pieces that a record of a stencil is made of, as `Stencil` takes them."""
     if record == other and opcodes.oid('') not in record:
         return [record]
     first, second = opcodes.parse(record), opcodes.parse(other)
@@ -140,7 +140,7 @@ class _Explanations(object):
         return None
 
     def _ways(self, argument):
-        """Yields the ways in which an argument may come from the values, as `Hole.parts`."""
+        """Yield the ways in which an argument may come from the values, as `Hole.parts`."""
         if _is_now(argument, self._one):
             yield (Part(NOW, None),)
         for part in self._whole.get(argument, ()):
@@ -148,7 +148,7 @@ class _Explanations(object):
         yield tuple(self._composed(argument))
 
     def _composed(self, argument):
-        """Yields the parts of an argument that holds other text too, or several values."""
+        """Yield the parts of an argument that holds other text too, or several values."""
         constant = begin = 0
         while begin < len(argument):
             for length in self._lengths:

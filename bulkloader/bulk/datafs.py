@@ -1,4 +1,4 @@
-"""Writes new records into a FileStorage of this process in the file's own format.
+"""Write new records into a FileStorage of this process in the file's own format.
 
 `FileStorage.store` looks each object up, packs its header and writes twice; for objects that are
 known to be new that is most of the work. The format of a record is ZODB's, as described in
@@ -19,7 +19,7 @@ _AT_ONCE = 1000             # records that are written at once, of some 240 byte
 
 
 def file_storage_of(storage):
-    """Returns the FileStorage that a storage is or wraps, opened by this process; else None."""
+    """Return the FileStorage that a storage is or wraps, opened by this process; else None."""
     while storage is not None and not isinstance(storage, FileStorage):
         storage = getattr(storage, 'base', None)
     if storage is None or storage.isReadOnly() or storage._quota is not None:
@@ -40,14 +40,14 @@ class DataFile(object):
         storage._initIndex(self._index, storage._tindex)
 
     def reserve(self, count):
-        """Returns `count` `Oids` that nothing has and nothing will get."""
+        """Return `count` `Oids` that nothing has and nothing will get."""
         with self._storage._lock:
             first = u64(self._storage._oid) + 1
             self._storage.set_max_oid(p64(first + count - 1))
         return Oids(first, count)
 
     def append(self, transaction, events, records):
-        """Writes new records into a transaction that has begun.
+        """Write new records into a transaction that has begun.
 
         Args:
             transaction: as given to the storage's `tpc_begin`.
@@ -103,7 +103,7 @@ class _Index(fsIndex):
         self._waiting = None, None
 
     def waiting(self, transaction):
-        """Returns the `_Places` that are taken when this transaction is saved."""
+        """Return the `_Places` that are taken when this transaction is saved."""
         if self._waiting[0] is not transaction:
             self._waiting = transaction, _Places()
         return self._waiting[1]
@@ -126,7 +126,7 @@ class _Index(fsIndex):
             done += len(part)
 
     def _extend_bucket(self, prefix, suffix, positions):
-        """Adds places to one bucket, which is made anew: filled one by one it is half empty."""
+        """Add places to one bucket, which is made anew: filled one by one it is half empty."""
         count = len(positions)
         keys = struct.pack('>%dH' % count, *xrange(suffix, suffix + count))
         before = self._data.get(prefix)

@@ -21,6 +21,6 @@ class Hole(namedtuple('Hole', 'encode parts')):
 
     @property
     def is_plain(self):
-        """Whether it is a string of bytes that is a value as it is."""
+        """Return True if it is a string of bytes that is a value as it is."""
         return self.encode is text and len(self.parts) == 1 and (
             not isinstance(self.parts[0], str) and self.parts[0].change is None)

@@ -67,13 +67,13 @@ class Entry(object):
         return max(0, min(_VISIBLE_EVERYWHERE, self._path[0].getVisibility()))
 
     def days(self):
-        """Returns the days on which it takes place as seconds since 1970."""
+        """Return the days on which it takes place as seconds since 1970."""
         first = utc_timestamp(self._start) // _DAY * _DAY
         return range(first, utc_timestamp(self._end) + 1, _DAY)
 
 
 def add_entries(connection, entries, creator, names, sets):
-    """Adds events to everything that Indico keeps of events.
+    """Add events to everything that Indico keeps of events.
 
     Args:
         connection: the open ZODB connection in which Indico works.
@@ -140,7 +140,7 @@ def _category(entries):
 
 
 def _starts(entries, sets):
-    """Adds events of one category to the catalogue of starting dates."""
+    """Add events of one category to the catalogue of starting dates."""
     index = Catalog.getIdx('categ_conf_sd').getCategory(entries[0].getOwnerPath()[0].getId())
     by_start = defaultdict(list)
     for entry in entries:
@@ -157,12 +157,12 @@ def _starts(entries, sets):
 
 
 def _categories(entry):
-    """Returns the ids of all categories that an event is in, from its own up to the top one."""
+    """Return the ids of all categories that an event is in, from its own up to the top one."""
     return [category.getId() for category in entry.getOwnerPath()] + [TOP]
 
 
 def _by_day(entries):
-    """Returns {day: ids of the events that take place on it}."""
+    """Return {day: ids of the events that take place on it}."""
     by_day = defaultdict(list)
     for entry in entries:
         for day in entry.days():
@@ -171,7 +171,7 @@ def _by_day(entries):
 
 
 def _days(indexes, groups, sets):
-    """Adds events to indexes of days, which get the same.
+    """Add events to indexes of days, which get the same.
 
     Args:
         groups: (ids of categories, {day: ids of events in all of these}).

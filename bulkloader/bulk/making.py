@@ -55,7 +55,7 @@ class BulkWay(object):
 
     @contextlib.contextmanager
     def at_work(self):
-        """Makes this process quicker in what a bulk load does most."""
+        """Make this process quicker in what a bulk load does most."""
         before = gc.get_threshold()
         gc.set_threshold(_GARBAGE, *before[1:])
         try:
@@ -65,7 +65,7 @@ class BulkWay(object):
             gc.set_threshold(*before)
 
     def usual_batch(self, there):
-        """Returns how many events a transaction has when nobody says it.
+        """Return how many events a transaction has when nobody says it.
 
         Each transaction rewrites parts of indexes that grow with the events that are `there`. In a
         file of one's own, where nobody waits for a large one, its size grows likewise, so that an
@@ -74,12 +74,12 @@ class BulkWay(object):
         return max(_BATCH_IN_FILE, there // _SHARE) if self._data_file else _BATCH_IN_SERVER
 
     def failed(self):
-        """Forgets what was remembered of a transaction that was not saved."""
+        """Forget what was remembered of a transaction that was not saved."""
         self._remembered = {}
         self._sets = None
 
     def saved(self):
-        """Keeps what is of use in the next transaction."""
+        """Keep what is of use in the next transaction."""
         if self._data_file is None:
             self._remembered.clear()
         elif self._sets is not None:
@@ -93,7 +93,7 @@ class BulkWay(object):
             gc.collect()
 
     def make(self, connection, run, creator, last, stop):
-        """Makes the next events of a run.
+        """Make the next events of a run.
 
         Args:
             connection: the open ZODB connection in which Indico works.
@@ -115,7 +115,7 @@ class BulkWay(object):
             add_entries(connection, entries, creator, self._names, self._sets)
 
     def _stamp(self, connection, records, run, creator, its_id):
-        """Makes the records of the next event; returns its `Entry`."""
+        """Make the records of the next event; return its `Entry`."""
         index = run.done
         path = _path(run.categories[self._specification.category_of(index)])
         oids = records.new_oids(self._stamping.count(index))
@@ -133,7 +133,7 @@ class BulkWay(object):
 
 
 def _catch_up(connection):
-    """Has a connection that is not in use forget what it would have to look at again.
+    """Have a connection that is not in use forget what it would have to look at again.
 
     Otherwise it gathers the ids of all that other connections change, those of a whole load.
     """
@@ -142,7 +142,7 @@ def _catch_up(connection):
 
 
 def _path(category_id):
-    """Returns a category and those above it, without the top one."""
+    """Return a category and those above it, without the top one."""
     path = [CategoryManager().getById(category_id)]
     while path[-1].getOwner() is not None and path[-1].getOwner().getId() != TOP:
         path.append(path[-1].getOwner())

@@ -20,7 +20,7 @@ class Names(object):
         self._oids[its_id] = oid
 
     def id_of(self, oid):
-        """Returns the id of an event; None if Indico's BTree does not have it."""
+        """Return the id of an event; None if Indico's BTree does not have it."""
         if oid not in self._ids:
             self._read()
         return self._ids.get(oid)
@@ -34,14 +34,14 @@ class Names(object):
 
 
 def ghost(connection, cls, oid):
-    """Returns the object of a new record, unloaded, so that others can refer to it."""
+    """Return the object of a new record, unloaded, so that others can refer to it."""
     new = cls.__new__(cls)
     connection._cache.new_ghost(oid, new)
     return new
 
 
 def stand_in(connection, oid, its_id):
-    """Returns an object to stand for an event in holders and sets, which sort events by id.
+    """Return an object to stand for an event in holders and sets, which sort events by id.
 
     It has nothing but the id; it is neither loaded nor stored, and the connection's cache does not
     know it.

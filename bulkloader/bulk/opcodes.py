@@ -22,7 +22,7 @@ Operation = namedtuple('Operation', 'name argument raw attribute')
 
 
 def parse(record):
-    """Returns a list of the `Operation`s of a record, which is two pickles.
+    """Return a list of the `Operation`s of a record, which is two pickles.
 
     It is `pickletools.genops` without what is of no use here, as making a stencil is mostly this.
     Opcodes of protocol 0, which ends them with newlines, are none of ZODB's but that of classes.
@@ -47,24 +47,24 @@ def parse(record):
 
 
 def oid(argument):
-    """Returns the opcode of an object id."""
+    """Return the opcode of an object id."""
     return 'C\x08' + argument
 
 
 def text(argument):
-    """Returns the opcode of a string of bytes."""
+    """Return the opcode of a string of bytes."""
     if len(argument) < 256:
         return _SHORT[len(argument)] + argument
     return 'T' + _SIZE_OF_FOUR.pack(len(argument)) + argument
 
 
 def unicode_text(argument):
-    """Returns the opcode of a text, given in UTF-8."""
+    """Return the opcode of a text, given in UTF-8."""
     return 'X' + _SIZE_OF_FOUR.pack(len(argument)) + argument
 
 
 def without_memo(operations):
-    """Returns what is the same for records that differ only in what their pickler remembered.
+    """Return what is the same for records that differ only in what their pickler remembered.
 
     It remembers no string shorter than two bytes, so the numbers after such a value shift.
     """

@@ -1,4 +1,4 @@
-"""Puts ready-made records into the transaction that also changes objects."""
+"""Put ready-made records into the transaction that also changes objects."""
 import contextlib
 
 import transaction
@@ -41,13 +41,13 @@ class Records(object):
         self._joined = False
 
     def new_oids(self, count):
-        """Returns `count` oids in ascending order that no other object has."""
+        """Return `count` oids in ascending order that no other object has."""
         if self._data_file is not None:
             return self._data_file.reserve(count)
         return sorted(self._connection.new_oid() for _ in range(count))
 
     def add(self, stamped):
-        """Adds the objects of an event, a `stencil.Stamped`."""
+        """Add the objects of an event, a `stencil.Stamped`."""
         if not self._joined:
             self._connection.transaction_manager.get().join(self)
             self._joined = True
@@ -55,7 +55,7 @@ class Records(object):
         self.size += stamped.size
 
     def add_one(self, data):
-        """Adds the record of one more new object, after those of `add`; returns its oid."""
+        """Add the record of one more new object, after those of `add`; return its oid."""
         if not self._oids:
             self._oids = list(reversed(self.new_oids(_OIDS_AT_ONCE)))
         oid = self._oids.pop()
@@ -63,7 +63,7 @@ class Records(object):
         return oid
 
     def change(self, oid, serial, data):
-        """Changes the record that an object had since the transaction `serial`."""
+        """Change the record that an object had since the transaction `serial`."""
         self._changed.append((oid, serial, data))
 
     def commit(self, current):
@@ -86,7 +86,7 @@ class Records(object):
             self._connection._storage.store(oid, z64, data, '', under_way)
 
     def _nothing(self, current):
-        """The connection does this for the storage."""
+        """Return the connection does this for the storage."""
 
     abort = tpc_begin = tpc_vote = tpc_finish = tpc_abort = _nothing
 
@@ -108,7 +108,7 @@ class _Writer(ObjectWriter):
 
 @contextlib.contextmanager
 def quick_pickling():
-    """Has all connections of this process pickle what changed by `_Writer`."""
+    """Have all connections of this process pickle what changed by `_Writer`."""
     before = ZODB.Connection.ObjectWriter
     ZODB.Connection.ObjectWriter = _Writer
     try:

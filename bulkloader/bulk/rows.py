@@ -59,12 +59,12 @@ class Row(object):
         self._each_length = struct.Struct('8s' * len(self._filled))
 
     def lengths(self, texts):
-        """Returns how much of an event is not of a fixed length: for each such record, the bytes
+        """Return how much of an event is not of a fixed length: for each such record, the bytes
         that fill it."""
         return [sum([len(texts[place]) for place in holes]) for _, holes in self._filled]
 
     def written(self, oids, texts, lengths, middle):
-        """Returns the records as they are in the file.
+        """Return the records as they are in the file.
 
         Args:
             oids: of the event's objects.
@@ -81,7 +81,7 @@ class Row(object):
         return ''.join(self._pick(table))
 
     def positions(self, begin, lengths):
-        """Returns where each record begins when the first one does at `begin`."""
+        """Return where each record begins when the first one does at `begin`."""
         positions = []
         for (run, size), length in zip(self._runs, lengths + [0]):
             positions.extend([begin + offset for offset in run])
@@ -94,7 +94,7 @@ def _length(number):
 
 
 def _joined(pieces):
-    """Yields pieces with neighbouring bytes joined."""
+    """Yield pieces with neighbouring bytes joined."""
     constant = []
     for piece in pieces:
         if isinstance(piece, str):

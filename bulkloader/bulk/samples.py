@@ -24,7 +24,7 @@ _FORMS = {'email': u'{}{:06d}@Conference.invalid', 'url': u'http://{}{:06d}.inva
 
 @contextlib.contextmanager
 def scratch(manager):
-    """Lets Indico work in a connection of its own, in which nothing is ever committed.
+    """Let Indico work in a connection of its own, in which nothing is ever committed.
 
     Args:
         manager: Indico's `DBMgr`. It goes on with its own connection, if it has one, afterwards.
@@ -47,7 +47,7 @@ def scratch(manager):
 
 
 def made_up(conference, number):
-    """Returns an event of the same layout, all of whose values are different, also from those of
+    """Return an event of the same layout, all of whose values are different, also from those of
     another number.
 
     Args:
@@ -79,7 +79,7 @@ def made_up(conference, number):
 
 
 def build(connection, conference, number):
-    """Has Indico make an event in a category and by a user that were just made for it.
+    """Have Indico make an event in a category and by a user that were just made for it.
 
     Args:
         connection: of `scratch`.
@@ -123,13 +123,13 @@ def _creator(number):
 
 
 def heads(conference):
-    """Returns {name: object} of what Indico reaches by other ways than through the event."""
+    """Return {name: object} of what Indico reaches by other ways than through the event."""
     return (('conference', conference), ('display', conference.getDisplayMgr()),
             ('pages', InternalPagesMgrRegistery().getInternalPagesMgr(conference)))
 
 
 def _serialized(connection, conference):
-    """Returns classes, records, oids and heads of the objects of an event that is not saved."""
+    """Return classes, records, oids and heads of the objects of an event that is not saved."""
     found, numbers, places = [], {}, {}
     for name, head in heads(conference):
         if head._p_oid is None:

@@ -24,7 +24,7 @@ _TUPLES = {1: (b'', b'\x85'), 2: (b'', b'\x86'), 3: (b'', b'\x87')}
 
 
 def events_record(cls, oids):
-    """Returns the record of an OOSet or OOTreeSet of events.
+    """Return the record of an OOSet or OOTreeSet of events.
 
     Args:
         cls: OOSet, or OOTreeSet for at most MOST members.
@@ -39,7 +39,7 @@ def events_record(cls, oids):
 
 
 def moment_record(moment):
-    """Returns the record of an IOTreeSet with one member: seconds since 1970, above 65535."""
+    """Return the record of an IOTreeSet with one member: seconds since 1970, above 65535."""
     return (b'\x80\x03cBTrees.IOBTree\nIOTreeSet\nq\x01.\x80\x03J' + struct.pack('<i', moment)
             + b'\x85\x85\x85\x85q\x02.')
 
@@ -65,17 +65,17 @@ class Sets(object):
         self._recorded = None, None     # the members of the last record that was made, and it
 
     def make(self, cls, ids):
-        """Returns a new set, one of this class with events of these ids, unloaded."""
+        """Return a new set, one of this class with events of these ids, unloaded."""
         oid = self._records.add_one(self._record(cls, sorted(ids)))
         return ghost(self._connection, cls, oid)
 
     def make_moment(self, moment):
-        """Returns an IOTreeSet of one number, unloaded."""
+        """Return an IOTreeSet of one number, unloaded."""
         oid = self._records.add_one(moment_record(moment))
         return ghost(self._connection, IOTreeSet, oid)
 
     def add(self, existing, ids, remember=False):
-        """Adds events to a set that the storage has.
+        """Add events to a set that the storage has.
 
         Args:
             existing: an OOSet or OOTreeSet.
@@ -96,7 +96,7 @@ class Sets(object):
             self._changed.append(oid)
 
     def _load(self, cls, oid):
-        """Returns a set's serial and its members' ids; None for a set of another form."""
+        """Return a set's serial and its members' ids; None for a set of another form."""
         data, serial = self._connection._storage.load(oid)
         if data != self._loaded[0]:
             self._loaded = data, self._members(cls, data)
@@ -110,12 +110,12 @@ class Sets(object):
         return None if None in members else members
 
     def _record(self, cls, ids):
-        """Returns the record of a set; many are followed by one with the same members."""
+        """Return the record of a set; many are followed by one with the same members."""
         if self._recorded[0] != (cls, ids):
             self._recorded = (cls, ids), events_record(cls, map(self._names.oid_of, ids))
         return self._recorded[1]
 
     def saved(self, tid):
-        """Tells that the transaction was saved under this id."""
+        """Tell that the transaction was saved under this id."""
         for oid in self._changed:
             self._remembered[oid] = tid, self._remembered[oid][1]

@@ -1,4 +1,4 @@
-"""Stamps out the events of a specification, each with the stencil of its layout."""
+"""Stamp out the events of a specification, each with the stencil of its layout."""
 from bulkloader.bulk import samples
 from bulkloader.bulk.cutting import Unexplained, cut, prove
 from bulkloader.bulk.values import names, values
@@ -22,19 +22,19 @@ class Stamping(object):
         self._asked = None
 
     def event(self, index):
-        """Returns event `index` as a `specification.Conference`."""
+        """Return event `index` as a `specification.Conference`."""
         return self._event_and_stencil(index)[0]
 
     def stencil(self, index):
-        """Returns the `Stencil` that event `index` is made with."""
+        """Return the `Stencil` that event `index` is made with."""
         return self._event_and_stencil(index)[1]
 
     def count(self, index):
-        """Returns how many objects event `index` has."""
+        """Return how many objects event `index` has."""
         return self.stencil(index).count
 
     def heads(self, index):
-        """Returns {name: position} of the objects that are reached from outside of the event.
+        """Return {name: position} of the objects that are reached from outside of the event.
 
         Names are 'conference', 'display' (its entry in the registry of display managers) and
         'pages' (its entry in that of internal pages).
@@ -42,7 +42,7 @@ class Stamping(object):
         return self.stencil(index).heads
 
     def stamp(self, index, oids, placement):
-        """Returns the records of event `index` as a `stencil.Stamped`.
+        """Return the records of event `index` as a `stencil.Stamped`.
 
         Args:
             oids: `count(index)` new object ids, of 8 bytes each.
@@ -63,7 +63,7 @@ class Stamping(object):
         return self._asked[1]
 
     def _made(self, layout, event):
-        """Returns the stencil of a layout; layouts of one shape have one, and each proves it."""
+        """Return the stencil of a layout; layouts of one shape have one, and each proves it."""
         shape = _shape(layout)
         try:
             if shape not in self._shapes:
@@ -79,7 +79,7 @@ class Stamping(object):
 
 
 def _shape(layout):
-    """Returns what a layout says of the form of an event's records.
+    """Return what a layout says of the form of an event's records.
 
     Times are values. In which order people are sorted shows in the index of authors alone.
     """
@@ -88,7 +88,7 @@ def _shape(layout):
 
 
 def make_stencil(manager, conference):
-    """Returns the proved `Stencil` of the layout of a `specification.Conference`.
+    """Return the proved `Stencil` of the layout of a `specification.Conference`.
 
     Raises `cutting.Unexplained` when two events differ, and not by their values.
     """
@@ -103,6 +103,6 @@ def make_stencil(manager, conference):
 
 
 def prove_stencil(stencil, manager, conference):
-    """Raises `cutting.Unexplained` when the stencil makes this event in another way than Indico."""
+    """Raise `cutting.Unexplained` when the stencil makes this event in another way than Indico."""
     with samples.scratch(manager) as connection:
         prove(stencil, samples.build(connection, conference, 3))

@@ -1,4 +1,4 @@
-"""Stamps the records of events out of constant pieces and holes (pure)."""
+"""Stamp the records of events out of constant pieces and holes (pure)."""
 from itertools import izip
 from operator import itemgetter
 
@@ -42,7 +42,7 @@ class Stencil(object):
         self._row = Row(records, places)
 
     def stamp(self, oids, values):
-        """Returns the records of an event as `Stamped`.
+        """Return the records of an event as `Stamped`.
 
         Args:
             oids: `count` object ids that nobody else has.
@@ -71,13 +71,13 @@ class Stamped(object):
         self.size = row.size + sum(self._lengths)
 
     def records(self):
-        """Returns a list of (oid, record)."""
+        """Return a list of (oid, record)."""
         written, begins = self.written(NO_MIDDLE), self.positions(0)
         return [(oid, written[begin + HEADER:end])
                 for oid, begin, end in izip(self.oids, begins, begins[1:] + [self.size])]
 
     def written(self, middle):
-        """Returns all records as a FileStorage has them in its file.
+        """Return all records as a FileStorage has them in its file.
 
         Args:
             middle: what is between the oid and the length in the header of each record.
@@ -85,5 +85,5 @@ class Stamped(object):
         return self._row.written(self.oids, self._texts, self._lengths, middle)
 
     def positions(self, begin):
-        """Returns where each of the records is in the file when the first begins at `begin`."""
+        """Return where each of the records is in the file when the first begins at `begin`."""
         return self._row.positions(begin, self._lengths)

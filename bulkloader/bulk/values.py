@@ -15,13 +15,13 @@ _PLACEMENT = ('conference_id', 'category_oid', 'creator_oid', NOW)
 
 
 def names(conference):
-    """Returns the names of what `values` returns for any event of the layout of this one."""
+    """Return the names of what `values` returns for any event of the layout of this one."""
     texts, moments = _leaves(mapped(conference, lambda path, leaf: path))
     return tuple(texts + moments) + _PLACEMENT
 
 
 def values(conference, placement):
-    """Returns the values of a `specification.Conference` at a `Placement`, as a list of bytes."""
+    """Return the values of a `specification.Conference` at a `Placement`, as a list of bytes."""
     texts, moments = _leaves(conference)
     offset = timezone(conference.timezone).utcoffset(conference.start)
     found = [text.encode('utf-8') for text in texts]
@@ -32,12 +32,12 @@ def values(conference, placement):
 
 
 def moment(date_time):
-    """Returns a datetime as pickles hold it: ten bytes, which sort like the times."""
+    """Return a datetime as pickles hold it: ten bytes, which sort like the times."""
     return date_time.__reduce__()[1][0]
 
 
 def mapped(conference, change):
-    """Returns an event with `change(path, leaf)` for each of its texts and times.
+    """Return an event with `change(path, leaf)` for each of its texts and times.
 
     A path is such as `people.2.email`. A person stays the same in all parts.
     """
@@ -62,7 +62,7 @@ def mapped(conference, change):
 
 
 def _leaves(event):
-    """Returns the texts of an event that Indico keeps, and its times."""
+    """Return the texts of an event that Indico keeps, and its times."""
     room = event.room
     texts = [event.title, event.description, event.keywords, event.timezone,
              room.name, room.location, room.address]

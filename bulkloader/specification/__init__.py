@@ -51,7 +51,7 @@ class Specification(object):
         self.layouts = tuple(layout for _, of_kind in self._kinds for layout in of_kind)
 
     def layout_number(self, index):
-        """Returns the position in `layouts` of the layout of event `index` (from 0)."""
+        """Return the position in `layouts` of the layout of event `index` (from 0)."""
         if index != self._last[0]:
             self._last = index, self._drawn_layout(index)
         return self._last[1]
@@ -67,16 +67,16 @@ class Specification(object):
         return first + draws.below(len(self._kinds[-1][1]))
 
     def layout(self, index):
-        """Returns the `Layout` of event `index`: the same object for all events that have it."""
+        """Return the `Layout` of event `index`: the same object for all events that have it."""
         return self.layouts[self.layout_number(index)]
 
     def conference(self, index):
-        """Returns event `index`, 0 to conferences - 1, as a `Conference`, whatever its kind."""
+        """Return event `index`, 0 to conferences - 1, as a `Conference`, whatever its kind."""
         return self._values.event(index, self.layout(index),
                                   self._tree.topic_of(self.category_of(index)))
 
     def category_tree(self):
-        """Returns the `Category` tuples that go below the root.
+        """Return the `Category` tuples that go below the root.
 
         Those without children hold the events; from left to right they have the numbers
         `category_of` speaks of.
@@ -84,20 +84,20 @@ class Specification(object):
         return self._tree.categories()
 
     def category_of(self, index):
-        """Returns the number of the category that holds event `index`."""
+        """Return the number of the category that holds event `index`."""
         return index * self.parameters.categories // self.parameters.conferences
 
     def category_sizes(self):
-        """Returns how many events each category holds, in their order."""
+        """Return how many events each category holds, in their order."""
         sizes = [0] * self.parameters.categories
         for index in range(self.parameters.conferences):
             sizes[self.category_of(index)] += 1
         return sizes
 
     def room(self, number):
-        """Returns `Room` number 0 to rooms - 1."""
+        """Return `Room` number 0 to rooms - 1."""
         return self._values.room(number)
 
     def person(self, number):
-        """Returns `Person` number 0 to PEOPLE - 1; addresses are in a domain without mail."""
+        """Return `Person` number 0 to PEOPLE - 1; addresses are in a domain without mail."""
         return self._values.person(number)

@@ -39,12 +39,12 @@ class Amount(object):
             self._up_to.append(reached)
 
     def at(self, fraction):
-        """Returns the number below which this fraction (0 to 1) of all drawn numbers lie."""
+        """Return the number below which this fraction (0 to 1) of all drawn numbers lie."""
         return self.least + min(bisect_right(self._up_to, fraction), len(self._up_to) - 1)
 
 
 def _parsed(text):
-    """Returns the least and the greatest number, and the mean if the numbers are not even."""
+    """Return the least and the greatest number, and the mean if the numbers are not even."""
     if re.match('-?[0-9]+$', text):
         if int(text) < 0:
             raise ValueError('%s is less than 0' % text)
@@ -65,7 +65,7 @@ def _parsed(text):
 
 
 def _falling(mean, greatest):
-    """Returns weights 1, r, r*r, ... for 0 to `greatest`, with r so that the mean is `mean`."""
+    """Return weights 1, r, r*r, ... for 0 to `greatest`, with r so that the mean is `mean`."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         ratio = (low + high) / 2
@@ -91,5 +91,5 @@ def _total(numbers):
 
 
 def _mean(weights):
-    """Returns the mean of 0, 1, 2, ... with these weights."""
+    """Return the mean of 0, 1, 2, ... with these weights."""
     return _total(place * weight for place, weight in enumerate(weights)) / _total(weights)

@@ -6,7 +6,7 @@ from bulkloader.specification.shapes import Category
 
 
 def numbered(names, number):
-    """Returns name `number` of an endless list: all names, then all with 2, and so on."""
+    """Return name `number` of an endless list: all names, then all with 2, and so on."""
     turn, place = divmod(number, len(names))
     return names[place] if not turn else '%s %d' % (names[place], turn + 1)
 
@@ -26,11 +26,11 @@ class Tree(object):
         self._is_grouped = leaves > fan_out
 
     def topic_of(self, leaf):
-        """Returns the topic of the events in leaf number `leaf`."""
+        """Return the topic of the events in leaf number `leaf`."""
         return numbered(self._topics, leaf // self._fan_out if self._is_grouped else leaf)
 
     def categories(self):
-        """Returns the `Category` tuples that go directly below the root."""
+        """Return the `Category` tuples that go directly below the root."""
         if not self._is_grouped:
             return tuple(self._of_topic(number, ()) for number in range(self._leaves))
         level = [self._series(leaf) for leaf in range(self._leaves)]

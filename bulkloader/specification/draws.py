@@ -26,12 +26,12 @@ class Draws(object):
         return sequence[self.below(len(sequence))]
 
     def some(self, sequence, count):
-        """Returns `count` different members, in random order."""
+        """Return `count` different members, in random order."""
         left = list(sequence)
         return [left.pop(self.below(len(left))) for _ in range(count)]
 
     def numbers(self, limit, count):
-        """Returns `count` different numbers below `limit`, in random order."""
+        """Return `count` different numbers below `limit`, in random order."""
         numbers = []
         seen = set()
         while len(numbers) < count:

@@ -20,7 +20,7 @@ _ONE_IN_REPEATED = 5            # of those who take part have another part alrea
 
 
 def layouts(parameters):
-    """Returns a list of (share, layouts): for each kind of event how often it occurs, and its
+    """Return a list of (share, layouts): for each kind of event how often it occurs, and its
     different `Layout`s, which are equally frequent."""
     count = min(MOST_LAYOUTS, max(4, parameters.conferences // 50))
     wanted = amounts(parameters)
@@ -33,7 +33,7 @@ def layouts(parameters):
 
 
 def _layout(draws, kind, wanted, number, count):
-    """Returns layout `number` of `count` of a kind.
+    """Return layout `number` of `count` of a kind.
 
     The amounts of these layouts are spread evenly over what is wanted (stratified), so that few
     layouts have the wanted mean, too; the busiest event has the most sessions.
@@ -85,7 +85,7 @@ class _People(object):
         self._count = 0
 
     def some(self, count):
-        """Returns slots of `count` different people, of whom some take part already."""
+        """Return slots of `count` different people, of whom some take part already."""
         chosen = []
         while len(chosen) < count:
             full = self._count == MAX_PEOPLE
@@ -99,7 +99,7 @@ class _People(object):
         return tuple(chosen)
 
     def ranks(self):
-        """Returns which place each slot's person has among all when sorted by `rank`."""
+        """Return which place each slot's person has among all when sorted by `rank`."""
         return tuple(self._draws.some(range(self._count), self._count))
 
 
@@ -113,7 +113,7 @@ class _Place(object):
 
 
 def _even(total, parts):
-    """Splits a number into parts that differ by 1 at most."""
+    """Split a number into parts that differ by 1 at most."""
     return [(part + 1) * total // parts - part * total // parts for part in range(parts)]
 
 
@@ -143,7 +143,7 @@ def _sessions(draws, people, places, count):
 
 
 def _contributions(draws, people, places, wanted, have_authors):
-    """Returns the contributions by place and time; in one place none overlaps another."""
+    """Return the contributions by place and time; in one place none overlaps another."""
     contributions = []
     for place in places:
         fitting = [each for each in _DURATIONS if each * place.count <= _HALF_DAY]

@@ -24,7 +24,7 @@ Parameters.__new__.__defaults__ = (0, 1, 0, CONFERENCE, FAN_OUT)
 
 
 def amounts(parameters):
-    """Returns a dict of the `Amount`s of parameters; raises ValueError with words."""
+    """Return a dict of the `Amount`s of parameters; raise ValueError with words."""
     limits = {'contributions': MAX_CONTRIBUTIONS, 'sessions': MAX_SESSIONS,
               'speakers': MAX_SPEAKERS, 'materials': MAX_MATERIALS}
     return dict((name, Amount(getattr(parameters, name), limit))
@@ -58,5 +58,5 @@ class Mix(object):
 
 
 def default_categories(conferences, events_per_category=EVENTS_PER_CATEGORY):
-    """Returns how many categories keep each at so many events or fewer."""
+    """Return how many categories keep each at so many events or fewer."""
     return -(-conferences // events_per_category)

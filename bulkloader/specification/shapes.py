@@ -50,7 +50,7 @@ MATERIALS = ('slides', 'paper', 'poster', 'video', 'notes', 'summary', 'pictures
 
 
 def rank(person):
-    """Returns what people are sorted by before they are given to slots.
+    """Return what people are sorted by before they are given to slots.
 
     It is the order of Indico's index of authors, which so has the same form in all events of a
     layout.

@@ -16,12 +16,12 @@ _MANY = 1 << 30     # events: a run with all its layouts
 
 
 def estimated_bytes(parameters):
-    """Returns about how many bytes a run adds to a packed FileStorage, as a whole number."""
+    """Return about how many bytes a run adds to a packed FileStorage, as a whole number."""
     return int(parameters.conferences * _mean(parameters))
 
 
 def events_of_size(parameters, size):
-    """Returns how many events add about `size` bytes, at least 1; for ever the same number.
+    """Return how many events add about `size` bytes, at least 1; for ever the same number.
 
     What `parameters` say of the number of events and of categories does not matter.
     """
@@ -32,7 +32,7 @@ def events_of_size(parameters, size):
 
 
 def _mean(parameters):
-    """Returns the bytes of an event of these parameters, on average."""
+    """Return the bytes of an event of these parameters, on average."""
     total = 0.0
     for share, of_kind in layouts(parameters):
         total += share * sum(_bytes(layout) for layout in of_kind) / len(of_kind)

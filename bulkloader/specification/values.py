@@ -46,7 +46,7 @@ class Values(object):
         return Draws(self._seed, *key)
 
     def room(self, number):
-        """Returns `Room` number 0 to rooms - 1."""
+        """Return `Room` number 0 to rooms - 1."""
         if number not in self._made_rooms:
             draws = self._draws('room', number)
             city, country, timezone = self._places[number % len(self._places)]
@@ -56,13 +56,13 @@ class Values(object):
         return self._made_rooms[number]
 
     def _room_beside(self, draws, number):
-        """Returns a room in the place of room `number`, perhaps the same one."""
+        """Return a room in the place of room `number`, perhaps the same one."""
         first = number % len(self._places)
         return self.room(first + len(self._places) * draws.below(
             (self._rooms - 1 - first) // len(self._places) + 1))
 
     def person(self, number):
-        """Returns `Person` number 0 to PEOPLE - 1."""
+        """Return `Person` number 0 to PEOPLE - 1."""
         if number not in self._made_people:
             draws = self._draws('person', number)
             institute = draws.pick(words.INSTITUTE_KINDS).format(city=draws.pick(words.PLACES)[0])
@@ -74,13 +74,13 @@ class Values(object):
         return self._made_people[number]
 
     def _people(self, draws, ranks):
-        """Returns different people, one for each of these places in the order of `rank`."""
+        """Return different people, one for each of these places in the order of `rank`."""
         found = sorted((self.person(number) for number in draws.numbers(PEOPLE, len(ranks))),
                        key=rank)
         return tuple(found[place] for place in ranks)
 
     def event(self, index, layout, topic):
-        """Returns the `Conference` number `index` with this layout, on this topic."""
+        """Return the `Conference` number `index` with this layout, on this topic."""
         draws = self._draws('event', index)
         room_number = draws.below(self._rooms)
         room = self.room(room_number)
@@ -117,7 +117,7 @@ def _minutes(count):
 
 
 def _first_day(draws, days):
-    """Returns a day in the past.
+    """Return a day in the past.
 
     Events of up to five days stay between Monday and Friday, and longer ones between May and
     September: so the clocks are not changed during an event in any of the places.

@@ -1,4 +1,4 @@
-"""The one way in which a command tells an operator that it could not do it."""
+"""Errors and exit codes of commands."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """Exit codes of ``bin/zodbrepl``, each with its meaning; ``status`` has its own four.
+    """Exit codes of ``bin/zodbrepl``; ``status`` has its own.
 
     Attributes:
-        meaning: for the reference, one line.
+        meaning: one line, for the reference.
     """
 
     meaning: str
@@ -21,28 +21,29 @@ class ExitCode(enum.IntEnum):
         return member
 
     OK = 0, "done"
-    FAILED = 1, "it could not be done; the message says why"
-    BAD_CONFIG = 2, "the cluster file or the command line is wrong; nothing was changed"
-    NOT_INSTALLED = 4, "the installation is not complete: run `./bootstrap`"
-    PORT_TAKEN = 5, "a port that the cluster needs is taken; nothing was started"
-    NOT_RUNNING = 6, "what the command works on is not running"
-    TIMED_OUT = 7, "something did not happen in time"
-    REFUSED = 8, "refused, because going on could lose or mix up data"
+    FAILED = 1, "failed; the message gives the reason"
+    BAD_CONFIG = 2, "the cluster file or the command line is invalid; nothing was changed"
+    NOT_INSTALLED = 4, "the installation is incomplete: run `./bootstrap`"
+    PORT_TAKEN = 5, "a port that the cluster needs is in use; nothing was started"
+    NOT_RUNNING = 6, "a program that the command needs is not running"
+    TIMED_OUT = 7, "timed out"
+    REFUSED = 8, "refused: continuing could lose or mix data"
     INTERRUPTED = 130, "interrupted by Ctrl-C; `demo` also by SIGTERM or SIGHUP"
 
 
 class OperatorError(Exception):
-    """Something an operator has to know of, in the pattern NOTICE / DETAIL / HINT.
+    """An error for operators, with NOTICE, DETAIL and HINT.
 
     Args:
-        notice: what could not be done, one line without a full stop.
-        detail: where and why; may be empty.
-        hint: what to do about it, as an exact command where there is one.
-        exit_code: the process's exit code.
+        notice: what failed; one line without a full stop.
+        detail: why and where; may be empty.
+        hint: how to fix it, as an exact command if there is one.
+        exit_code: of the process.
     """
 
-    def __init__(self, notice: str, detail: str = "", hint: str = "",
-                 exit_code: ExitCode = ExitCode.FAILED) -> None:
+    def __init__(
+        self, notice: str, detail: str = "", hint: str = "", exit_code: ExitCode = ExitCode.FAILED
+    ) -> None:
         super().__init__(notice)
         self.notice = notice
         self.detail = detail

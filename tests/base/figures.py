@@ -24,8 +24,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration"),
-                str(HERE.parent / "scenarios/harness")]
+sys.path[:0] = [
+    str(HERE / "harness"),
+    str(HERE.parent / "integration"),
+    str(HERE.parent / "scenarios/harness"),
+]
 
 from figure_tables import SPEEDS, Figures, save, show  # noqa: E402
 from kinds import KINDS, Kind, missing_program  # noqa: E402
@@ -45,10 +48,12 @@ MEASURED = {
     "relstorage-sqlite": BY_NAME["relstorage-sqlite"],
     "relstorage-postgresql": Kind("relstorage-postgresql", PAIR),
     "relstorage-postgresql-sync": Kind(
-        "relstorage-postgresql", PAIR, ("<postgresql>", "  synchronous true", "</postgresql>")),
+        "relstorage-postgresql", PAIR, ("<postgresql>", "  synchronous true", "</postgresql>")
+    ),
     "relstorage-mariadb": Kind("relstorage-mariadb", PAIR),
     "relstorage-mariadb-sync": Kind(
-        "relstorage-mariadb", PAIR, ("<mariadb>", "  synchronous true", "</mariadb>")),
+        "relstorage-mariadb", PAIR, ("<mariadb>", "  synchronous true", "</mariadb>")
+    ),
 }
 WIDTH = 100
 WRITERS = 4
@@ -68,14 +73,16 @@ def main() -> None:
         folder.chmod(0o755)  # some servers run as another user
         try:
             with contextlib.ExitStack() as opened:
-                measure(options, bring_up(options.backends, folder, home, figures, opened),
-                        figures)
+                measure(options, bring_up(options.backends, folder, home, figures, opened), figures)
         except KeyboardInterrupt:
             print("interrupted; what was measured so far:")
         finally:
             load.append(os.getloadavg()[0])
-            tell(figures, home / "var/figures",
-                 {"processors": os.cpu_count(), "load": load, "seconds": options.seconds})
+            tell(
+                figures,
+                home / "var/figures",
+                {"processors": os.cpu_count(), "load": load, "seconds": options.seconds},
+            )
 
 
 def tell(figures: Figures, folder: Path, machine: Mapping[str, Any]) -> None:
@@ -91,13 +98,20 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each rate of commits")
-    parser.add_argument("--backends", nargs="+", choices=list(MEASURED), metavar="NAME",
-                        default=list(MEASURED), help=f"of {'; '.join(MEASURED)}")
+    parser.add_argument(
+        "--backends",
+        nargs="+",
+        choices=list(MEASURED),
+        metavar="NAME",
+        default=list(MEASURED),
+        help=f"of {'; '.join(MEASURED)}",
+    )
     return parser.parse_args()
 
 
-def bring_up(names: list[str], folder: Path, home: Path, figures: Figures,
-             opened: contextlib.ExitStack) -> dict[str, MeasuredCluster]:
+def bring_up(
+    names: list[str], folder: Path, home: Path, figures: Figures, opened: contextlib.ExitStack
+) -> dict[str, MeasuredCluster]:
     """The clusters that can be had here, up."""
     clusters = {}
     for number, name in enumerate(names):
@@ -113,24 +127,30 @@ def bring_up(names: list[str], folder: Path, home: Path, figures: Figures,
     return clusters
 
 
-def measure(options: argparse.Namespace, clusters: dict[str, MeasuredCluster], figures: Figures
-            ) -> None:
+def measure(
+    options: argparse.Namespace, clusters: dict[str, MeasuredCluster], figures: Figures
+) -> None:
     """All rounds; a cluster that fails is left out from there on."""
-    works = [(number, *each) for number in range(options.rounds)
-             for each in of_a_round(list(clusters), number, options.seconds)]
+    works = [
+        (number, *each)
+        for number in range(options.rounds)
+        for each in of_a_round(list(clusters), number, options.seconds)
+    ]
     began = time.monotonic()
     for done, (number, what, name, work) in enumerate(works):
         if name in figures.left_out:
             continue
         left = time_left(done, len(works), time.monotonic() - began)
-        print(f"round {number + 1} of {options.rounds}: {what}, {name}"
-              + (f" (about {left / 60:.0f} min left)" if left else ""), flush=True)
+        print(
+            f"round {number + 1} of {options.rounds}: {what}, {name}"
+            + (f" (about {left / 60:.0f} min left)" if left else ""),
+            flush=True,
+        )
         with told_of_failure(name, figures):
             figures.keep(what, name, number, work(clusters[name]))
 
 
-def of_a_round(names: list[str], number: int, seconds: float
-               ) -> Iterator[tuple[str, str, Measure]]:
+def of_a_round(names: list[str], number: int, seconds: float) -> Iterator[tuple[str, str, Measure]]:
     """What is measured, of which storage, and how; each round begins with another storage."""
     first = number % max(len(names), 1)
     turns = names[first:] + names[:first]
@@ -138,8 +158,11 @@ def of_a_round(names: list[str], number: int, seconds: float
         processes = WRITERS if what.endswith("writers") else 1
         for name in turns:
             if processes == 1 or not MEASURED[name].one_process:
-                yield what, name, partial(MeasuredCluster.work, what=task, processes=processes,
-                                          seconds=seconds)
+                yield (
+                    what,
+                    name,
+                    partial(MeasuredCluster.work, what=task, processes=processes, seconds=seconds),
+                )
     for name in turns:
         for what, work in disturbances(MEASURED[name]):
             yield what, name, work

@@ -16,8 +16,11 @@ import pytest
 from playwright.sync_api import Browser
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "unit/browser"),
-                str(HERE.parent / "integration")]
+sys.path[:0] = [
+    str(HERE / "harness"),
+    str(HERE.parent / "unit/browser"),
+    str(HERE.parent / "integration"),
+]
 
 import chromium  # noqa: E402
 from clusters import ClusterUnderTest, MakeCluster  # noqa: E402
@@ -45,6 +48,7 @@ def browser() -> Iterator[Browser]:
 def new_tab(browser: Browser) -> Iterator[chromium.NewTab]:
     """A function: a tab with cookies of its own, closed after the test."""
     with contextlib.ExitStack() as opened:
+
         def make(width: int = 1280, scheme: chromium.Scheme = "light") -> chromium.Tab:
             tab = chromium.Tab(browser, width, scheme)
             opened.callback(tab.close)
@@ -54,10 +58,14 @@ def new_tab(browser: Browser) -> Iterator[chromium.NewTab]:
 
 
 @pytest.fixture
-def make_cluster(browser: Browser, tmp_path: Path,  # noqa: ARG001  # skips first
-                 home: Path) -> Iterator[MakeCluster]:
+def make_cluster(
+    browser: Browser,  # noqa: ARG001
+    tmp_path: Path,  # skips first
+    home: Path,
+) -> Iterator[MakeCluster]:
     """A function that makes ZRS pairs; all are ended after the test, also when it fails."""
     with contextlib.ExitStack() as opened:
+
         def make(indico: tuple[str, ...] = ()) -> ClusterUnderTest:
             folder = tmp_path / "cluster"
             folder.mkdir(parents=True)

@@ -32,9 +32,9 @@ from flask.testing import FlaskClient
 from rich.console import Console
 from rich.table import Table
 
-from indico_zodbrepl.admin import create_app
+from indico_zodbrepl.admin.app import create_app
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.monitor.watcher import Sighting, Watcher
+from indico_zodbrepl.monitor.watcher import TimestampedSnapshot, Watcher
 
 TABS = 10
 THREADS = 8
@@ -55,10 +55,13 @@ class Given(Watcher):
     def next(self) -> None:
         """Give it another snapshot, in which a node is behind by something else."""
         self._number += 1
-        self._sighting = Sighting(five.snapshot(self._cluster, b=five.late(
-            self._cluster, "b", self._number % 600)), 0.1, self._number)
+        self._sighting = TimestampedSnapshot(
+            five.snapshot(self._cluster, b=five.late(self._cluster, "b", self._number % 600)),
+            0.1,
+            self._number,
+        )
 
-    def latest(self, patience: float = 0.0) -> Sighting:  # noqa: ARG002 - it is there at once
+    def latest(self, patience: float = 0.0) -> TimestampedSnapshot:  # noqa: ARG002 - it is there at once
         """See ``Watcher``."""
         return self._sighting
 
@@ -115,8 +118,9 @@ def get(client: FlaskClient, path: str, tag: str = "", status: int = 200) -> int
     return len(answer.data)
 
 
-def many(what: str, count: int, ask: Callable[[], int],
-         before: Callable[[], None] = lambda: None) -> Row:
+def many(
+    what: str, count: int, ask: Callable[[], int], before: Callable[[], None] = lambda: None
+) -> Row:
     """Ask so many times; what is done before each takes no time."""
     times, busy, size = [], [], 0
     for _ in range(count):
@@ -143,14 +147,17 @@ def tabs(cluster: Cluster, seconds: float) -> Iterator[Row]:
     cookie = logins.cookie(client)
     watcher.start()
     get(client, "/")
-    server = waitress.server.create_server(app, host="127.0.0.1", port=0, threads=THREADS,
-                                           ident=None)
+    server = waitress.server.create_server(
+        app, host="127.0.0.1", port=0, threads=THREADS, ident=None
+    )
     threading.Thread(target=serve, args=(server,), daemon=True).start()
     times: list[Times] = [[] for _ in range(TABS)]
     sizes: set[int] = set()
     used, ends = time.process_time(), time.monotonic() + seconds
-    threads = [threading.Thread(target=tab, args=(
-        server.effective_port, cookie, ends, own, sizes)) for own in times]
+    threads = [
+        threading.Thread(target=tab, args=(server.effective_port, cookie, ends, own, sizes))
+        for own in times
+    ]
     for thread in threads:
         thread.start()
         time.sleep(1 / TABS)
@@ -159,10 +166,13 @@ def tabs(cluster: Cluster, seconds: float) -> Iterator[Row]:
     used = time.process_time() - used
     watcher.end()
     server.close()
-    yield Row(f"/, {TABS} tabs over HTTP, all of it changes", [*itertools.chain(*times)], [],
-              max(sizes))
-    Console().print(f"{TABS} tabs for {seconds:g} s: the monitor looked {next(numbers) - 1} times; "
-                    f"page, monitor and tabs together took {100 * used / seconds:.0f} % of a CPU")
+    yield Row(
+        f"/, {TABS} tabs over HTTP, all of it changes", [*itertools.chain(*times)], [], max(sizes)
+    )
+    Console().print(
+        f"{TABS} tabs for {seconds:g} s: the monitor looked {next(numbers) - 1} times; "
+        f"page, monitor and tabs together took {100 * used / seconds:.0f} % of a CPU"
+    )
 
 
 def tab(port: int, cookie: Mapping[str, str], ends: float, times: Times, sizes: set[int]) -> None:
@@ -182,11 +192,13 @@ def tab(port: int, cookie: Mapping[str, str], ends: float, times: Times, sizes: 
 
 
 def show(rows: list[Row]) -> None:
-    table = Table("request", "median ms", "99 % ms", "CPU, median", "CPU, 99 %", "bytes",
-                  "requests")
+    table = Table(
+        "request", "median ms", "99 % ms", "CPU, median", "CPU, 99 %", "bytes", "requests"
+    )
     for row in rows:
-        table.add_row(row.what, *figures(row.times), *figures(row.busy), f"{row.size:,}",
-                      str(len(row.times)))
+        table.add_row(
+            row.what, *figures(row.times), *figures(row.busy), f"{row.size:,}", str(len(row.times))
+        )
     Console().print(table)
 
 

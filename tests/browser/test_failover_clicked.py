@@ -21,14 +21,15 @@ from playwright.sync_api import expect
 from storage_writer import Writer, numbers_on
 
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.failover.operation import Outcome
 from indico_zodbrepl.monitor import take_snapshot
+from indico_zodbrepl.operations.operation import Outcome
 
 TOLD_OF_LOSS = re.compile(r"(\d+) transactions?")
 
 
 def test_a_failover_and_a_rejoin_are_clicked_through_and_what_was_lost_is_shown(
-        make_cluster: MakeCluster, new_tab: NewTab) -> None:
+    make_cluster: MakeCluster, new_tab: NewTab
+) -> None:
     under_test = make_cluster(indico=("one",))
     watch(under_test)
     under_test.up()
@@ -62,7 +63,11 @@ def test_a_failover_and_a_rejoin_are_clicked_through_and_what_was_lost_is_shown(
     assert len(lost) >= 20
     entry = last_entry(under_test)
     assert ("failover", Outcome.DONE, "alice (admin page)", "the disk of a died") == (
-        entry.plan.operation, entry.outcome, entry.actor, entry.plan.reason)
+        entry.plan.operation,
+        entry.outcome,
+        entry.actor,
+        entry.plan.reason,
+    )
     exported = entry.figures["lost_transactions"]
     assert exported >= len(lost)
     [folder] = Layout(under_test.cluster).lost_tails.iterdir()
@@ -94,13 +99,12 @@ def is_seen_gone(page: AdminPage) -> bool:
 def fail_over(page: AdminPage, tab: Tab, times: people.Times) -> None:
     """From the overview to the page that says that it is done."""
     tab.page.get_by_role("navigation").get_by_role("link", name="Operations").click()
-    offer = main(tab).get_by_role("link", name="Failover to b")
+    offer = main(tab).get_by_role("link", name="Fail over to b")
     expect(offer).to_be_visible()
     seen(tab, "failover 3 what can be done")
     offer.click()
     preview(tab)
-    lost = TOLD_OF_LOSS.search(main(tab).get_by_role("region", name="What would be lost")
-                               .inner_text())
+    lost = TOLD_OF_LOSS.search(main(tab).get_by_role("region", name="Data loss").inner_text())
     assert lost is not None
     assert int(lost[1]) >= 20
     times.note("the plan is there")
@@ -110,14 +114,14 @@ def fail_over(page: AdminPage, tab: Tab, times: people.Times) -> None:
     begin = tab.page.get_by_role("button", name="Begin failover to b")
     tab.expected |= {400, 422}
     begin.click()
-    says(tab, "This is not b. Nothing was begun.")
+    says(tab, "This is not b. Nothing was started.")
     seen(tab, "failover 5 another name typed")
     tab.page.get_by_label("Confirm").fill("b")
     times.note("confirmed")
     begin.click()
     follow(tab, "failover to b", "failover 6 at work", "failover 7 done")
     times.note("the failover is done")
-    says(tab, f"Not in the cluster any more: {lost[1]} transactions")
+    says(tab, f"Lost from the cluster: {lost[1]} transactions")
     steps = page.steps(tab)
     assert len(steps) >= 4
     assert all(re.search(r"done.*\d", fate, re.DOTALL) for fate in steps), steps
@@ -138,7 +142,7 @@ def rejoin(tab: Tab, times: people.Times) -> None:
 
 def preview(tab: Tab) -> None:
     """Wait until the plan is there, and see that nothing is wrong with its page."""
-    expect(tab.page.get_by_role("heading", name="Begin it")).to_be_visible()
+    expect(tab.page.get_by_role("heading", name="Begin", exact=True)).to_be_visible()
     looks.check(tab, "the plan")
     looks.check_names(tab, "the plan")
 
@@ -146,7 +150,7 @@ def preview(tab: Tab) -> None:
 def follow(tab: Tab, what: str, at_work: str, done: str) -> None:
     """Wait for the end of an operation that was begun just now, on its own page."""
     expect(tab.page).to_have_url(re.compile("/jobs/"))
-    says(tab, f"{what} is (at work: [1-9]|done)")
+    says(tab, f"{what} is (running: [1-9]|done)")
     shots.keep(tab, at_work)
     says(tab, f"{what} is done")
     shots.keep(tab, done)
@@ -154,9 +158,10 @@ def follow(tab: Tab, what: str, at_work: str, done: str) -> None:
     looks.check_names(tab, what)
 
 
-def look_at_what_was_lost(page: AdminPage, tab: Tab, identifier: str, tail: str,
-                          exported: int) -> None:
-    """Both the journal and the salvage tell of the tail."""
+def look_at_what_was_lost(
+    page: AdminPage, tab: Tab, identifier: str, tail: str, exported: int
+) -> None:
+    """Both the journal and the Recover page show the export."""
     page.open(tab, "/journal")
     says(tab, "a has a new disk")
     seen(tab, "failover 9 journal")
@@ -164,10 +169,10 @@ def look_at_what_was_lost(page: AdminPage, tab: Tab, identifier: str, tail: str,
     says(tab, "the disk of a died")
     says(tab, "alice")
     seen(tab, "failover 9 journal entry")
-    page.open(tab, f"/salvage/{tail}")
+    page.open(tab, f"/recover/{tail}")
     says(tab, f"{exported} ")
-    shots.keep(tab, "failover 9 salvage window", whole=False)
-    seen(tab, "failover 9 salvage")
+    shots.keep(tab, "failover 9 recover window", whole=False)
+    seen(tab, "failover 9 recover")
 
 
 def seen(tab: Tab, picture: str) -> None:

@@ -20,9 +20,9 @@ from operations import last_entry, what_a_plan_could_change
 from people import AdminPage, says
 from playwright.sync_api import expect
 
-from indico_zodbrepl.failover import store
-from indico_zodbrepl.failover.operation import Operation, Outcome
 from indico_zodbrepl.monitor import take_snapshot
+from indico_zodbrepl.operations import store
+from indico_zodbrepl.operations.operation import Operation, Outcome
 
 BEGIN = re.compile("^Begin ")
 POST = """
@@ -54,11 +54,11 @@ def test_a_viewer_sees_all_and_begins_nothing(page: AdminPage, new_tab: NewTab) 
     people.fill_in_login(tab, people.VIEWER)
     expect(tab.page).to_have_url(f"{page.address}{SWITCHOVER}")
     before = what_a_plan_could_change(page.under_test)
-    for path in ("/", "/operations", "/journal", "/salvage", "/data", SWITCHOVER):
+    for path in ("/", "/operations", "/journal", "/recover", "/data", SWITCHOVER):
         page.open(tab, path)
         looks.check(tab, f"{path} for a viewer")
-    expect(tab.page.get_by_role("heading", name="Begin it")).to_be_visible()
-    says(tab, "victor is a viewer: only operators begin operations")
+    expect(tab.page.get_by_role("heading", name="Begin", exact=True)).to_be_visible()
+    says(tab, "victor is a viewer. Only operators can begin operations.")
     expect(tab.page.get_by_role("button", name=BEGIN)).to_have_count(0)
     shots.keep(tab, "people viewer at a plan")
     tab.expected |= {400, 403}
@@ -72,14 +72,16 @@ def test_a_viewer_sees_all_and_begins_nothing(page: AdminPage, new_tab: NewTab) 
 
 
 def test_what_an_operator_did_not_send_from_the_form_begins_nothing(
-        page: AdminPage, new_tab: NewTab) -> None:
+    page: AdminPage, new_tab: NewTab
+) -> None:
     tab = new_tab()
     page.log_in(tab)
     fill_in(page, tab, SWITCHOVER, "b")
     before = what_a_plan_could_change(page.under_test)
     tab.expected |= {400}
-    tab.evaluate("() => document.querySelectorAll('main [name=csrf_token]')"
-                 ".forEach(each => each.remove())")
+    tab.evaluate(
+        "() => document.querySelectorAll('main [name=csrf_token]').forEach(each => each.remove())"
+    )
     tab.page.get_by_role("button", name=BEGIN).click()
     says(tab, "CSRF")
     shots.keep(tab, "people form without token")
@@ -88,7 +90,8 @@ def test_what_an_operator_did_not_send_from_the_form_begins_nothing(
 
 
 def test_a_session_that_has_ended_is_told_and_goes_on_where_it_was(
-        page: AdminPage, new_tab: NewTab) -> None:
+    page: AdminPage, new_tab: NewTab
+) -> None:
     tab = new_tab()
     page.log_in(tab)
     fill_in(page, tab, SWITCHOVER, "b")
@@ -99,7 +102,7 @@ def test_a_session_that_has_ended_is_told_and_goes_on_where_it_was(
     shots.keep(tab, "people session ended")
     assert before == what_a_plan_could_change(page.under_test)
     people.fill_in_login(tab, people.OPERATOR)
-    expect(tab.page.get_by_role("heading", name="Begin it")).to_be_visible()
+    expect(tab.page.get_by_role("heading", name="Begin", exact=True)).to_be_visible()
     page.open(tab, "/")
     tab.expected |= {401}
     page.let_session_expire(tab)
@@ -110,7 +113,8 @@ def test_a_session_that_has_ended_is_told_and_goes_on_where_it_was(
 
 
 def test_of_two_operators_the_second_is_refused_and_the_page_may_die_meanwhile(
-        page: AdminPage, new_tab: NewTab) -> None:
+    page: AdminPage, new_tab: NewTab
+) -> None:
     under_test = page.under_test
     first, second = new_tab(), new_tab()
     page.log_in(first)
@@ -124,11 +128,11 @@ def test_of_two_operators_the_second_is_refused_and_the_page_may_die_meanwhile(
         first.page.get_by_role("button", name=BEGIN).click()
         expect(first.page).to_have_url(re.compile("/jobs/"))
         people.wait_in_tab(first, lambda: bool(begun), "the operation has begun")
-        says(first, "failover to b is at work")
+        says(first, "failover to b is running")
         shots.keep(first, "people operation frozen")
 
         second.page.get_by_role("button", name=BEGIN).click()
-        says(second, "at work|has changed")
+        says(second, "at work|running|has changed")
         shots.keep(second, "people second operator refused")
         page.open(second, "/")
         says(second, "Failover to b is running")
@@ -142,7 +146,7 @@ def test_of_two_operators_the_second_is_refused_and_the_page_may_die_meanwhile(
         expect(gone).to_be_visible()
         shots.keep(first, "people page died")
         expect(gone).to_be_hidden()
-        says(first, "failover to b is at work")
+        says(first, "failover to b is running")
     says(first, "failover to b is done")
     shots.keep(first, "people operation went on")
     entry = last_entry(under_test)
@@ -154,7 +158,7 @@ def test_of_two_operators_the_second_is_refused_and_the_page_may_die_meanwhile(
 def fill_in(page: AdminPage, tab: Tab, path: str, name: str) -> None:
     """Open the preview of an operation, and fill in all but the click."""
     page.open(tab, path)
-    expect(tab.page.get_by_role("heading", name="Begin it")).to_be_visible()
+    expect(tab.page.get_by_role("heading", name="Begin", exact=True)).to_be_visible()
     tab.page.get_by_label("Reason").fill("a test")
     tab.page.get_by_label("Confirm").fill(name)
 

@@ -15,14 +15,15 @@ from people import AdminPage, main, says
 from playwright.sync_api import Locator, expect
 from storage_writer import Writer, numbers_on
 
-from indico_zodbrepl.failover.operation import Outcome
 from indico_zodbrepl.monitor import take_snapshot
+from indico_zodbrepl.operations.operation import Outcome
 
 MOST_STOPS = 100
 
 
 def test_a_switchover_by_touch_and_the_way_back_by_keyboard_lose_nothing(
-        make_cluster: MakeCluster, new_tab: NewTab) -> None:
+    make_cluster: MakeCluster, new_tab: NewTab
+) -> None:
     under_test = make_cluster()
     under_test.up()
     page = AdminPage(under_test)
@@ -33,8 +34,19 @@ def test_a_switchover_by_touch_and_the_way_back_by_keyboard_lose_nothing(
     times = people.Times()
     with Writer(under_test) as writer:
         for old, new in (("a", "b"), ("b", "a")):
-            wait_until(lambda old=old: len(take_snapshot(  # type: ignore[misc]
-                under_test.cluster).node(old).followers) == 1, f"{old} is followed")
+            wait_until(
+                lambda old=old: (
+                    len(
+                        take_snapshot(  # type: ignore[misc]
+                            under_test.cluster
+                        )
+                        .node(old)
+                        .followers
+                    )
+                    == 1
+                ),
+                f"{old} is followed",
+            )
             times.begin()
             if new == "b":
                 switch_over(page, touched, new)
@@ -46,16 +58,19 @@ def test_a_switchover_by_touch_and_the_way_back_by_keyboard_lose_nothing(
     assert set() == acknowledged - numbers_on(under_test, "a")
     entry = last_entry(under_test)
     assert ("switchover", "a", Outcome.DONE, "alice (admin page)") == (
-        entry.plan.operation, entry.plan.target, entry.outcome, entry.actor)
+        entry.plan.operation,
+        entry.plan.target,
+        entry.outcome,
+        entry.actor,
+    )
     times.keep("switchover")
 
 
 def switch_over(page: AdminPage, tab: Tab, target: str) -> None:
     page.open(tab, "/operations")
-    main(tab).get_by_role("link", name=f"Switchover to {target}").click()
-    expect(tab.page.get_by_role("heading", name="Begin it")).to_be_visible()
-    expect(main(tab).get_by_role("region", name="What would be lost")).to_contain_text(
-        "Nothing is lost")
+    main(tab).get_by_role("link", name=f"Switch over to {target}").click()
+    expect(tab.page.get_by_role("heading", name="Begin", exact=True)).to_be_visible()
+    expect(main(tab).get_by_role("region", name="Data loss")).to_contain_text("No data is lost")
     shots.keep(tab, f"switchover to {target} plan")
     looks.check(tab, "the plan")
     tab.page.get_by_label("Reason").fill("new memory for the host")
@@ -69,9 +84,9 @@ def switch_over(page: AdminPage, tab: Tab, target: str) -> None:
 def switch_over_by_keyboard(page: AdminPage, tab: Tab, target: str) -> None:
     page.open(tab, "/operations")
     keys = tab.page.keyboard
-    tab_to(tab, main(tab).get_by_role("link", name=f"Switchover to {target}"))
+    tab_to(tab, main(tab).get_by_role("link", name=f"Switch over to {target}"))
     keys.press("Enter")
-    expect(tab.page.get_by_role("heading", name="Begin it")).to_be_visible()
+    expect(tab.page.get_by_role("heading", name="Begin", exact=True)).to_be_visible()
     tab_to(tab, tab.page.get_by_label("Reason"))
     keys.type("back again")
     keys.press("Tab")

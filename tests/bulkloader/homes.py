@@ -161,7 +161,7 @@ class Home(object):
             'login': 'admin', 'password': 'only for this test', 'first_name': 'Ada',
             'last_name': 'Min', 'email': 'admin@conference.invalid'}))
         os.chmod(str(admin), 0o600)
-        result = Result(self.start('-m', 'indico_zodbrepl.dataplane.firstrun',
+        result = Result(self.start('-m', 'indico_zodbrepl.dataplane.indico.firstrun',
                                    '--admin-file', admin))
         assert 0 == result.code, result.text
 

@@ -173,7 +173,7 @@ def test_an_unfinished_older_run_is_refused(small):
 def test_an_indico_without_first_run_is_refused(blank_home):
     result = blank_home.bulkload('--conferences 3 --contributions 1')
     assert (5, 'NOTICE: this Indico has no administrator yet',
-            'HINT: make the first run: bin/indico-python -m indico_zodbrepl.dataplane.firstrun '
+            'HINT: make the first run: bin/indico-python -m indico_zodbrepl.dataplane.indico.firstrun '
             '--admin-file FILE') == (
         (result.code,) + tuple(result.text.splitlines()[::2]))
 

@@ -20,7 +20,7 @@ class Visitor(object):
         self._process = home.start(
             '-m', 'gunicorn.app.wsgiapp', '--bind', '127.0.0.1:%d' % self._port,
             '--worker-class', 'gthread', '--threads', '2', '--graceful-timeout', '5',
-            'indico_zodbrepl.dataplane.app:application')
+            'indico_zodbrepl.dataplane.indico.app:application')
         self._process.wait_for_port(self._port)
         self._session = requests.Session()
         answer = self._session.post(self._base + '/user/login', allow_redirects=False,

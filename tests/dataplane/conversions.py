@@ -10,7 +10,7 @@ from ZODB.POSException import POSKeyError
 from ZODB.utils import load_current
 
 from data_files import Site
-from indico_zodbrepl.dataplane.convert import opening
+from indico_zodbrepl.dataplane.convert import copying
 from indico_zodbrepl.dataplane.convert.copying import Conversion
 
 PROGRAM = [sys.executable, '-m', 'indico_zodbrepl.dataplane.convert']
@@ -85,7 +85,7 @@ def sqlite_conf(folder, keep_history=True):
 
 def convert(source, target, say=ignore, before_verifying=None):
     """Converts in this process; returns the answer."""
-    with opening.source(str(source)) as opened, opening.target(str(target)) as to:
+    with copying.source(str(source)) as opened, copying.target(str(target)) as to:
         if before_verifying is not None:
             settle = to.settle
 
@@ -103,16 +103,22 @@ def start(source, target):
                             stderr=subprocess.PIPE)
 
 
+def ended(process):
+    """Waits for the program's end; returns its output and its errors without progress."""
+    output, errors = process.communicate()
+    return output, ''.join(line for line in errors.splitlines(True) if not line.startswith('{'))
+
+
 def transactions(path):
     """Returns all that a storage holds, as comparable values."""
-    with opening.source(str(path)) as opened:
+    with copying.source(str(path)) as opened:
         return [(each.tid, each.status, each.user, each.description, each.extension,
                  sorted((record.oid, record.data) for record in each.records))
                 for each in opened.transactions()]
 
 
 def undo_pointers(path):
-    with opening.source(str(path)) as opened:
+    with copying.source(str(path)) as opened:
         return [record.data_txn for each in opened.transactions() for record in each.records]
 
 

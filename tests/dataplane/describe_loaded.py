@@ -8,7 +8,7 @@ import sys
 
 from indico.core.db import DBMgr
 from indico.core.db.migration import MigratedDB
-from indico_zodbrepl.dataplane.benchmarks import journal, loaded
+from indico_zodbrepl.dataplane.benchmarks import modifications, readings
 from MaKaC.common.indexes import IndexesHolder
 from MaKaC.conference import ConferenceHolder
 from MaKaC.trashCan import TrashCanManager
@@ -49,13 +49,13 @@ def main(path):
     root = manager.getDBConnection().root()
     titles = IndexesHolder().getIndex('conferenceTitle')
     print(json.dumps({
-        'journal': journal.KEY in root,
+        'journal': modifications.KEY in root,
         'conferences': dict(
             (each, described(ConferenceHolder().getById(each)))
-            for each in loaded.conferences(root)),
+            for each in readings.conferences(root)),
         'found_by_title': dict(
             (each, sorted(titles.search(phrase(ConferenceHolder().getById(each).getTitle()))))
-            for each in loaded.conferences(root)),
+            for each in readings.conferences(root)),
         'found_by_mark': sorted(titles.search('benchmark')),
         'trash': len(TrashCanManager()._getIdx()),
     }))

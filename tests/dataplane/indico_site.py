@@ -111,7 +111,7 @@ class IndicoSite(object):
     def first_run(self):
         """Runs firstrun; returns (exit status, standard output, standard error)."""
         return self.python(
-            '-m', 'indico_zodbrepl.dataplane.firstrun',
+            '-m', 'indico_zodbrepl.dataplane.indico.firstrun',
             '--admin-file', str(self.admin_file))
 
     def make_events(self):
@@ -134,7 +134,7 @@ class IndicoSite(object):
             ['python', '-m', 'gunicorn.app.wsgiapp',
              '--bind', '127.0.0.1:%d' % self.port, '--workers', '1',
              '--worker-class', 'gthread', '--threads', '4',
-             'indico_zodbrepl.dataplane.app:application'],
+             'indico_zodbrepl.dataplane.indico.app:application'],
             name='indico', port=self.port, env=self.environment)
 
     def get(self, path, session=requests, **options):

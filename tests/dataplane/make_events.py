@@ -7,7 +7,7 @@ import json
 
 import pytz
 
-from indico_zodbrepl.dataplane import prewarm
+from indico_zodbrepl.dataplane.indico import prewarm
 from indico.core.db import DBMgr
 from indico.util.contextManager import ContextManager
 from MaKaC.conference import (

@@ -3,7 +3,7 @@
 An administrator, a user and three events, by Indico's own calls; nothing is
 pre-warmed.  Run in a process of its own; prints paths as JSON.
 """
-from indico_zodbrepl.dataplane import prewarm, set_up
+from indico_zodbrepl.dataplane.indico import prewarm, set_up
 from indico.core.db import DBMgr
 from indico.util.contextManager import ContextManager
 from MaKaC.authentication.AuthenticationMgr import AuthenticatorMgr

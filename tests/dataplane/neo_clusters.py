@@ -67,7 +67,7 @@ class NEOCluster(object):
         roles = {'m': 'master', 's': 'storage', 'a': 'admin'}
         names = names or self.masters + self.storages + ['a']
         for name in names:
-            command = ['python', '-m', 'indico_zodbrepl.dataplane.neo.node']
+            command = ['python', '-m', 'indico_zodbrepl.dataplane.neo.process']
             if name in self.storages:
                 command += ['--sqlite', str(self.data(name).join('neo.sqlite'))]
             self.running[name] = self.processes.start(

@@ -17,7 +17,7 @@ from ZODB.utils import load_current, p64, u64, z64
 
 from processes import PATIENCE, free_ports, wait_for
 
-SERVER = ['python', '-m', 'indico_zodbrepl.dataplane.server']
+SERVER = ['python', '-m', 'indico_zodbrepl.dataplane.server.main']
 
 CONFIG = '''\
 %%import zc.zrs

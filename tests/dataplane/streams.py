@@ -5,8 +5,8 @@ from hashlib import md5
 from ZODB.Connection import TransactionMetaData
 from ZODB.utils import load_current, z64
 
-from indico_zodbrepl.dataplane.replication_stream import checksum
-from indico_zodbrepl.dataplane.replication_tail import Tail
+from indico_zodbrepl.dataplane.zrs.stream import checksum
+from indico_zodbrepl.dataplane.zrs.stream import Tail
 from nodes import BLOB_RECORD
 
 

@@ -41,7 +41,7 @@ def run_json(site, *args):
 
 
 def adopt(site, *args):
-    return site.python('-m', 'indico_zodbrepl.dataplane.adopt', *args)
+    return site.python('-m', 'indico_zodbrepl.dataplane.indico.adopt', *args)
 
 
 def describe(site):
@@ -96,7 +96,7 @@ def test_a_second_adoption_writes_nothing(site, paths):
 def test_an_interrupted_adoption_goes_on(site, paths):
     """Batches that are committed stay; the next run does the others."""
     status, _, error = site.python(
-        '-c', 'from indico_zodbrepl.dataplane import adopt, prewarm\n'
+        '-c', 'from indico_zodbrepl.dataplane.indico import adopt, prewarm\n'
         'def interrupt(_conference): raise KeyboardInterrupt\n'
         'prewarm.prewarm_conference = interrupt\n'
         'raise SystemExit(adopt.main([]))')

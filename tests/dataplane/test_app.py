@@ -209,7 +209,7 @@ def test_after_a_fork_the_child_builds_an_indico_of_its_own(
 FORKS = '''\
 import os, sys
 from wsgiref.simple_server import make_server
-from indico_zodbrepl.dataplane.app import application
+from indico_zodbrepl.dataplane.indico.app import application
 application._instance.want().wait()
 assert application._instance.application is not None
 if os.fork():

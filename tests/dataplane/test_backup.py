@@ -11,7 +11,7 @@ from ZODB.scripts import repozo
 
 from data_files import Site
 from indico_zodbrepl.dataplane.backup import pieces, repository, tail
-from indico_zodbrepl.dataplane.backup.failures import NoBackup, NotWhole
+from indico_zodbrepl.dataplane.backup.pieces import NoBackup, NotWhole
 from indico_zodbrepl.dataplane.backup.repository import Repository
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, DataFileError, InUse
 

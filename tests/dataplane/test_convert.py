@@ -19,7 +19,7 @@ from conversions import (
     undo_pointers,
 )
 from data_files import Site
-from indico_zodbrepl.dataplane.convert import copying, relstorage_target
+from indico_zodbrepl.dataplane.convert import copying, storages
 from indico_zodbrepl.dataplane.convert.failures import OtherData
 from indico_zodbrepl.dataplane.convert.storages import open_conf
 
@@ -228,14 +228,14 @@ def test_figures_of_an_empty_sqlite_do_not_make_it_read_all_records_each_time(
     with contextlib.closing(sqlite3.connect(data)) as opened:
         opened.execute('ANALYZE')
     assert figures()['object_state_tid'].startswith('1 ')
-    analyze = relstorage_target.RelStorageTarget._analyze
+    analyze = storages.RelStorageTarget._analyze
     seen = []
 
     def looked_at(self):
         seen.append(figures())
         analyze(self)
 
-    monkeypatch.setattr(relstorage_target.RelStorageTarget, '_analyze', looked_at)
+    monkeypatch.setattr(storages.RelStorageTarget, '_analyze', looked_at)
     answer = convert(site.path, sqlite)
     assert [{}] == seen
     assert figures()['object_state_tid'].startswith('%d ' % answer['records'])

@@ -10,9 +10,9 @@ import pytest
 import zc.lockfile
 from ZODB.blob import Blob
 
-from conversions import convert, history, sqlite_conf, start, transactions
+from conversions import convert, ended, history, sqlite_conf, start, transactions
 from data_files import Site
-from indico_zodbrepl.dataplane.convert import relstorage_target
+from indico_zodbrepl.dataplane.convert import storages
 from indico_zodbrepl.dataplane.convert.failures import CopyDiffers, OtherData
 from test_datafs_export import store
 
@@ -153,7 +153,7 @@ def test_after_an_end_at_any_moment_it_goes_on(large, target, end):
         _wait_until_it_grew(process, target, growth)
         if process.poll() is None:
             process.send_signal(end)
-        _out, said = process.communicate()
+        _out, said = ended(process)
         if process.returncode == 0:
             break
         held.append(len(transactions(target)) if target.check() else 0)
@@ -161,9 +161,9 @@ def test_after_an_end_at_any_moment_it_goes_on(large, target, end):
             (-signal.SIGKILL, ''), (130, 'interrupted\n'))
     assert held
     process = start(large.path, target)
-    out, said = process.communicate()
+    out, said = ended(process)
     assert (0, '') == (process.returncode, said)
-    done = json.loads(out.splitlines()[-1])['done']
+    done = json.loads(out)
     assert done['held'] >= held[-1]
     assert len(large.tids()) == done['held'] + done['copied'] + done['lost']['transactions']
     if 'p' != transactions(target)[0][1]:
@@ -186,8 +186,8 @@ def _wait_until_it_grew(process, target, times):
 def test_a_relstorage_goes_on_after_the_last_group_that_was_committed(
         site, monkeypatch, tmpdir):
     target = sqlite_conf(tmpdir.mkdir('sqlite'))
-    monkeypatch.setattr(relstorage_target, 'GROUP_TRANSACTIONS', 3)
-    write = relstorage_target.RelStorageTarget.write
+    monkeypatch.setattr(storages, 'GROUP_TRANSACTIONS', 3)
+    write = storages.RelStorageTarget.write
     left = [5]
 
     def fail_in_the_second_group(self, transaction):
@@ -196,7 +196,7 @@ def test_a_relstorage_goes_on_after_the_last_group_that_was_committed(
         if not left[0]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(relstorage_target.RelStorageTarget, 'write', fail_in_the_second_group)
+    monkeypatch.setattr(storages.RelStorageTarget, 'write', fail_in_the_second_group)
     with pytest.raises(KeyboardInterrupt):
         convert(site.path, target)
     assert transactions(site.path)[:3] == transactions(target)
@@ -210,7 +210,7 @@ def test_a_file_that_a_server_has_open_is_left_alone(site, tmpdir):
     for path in (site.path, str(target)):
         lock = zc.lockfile.LockFile(path + '.lock')
         process = start(site.path, target)
-        _out, said = process.communicate()
+        _out, said = ended(process)
         lock.close()
         assert (5, 'a server has %s open; stop it first\n' % path) == (process.returncode, said)
     assert not target.check()
@@ -220,12 +220,12 @@ def test_blobs_are_refused_rather_than_lost(site, target, tmpdir):
     blobs = tmpdir.join('elsewhere')
     store(site, blobs, one=Blob('one'))
     process = start(site.path, target)
-    _out, said = process.communicate()
+    _out, said = ended(process)
     assert 6 == process.returncode
     assert 'is a blob; blobs are not converted' in said
     blobs.rename(tmpdir.join('blobs'))
     process = start(site.path, target)
-    _out, said = process.communicate()
+    _out, said = ended(process)
     assert 6 == process.returncode
     assert '.blob is a blob' in said
 
@@ -238,7 +238,7 @@ def test_a_damaged_source_is_told_and_no_copy_passes_for_whole(site, tmpdir):
         opened.write(data)
     untouched = content(site.path)
     process = start(site.path, target)
-    _out, said = process.communicate()
+    _out, said = ended(process)
     assert (4, True) == (process.returncode, site.path in said), said
     assert not target.check()
     assert untouched == content(site.path)
@@ -247,7 +247,7 @@ def test_a_damaged_source_is_told_and_no_copy_passes_for_whole(site, tmpdir):
 def test_a_source_that_is_not_there_is_told(tmpdir):
     for source in ('none.fs', 'none.conf'):
         process = start(tmpdir.join(source), tmpdir.join('new.fs'))
-        _out, said = process.communicate()
+        _out, said = ended(process)
         assert process.returncode in (1, 3)
         assert source in said and 'Traceback' not in said
 

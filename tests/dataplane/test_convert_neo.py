@@ -8,7 +8,7 @@ from persistent.mapping import PersistentMapping
 from ZODB.FileStorage import FileStorage
 
 from conversions import convert, history, objects, sqlite_conf, transactions
-from indico_zodbrepl.dataplane.convert import neo_target
+from indico_zodbrepl.dataplane.convert import storages
 from indico_zodbrepl.dataplane.convert.failures import OtherData
 from indico_zodbrepl.dataplane.convert.storages import open_conf
 from neo_clusters import NEOCluster
@@ -36,7 +36,7 @@ def filled(tmpdir_factory, site):
 
 
 def _interrupt_after(count, source, target):
-    write = neo_target.NEOTarget.write
+    write = storages.NEOTarget.write
     left = [count]
 
     def interrupted(self, each):
@@ -45,12 +45,12 @@ def _interrupt_after(count, source, target):
         left[0] -= 1
         write(self, each)
 
-    neo_target.NEOTarget.write = interrupted
+    storages.NEOTarget.write = interrupted
     try:
         with pytest.raises(KeyboardInterrupt):
             convert(source, target)
     finally:
-        neo_target.NEOTarget.write = write
+        storages.NEOTarget.write = write
 
 
 def but_for_extensions(path):

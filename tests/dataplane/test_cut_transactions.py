@@ -9,14 +9,14 @@ from ZODB.FileStorage import FileStorage
 from ZODB.utils import z64
 
 from data_files import Site
-from indico_zodbrepl.dataplane import cut_transactions
+from indico_zodbrepl.dataplane.zrs import repairs
 
 OPEN = """
 import sys
-from indico_zodbrepl.dataplane import cut_transactions
+from indico_zodbrepl.dataplane.zrs import repairs as cut_transactions
 from ZODB.FileStorage import FileStorage
 if sys.argv[2] == 'repaired':
-    cut_transactions.apply()
+    cut_transactions.repair_last_tid()
 storage = FileStorage(sys.argv[1])
 print storage.lastTransaction().encode('hex'), storage.getSize()
 """
@@ -73,4 +73,4 @@ def test_a_whole_file_and_an_empty_one_are_read_as_before(site):
     assert last == opened(site.path, 'repaired')[0]
     with open(site.path, 'rb') as stream:
         stream.seek(0, 2)
-        assert last == cut_transactions.last_tid(stream, stream.tell())
+        assert last == repairs.last_tid(stream, stream.tell())

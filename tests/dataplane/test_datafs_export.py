@@ -13,7 +13,7 @@ from indico_zodbrepl.dataplane.datafs.compare import compare
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.export import EVERYTHING, export
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, NoSuchTransaction, Occupied
-from indico_zodbrepl.dataplane.datafs.pickles import describe
+from indico_zodbrepl.dataplane.datafs.records import describe
 
 
 @pytest.fixture

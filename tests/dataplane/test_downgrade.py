@@ -20,7 +20,7 @@ import ZODB.FileStorage
 from BTrees.OOBTree import OOBTree
 from zodbpickle import binary
 
-from indico_zodbrepl.dataplane import downgrade
+from indico_zodbrepl.dataplane.programs import downgrade
 
 LONG = 300  # bytes; longer than what a one-byte length can say
 
@@ -63,7 +63,7 @@ def commit(database, key, value, user=None, extension=None):
 def run(*paths):
     """Runs the command; returns exit status, standard output, standard error."""
     process = subprocess.Popen(
-        [sys.executable, '-m', 'indico_zodbrepl.dataplane.downgrade'] + map(str, paths),
+        [sys.executable, '-m', 'indico_zodbrepl.dataplane.programs.downgrade'] + map(str, paths),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     output, error = process.communicate()
     return process.returncode, output, error

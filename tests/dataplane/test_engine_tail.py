@@ -11,7 +11,7 @@ from persistent.mapping import PersistentMapping
 from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
 
-from indico_zodbrepl.dataplane import engine_tail
+from indico_zodbrepl.dataplane.programs import relstorage_export
 
 CONF = '''\
 %%import relstorage
@@ -51,7 +51,7 @@ class Pair(object):
 
     def export(self, capsys, status=0):
         folder = self.folder.join('tail')
-        assert status == engine_tail.main([self.conf('own'), self.conf('other'),
+        assert status == relstorage_export.main([self.conf('own'), self.conf('other'),
                                            folder.strpath, '--named', '/data of/own'])
         said, errors = capsys.readouterr()
         return json.loads(said) if status == 0 else errors

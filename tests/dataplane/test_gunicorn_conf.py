@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from indico_zodbrepl.dataplane import gunicorn_conf
+from indico_zodbrepl.dataplane.indico import gunicorn_conf
 
 
 class Worker(object):

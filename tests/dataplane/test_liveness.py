@@ -5,7 +5,7 @@ import threading
 import pytest
 from relstorage.adapters.interfaces import ReplicaClosedException
 
-from indico_zodbrepl.dataplane.liveness import Liveness, Sight
+from indico_zodbrepl.dataplane.client.liveness import Liveness, Sight
 
 from processes import wait_for
 

@@ -15,7 +15,7 @@ from ZODB.utils import tid_repr
 
 from indico_zodbrepl.dataplane.neo.client import NEOUndoRefused, PackRefused
 from indico_zodbrepl.dataplane.neo.library import import_neo
-from indico_zodbrepl.dataplane.status import is_connected, storage_status
+from indico_zodbrepl.dataplane.client.status import is_connected, storage_status
 
 from neo_clusters import NEOCluster
 from processes import wait_for

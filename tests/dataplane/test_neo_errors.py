@@ -5,8 +5,12 @@ from ZODB.POSException import ConflictError, POSKeyError, ReadConflictError, Sto
 
 from indico_zodbrepl.dataplane.neo.client import PackRefused
 from indico_zodbrepl.dataplane.neo.library import import_neo
-from indico_zodbrepl.dataplane.translation import (
-    OutcomeUnknown, StorageAway, translated, translated_at_the_end)
+from indico_zodbrepl.dataplane.client.translation import (
+    OutcomeUnknown,
+    StorageAway,
+    translated,
+    translated_at_the_end,
+)
 
 import_neo()
 

@@ -39,7 +39,7 @@ class Connection(object):
         self.closed = True
 
 
-class Greeting(object):
+class Pinger(object):
 
     state = None
 
@@ -76,7 +76,7 @@ def connection():
 def look(connection, monkeypatch):
     """Looks once at the connection, as the thread does."""
     monkeypatch.setattr(Liveness, '_run', lambda self: None)
-    monkeypatch.setattr(module, 'Greeting', Greeting)
+    monkeypatch.setattr(module, 'Pinger', Pinger)
     liveness = Liveness(Application(), LOOKS * module.INTERVAL)
     liveness._app.end.set()
     yield lambda: liveness._look(connection)

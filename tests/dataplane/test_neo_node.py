@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from indico_zodbrepl.dataplane.neo import node, orders, process_mark
+from indico_zodbrepl.dataplane.neo import process as node, orders, process as process_mark
 
 from neo_clusters import NEOCluster
 from processes import PATIENCE, wait_for
@@ -58,7 +58,7 @@ def test_a_master_needs_the_masters_on_its_command_line_though_its_file_has_them
     """So every command that `backends.neo` makes has -m."""
     conf = tmpdir.join('neo.conf')
     conf.write('[DEFAULT]\ncluster: tested\nmasters: 127.0.0.1:1\n[m0]\nbind: 127.0.0.1:1\n')
-    process = processes.start(['python', '-m', 'indico_zodbrepl.dataplane.neo.node', 'master',
+    process = processes.start(['python', '-m', 'indico_zodbrepl.dataplane.neo.process', 'master',
                                str(tmpdir), '-f', str(conf), '-s', 'm0'])
     assert 2 == process.wait()
     assert '-m/--masters: value is empty' in process.output()
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_mark_is_an_error(tmpdir):
 
 def test_the_marked_process_is_ended_even_when_it_is_frozen(processes, tmpdir):
     process = processes.start(['python', '-c', (
-        'from indico_zodbrepl.dataplane.neo import process_mark\n'
+        'from indico_zodbrepl.dataplane.neo import process as process_mark\n'
         'import time\nprocess_mark.write(%r)\ntime.sleep(600)\n') % str(tmpdir)])
     wait_for(lambda: process_mark.running(str(tmpdir)), 'the mark')
     process.pause()

@@ -10,9 +10,9 @@ import pytest
 import transaction
 from ZODB.DB import DB
 
-from indico_zodbrepl.dataplane.neo import process_mark, sizes
-from indico_zodbrepl.dataplane.neo.deeds import Deeds
-from indico_zodbrepl.dataplane.neo.greeting import ANSWERS, REFUSES, SILENT, Greeting
+from indico_zodbrepl.dataplane.neo import process, sizes
+from indico_zodbrepl.dataplane.neo.monitor import ActionLog
+from indico_zodbrepl.dataplane.neo.pings import ANSWERS, REFUSES, SILENT, Pinger
 from indico_zodbrepl.dataplane.neo.policy import Action
 
 from neo_clusters import NEOCluster
@@ -29,7 +29,7 @@ class WardedCluster(NEOCluster):
         NEOCluster.start(self, *(names or self.masters + self.storages))
 
     def start_warden(self):
-        arguments = ['python', '-m', 'indico_zodbrepl.dataplane.neo.warden', '--folder',
+        arguments = ['python', '-m', 'indico_zodbrepl.dataplane.neo.monitor', '--folder',
                      str(self.data('a')), '--admin', self.written('a'), '--hung-after',
                      str(HUNG_AFTER)]
         for name in self.masters + self.storages:
@@ -172,7 +172,7 @@ def test_storages_of_which_neither_can_be_spared_are_left_alone_and_told(whole):
 
 
 def test_a_frozen_admin_node_does_not_freeze_the_warden_and_is_started_again(whole):
-    pid = process_mark.running(str(whole.data('a')))
+    pid = process.running(str(whole.data('a')))
     os.kill(pid, signal.SIGSTOP)
     status = whole.wait_for_status(lambda status: status['failure'] and status, 'the failure')
     assert (None, False) == (status['cluster_state'], status['writable'])
@@ -180,14 +180,14 @@ def test_a_frozen_admin_node_does_not_freeze_the_warden_and_is_started_again(who
     status = whole.wait_for_status(
         lambda status: status['asked'] > asked and status['writable'] and status,
         'another admin node')
-    assert pid != process_mark.running(str(whole.data('a')))
+    assert pid != process.running(str(whole.data('a')))
     assert (whole.written('a'), 'process %d ended' % pid) == (
         status['deeds'][-1]['address'], status['deeds'][-1]['result'])
 
 
 def test_the_admin_node_ends_with_the_warden_however_that_ends(whole):
     whole.warden.kill()
-    wait_for(lambda: process_mark.running(str(whole.data('a'))) is None, 'its end')
+    wait_for(lambda: process.running(str(whole.data('a'))) is None, 'its end')
     whole.start_warden()
 
 
@@ -195,13 +195,13 @@ def test_the_warden_ends_when_it_is_told_to_and_removes_its_socket(whole):
     os.kill(whole.warden.pid, signal.SIGTERM)
     assert 0 == whole.warden.wait()
     assert not os.path.exists(whole.socket)
-    assert process_mark.running(str(whole.data('a'))) is None
+    assert process.running(str(whole.data('a'))) is None
     whole.start_warden()
 
 
 def test_a_ping_tells_a_process_that_works_from_one_that_is_frozen_and_from_none(whole):
-    greeting = Greeting(whole.addresses['s0'], 0.1)
-    nobody = Greeting(('127.0.0.1', free_ports(1)[0]), 0.1)
+    greeting = Pinger(whole.addresses['s0'], 0.1)
+    nobody = Pinger(('127.0.0.1', free_ports(1)[0]), 0.1)
     greeting.start()
     nobody.start()
     try:
@@ -220,16 +220,16 @@ def test_a_ping_tells_a_process_that_works_from_one_that_is_frozen_and_from_none
 def test_what_was_done_is_kept_over_a_restart_and_a_torn_line_is_passed_over(tmpdir):
     path = tmpdir.join('warden.jsonl')
     action = Action('kill-process', 'm:1', 'silent for 10 s')
-    Deeds(str(path)).do('kill-process', action, lambda action: 'process 1 ended')
+    ActionLog(str(path)).do('kill-process', action, lambda action: 'process 1 ended')
     path.write(path.read() + '{"time": 1')
-    deeds = Deeds(str(path))
+    deeds = ActionLog(str(path))
     assert ['process 1 ended'] == [each['result'] for each in deeds.latest(5)]
 
 
 def test_what_can_not_be_done_is_written_down_and_ends_nothing(tmpdir):
     def fail(action):
         raise ValueError('no')
-    deeds = Deeds(str(tmpdir.join('warden.jsonl')))
+    deeds = ActionLog(str(tmpdir.join('warden.jsonl')))
     deeds.do('kill-storage', Action('kill-storage', 's:1', 'silent'), fail)
     assert 'failed: ValueError: no' == deeds.latest(1)[0]['result']
     assert abs(time.time() - deeds.latest(1)[0]['time']) < 60

@@ -7,7 +7,7 @@ import pytest
 import ZODB
 from ZODB.FileStorage import FileStorage
 
-PROGRAM = (sys.executable, '-m', 'indico_zodbrepl.dataplane.pack')
+PROGRAM = (sys.executable, '-m', 'indico_zodbrepl.dataplane.programs.pack')
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """When a server counts as silent: a decision, tried without servers."""
 import pytest
 
-from indico_zodbrepl.dataplane.pulse import Pulse
+from indico_zodbrepl.dataplane.client.reconnection import Heartbeat
 
 LIMIT = 3
 
@@ -68,7 +68,7 @@ def client():
 
 @pytest.fixture
 def pulse(client):
-    return Pulse(client, LIMIT)
+    return Heartbeat(client, LIMIT)
 
 
 def test_a_server_that_answers_is_asked_again_and_again(client, pulse):

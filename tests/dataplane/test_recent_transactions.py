@@ -8,8 +8,8 @@ from ZODB.FileStorage import FileStorage
 from ZODB.serialize import referencesf
 from ZODB.utils import p64, z64
 
-from indico_zodbrepl.dataplane.recent_transactions import RecentTransactions
-from indico_zodbrepl.dataplane.transaction_recorder import record
+from indico_zodbrepl.dataplane.server.recent_transactions import RecentTransactions
+from indico_zodbrepl.dataplane.server.recent_transactions import record
 
 
 def ring(capacity, tids, complete):

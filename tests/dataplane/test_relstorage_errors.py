@@ -17,8 +17,12 @@ from relstorage.storage.interfaces import StorageDisconnectedDuringCommit
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.POSException import ConflictError, ReadOnlyError
 
-from indico_zodbrepl.dataplane.translation import (
-    OutcomeUnknown, StorageAway, translated, translated_at_the_end)
+from indico_zodbrepl.dataplane.client.translation import (
+    OutcomeUnknown,
+    StorageAway,
+    translated,
+    translated_at_the_end,
+)
 
 
 class WithState(psycopg2.OperationalError):

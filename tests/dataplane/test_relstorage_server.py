@@ -10,9 +10,9 @@ from ZEO.Exceptions import ClientDisconnected
 from ZODB.DB import DB
 from ZODB.POSException import ReadOnlyError
 
-from indico_zodbrepl.dataplane.liveness import Liveness
-from indico_zodbrepl.dataplane.status import storage_status
-from indico_zodbrepl.dataplane.translation import OutcomeUnknown
+from indico_zodbrepl.dataplane.client.liveness import Liveness
+from indico_zodbrepl.dataplane.client.status import storage_status
+from indico_zodbrepl.dataplane.client.translation import OutcomeUnknown
 
 import mariadb_server
 import postgresql_server

@@ -10,8 +10,8 @@ from ZEO.Exceptions import ClientDisconnected
 from ZODB.DB import DB
 from ZODB.utils import tid_repr
 
-from indico_zodbrepl.dataplane.status import storage_status
-from indico_zodbrepl.dataplane.translation import OutcomeUnknown
+from indico_zodbrepl.dataplane.client.status import storage_status
+from indico_zodbrepl.dataplane.client.translation import OutcomeUnknown
 
 from processes import wait_for
 

@@ -9,9 +9,9 @@ import ZODB.config
 from relstorage.adapters.interfaces import ReplicaClosedException
 from relstorage.adapters.replica import ReplicaSelector
 
-from indico_zodbrepl.dataplane import replicas as module
-from indico_zodbrepl.dataplane.replicas import Only, Replicas
-from indico_zodbrepl.dataplane.views import SQLView
+from indico_zodbrepl.dataplane.client import relstorage as module
+from indico_zodbrepl.dataplane.client.relstorage import Only, Replicas
+from indico_zodbrepl.dataplane.client.views import SQLView
 
 from processes import PATIENCE
 
@@ -168,8 +168,8 @@ class Adapter(object):
 
 @pytest.fixture
 def adapter(file, monkeypatch, clock):
-    monkeypatch.setattr('indico_zodbrepl.dataplane.views._descriptor', lambda connection: None)
-    monkeypatch.setattr('indico_zodbrepl.dataplane.views._peer', lambda descriptor: None)
+    monkeypatch.setattr('indico_zodbrepl.dataplane.client.views._descriptor', lambda connection: None)
+    monkeypatch.setattr('indico_zodbrepl.dataplane.client.views._peer', lambda descriptor: None)
     return Adapter(selector_of(file, 'a', 'b'))
 
 
@@ -179,7 +179,7 @@ def view(adapter):
 
 
 def test_everybody_leaves_a_server_that_hangs_in_a_look(view, adapter, monkeypatch):
-    monkeypatch.setattr('indico_zodbrepl.dataplane.views.os.listdir', lambda path: [])
+    monkeypatch.setattr('indico_zodbrepl.dataplane.client.views.os.listdir', lambda path: [])
     assert 'a' == view.look().server
     view.cut()
     assert 'b' == adapter.replica_selector.current() == adapter.ro_replica_selector.current()

@@ -7,10 +7,9 @@ from twisted.internet.threads import blockingCallFromThread
 from ZODB.FileStorage import FileStorage
 from ZODB.utils import z64
 
-from indico_zodbrepl.dataplane import replication_links, zrs_repair
-from indico_zodbrepl.dataplane.addresses import format_address
-from indico_zodbrepl.dataplane.server_status import (
-    followers, replication_status)
+from indico_zodbrepl.dataplane.zrs import links, repairs
+from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.server.status import followers, replication_status
 from nodes import commit, pickle_of
 from processes import free_ports, wait_for
 
@@ -18,13 +17,13 @@ from processes import free_ports, wait_for
 @pytest.fixture
 def primary(tmpdir, monkeypatch):
     """A primary in this process, with the links under test."""
-    zrs_repair.apply()
+    repairs.apply()
     monkeypatch.setattr(
-        'zc.zrs.primary.PrimaryProducer', replication_links.Producer)
+        'zc.zrs.primary.PrimaryProducer', links.Producer)
     storage = FileStorage(str(tmpdir.join('Data.fs')))
-    opened = replication_links.Primary(
+    opened = links.Primary(
         storage, ('127.0.0.1', free_ports(1)[0]))
-    replication_links.require_listening(opened)
+    links.require_listening(opened)
     yield opened
     opened.close()
 
@@ -42,7 +41,7 @@ def follow(primary):
 
 def test_a_follower_that_takes_no_data_vanishes(primary, monkeypatch):
     """The kernel gives its connection up, frozen though the peer may be."""
-    monkeypatch.setattr(replication_links, 'DEAD_AFTER', 1)
+    monkeypatch.setattr(links, 'DEAD_AFTER', 1)
     follower = follow(primary)
     assert [format_address(follower.getsockname())] == followers(primary)
     for _ in range(100):
@@ -58,8 +57,8 @@ def test_an_idle_link_is_probed_on_both_sides(primary, tmpdir):
         (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
         (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
         (socket.IPPROTO_TCP, 18, 30000)]
-    replication_links.install(0.2)
-    secondary = replication_links.zc.zrs.secondary.Secondary(
+    links.install(0.2)
+    secondary = links.zc.zrs.secondary.Secondary(
         FileStorage(str(tmpdir.join('Secondary.fs'))), primary._addr)
     try:
         wait_for(lambda: followers(primary), 'the follower')
@@ -81,7 +80,7 @@ def test_addresses_are_written_as_users_write_them():
 
 def test_a_stock_link_is_never_probed_while_it_is_idle(tmpdir):
     address = '127.0.0.1', free_ports(1)[0]
-    stock = replication_links._Primary(FileStorage(str(tmpdir.join('Data.fs'))), address)
+    stock = links._Primary(FileStorage(str(tmpdir.join('Data.fs'))), address)
     blockingCallFromThread(stock._reactor, getattr, stock, '_listener')
     follower = socket.create_connection(address)
     wait_for(lambda: stock._factory.instances, 'the link')
@@ -92,7 +91,7 @@ def test_a_stock_link_is_never_probed_while_it_is_idle(tmpdir):
 
 
 def test_a_stock_primary_whose_port_is_taken_saves_without_followers(primary, tmpdir):
-    stock = replication_links._Primary(
+    stock = links._Primary(
         FileStorage(str(tmpdir.join('Other.fs'))), primary._addr)
     assert blockingCallFromThread(
         stock._reactor, getattr, stock, '_listener') is None
@@ -103,8 +102,8 @@ def test_a_stock_primary_whose_port_is_taken_saves_without_followers(primary, tm
 
 def test_a_primary_whose_port_is_taken_keeps_the_error(primary, tmpdir):
     storage = FileStorage(str(tmpdir.join('Other.fs')))
-    other = replication_links.Primary(storage, primary._addr)
-    with pytest.raises(replication_links.CannotListenError):
-        replication_links.require_listening(other)
+    other = links.Primary(storage, primary._addr)
+    with pytest.raises(links.CannotListenError):
+        links.require_listening(other)
     assert 'primary' == replication_status(other)['role']
     other.close()

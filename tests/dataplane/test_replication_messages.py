@@ -4,7 +4,7 @@ import random
 import pytest
 import zc.zrs.sizedmessage
 
-from indico_zodbrepl.dataplane.replication_messages import Stream
+from indico_zodbrepl.dataplane.zrs.links import Stream
 
 
 def messages(chance):

@@ -12,10 +12,10 @@ from ZODB.FileStorage import FileStorage
 from ZODB.serialize import referencesf
 from ZODB.utils import z64
 
-from indico_zodbrepl.dataplane import (
-    replication_links, replication_producer, replication_tail, role_change)
-from indico_zodbrepl.dataplane.drain import drain
-from indico_zodbrepl.dataplane.server_status import followers
+from indico_zodbrepl.dataplane.zrs import links, sending, stream
+from indico_zodbrepl.dataplane.server import role_change
+from indico_zodbrepl.dataplane.server.shutdown import drain
+from indico_zodbrepl.dataplane.server.status import followers
 from nodes import commit
 from processes import PATIENCE, free_ports, wait_for
 from streams import Writer, stream_of_ours
@@ -25,12 +25,12 @@ from streams import Writer, stream_of_ours
 def primary(tmpdir, monkeypatch):
     """A primary in this process, with the links under test."""
     monkeypatch.setattr(
-        'zc.zrs.primary.PrimaryProducer', replication_links.Producer)
+        'zc.zrs.primary.PrimaryProducer', links.Producer)
     storage = FileStorage(
         str(tmpdir.join('Data.fs')), blob_dir=str(tmpdir.join('blobs')))
-    opened = replication_links.Primary(
+    opened = links.Primary(
         storage, ('127.0.0.1', free_ports(1)[0]))
-    replication_links.require_listening(opened)
+    links.require_listening(opened)
     yield opened
     for protocol in list(opened._factory.instances):
         opened._reactor.callFromThread(protocol.transport.abortConnection)
@@ -74,13 +74,13 @@ class Follower(object):
         self._socket.close()
 
 
-class ClosedEarly(replication_links.FollowerProtocol):
+class ClosedEarly(links.FollowerProtocol):
     """Closed by another thread just before the message that makes its producer."""
 
     def messageReceived(self, data):
         if len(data) == 8:
             self.close()
-        replication_links.FollowerProtocol.messageReceived(self, data)
+        links.FollowerProtocol.messageReceived(self, data)
 
 
 def producers(primary):
@@ -131,7 +131,7 @@ def test_all_kinds_of_transactions_arrive_before_and_after_packs(primary, tmpdir
 
 def test_a_follower_that_takes_nothing_costs_bounded_memory(primary, monkeypatch):
     """It gets everything as soon as it goes on; others have had it at once."""
-    monkeypatch.setattr(replication_producer, 'BACKLOG', 100000)
+    monkeypatch.setattr(sending, 'BACKLOG', 100000)
     frozen, other = follow(primary, z64, z64)
     for _ in range(200):
         commit(primary, os.urandom(50000))
@@ -149,7 +149,7 @@ def test_a_follower_that_takes_nothing_costs_bounded_memory(primary, monkeypatch
 
 def test_a_large_record_is_kept_for_no_follower(primary, monkeypatch):
     """Not even in part: it is read again when they can take it."""
-    monkeypatch.setattr(replication_producer, 'BACKLOG', 10000000)
+    monkeypatch.setattr(sending, 'BACKLOG', 10000000)
     frozen, other = follow(primary, z64, z64)
     for _ in range(100):
         commit(primary, os.urandom(50000))
@@ -246,7 +246,7 @@ def test_a_commit_succeeds_when_its_followers_can_not_be_fed(primary, monkeypatc
 
     def fail(_):
         raise IOError('the disk is gone')
-    monkeypatch.setattr(replication_tail.Tail, 'next', fail)
+    monkeypatch.setattr(stream.Tail, 'next', fail)
     _, tid = commit(primary, b'x')
     assert tid == primary.lastTransaction()
     assert 'the disk is gone' in caplog.text
@@ -302,7 +302,7 @@ def test_a_follower_is_let_go_while_it_waits_for_a_storage_that_ends(primary):
     commit(primary, b'xx', oid)
     waiting, = follow(primary, z64)
     producer, = producers(primary)
-    tail = replication_tail.Tail(storage, storage.lastTransaction(), lambda: producer._stopped)
+    tail = stream.Tail(storage, storage.lastTransaction(), lambda: producer._stopped)
     with primary._feed.lock:
         primary._feed.leave(producer)
     primary.pack(time.time(), referencesf, gc=False)
@@ -311,7 +311,7 @@ def test_a_follower_is_let_go_while_it_waits_for_a_storage_that_ends(primary):
     def join():
         try:
             primary._feed.join(producer, tail)
-        except replication_tail.Stopped:
+        except stream.Stopped:
             stopped.append(True)
     joining = threading.Thread(target=join)
     joining.daemon = True

@@ -16,9 +16,9 @@ from ZODB.FileStorage import FileStorage
 from ZODB.serialize import referencesf
 from ZODB.utils import z64
 
-from indico_zodbrepl.dataplane import replication_stream
+from indico_zodbrepl.dataplane.zrs import stream
 from indico_zodbrepl.dataplane.datafs.failures import Damaged
-from indico_zodbrepl.dataplane.replication_tail import Stopped, Tail
+from indico_zodbrepl.dataplane.zrs.stream import Stopped, Tail
 from nodes import commit, undo
 from streams import Writer, stream_of_ours
 
@@ -95,7 +95,7 @@ def storage(tmpdir):
 def test_random_transactions_give_the_same_stream(storage, tmpdir, seed, monkeypatch):
     chance = random.Random(seed)
     size = [1, 1000, 100000, 1 << 18][seed % 4]
-    monkeypatch.setattr(replication_stream, 'PIECE', size)
+    monkeypatch.setattr(stream, 'PIECE', size)
     writer = Writer(storage, chance, tmpdir)
     for _ in range(25):
         writer.commit()

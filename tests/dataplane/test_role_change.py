@@ -285,7 +285,7 @@ def start_changed(processes, node, change):
     """Starts a node's server in a process that executes `change` first."""
     script = """%s
 import os
-from indico_zodbrepl.dataplane import server
+from indico_zodbrepl.dataplane.server import main as server
 os._exit(server.main(%r))
 """ % (change, node.command()[3:])
     node.process = processes.start(

@@ -13,7 +13,7 @@ from ZODB.FileStorage import FileStorage
 from ZODB.utils import p64, u64
 
 from data_files import restore
-from indico_zodbrepl.dataplane import salvage
+from indico_zodbrepl.dataplane.recover import program
 from indico_zodbrepl.dataplane.datafs.export import export
 
 
@@ -120,7 +120,7 @@ def run(history, capsys):
     """Runs the program; returns its exit status and what it printed, None if nothing."""
     def run(command, tail, *more):
         capsys.readouterr()
-        status = salvage.main([command, tail, history.conf] + list(more))
+        status = program.main([command, tail, history.conf] + list(more))
         output = capsys.readouterr().out
         return status, json.loads(output) if output else None
     return run
@@ -164,7 +164,7 @@ def test_an_object_that_both_sides_changed_is_left_with_all_of_its_transaction(h
     history.change(edit_otherwise)
     before = history.last()
     status, said = run('apply', tail, 'all', '--user', 'olga')
-    assert (salvage.NOTHING, ['conflicts'], before) == (status, outcomes(said), history.last())
+    assert (program.NOTHING, ['conflicts'], before) == (status, outcomes(said), history.last())
     assert ['conflicts', 'applies'] == [each['outcome'] for each in changed(said)]
     assert 'changed on both sides' in changed(said)[0]['why']
 
@@ -205,7 +205,7 @@ def test_the_same_key_on_both_sides_conflicts(history, run):
     tail = history.lose(add_talk)
     history.change(add_talk)
     status, said = run('apply', tail, 'all', '--user', 'olga')
-    assert (salvage.NOTHING, ['conflicts']) == (status, outcomes(said))
+    assert (program.NOTHING, ['conflicts']) == (status, outcomes(said))
 
 
 def test_the_same_change_on_both_sides_of_an_object_that_can_not_be_merged_conflicts(
@@ -258,7 +258,7 @@ def test_nothing_is_salvaged_twice(history, run):
     assert 0 == run('apply', tail, 'all', '--user', 'olga')[0]
     before = history.last()
     status, said = run('apply', tail, 'all', '--user', 'olga')
-    assert (salvage.NOTHING, ['has it', 'has it']) == (status, outcomes(said))
+    assert (program.NOTHING, ['has it', 'has it']) == (status, outcomes(said))
     assert before == history.last()
 
 
@@ -332,12 +332,12 @@ def test_what_the_tail_shares_with_the_database_is_not_made_again(history, run):
 
 @pytest.mark.parametrize('pick', ['xyz', '00' * 8, 'all,all'])
 def test_a_pick_that_the_tail_does_not_hold_is_refused(history, run, pick):
-    assert (salvage.USAGE, None) == run(
+    assert (program.USAGE, None) == run(
         'apply', history.lose(edit), pick, '--user', 'olga')
 
 
 def test_a_folder_without_a_tail_is_refused(history, run, tmpdir):
-    assert (salvage.NO_TAIL, None) == run('show', str(tmpdir))
+    assert (program.NO_TAIL, None) == run('show', str(tmpdir))
 
 
 def _pack(path):

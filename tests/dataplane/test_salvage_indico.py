@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from indico_site import IndicoSite
-from indico_zodbrepl.dataplane import salvage
+from indico_zodbrepl.dataplane.recover import program
 from indico_zodbrepl.dataplane.datafs.export import export
 from ZODB.FileStorage import FileStorage
 
@@ -57,7 +57,7 @@ def failover(processes, tmpdir, htdocs, filled):
 
 
 def salvaged(failover, capsys, *more):
-    status = salvage.main(['apply', failover.tail, failover.conf, 'all', '--user', 'olga']
+    status = program.main(['apply', failover.tail, failover.conf, 'all', '--user', 'olga']
                           + list(more))
     return status, json.loads(capsys.readouterr().out)
 
@@ -87,7 +87,7 @@ def test_a_lost_conference_comes_back_under_another_number_when_its_own_is_taken
     assert '/event/3' == failover.lose('1', 'Lost and Found')
     assert '/event/3' == failover.make('1', 'Made since')
     status, said = salvaged(failover, capsys)
-    assert (salvage.NOTHING, 0) == (status, said['objects_written'])
+    assert (program.NOTHING, 0) == (status, said['objects_written'])
     conflicts = {each['what'] for each in said['transactions'][0]['objects']
                  if each['outcome'] == 'conflicts'}
     assert {'BTrees.OOBTree.OOBTree', 'MaKaC.common.Counter.Counter'} < conflicts
@@ -95,14 +95,14 @@ def test_a_lost_conference_comes_back_under_another_number_when_its_own_is_taken
     oid, = [each['oid'] for each in said['transactions'][0]['objects']
             if each['what'].startswith('Conference ')]
     site = failover.site
-    command = ('-m', 'indico_zodbrepl.dataplane.salvage_event', failover.tail, oid,
+    command = ('-m', 'indico_zodbrepl.dataplane.recover.event', failover.tail, oid,
                '--user', 'olga')
     status, output, error = site.python(*(command + ('--dry-run',)))
     assert (0, None) == (status, json.loads(output)['event']), error
     status, output, error = site.python(*command)
     assert 0 == status, error
     assert ('4', 'Physics') == (json.loads(output)['event'], json.loads(output)['category'])
-    assert salvage.NOTHING == site.python(*command)[0]
+    assert program.NOTHING == site.python(*command)[0]
 
     site.start()
     assert 'Lost and Found' in site.wait_for_page('/indico/event/4/').text

@@ -373,7 +373,7 @@ def test_another_zc_zrs_is_refused(processes, tmpdir):
     script = (
         'import os, pkg_resources\n'
         'pkg_resources.get_distribution("zc.zrs")._version = "3.2.0"\n'
-        'from indico_zodbrepl.dataplane import server\n'
+        'from indico_zodbrepl.dataplane.server import main as server\n'
         'os._exit(server.main(%r))\n' % (node.command()[3:],))
     started = processes.start([sys.executable, '-c', script], 'a')
 
@@ -385,7 +385,7 @@ def test_another_zc_zrs_is_refused(processes, tmpdir):
 
 def test_help_shows_every_option():
     text = subprocess.check_output([
-        sys.executable, '-m', 'indico_zodbrepl.dataplane.server', '-h'])
+        sys.executable, '-m', 'indico_zodbrepl.dataplane.server.main', '-h'])
 
     for option in ('-C', '--cluster', '--node', '--epoch', '--reconnect-delay',
                    '--min-followers'):

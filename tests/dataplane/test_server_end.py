@@ -114,7 +114,7 @@ def test_sigterm_drains_through_a_relay(processes, tmpdir):
 
 WITH_A_SHORT_DRAIN = '''
 import os
-from indico_zodbrepl.dataplane import server
+from indico_zodbrepl.dataplane.server import main as server
 server.DRAIN_LIMIT = 2
 os._exit(server.main(%r))
 '''
@@ -168,7 +168,8 @@ def test_a_server_whose_threads_hang_still_ends(processes, tmpdir):
     node = Node(processes, tmpdir, 'a', listens=True)
     script = '''
 import os, socket, threading, time
-from indico_zodbrepl.dataplane import server, server_startup
+from indico_zodbrepl.dataplane.server import main as server
+server_startup = server
 server.END_LIMIT = 2
 opened = server_startup.open_storage
 def open_and_lock(opener):
@@ -245,7 +246,7 @@ def test_a_pack_that_runs_at_sigterm_is_given_up(processes, tmpdir):
     node = Node(processes, tmpdir, 'a', listens=True)
     script = '''
 import os, time
-from indico_zodbrepl.dataplane import server
+from indico_zodbrepl.dataplane.server import main as server
 from ZODB.FileStorage import FileStorage
 packer = FileStorage.packer
 def slow_packer(storage, *args):
@@ -279,7 +280,7 @@ def test_sigterm_never_leaves_a_node_without_its_data_file(processes, tmpdir):
     node = Node(processes, tmpdir, 'a', listens=True)
     script = '''
 import os, time
-from indico_zodbrepl.dataplane import server
+from indico_zodbrepl.dataplane.server import main as server
 rename = os.rename
 def slow_rename(old, new):
     rename(old, new)

@@ -1,8 +1,8 @@
 """What the storage server logs, and what it leaves out."""
 import logging
 
-from indico_zodbrepl.dataplane.server_log import RepeatFilter
-from indico_zodbrepl.dataplane.upstream_log import UpstreamLog
+from indico_zodbrepl.dataplane.server.log import RepeatFilter
+from indico_zodbrepl.dataplane.zrs.repairs import UpstreamLog
 
 from nodes import Node
 from zeo_servers import open_client

@@ -13,8 +13,8 @@ from ZODB.serialize import ObjectWriter
 
 from conversions import convert, history, sqlite_conf
 from data_files import Site
-from indico_zodbrepl.dataplane import stats, stats_file, stats_storage
-from indico_zodbrepl.dataplane.stats_sums import Sums, class_of
+from indico_zodbrepl.dataplane.stats import program, walks, walks
+from indico_zodbrepl.dataplane.stats.sums import Sums, class_of
 from neo_clusters import NEOCluster
 from zeo_servers import ZEOServer
 
@@ -77,21 +77,21 @@ def check(site, answer):
 
 
 def test_a_file_is_summed_exactly(site):
-    answer = stats_file.walk(site.path, 2, quiet)
+    answer = walks.walk_file(site.path, 2, quiet)
     check(site, answer)
     assert {'transactions': 6, 'deleted': 1, 'history': 'counted'} == {
         key: answer[2][key] for key in ('transactions', 'deleted', 'history')}
 
 
 def test_a_storage_is_summed_exactly_by_its_transactions(site, conf):
-    answer = stats_storage.walk(conf, 2, quiet)
+    answer = walks.walk(conf, 2, quiet)
     check(site, answer)
     assert {'transactions': 6, 'deleted': 1, 'history': 'counted', 'file_bytes': None} == answer[2]
 
 
 def test_a_storage_without_its_history_is_summed_by_its_objects(site, conf):
-    with_history, _, _ = stats_storage.walk(conf, 2, quiet)
-    sums, largest, found = stats_storage.walk(conf, 2, quiet, history=False)
+    with_history, _, _ = walks.walk(conf, 2, quiet)
+    sums, largest, found = walks.walk(conf, 2, quiet, history=False)
     assert 'not counted' == found['history']
     assert (with_history.objects, with_history.bytes, 0) == (sums.objects, sums.bytes, sums.revisions)
     assert 2 == len(largest)
@@ -103,8 +103,8 @@ def test_a_running_server_is_summed_through_its_clients_configuration(site, tmpd
     server.start()
     target = tmpdir.join('client.conf')
     target.write(CLIENT % server.port)
-    by_file = stats_file.walk(site.path, 3, quiet)
-    sums, largest, _ = stats_storage.walk(str(target), 3, quiet, history)
+    by_file = walks.walk_file(site.path, 3, quiet)
+    sums, largest, _ = walks.walk(str(target), 3, quiet, history)
     assert by_file[1] == largest
     assert (by_file[0].objects, by_file[0].bytes) == (sums.objects, sums.bytes)
     assert (by_file[0].revisions if history else 0) == sums.revisions
@@ -123,21 +123,21 @@ def totals(sums):
 def test_of_two_records_in_one_transaction_the_last_one_counts(eventful, tmpdir):
     conf = tmpdir.join('zodb.conf')
     conf.write(CONF % eventful.path)
-    by_file = stats_file.walk(eventful.path, 99, quiet)
-    by_storage = stats_storage.walk(str(conf), 99, quiet)
+    by_file = walks.walk_file(eventful.path, 99, quiet)
+    by_storage = walks.walk(str(conf), 99, quiet)
     assert totals(by_file[0]) == totals(by_storage[0])
     assert by_file[1] == by_storage[1]
 
 
 def check_converted(eventful, conf):
     """A copy by another engine has the same objects; it has one record an object and transaction."""
-    expected, largest, _ = stats_file.walk(eventful.path, 99, quiet)
+    expected, largest, _ = walks.walk_file(eventful.path, 99, quiet)
     for with_history in (True, False):
-        sums, found, told = stats_storage.walk(str(conf), 99, quiet, with_history)
+        sums, found, told = walks.walk(str(conf), 99, quiet, with_history)
         assert totals(expected)[:2] == totals(sums)[:2]
         assert sorted(largest, key=str) == sorted(found, key=str)
         assert expected.classes()[0]['objects'] == sums.classes()[0]['objects']
-    return stats_storage.walk(str(conf), 99, quiet)
+    return walks.walk(str(conf), 99, quiet)
 
 
 def test_relstorage_is_summed_with_its_history(eventful, tmpdir):
@@ -173,9 +173,9 @@ def test_what_was_undone_back_to_an_older_state_counts_with_that_states_size(tmp
     made = Site(tmpdir.join('Data.fs'))
     made.commit(u'a')
     tid, = made.commit(u'a', text=u'y' * 500)
-    before = stats_file.walk(made.path, 9, quiet)[0]
+    before = walks.walk_file(made.path, 9, quiet)[0]
     made.undo(tid)
-    after, largest, _ = stats_file.walk(made.path, 9, quiet)
+    after, largest, _ = walks.walk_file(made.path, 9, quiet)
     assert before.objects == after.objects
     assert before.bytes - after.bytes > 400
     assert max(each['bytes'] for each in largest) < 400
@@ -183,12 +183,12 @@ def test_what_was_undone_back_to_an_older_state_counts_with_that_states_size(tmp
 
 def test_an_empty_file_holds_nothing(tmpdir):
     FileStorage(str(tmpdir.join('Data.fs'))).close()
-    sums, largest, found = stats_file.walk(str(tmpdir.join('Data.fs')), 5, quiet)
+    sums, largest, found = walks.walk_file(str(tmpdir.join('Data.fs')), 5, quiet)
     assert (0, 0, [], 0) == (sums.objects, sums.bytes, largest, found['transactions'])
 
 
 def test_object_ids_far_apart_are_told_from_each_other():
-    seen = stats_file.Seen()
+    seen = walks.Seen()
     oids = [('%016x' % number).decode('hex') for number in (0, 1, 7, 8, 32767, 32768, 1 << 40, (1 << 64) - 1)]
     assert [True] * 8 == [seen.add(oid) for oid in oids]
     assert [False] * 8 == [seen.add(oid) for oid in oids]
@@ -219,7 +219,7 @@ def test_indicos_objects_are_told_by_name_and_nothing_of_it_is_imported(tmpdir):
         'transaction.commit(); connection.close(); db.close()\n'), path])
     output = subprocess.check_output([sys.executable, '-c', (
         'import json, sys\n'
-        'from indico_zodbrepl.dataplane import stats\n'
+        'from indico_zodbrepl.dataplane.stats import program as stats\n'
         'assert stats.main(["file", sys.argv[1], "--top", "1"]) == 0\n'
         'assert not [name for name in sys.modules if name.startswith(("MaKaC", "indico."))]\n'), path])
     answer = json.loads(output)
@@ -230,7 +230,7 @@ def test_indicos_objects_are_told_by_name_and_nothing_of_it_is_imported(tmpdir):
 
 def test_progress_is_told_twice_a_second_and_counts_records():
     now, lines = [0.0], []
-    progress = stats.Progress(lines.append, clock=lambda: now[0])
+    progress = program.Progress(lines.append, clock=lambda: now[0])
     for seconds in (0.1, 0.4, 0.6, 0.9, 1.2):
         now[0] = seconds
         progress(int(seconds * 10), 12, 2)
@@ -243,24 +243,24 @@ def test_progress_is_told_twice_a_second_and_counts_records():
 def test_what_is_no_data_file_is_told_in_one_line(tmpdir, capfd, make, status):
     path = tmpdir.join('Data.fs')
     make(path)
-    assert status == stats.main(['file', str(path)])
+    assert status == program.main(['file', str(path)])
     assert 1 == len(capfd.readouterr()[1].splitlines())
 
 
 def test_an_absent_server_is_told_in_one_line(tmpdir, capfd):
     target = tmpdir.join('client.conf')
     target.write((CLIENT % 1).replace('wait-timeout 30', 'wait-timeout 1'))
-    assert 6 == stats.main(['storage', str(target)])
+    assert 6 == program.main(['storage', str(target)])
     assert 'away' in capfd.readouterr()[1]
 
 
 def test_an_interruption_ends_it_in_one_line(site, monkeypatch, capfd):
     def interrupt(*_):
         raise KeyboardInterrupt
-    monkeypatch.setattr(stats_file, 'walk', interrupt)
+    monkeypatch.setattr(walks, 'walk_file', interrupt)
     before = signal.getsignal(signal.SIGTERM)
     try:
-        assert 130 == stats.main(['file', site.path])
+        assert 130 == program.main(['file', site.path])
     finally:
         signal.signal(signal.SIGTERM, before)
     assert 'interrupted\n' == capfd.readouterr()[1]

@@ -5,7 +5,7 @@ import ZODB.config
 from ZODB.DB import DB
 from ZODB.utils import tid_repr
 
-from indico_zodbrepl.dataplane.status import recorded_epoch, storage_status
+from indico_zodbrepl.dataplane.client.status import recorded_epoch, storage_status
 
 from processes import wait_for
 from zeo_servers import (

@@ -14,8 +14,8 @@ from ZODB.DB import DB
 from ZODB.POSException import ReadOnlyError
 from zope.interface import providedBy
 
-from indico_zodbrepl.dataplane.storage import IndicoStorage
-from indico_zodbrepl.dataplane.translation import OutcomeUnknown
+from indico_zodbrepl.dataplane.client.storage import IndicoStorage
+from indico_zodbrepl.dataplane.client.translation import OutcomeUnknown
 
 from processes import PATIENCE, wait_for
 from zeo_servers import (

@@ -8,8 +8,8 @@ import ZODB.config
 from ZODB.DB import DB
 from ZODB.POSException import POSKeyError
 
-from indico_zodbrepl.dataplane.status import storage_status
-from indico_zodbrepl.dataplane.storage_calls import StorageCalls
+from indico_zodbrepl.dataplane.client.status import storage_status
+from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
 
 from zeo_servers import ZEOServer, make_database, open_client
 

@@ -5,8 +5,12 @@ import pytest
 from ZEO.Exceptions import ClientDisconnected, ServerException
 from ZODB.POSException import ConflictError, POSKeyError, ReadOnlyError
 
-from indico_zodbrepl.dataplane.translation import (
-    OutcomeUnknown, StorageAway, translated, translated_at_the_end)
+from indico_zodbrepl.dataplane.client.translation import (
+    OutcomeUnknown,
+    StorageAway,
+    translated,
+    translated_at_the_end,
+)
 
 
 @pytest.mark.parametrize('error', [CancelledError(), TimeoutError('slow')])

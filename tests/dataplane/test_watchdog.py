@@ -11,8 +11,8 @@ from ZEO.Exceptions import ClientDisconnected
 from ZODB.DB import DB
 from ZODB.POSException import ReadOnlyError
 
-from indico_zodbrepl.dataplane import watchdog
-from indico_zodbrepl.dataplane.watchdog import what_is_missing
+from indico_zodbrepl.dataplane.client import reconnection
+from indico_zodbrepl.dataplane.client.reconnection import what_is_missing
 
 from processes import free_ports, wait_for
 from zeo_servers import ZEOServer, make_database, open_client
@@ -222,7 +222,7 @@ def test_the_read_only_connection_stays_while_a_primary_is_looked_for(
     primary.start(read_only=True)
     generation = storage._connection_generation
     protocol = storage._server.client.protocol
-    time.sleep(6 * watchdog.INTERVAL)
+    time.sleep(6 * reconnection.INTERVAL)
     assert generation == storage._connection_generation
     assert protocol is storage._server.client.protocol
 
@@ -279,7 +279,7 @@ def connect_past(silent_server, server, wrapped, opened):
 
 def test_a_server_that_greets_and_then_says_nothing_holds_nobody_up(
         processes, tmpdir, silent_server, opened, monkeypatch):
-    monkeypatch.setattr(watchdog, 'ANSWER_LIMIT', 1.0)
+    monkeypatch.setattr(reconnection, 'ANSWER_LIMIT', 1.0)
     server = ZEOServer(processes, tmpdir.join('a'))
     storage = connect_past(silent_server, server, True, opened)
     wait_for(lambda: is_writable(storage), 'the server that answers')
@@ -319,7 +319,7 @@ def freeze(servers, storage):
 
 def test_a_client_of_a_frozen_primary_reads_from_the_other_and_writes_when_it_is_back(
         servers, opened, monkeypatch):
-    monkeypatch.setattr(watchdog, 'ANSWER_LIMIT', 5.0)
+    monkeypatch.setattr(reconnection, 'ANSWER_LIMIT', 5.0)
     servers[0].start()
     storage = open_client(servers)
     db = DB(storage)
@@ -357,7 +357,7 @@ def test_a_stall_shorter_than_the_limit_is_waited_for(servers, opened):
     freeze(servers, storage)
     protocol = storage.base._server.client.protocol
     called = in_the_background(storage.history, b'\0' * 8)
-    time.sleep(6 * watchdog.INTERVAL)
+    time.sleep(6 * reconnection.INTERVAL)
     servers[0].process.resume()
     wait_for(lambda: called, 'the answer')
     assert 1 == len(called[0])
@@ -383,7 +383,7 @@ def test_what_is_missing_is_said_once_in_the_log(servers, opened, caplog):
     wait_for(lambda: what_is_missing(storage) is None, 'the primary')
     fall_back(servers, storage)
     primary.start(read_only=True)
-    time.sleep(4 * watchdog.INTERVAL)
+    time.sleep(4 * reconnection.INTERVAL)
     said = [each for each in caplog.records
             if 'read-only server only' in each.getMessage()]
     assert 1 == len(said)

@@ -10,7 +10,7 @@ from ZODB.DB import DB
 from ZODB.POSException import ReadOnlyError
 from ZODB.utils import z64
 
-from indico_zodbrepl.dataplane import write_access
+from indico_zodbrepl.dataplane.client import transactions
 
 from nodes import Node, pickle_of
 from processes import PATIENCE, wait_for
@@ -52,7 +52,7 @@ def test_a_write_in_that_moment_succeeds_after_the_promotion(
         fallen_back, monkeypatch):
     secondary, db, begun = fallen_back
     db.storage.tpc_abort(begun)
-    monkeypatch.setattr(write_access, 'PATIENCE', PATIENCE)
+    monkeypatch.setattr(transactions, 'PATIENCE', PATIENCE)
     outcome = []
     writer = threading.Thread(target=lambda: outcome.append(write(db)))
     writer.start()
@@ -69,10 +69,10 @@ def test_a_write_in_that_moment_succeeds_after_the_promotion(
 def test_a_write_in_a_longer_outage_is_refused(fallen_back, monkeypatch):
     _, db, begun = fallen_back
     db.storage.tpc_abort(begun)
-    monkeypatch.setattr(write_access, 'PATIENCE', 0.5)
+    monkeypatch.setattr(transactions, 'PATIENCE', 0.5)
     with pytest.raises(ReadOnlyError):
         write(db)
-    monkeypatch.setattr(write_access, 'PATIENCE', PATIENCE)
+    monkeypatch.setattr(transactions, 'PATIENCE', PATIENCE)
     db.storage._watchdog.missing_since = time.time() - 2 * PATIENCE
     with pytest.raises(ReadOnlyError):
         write(db)

@@ -9,7 +9,7 @@ import pytest
 from ZODB.POSException import POSKeyError
 from ZODB.utils import z64
 
-from indico_zodbrepl.dataplane import zrs_repair
+from indico_zodbrepl.dataplane.zrs import repairs
 from nodes import Node, commit, pickle_of
 from processes import wait_for
 
@@ -84,7 +84,8 @@ def test_without_the_second_repair_an_empty_blob_is_lost(processes, tmpdir):
         def command(self):
             return ['python', '-c', """
 import zc.zrs.secondary
-from indico_zodbrepl.dataplane import server, zrs_repair
+from indico_zodbrepl.dataplane.server import main as server
+from indico_zodbrepl.dataplane.zrs import repairs as zrs_repair
 receive = zc.zrs.secondary.SecondaryProtocol.messageReceived
 repair = zrs_repair.apply
 def apply():
@@ -129,7 +130,7 @@ def in_a_new_process(script):
     return subprocess.check_output([
         sys.executable, '-c',
         'import pkg_resources, zc.zrs.secondary\n'
-        'from indico_zodbrepl.dataplane import zrs_repair\n' + script])
+        'from indico_zodbrepl.dataplane.zrs import repairs as zrs_repair\n' + script])
 
 
 def test_a_second_repair_changes_nothing():
@@ -165,8 +166,8 @@ def test_a_zodb_without_extension_bytes_is_refused(monkeypatch):
     class OldTransaction(object):
         pass
 
-    monkeypatch.setattr(zrs_repair, 'TransactionMetaData', OldTransaction)
-    with pytest.raises(zrs_repair.UnknownVersion) as error:
-        zrs_repair.check_versions()
+    monkeypatch.setattr(repairs, 'TransactionMetaData', OldTransaction)
+    with pytest.raises(repairs.UnknownVersion) as error:
+        repairs.check_versions()
 
     assert 'needs 5.6 or later' in str(error.value)

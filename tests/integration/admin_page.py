@@ -18,8 +18,11 @@ def log_in(session: requests.Session, url: str, name: str, password: str) -> req
     assert form is not None, page.text
     token = form.find("input", {"name": "csrf_token"})
     assert token is not None
-    return session.post(urljoin(page.url, str(form["action"])), timeout=PATIENCE, data={
-        "csrf_token": str(token["value"]), "name": name, "password": password})
+    return session.post(
+        urljoin(page.url, str(form["action"])),
+        timeout=PATIENCE,
+        data={"csrf_token": str(token["value"]), "name": name, "password": password},
+    )
 
 
 def viewer_of(under_test: ClusterUnderTest) -> requests.Session:

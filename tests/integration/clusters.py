@@ -18,8 +18,8 @@ from typing import TypeVar
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.node import supervisor
-from indico_zodbrepl.node.freezing import freeze
+from indico_zodbrepl.host import supervisor
+from indico_zodbrepl.host.fencing import freeze
 
 # Below the ports that the kernel gives to outgoing connections; other suites have others.
 FIRST_PORT = int(os.environ.get("ZODBREPL_TEST_PORTS", "20000"))
@@ -49,9 +49,17 @@ class ClusterUnderTest:
         managed: whether the nodes' servers are its own.
     """
 
-    def __init__(self, folder: Path, home: Path, nodes: Roles | None = None,
-                 indico: tuple[str, ...] = (), *, backend: str = "zrs",
-                 engine: tuple[str, ...] = (), managed: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        home: Path,
+        nodes: Roles | None = None,
+        indico: tuple[str, ...] = (),
+        *,
+        backend: str = "zrs",
+        engine: tuple[str, ...] = (),
+        managed: bool = True,
+    ) -> None:
         self.managed = managed
         self.backend = backend
         self.engine = engine
@@ -75,14 +83,24 @@ class ClusterUnderTest:
     def write(self) -> None:
         """Write the cluster file from ``nodes``, ``indico`` and ``ports``."""
         ports = iter(self.ports)
-        lines = ["name test", f"backend {self.backend}", f"var-directory {self.folder}/var",
-                 *self.engine]
+        lines = [
+            "name test",
+            f"backend {self.backend}",
+            f"var-directory {self.folder}/var",
+            *self.engine,
+        ]
         for name, (role, upstream) in self.nodes.items():
-            lines += [f"<node {name}>", "  host 127.0.0.1", f"  storage-port {next(ports)}",
-                      *([f"  replication-port {next(ports)}"] if self.backend == "zrs" else []),
-                      f"  data-directory {self.folder}/var/node/{name}", f"  role {role}",
-                      f"  managed {str(self.managed).lower()}",
-                      *([f"  upstream {upstream}"] if upstream else []), "</node>"]
+            lines += [
+                f"<node {name}>",
+                "  host 127.0.0.1",
+                f"  storage-port {next(ports)}",
+                *([f"  replication-port {next(ports)}"] if self.backend == "zrs" else []),
+                f"  data-directory {self.folder}/var/node/{name}",
+                f"  role {role}",
+                f"  managed {str(self.managed).lower()}",
+                *([f"  upstream {upstream}"] if upstream else []),
+                "</node>",
+            ]
         for name in self.indico:
             lines += [f"<indico {name}>", f"  port {next(ports)}", "</indico>"]
         lines += ["<admin>", f"  port {next(ports)}", "</admin>", ""]
@@ -91,8 +109,13 @@ class ClusterUnderTest:
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run ``bin/zodbrepl -c cluster.conf ARGUMENTS``; output as text."""
         return subprocess.run(
-            [self.installation.zodbrepl, "-c", self.path, *arguments], text=True,
-            capture_output=True, check=False, timeout=CLI_SECONDS, stdin=subprocess.DEVNULL)
+            [self.installation.zodbrepl, "-c", self.path, *arguments],
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=CLI_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
 
     def up(self) -> None:
         """``zodbrepl up``, which has to succeed."""
@@ -102,14 +125,32 @@ class ClusterUnderTest:
         """Put an Indico into the database, with an administrator; the storage has to run."""
         admin = self.folder / "admin.json"
         admin.touch(0o600)
-        admin.write_text(json.dumps({
-            "login": "admin", "password": "secret", "email": "admin@example.org",
-            "first_name": "Ada", "last_name": "Admin"}))
+        admin.write_text(
+            json.dumps(
+                {
+                    "login": "admin",
+                    "password": "secret",
+                    "email": "admin@example.org",
+                    "first_name": "Ada",
+                    "last_name": "Admin",
+                }
+            )
+        )
         conf = Layout(self.cluster).indico_conf(self.cluster.indico[0])
         subprocess.run(
-            [self.installation.python27, "-m", "indico_zodbrepl.dataplane.firstrun",
-             "--admin-file", admin], capture_output=True, text=True, check=True,
-            timeout=CLI_SECONDS, env=self.installation.environment27(INDICO_CONF=str(conf)))
+            [
+                self.installation.python27,
+                "-m",
+                "indico_zodbrepl.dataplane.indico.firstrun",
+                "--admin-file",
+                admin,
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=CLI_SECONDS,
+            env=self.installation.environment27(INDICO_CONF=str(conf)),
+        )
 
     def down(self) -> None:
         """``zodbrepl down``, which has to succeed."""
@@ -118,8 +159,10 @@ class ClusterUnderTest:
     def stop(self, program: str) -> None:
         """End one program as ``supervisorctl stop`` does."""
         supervisor.Supervisor(self.cluster).stop(program)
-        wait_until(lambda: supervisor.program_states(self.cluster)[program].state == "STOPPED",
-                   f"{program} ended")
+        wait_until(
+            lambda: supervisor.program_states(self.cluster)[program].state == "STOPPED",
+            f"{program} ended",
+        )
 
     def pid_of(self, program: str) -> int:
         """Process id of a supervised program that runs."""
@@ -152,8 +195,11 @@ class ClusterUnderTest:
 
     def processes(self) -> list[int]:
         """All processes that work inside the folder: supervisord and what it started."""
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                if pid != os.getpid() and _works_in(pid, self.folder)]
+        return [
+            pid
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+            if pid != os.getpid() and _works_in(pid, self.folder)
+        ]
 
     def close(self) -> None:
         """Kill, by process id, all that runs from this folder, frozen or not.

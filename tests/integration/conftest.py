@@ -13,9 +13,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from clusters import ClusterUnderTest, MakeCluster, Roles
+from clusters import ClusterUnderTest, MakeCluster, Roles, running
 
-from indico_zodbrepl.bench.sites import Sites
+from indico_zodbrepl.bench.sites.pool import Sites
 from indico_zodbrepl.cluster.installation import Installation
 
 # Where the tests run in the background SIGINT is ignored, and programs would inherit that.
@@ -33,8 +33,9 @@ def make_cluster(tmp_path: Path, home: Path) -> Iterator[MakeCluster]:
     """A function that makes clusters; all are ended after the test, also when it fails."""
     with contextlib.ExitStack() as opened:
 
-        def make(nodes: Roles | None = None, indico: tuple[str, ...] = (),
-                 folder: Path | None = None) -> ClusterUnderTest:
+        def make(
+            nodes: Roles | None = None, indico: tuple[str, ...] = (), folder: Path | None = None
+        ) -> ClusterUnderTest:
             folder = folder or tmp_path / "cluster"
             folder.mkdir(parents=True)
             made = ClusterUnderTest(folder, home, nodes, indico)
@@ -48,6 +49,13 @@ def make_cluster(tmp_path: Path, home: Path) -> Iterator[MakeCluster]:
 def cluster(make_cluster: MakeCluster) -> ClusterUnderTest:
     """A primary a and a secondary b without Indico, not started."""
     return make_cluster()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
+    """A running primary a and secondary b, for the tests of a module that leave them healthy."""
+    with running(ClusterUnderTest(tmp_path_factory.mktemp("shared"), home)) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

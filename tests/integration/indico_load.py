@@ -19,8 +19,8 @@ from clusters import PATIENCE, ClusterUnderTest
 from indico_browser import FormNotShown, IndicoBrowser
 
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.node import credentials
-from indico_zodbrepl.node.indico_programs import Indico27
+from indico_zodbrepl.host import secrets
+from indico_zodbrepl.host.indico_programs import Indico27
 
 PAUSE = 0.1  # seconds between two requests of a user
 # What users add, as a page shows it.
@@ -103,8 +103,7 @@ class Held:
 
     def titles(self) -> collections.Counter[str]:
         """How often each title of an event or a contribution is there."""
-        return collections.Counter(
-            [title for _, title, _ in self.events] + self.contributions)
+        return collections.Counter([title for _, title, _ in self.events] + self.contributions)
 
 
 class Users:
@@ -137,8 +136,12 @@ class Users:
             for _ in range(2):
                 self._add(self._creates, self._browser(number), instance.name)
             self._add(self._adds, self._browser(number), instance.name, shared)
-            self._add(self._renames, self._browser(number), instance.name,
-                      create_event(first, category, f"to be renamed on {instance.name}"))
+            self._add(
+                self._renames,
+                self._browser(number),
+                instance.name,
+                create_event(first, category, f"to be renamed on {instance.name}"),
+            )
             self._add(self._reads, self._browser(number), instance.name, shared)
 
     def __enter__(self) -> Users:
@@ -146,8 +149,12 @@ class Users:
             thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._ended.set()
         for thread in self._threads:
             thread.join(END_SECONDS)
@@ -160,24 +167,31 @@ class Users:
 
     def saved_since(self, moment: float) -> set[str]:
         """The instances that told somebody "saved" in answer to a request begun since then."""
-        return {answer.instance for answer in self.writes()
-                if answer.told_saved and answer.began >= moment}
+        return {
+            answer.instance
+            for answer in self.writes()
+            if answer.told_saved and answer.began >= moment
+        }
 
     def read_since(self, moment: float) -> set[str]:
         """The instances that showed somebody a page asked for since then."""
-        return {answer.instance for answer in list(self.answers)
-                if answer.kind == "read" and answer.told_saved and answer.began >= moment}
+        return {
+            answer.instance
+            for answer in list(self.answers)
+            if answer.kind == "read" and answer.told_saved and answer.began >= moment
+        }
 
     def _browser(self, number: int) -> IndicoBrowser:
         cluster = self._under_test.cluster
         browser = IndicoBrowser(cluster.indico[number].base_url)
-        admin = credentials.read(credentials.path_in(Layout(cluster).var))
+        admin = secrets.read(secrets.path_in(Layout(cluster).var))
         browser.log_in(admin.login, admin.password)
         return browser
 
     def _add(self, what: Callable[..., None], *arguments: object) -> None:
         self._threads.append(
-            threading.Thread(target=self._repeat, args=(what, *arguments), daemon=True))
+            threading.Thread(target=self._repeat, args=(what, *arguments), daemon=True)
+        )
 
     def _repeat(self, what: Callable[..., None], *arguments: object) -> None:
         try:
@@ -188,32 +202,62 @@ class Users:
             raise
 
     def _creates(self, browser: IndicoBrowser, instance: str) -> None:
-        self._record("form", instance,
-                     lambda title: browser.create_conference(self._category, title),
-                     lambda answer: bool(event_in(answer)))
+        self._record(
+            "form",
+            instance,
+            lambda title: browser.create_conference(self._category, title),
+            lambda answer: bool(event_in(answer)),
+        )
 
     def _adds(self, browser: IndicoBrowser, instance: str, event: str) -> None:
-        self._record("contribution", instance,
-                     lambda title: browser.call(
-                         "schedule.event.addContribution", conference=event, title=title,
-                         duration=20, schedule=False, keywords=[], roomInfo={}, presenters=[],
-                         authors=[], coauthors=[]), rpc_succeeded)
+        self._record(
+            "contribution",
+            instance,
+            lambda title: browser.call(
+                "schedule.event.addContribution",
+                conference=event,
+                title=title,
+                duration=20,
+                schedule=False,
+                keywords=[],
+                roomInfo={},
+                presenters=[],
+                authors=[],
+                coauthors=[],
+            ),
+            rpc_succeeded,
+        )
 
     def _renames(self, browser: IndicoBrowser, instance: str, event: str) -> None:
-        answer = self._record("rename", instance,
-                              lambda title: browser.call("event.main.changeTitle",
-                                                         conference=event, value=title),
-                              rpc_succeeded)
+        answer = self._record(
+            "rename",
+            instance,
+            lambda title: browser.call("event.main.changeTitle", conference=event, value=title),
+            rpc_succeeded,
+        )
         self.renamed.setdefault(event, []).append(answer)
 
     def _reads(self, browser: IndicoBrowser, instance: str, event: str) -> None:
-        for path in ("/", f"/category/{self._category}/", f"/event/{event}/",
-                     f"/event/{event}/contributions"):
-            self._record("read", instance, lambda _, path=path: browser.get(path),  # type: ignore[misc]
-                         lambda answer: answer.status_code == requests.codes.ok)
+        for path in (
+            "/",
+            f"/category/{self._category}/",
+            f"/event/{event}/",
+            f"/event/{event}/contributions",
+        ):
+            self._record(
+                "read",
+                instance,
+                lambda _, path=path: browser.get(path),  # type: ignore[misc]
+                lambda answer: answer.status_code == requests.codes.ok,
+            )
 
-    def _record(self, kind: str, instance: str, ask: Callable[[str], requests.Response],
-                succeeded: Callable[[requests.Response], bool]) -> Answer:
+    def _record(
+        self,
+        kind: str,
+        instance: str,
+        ask: Callable[[str], requests.Response],
+        succeeded: Callable[[requests.Response], bool],
+    ) -> Answer:
         text = f"{kind} {next(self._numbers)} on {instance}"
         began = time.monotonic()
         try:
@@ -227,9 +271,18 @@ class Users:
         told_saved = succeeded(answer)
         expected = told_saved or answer.status_code == requests.codes.service_unavailable
         shown = frozenset(TITLE.findall(answer.text)) if kind == "read" else frozenset()
-        recorded = Answer(kind, instance, text, answer.status_code, told_saved, began,
-                          time.monotonic(), "" if expected else answer.text[:2000], shown,
-                          event_in(answer) if kind == "form" else "")
+        recorded = Answer(
+            kind,
+            instance,
+            text,
+            answer.status_code,
+            told_saved,
+            began,
+            time.monotonic(),
+            "" if expected else answer.text[:2000],
+            shown,
+            event_in(answer) if kind == "form" else "",
+        )
         self.answers.append(recorded)
         return recorded
 
@@ -257,8 +310,8 @@ def event_in(answer: requests.Response) -> str:
 def prepare(under_test: ClusterUnderTest, conferences: int) -> str:
     """First run and some conferences in a cluster that is up; id of a category with events."""
     cluster = under_test.cluster
-    file = credentials.path_in(Layout(cluster).var)
-    credentials.ensure(file)
+    file = secrets.path_in(Layout(cluster).var)
+    secrets.ensure(file)
     indico = Indico27(cluster, under_test.installation)
     indico.first_run(file)
     indico.load(conferences, 2, 1)
@@ -269,9 +322,17 @@ def held_by(under_test: ClusterUnderTest, node: str) -> Held:
     """What one node's own storage holds; every object in it is loaded."""
     cluster = under_test.cluster
     done = subprocess.run(
-        [under_test.installation.python27, "-c", READ_STORAGE,
-         Layout(cluster).node_zodb_conf(cluster.node(node))],
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
-        env={**os.environ, "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0]))})
+        [
+            under_test.installation.python27,
+            "-c",
+            READ_STORAGE,
+            Layout(cluster).node_zodb_conf(cluster.node(node)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env={**os.environ, "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0]))},
+    )
     assert done.returncode == 0, done.stderr
     return Held(**json.loads(done.stdout))

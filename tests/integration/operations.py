@@ -13,8 +13,8 @@ from pathlib import Path
 from clusters import CLI_SECONDS, ClusterUnderTest
 
 from indico_zodbrepl.cluster.layout import Layout, state_file
-from indico_zodbrepl.failover import journal
-from indico_zodbrepl.failover.operation import Operation
+from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations.operation import Operation
 
 # Plans and executes as the command does, but kills itself at a moment of a step: as it has begun
 # or is done, or just before its n-th effect on the world, files and other processes.  Without
@@ -25,7 +25,7 @@ path, home, what, subject, moment, *sys.path = sys.argv[1:]
 from pathlib import Path
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.failover import actions, executor, requests
+from indico_zodbrepl.operations import executor, model as actions, planning as requests
 action, when = json.loads(moment) or (None, None)
 EFFECTS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.kill", "shutil.rmtree",
            "subprocess.Popen", "socket.connect")
@@ -58,8 +58,9 @@ print(json.dumps([[step.action, effects.get(step.action, 0)] for step in plan.st
 """
 
 
-def kill_in_the_middle(under_test: ClusterUnderTest, what: str, action: str,
-                       when: str | int, subject: str = "") -> None:
+def kill_in_the_middle(
+    under_test: ClusterUnderTest, what: str, action: str, when: str | int, subject: str = ""
+) -> None:
     """Begin an operation whose process is killed at a moment of a step.
 
     Args:
@@ -72,28 +73,45 @@ def kill_in_the_middle(under_test: ClusterUnderTest, what: str, action: str,
     assert is_killed(under_test, what, action, when, subject), "there was no such moment"
 
 
-def is_killed(under_test: ClusterUnderTest, what: str, action: str, when: str | int,
-              subject: str = "") -> bool:
+def is_killed(
+    under_test: ClusterUnderTest, what: str, action: str, when: str | int, subject: str = ""
+) -> bool:
     """As ``kill_in_the_middle``; False when it had no such moment, and so came to its end."""
     done = _carry_out(under_test, what, [action, when], subject)
     assert done.returncode in (0, -signal.SIGKILL), done.stdout + done.stderr
     return done.returncode != 0
 
 
-def count_effects(under_test: ClusterUnderTest, what: str,
-                  subject: str = "") -> list[tuple[str, int]]:
+def count_effects(
+    under_test: ClusterUnderTest, what: str, subject: str = ""
+) -> list[tuple[str, int]]:
     """Carry an operation out, and count what each step does to files and other processes."""
     done = _carry_out(under_test, what, None, subject)
     assert 0 == done.returncode, done.stdout + done.stderr
     return [(action, count) for action, count in json.loads(done.stdout)]
 
 
-def _carry_out(under_test: ClusterUnderTest, what: str, moment: list[str | int] | None,
-               subject: str) -> subprocess.CompletedProcess[str]:
+def _carry_out(
+    under_test: ClusterUnderTest, what: str, moment: list[str | int] | None, subject: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", KILLED_AT, under_test.path, under_test.home, what, subject,
-         json.dumps(moment), *sys.path], capture_output=True, text=True, timeout=CLI_SECONDS,
-        check=False, env={**os.environ, "ZODBREPL_HOME": str(under_test.home)})
+        [
+            sys.executable,
+            "-c",
+            KILLED_AT,
+            under_test.path,
+            under_test.home,
+            what,
+            subject,
+            json.dumps(moment),
+            *sys.path,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=CLI_SECONDS,
+        check=False,
+        env={**os.environ, "ZODBREPL_HOME": str(under_test.home)},
+    )
 
 
 def succeed(under_test: ClusterUnderTest, *arguments: str) -> str:
@@ -122,7 +140,12 @@ def what_a_plan_could_change(under_test: ClusterUnderTest) -> dict[Path, bytes]:
     """State files, epoch records, journal and operations: path to content."""
     cluster = under_test.cluster
     layout = Layout(cluster)
-    paths = [*map(state_file, cluster.nodes), layout.epoch_record, layout.journal,
-             *layout.operations.glob("*"), *(layout.var / "epochs").glob("*"),
-             *layout.lost_tails.glob("**/*")]
+    paths = [
+        *map(state_file, cluster.nodes),
+        layout.epoch_record,
+        layout.journal,
+        *layout.operations.glob("*"),
+        *(layout.var / "epochs").glob("*"),
+        *layout.lost_tails.glob("**/*"),
+    ]
     return {path: path.read_bytes() for path in paths if path.is_file()}

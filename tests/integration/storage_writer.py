@@ -6,6 +6,7 @@ import dataclasses
 import os
 import subprocess
 import threading
+from functools import partial
 from types import TracebackType
 
 from clusters import PATIENCE, ClusterUnderTest, wait_until
@@ -71,16 +72,29 @@ class Writer:
 
     def __enter__(self) -> Writer:
         self._process = subprocess.Popen(
-            [self.under_test.installation.python27, "-c", WRITER,
-             Layout(self.under_test.cluster).zodb_conf], cwd=self.under_test.folder,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            [
+                self.under_test.installation.python27,
+                "-c",
+                WRITER,
+                Layout(self.under_test.cluster).zodb_conf,
+            ],
+            cwd=self.under_test.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         self.goes_on()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -96,6 +110,14 @@ class Writer:
         enough = len(self.acknowledged) + 20
         wait_until(lambda: len(self.acknowledged) >= enough, "commits are acknowledged")
 
+    def is_on(self, *nodes: str) -> None:
+        """Wait until each of these nodes holds every number that was acknowledged."""
+        for node in nodes:
+            wait_until(partial(self._is_held_by, node), f"node {node} has what was acknowledged")
+
+    def _is_held_by(self, node: str) -> bool:
+        return set(self.acknowledged) <= numbers_on(self.under_test, node)
+
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -106,8 +128,17 @@ def numbers_on(under_test: ClusterUnderTest, node: str) -> set[int]:
     """The numbers that a node holds, read through its own server."""
     cluster = under_test.cluster
     done = subprocess.run(
-        [under_test.installation.python27, "-c", READER,
-         Layout(cluster).node_zodb_conf(cluster.node(node))],
-        cwd=under_test.folder, capture_output=True, text=True, timeout=PATIENCE, check=True,
-        env=dict(os.environ))
+        [
+            under_test.installation.python27,
+            "-c",
+            READER,
+            Layout(cluster).node_zodb_conf(cluster.node(node)),
+        ],
+        cwd=under_test.folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+        env=dict(os.environ),
+    )
     return set(map(int, done.stdout.split()))

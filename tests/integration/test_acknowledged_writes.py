@@ -19,8 +19,8 @@ from clusters import ClusterUnderTest, running, wait_until
 from indico_load import Answer, Held, Users, held_by, prepare
 
 from indico_zodbrepl.cluster.layout import state_file
+from indico_zodbrepl.host import supervisor
 from indico_zodbrepl.monitor import State, take_snapshot
-from indico_zodbrepl.node import supervisor
 
 INSTANCES = {"one", "two"}
 CONFERENCES = 5
@@ -45,8 +45,12 @@ def kill_the_primary_for_a_while(under_test: ClusterUnderTest, users: Users) -> 
     try:
         os.kill(under_test.pid_of("node-a"), signal.SIGKILL)
         wait_until(lambda: felt(users, began), "a write is refused")
-        wait_until(lambda: supervisor.program_states(under_test.cluster)["node-a"].state
-                   in ("EXITED", "FATAL"), "supervisor gives the primary up")
+        wait_until(
+            lambda: (
+                supervisor.program_states(under_test.cluster)["node-a"].state in ("EXITED", "FATAL")
+            ),
+            "supervisor gives the primary up",
+        )
     finally:
         file.write_text(state)
     supervisor.Supervisor(under_test.cluster).start("node-a")
@@ -71,8 +75,10 @@ def freeze_the_primary(under_test: ClusterUnderTest, users: Users) -> None:
     os.kill(frozen, signal.SIGSTOP)
     try:
         since = time.monotonic()
-        wait_until(lambda: all(each.read_only for each in take_snapshot(under_test.cluster).indico),
-                   "the instances have left the frozen primary")
+        wait_until(
+            lambda: all(each.read_only for each in take_snapshot(under_test.cluster).indico),
+            "the instances have left the frozen primary",
+        )
         fallen_back = time.monotonic()
         wait_until(lambda: users.read_since(fallen_back) == INSTANCES, "pages are shown")
         assert set() == users.saved_since(since)
@@ -91,8 +97,12 @@ def fill_the_primary_s_disk(under_test: ClusterUnderTest, users: Users) -> None:
     resource.prlimit(server, resource.RLIMIT_FSIZE, (limit, before[1]))
     os.kill(server, signal.SIGCONT)
     try:
-        wait_until(lambda: any(answer.status == 503 and answer.began > started
-                               for answer in users.writes()), "a write does not fit")
+        wait_until(
+            lambda: any(
+                answer.status == 503 and answer.began > started for answer in users.writes()
+            ),
+            "a write does not fit",
+        )
         time.sleep(FULL_SECONDS)
         assert data.stat().st_size <= limit
     finally:
@@ -100,8 +110,12 @@ def fill_the_primary_s_disk(under_test: ClusterUnderTest, users: Users) -> None:
 
 
 FAULTS: tuple[Fault, ...] = (
-    kill_the_primary, kill_the_primary_for_a_while, kill_a_gunicorn_worker, freeze_the_primary,
-    fill_the_primary_s_disk)
+    kill_the_primary,
+    kill_the_primary_for_a_while,
+    kill_a_gunicorn_worker,
+    freeze_the_primary,
+    fill_the_primary_s_disk,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,13 +147,19 @@ def history(home: Path, tmp_path_factory: pytest.TempPathFactory) -> History:
                 wait_until_all_goes_well(users)
                 during[fault] = [each for each in users.answers if each.ended >= began]
         wait_until(lambda: take_snapshot(under_test.cluster).state is State.HEALTHY, "healthy")
-        wait_until(lambda: take_snapshot(under_test.cluster).node("b").lag_transactions == 0,
-                   "b holds all")
+        wait_until(
+            lambda: take_snapshot(under_test.cluster).node("b").lag_transactions == 0, "b holds all"
+        )
         return History(
-            users.answers, users.renamed, during,
+            users.answers,
+            users.renamed,
+            during,
             {node: held_by(under_test, node) for node in "ab"},
-            {node: (under_test.cluster.node(node).data_directory / "Data.fs").read_bytes()
-             for node in "ab"})
+            {
+                node: (under_test.cluster.node(node).data_directory / "Data.fs").read_bytes()
+                for node in "ab"
+            },
+        )
 
 
 def felt(users: Users, since: float) -> bool:
@@ -150,8 +170,10 @@ def felt(users: Users, since: float) -> bool:
 def wait_until_all_goes_well(users: Users) -> None:
     """Wait until both instances save and show pages."""
     moment = time.monotonic()
-    wait_until(lambda: users.saved_since(moment) == users.read_since(moment) == INSTANCES,
-               "both instances save and show pages")
+    wait_until(
+        lambda: users.saved_since(moment) == users.read_since(moment) == INSTANCES,
+        "both instances save and show pages",
+    )
 
 
 def test_what_was_told_saved_is_there_once(history: History) -> None:
@@ -164,8 +186,9 @@ def test_what_was_told_saved_is_there_once(history: History) -> None:
 def test_what_was_not_told_saved_is_there_once_at_most(history: History) -> None:
     """A connection that breaks just after a commit leaves the user without its answer."""
     titles = history.held["a"].titles()
-    assert [] == [(answer, titles[answer.text])
-                  for answer in history.additions() if titles[answer.text] > 1]
+    assert [] == [
+        (answer, titles[answer.text]) for answer in history.additions() if titles[answer.text] > 1
+    ]
 
 
 def test_an_event_has_the_last_title_that_was_told_saved_or_a_later_one(history: History) -> None:
@@ -178,18 +201,23 @@ def test_an_event_has_the_last_title_that_was_told_saved_or_a_later_one(history:
 
 
 def test_all_else_is_503_or_a_broken_connection_to_a_killed_worker(history: History) -> None:
-    broken = [answer for answer in history.during[kill_a_gunicorn_worker]
-              if answer.status == 0 and answer.instance == "one"]
-    unexpected = [answer for answer in history.answers if not answer.told_saved
-                  and answer.status != 503 and answer not in broken]
+    broken = [
+        answer
+        for answer in history.during[kill_a_gunicorn_worker]
+        if answer.status == 0 and answer.instance == "one"
+    ]
+    unexpected = [
+        answer
+        for answer in history.answers
+        if not answer.told_saved and answer.status != 503 and answer not in broken
+    ]
     assert [] == unexpected
 
 
 @pytest.mark.parametrize("fault", FAULTS[1:])
 def test_each_longer_fault_was_felt_by_somebody_who_wrote(history: History, fault: Fault) -> None:
     """Otherwise the other tests of this module would prove nothing."""
-    assert any(not answer.told_saved
-               for answer in history.during[fault] if answer.kind != "read")
+    assert any(not answer.told_saved for answer in history.during[fault] if answer.kind != "read")
 
 
 def test_both_nodes_hold_the_same_and_every_object_can_be_loaded(history: History) -> None:

@@ -7,15 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.bench.backups import SUITE
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Settings
+from indico_zodbrepl.bench.suites.backup import SUITE
 from indico_zodbrepl.cluster.installation import Installation
 
-SETTINGS = Settings(1, 0.4, quick=True, options={
-    option.name: option.default if option.quick is None else option.quick
-    for option in SUITE.options} | {"kinds": ("full", "incremental"), "megabytes": 1})
+SETTINGS = Settings(
+    1,
+    0.4,
+    quick=True,
+    options={
+        option.name: option.default if option.quick is None else option.quick
+        for option in SUITE.options
+    }
+    | {"kinds": ("full", "incremental"), "megabytes": 1},
+)
 
 
 @pytest.fixture

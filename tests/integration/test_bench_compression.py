@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.bench.compression import NONE, READ, SUITE, WRITE, ZLIB
-from indico_zodbrepl.bench.site import Amount, Site
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.site import Amount, Site
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Case, Made, Settings
+from indico_zodbrepl.bench.suites.compression import NONE, READ, SUITE, WRITE, ZLIB
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 
@@ -19,9 +19,12 @@ QUICK = Settings(1, 0.2, quick=True)
 FEW = Amount(conferences=5, contributions=2, categories=1)
 
 
-@pytest.fixture(scope="module", params=["filestorage", "zrs"])
-def site(tmp_path_factory: pytest.TempPathFactory, home: Path,
-         request: pytest.FixtureRequest) -> Iterator[Site]:
+@pytest.fixture(
+    scope="module", params=[pytest.param("filestorage", marks=pytest.mark.exhaustive), "zrs"]
+)
+def site(
+    tmp_path_factory: pytest.TempPathFactory, home: Path, request: pytest.FixtureRequest
+) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("sites")
     with Sites(Installation(home), folder, lambda _: None) as sites:
         made = sites.site(STORAGES[request.param], indico=1, amount=FEW)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.bench.devices import SUITE
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Made, Settings
+from indico_zodbrepl.bench.suites.devices import SUITE
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 
@@ -22,14 +22,19 @@ def sites(home: Path, tmp_path: Path) -> Iterator[Sites]:
 
 
 def settings(*directories: str) -> Settings:
-    values = {option.name: option.default if option.quick is None else option.quick
-              for option in SUITE.options}
-    return Settings(1, 0.3, quick=True, options=values | {
-        "data-directories": directories, "objects": 200, "fsyncs": 5})
+    values = {
+        option.name: option.default if option.quick is None else option.quick
+        for option in SUITE.options
+    }
+    return Settings(
+        1,
+        0.3,
+        quick=True,
+        options=values | {"data-directories": directories, "objects": 200, "fsyncs": 5},
+    )
 
 
-def test_writes_and_cold_reads_are_measured_in_each_directory(sites: Sites,
-                                                              tmp_path: Path) -> None:
+def test_writes_and_cold_reads_are_measured_in_each_directory(sites: Sites, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     wanted = settings("default", str(other))
@@ -38,8 +43,7 @@ def test_writes_and_cold_reads_are_measured_in_each_directory(sites: Sites,
     SUITE.prepare(site, wanted)
     assert site.elsewhere(other).folder.parent == other
     assert site.elsewhere(other).pids() != site.pids()
-    made = {str(case): SUITE.measure(case, site, wanted)
-            for case in SUITE.cases(wanted, storage)}
+    made = {str(case): SUITE.measure(case, site, wanted) for case in SUITE.cases(wanted, storage)}
     assert 6 == len(made)
     for name, each in made.items():
         _check(name, each)

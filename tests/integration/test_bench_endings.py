@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 
-from indico_zodbrepl.bench import leftovers, results
-from indico_zodbrepl.bench.site import Progress
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench import results
+from indico_zodbrepl.bench.sites import site as leftovers
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.site import Progress
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.node import lifecycle
-from indico_zodbrepl.node.supervisor import Supervisor
+from indico_zodbrepl.host import lifecycle
+from indico_zodbrepl.host.supervisor import Supervisor
 
 
 @pytest.fixture
@@ -33,9 +34,25 @@ def begun(cluster: ClusterUnderTest, scratch: Path) -> subprocess.Popen[str]:
     """A benchmark with a scratch cluster that has measured something and has a lot to do."""
     cluster.folder.joinpath("var").mkdir(exist_ok=True)
     process = subprocess.Popen(
-        [cluster.installation.zodbrepl, "-c", cluster.path, "bench", "raw", "--storages", "zeo",
-         "--seconds", "0.3", "--rounds", "100", "--data-directory", scratch],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        [
+            cluster.installation.zodbrepl,
+            "-c",
+            cluster.path,
+            "bench",
+            "raw",
+            "--storages",
+            "zeo",
+            "--seconds",
+            "0.3",
+            "--rounds",
+            "100",
+            "--data-directory",
+            scratch,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
     def measured() -> bool:
         assert process.poll() is None, process.communicate()
@@ -47,13 +64,14 @@ def begun(cluster: ClusterUnderTest, scratch: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_ends_all_and_shows_and_keeps_what_was_measured(
-        cluster: ClusterUnderTest, scratch: Path, number: signal.Signals) -> None:
+    cluster: ClusterUnderTest, scratch: Path, number: signal.Signals
+) -> None:
     process = begun(cluster, scratch)
     assert leftovers.processes_in(scratch)
     process.send_signal(number)
     output, error = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, error
-    run, = results.read_all(cluster.cluster)
+    (run,) = results.read_all(cluster.cluster)
     assert 0 < len(run.measurements) < run.planned
     assert run.ended is not None
     assert "write-throughput" in output
@@ -63,14 +81,22 @@ def test_an_interruption_ends_all_and_shows_and_keeps_what_was_measured(
 
 
 def test_what_a_killed_benchmark_left_is_ended_by_the_next_one(
-        cluster: ClusterUnderTest, scratch: Path) -> None:
+    cluster: ClusterUnderTest, scratch: Path
+) -> None:
     process = begun(cluster, scratch)
     process.kill()
     process.communicate()
     assert leftovers.processes_in(scratch)
-    left, = scratch.iterdir()
-    done = cluster.cli("bench", "raw", "--quick", "--storages", "in-memory,filestorage",
-                       "--data-directory", str(scratch))
+    (left,) = scratch.iterdir()
+    done = cluster.cli(
+        "bench",
+        "raw",
+        "--quick",
+        "--storages",
+        "in-memory,filestorage",
+        "--data-directory",
+        str(scratch),
+    )
     assert done.returncode == 0, done.stderr
     assert f"ending what a killed benchmark left in {left}" in done.stderr
     assert leftovers.processes_in(scratch) == []
@@ -78,7 +104,8 @@ def test_what_a_killed_benchmark_left_is_ended_by_the_next_one(
 
 
 def test_a_scratch_cluster_of_a_benchmark_that_runs_is_left_alone(
-        cluster: ClusterUnderTest, scratch: Path) -> None:
+    cluster: ClusterUnderTest, scratch: Path
+) -> None:
     with Sites(cluster.installation, scratch, lambda _: None) as sites:
         site = sites.site(STORAGES["zeo"])
         told: list[str] = []
@@ -89,7 +116,8 @@ def test_a_scratch_cluster_of_a_benchmark_that_runs_is_left_alone(
 
 
 def test_a_cluster_that_is_only_half_up_is_ended(
-        cluster: ClusterUnderTest, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster: ClusterUnderTest, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     up_storage = lifecycle.up_storage
 
     def fail(cluster: Cluster, installation: Installation, progress: Progress) -> None:
@@ -98,15 +126,18 @@ def test_a_cluster_that_is_only_half_up_is_ended(
         raise OperatorError("no")
 
     monkeypatch.setattr(lifecycle, "up_storage", fail)
-    with (Sites(cluster.installation, scratch, lambda _: None) as sites,
-          pytest.raises(OperatorError, match="no")):
+    with (
+        Sites(cluster.installation, scratch, lambda _: None) as sites,
+        pytest.raises(OperatorError, match="no"),
+    ):
         sites.site(STORAGES["zeo"])
     assert leftovers.processes_in(scratch) == []
     assert list(scratch.iterdir()) == []
 
 
 def test_a_cluster_whose_supervisord_was_killed_is_ended(
-        cluster: ClusterUnderTest, scratch: Path) -> None:
+    cluster: ClusterUnderTest, scratch: Path
+) -> None:
     with Sites(cluster.installation, scratch, lambda _: None) as sites:
         site = sites.site(STORAGES["zeo"])
         os.kill(Supervisor(site.require_cluster()).pid(), signal.SIGKILL)

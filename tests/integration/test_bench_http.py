@@ -6,40 +6,51 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.bench.http_load import SUITE
-from indico_zodbrepl.bench.http_pages import MIX
-from indico_zodbrepl.bench.http_saturation import Saturated
 from indico_zodbrepl.bench.runner import make
-from indico_zodbrepl.bench.site import Amount
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.site import Amount
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Settings
+from indico_zodbrepl.bench.suites.http import SUITE
+from indico_zodbrepl.bench.suites.http_saturation import Saturated
+from indico_zodbrepl.bench.suites.http_trials import MIX
 
 FEW = Amount(10, 3, 2)
 
 
 def settings(**options: object) -> Settings:
-    values = {each.name: each.default if each.quick is None else each.quick
-              for each in SUITE.options}
-    return Settings(1, 1.0, True, values | {
-        name.replace("_", "-"): value for name, value in options.items()})
+    values = {
+        each.name: each.default if each.quick is None else each.quick for each in SUITE.options
+    }
+    return Settings(
+        1, 1.0, True, values | {name.replace("_", "-"): value for name, value in options.items()}
+    )
 
 
-@pytest.mark.parametrize("storage", ["filestorage", "zeo"])
+@pytest.mark.parametrize(
+    "storage", [pytest.param("filestorage", marks=pytest.mark.exhaustive), "zeo"]
+)
 def test_every_page_is_answered_and_the_programs_that_did_it_are_told(
-        sites: Sites, tmp_path: Path, storage: str) -> None:
+    sites: Sites, tmp_path: Path, storage: str
+) -> None:
     site = sites.site(STORAGES[storage], 2, FEW)
     assert site.cluster
-    run = make(SUITE, [site.storage], settings(rate=10.0, indico=2, timeout=60.0,
-                                               limit_ms=60_000.0),
-               sites, cluster=site.cluster, folder=tmp_path / "run", told=lambda _: None)
+    run = make(
+        SUITE,
+        [site.storage],
+        settings(rate=10.0, indico=2, timeout=60.0, limit_ms=60_000.0),
+        sites,
+        cluster=site.cluster,
+        folder=tmp_path / "run",
+        told=lambda _: None,
+    )
     assert run.is_complete
     assert {} == run.left_out
     workers = [each.parameters["workers"] for each in run.measurements]
     assert ([1] if storage == "filestorage" else [1, 2]) == workers
     for each in run.measurements:
         assert "" == each.error
-        trial, = each.details["trials"]
+        (trial,) = each.details["trials"]
         assert (10, 10, 0) == (trial["scheduled"], trial["answered"], trial["dropped"])
         assert {} == trial["failures"]
         assert set(each.details["pages"]) == set(MIX)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from indico_zodbrepl.bench.phases import CREATE, SUITE
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Case, Settings
+from indico_zodbrepl.bench.suites.phases import CREATE, SUITE
 from indico_zodbrepl.errors import OperatorError
 
 
@@ -16,8 +16,7 @@ def settings(scale: float) -> Settings:
 
 
 @pytest.mark.parametrize("storage", ["in-memory", "zeo"])
-def test_each_phase_takes_some_time_and_loads_or_stores_records(
-        sites: Sites, storage: str) -> None:
+def test_each_phase_takes_some_time_and_loads_or_stores_records(sites: Sites, storage: str) -> None:
     site = sites.site(STORAGES[storage])
     SUITE.prepare(site, settings(0.05))
     for case in SUITE.cases(settings(0.05), site.storage):

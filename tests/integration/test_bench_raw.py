@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from indico_zodbrepl.bench import program27, together
-from indico_zodbrepl.bench.raw import LATENCY, READ, SUITE, WRITE
-from indico_zodbrepl.bench.site import Site
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench import processes27
+from indico_zodbrepl.bench.sites import together
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.site import Site
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import LATENCIES, Case, Made, Settings
+from indico_zodbrepl.bench.suites.raw import LATENCY, READ, SUITE, WRITE
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
-SETTINGS = Settings(1, 0.2, quick=True, options={
-    "processes": (1, 2), "object-bytes": 300, "repetitions": 5})
+SETTINGS = Settings(
+    1, 0.2, quick=True, options={"processes": (1, 2), "object-bytes": 300, "repetitions": 5}
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +49,13 @@ def test_latencies_are_those_of_so_many_commits(zeo: Site) -> None:
     assert {metric.name for metric in LATENCIES} <= set(made.metrics)
 
 
-@pytest.mark.parametrize(("caches", "loads", "misses"), [
-    ("cold", True, True), ("warm", True, False), ("hot", False, False)])
+@pytest.mark.parametrize(
+    ("caches", "loads", "misses"),
+    [("cold", True, True), ("warm", True, False), ("hot", False, False)],
+)
 def test_each_state_of_the_caches_reads_from_where_it_should(
-        zeo: Site, caches: str, loads: bool, misses: bool) -> None:
+    zeo: Site, caches: str, loads: bool, misses: bool
+) -> None:
     made = measured(zeo, READ, caches=caches)
     assert (loads, misses) == (made.details["loads"] > 0, made.details["misses"] > 0)
 
@@ -60,18 +67,25 @@ def test_a_database_in_memory_is_measured_without_being_prepared(sites: Sites) -
 
 
 def test_the_error_of_a_process_is_told_and_the_others_are_ended(
-        zeo: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    zeo: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started: list[subprocess.Popen[str]] = []
-    start = program27.start
+    start = processes27.started
 
-    def noting(*arguments: Any, **named: Any) -> subprocess.Popen[str]:
-        started.append(start(*arguments, **named))
-        return started[-1]
+    @contextlib.contextmanager
+    def noting(*arguments: Any, **named: Any) -> Iterator[subprocess.Popen[str]]:
+        with start(*arguments, **named) as process:
+            started.append(process)
+            yield process
 
-    monkeypatch.setattr(program27, "start", noting)
+    monkeypatch.setattr(processes27, "started", noting)
     with pytest.raises(OperatorError, match=r"raw failed") as raised:
-        together.run(zeo, "raw", [[zeo.zodb_conf, "read", "--share", "0"],
-                                  [zeo.zodb_conf, "read", "--share", "7"]], seconds=60)
+        together.run(
+            zeo,
+            "raw",
+            [[zeo.zodb_conf, "read", "--share", "0"], [zeo.zodb_conf, "read", "--share", "7"]],
+            seconds=60,
+        )
     assert "IndexError" in raised.value.detail
     assert [-signal.SIGKILL, 1] == [each.returncode for each in started]
 

@@ -11,20 +11,21 @@ from typing import Any
 import pytest
 from clusters import wait_until
 
-from indico_zodbrepl.bench import pinning, replication_nodes
-from indico_zodbrepl.bench.replication import SUITE, Replication
-from indico_zodbrepl.bench.site import Site
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites import pinning, replication_nodes
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.site import Site
+from indico_zodbrepl.bench.sites.storages import STORAGES
+from indico_zodbrepl.bench.sites.together import Program
 from indico_zodbrepl.bench.suite import Made, Settings
-from indico_zodbrepl.bench.together import Program
+from indico_zodbrepl.bench.suites.replication import SUITE, Replication
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.node.supervisor import Supervisor
+from indico_zodbrepl.host.supervisor import Supervisor
 
 FROZEN = 1.0
 FOLLOWER = "node-b"
-TWO_CORES = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2,
-                               reason="this machine has one core only")
+TWO_CORES = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="this machine has one core only"
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +35,10 @@ def pair(sites: Sites) -> Site:
 
 def measured(site: Site, seconds: float = 0.3, **changed: Any) -> Made:
     """The one case that these options have."""
-    options = {option.name: option.default if option.quick is None else option.quick
-               for option in SUITE.options} | changed
+    options = {
+        option.name: option.default if option.quick is None else option.quick
+        for option in SUITE.options
+    } | changed
     settings = Settings(1, seconds, quick=True, options=options)
     SUITE.prepare(site, settings)
     (case,) = SUITE.cases(settings, site.storage)
@@ -43,14 +46,18 @@ def measured(site: Site, seconds: float = 0.3, **changed: Any) -> Made:
 
 
 def core_of(pid: int) -> set[int]:
-    return set().union(*(os.sched_getaffinity(int(thread))
-                         for thread in os.listdir(f"/proc/{pid}/task")))
+    return set().union(
+        *(os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{pid}/task"))
+    )
 
 
 def programs_of(site: Site) -> list[bytes]:
     """Command lines of the programs that measure a site now."""
-    return [line for line in map(_read, Path("/proc").glob("[0-9]*/cmdline"))
-            if b"dataplane.benchmarks" in line and str(site.folder).encode() in line]
+    return [
+        line
+        for line in map(_read, Path("/proc").glob("[0-9]*/cmdline"))
+        if b"dataplane.benchmarks" in line and str(site.folder).encode() in line
+    ]
 
 
 @pytest.mark.parametrize("what", ["small", "indico"])
@@ -58,8 +65,12 @@ def test_commits_to_a_pair_have_a_lag_and_cost_both_servers_time(pair: Site, wha
     made = measured(pair, operations=(what,), processes=(2,))
     assert {metric.name for metric in SUITE.metrics} == set(made.metrics)
     assert made.metrics["rate"] > 0
-    assert 0 <= made.metrics["lag_p50_ms"] <= made.metrics["lag_p99_ms"] <= (
-        made.metrics["lag_max_ms"])
+    assert (
+        0
+        <= made.metrics["lag_p50_ms"]
+        <= made.metrics["lag_p99_ms"]
+        <= (made.metrics["lag_max_ms"])
+    )
     assert set(made.details["lags_ms"]) == {"b"}
     assert made.details["plain"] == "zeo"
     assert "zc.zrs" in made.details["versions"]
@@ -100,7 +111,8 @@ def test_a_follower_that_is_frozen_for_a_second_lags_that_much(pair: Site) -> No
 
 
 def test_a_follower_that_is_away_is_an_error_and_not_a_lag_of_zero(
-        pair: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Replication, "_limit", lambda *_: 0.5)
     supervisor = Supervisor(pair.require_cluster())
     supervisor.stop(FOLLOWER)
@@ -114,7 +126,8 @@ def test_a_follower_that_is_away_is_an_error_and_not_a_lag_of_zero(
 
 
 def test_an_interruption_ends_writers_and_observer(
-        pair: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object) -> None:
         assert programs_of(pair)
         raise KeyboardInterrupt

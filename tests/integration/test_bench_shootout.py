@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 from clusters import wait_until
 
-from indico_zodbrepl.bench.shootout import SUITE, TESTS
-from indico_zodbrepl.bench.site import Site
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import IN_MEMORY, STORAGES
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.site import Site
+from indico_zodbrepl.bench.sites.storages import IN_MEMORY, STORAGES
 from indico_zodbrepl.bench.suite import Case, Settings
+from indico_zodbrepl.bench.suites.zodbshootout import SUITE, TESTS
 
-OPTIONS: dict[str, Any] = {"tests": TESTS, "object-counts": (20,), "concurrency": ("2",),
-                           "most-objects": 50000}
+OPTIONS: dict[str, Any] = {
+    "tests": TESTS,
+    "object-counts": (20,),
+    "concurrency": ("2",),
+    "most-objects": 50000,
+}
 QUICK = Settings(1, 0.05, quick=True, options=OPTIONS)
 
 
@@ -37,8 +41,7 @@ def of(test: str) -> Case:
 def test_processes_of_their_own_make_each_test_on_a_server(zeo: Site, test: str) -> None:
     made = SUITE.measure(of(test), zeo, QUICK)
     assert made.details["workers_are"] == "processes"
-    assert made.metrics["rate"] == pytest.approx(
-        20 * 2 * 1000 / made.metrics["transaction_ms"])
+    assert made.metrics["rate"] == pytest.approx(20 * 2 * 1000 / made.metrics["transaction_ms"])
     assert "ZEO" in made.details["versions"]
 
 

@@ -14,9 +14,9 @@ import pytest
 from clusters import PAIR, PATIENCE, ClusterUnderTest, Roles, wait_until
 
 from indico_zodbrepl.cluster.layout import Layout, data_fs
-from indico_zodbrepl.convert import program
+from indico_zodbrepl.convert import run
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.node import converting, lifecycle
+from indico_zodbrepl.host import lifecycle, state
 
 HOME = Path(__file__).parents[2]
 FILL = """
@@ -53,8 +53,9 @@ class Place(ClusterUnderTest):
         super().write()
         text = self.path.read_text().replace("name test", f"name {self.folder.name}")
         if self.backend == "relstorage-sqlite":
-            text = "".join(line for line in text.splitlines(keepends=True)
-                           if "storage-port" not in line)
+            text = "".join(
+                line for line in text.splitlines(keepends=True) if "storage-port" not in line
+            )
         self.path.write_text(text)
 
     def convert_to(self, other: Place) -> str:
@@ -65,9 +66,13 @@ class Place(ClusterUnderTest):
 
 
 def python27(script: str, *arguments: object) -> str:
-    return subprocess.run([HOME / "parts/python27/bin/python", "-c", script,
-                           *map(str, arguments)], text=True, capture_output=True, check=True,
-                          timeout=PATIENCE).stdout
+    return subprocess.run(
+        [HOME / "parts/python27/bin/python", "-c", script, *map(str, arguments)],
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=PATIENCE,
+    ).stdout
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +81,12 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place
     folder = tmp_path_factory.mktemp("places")
     alone: Roles = {"a": ("primary", None)}
     made = {}
-    for name, backend, nodes in (("source", "zrs", PAIR), ("back", "zrs", PAIR),
-                                 ("sqlite", "relstorage-sqlite", alone),
-                                 ("postgresql", "relstorage-postgresql", alone)):
+    for name, backend, nodes in (
+        ("source", "zrs", PAIR),
+        ("back", "zrs", PAIR),
+        ("sqlite", "relstorage-sqlite", alone),
+        ("postgresql", "relstorage-postgresql", alone),
+    ):
         (folder / name).mkdir()
         made[name] = Place(folder / name, HOME, nodes, ("one",), backend=backend)
     file = data_fs(made["source"].cluster.node("a"))
@@ -99,7 +107,7 @@ def file_of(place: Place) -> Path:
 
 
 def copied(number: int, before: int) -> str:
-    return f"{number} copied, {before} there before.  All were compared with the source."
+    return f"{number} copied, {before} present before. All were compared with the source."
 
 
 def test_there_and_back_the_history_is_the_same(places: dict[str, Place]) -> None:
@@ -110,13 +118,17 @@ def test_there_and_back_the_history_is_the_same(places: dict[str, Place]) -> Non
     assert all_of_it == history(file_of(back))
     assert content == file_of(source).read_bytes()
     (entry,) = json.loads(back.cli("journal", "--json").stdout)
-    assert (("convert", "done", len(all_of_it), "from cluster sqlite (relstorage-sqlite)")
-            == (entry["operation"], entry["outcome"], entry["told"]["copied"],
-                entry["plan"]["target"]))
+    assert ("convert", "done", len(all_of_it), "from cluster sqlite (relstorage-sqlite)") == (
+        entry["operation"],
+        entry["outcome"],
+        entry["told"]["copied"],
+        entry["plan"]["target"],
+    )
 
 
 def test_a_killed_conversion_into_a_server_goes_on_and_nothing_starts_on_half_of_it(
-        places: dict[str, Place]) -> None:
+    places: dict[str, Place],
+) -> None:
     source, target = places["source"], places["postgresql"]
     number = len(history(file_of(source)))
     _start_and_end(source, target, signal.SIGKILL)
@@ -132,7 +144,7 @@ def test_ctrl_c_leaves_nothing_running_and_says_how_to_go_on(places: dict[str, P
     process = _start_and_end(places["postgresql"], places["back"], signal.SIGINT)
     _out, said = process.communicate(timeout=PATIENCE)
     assert ExitCode.INTERRUPTED == process.returncode, said
-    assert "(it goes on where it was)" in said
+    assert "(continues where it stopped)" in said
     assert [] == places["postgresql"].processes() + places["back"].processes()
     places["postgresql"].convert_to(places["back"])
 
@@ -140,10 +152,15 @@ def test_ctrl_c_leaves_nothing_running_and_says_how_to_go_on(places: dict[str, P
 def _start_and_end(source: Place, target: Place, end: signal.Signals) -> subprocess.Popen[str]:
     """Start a conversion, and end its command when the data plane is at work."""
     process = subprocess.Popen(
-        [HOME / "bin" / "zodbrepl", "-c", source.path, "convert", "--to", target.path], text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-    wait_until(lambda: bool(_programs(source)) or process.poll() is not None,
-               "the data plane is at work")
+        [HOME / "bin" / "zodbrepl", "-c", source.path, "convert", "--to", target.path],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
+    wait_until(
+        lambda: bool(_programs(source)) or process.poll() is not None, "the data plane is at work"
+    )
     process.send_signal(end)
     if end is signal.SIGKILL:
         process.communicate()
@@ -157,13 +174,14 @@ def _programs(source: Place) -> list[int]:
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-            if program.PROGRAM in command and str(source.folder) in command:
+            if run.MODULE in command and str(source.folder) in command:
                 found.append(int(pid))
     return found
 
 
-def test_a_running_source_and_other_data_are_refused(places: dict[str, Place],
-                                                     tmp_path: Path) -> None:
+def test_a_running_source_and_other_data_are_refused(
+    places: dict[str, Place], tmp_path: Path
+) -> None:
     source, sqlite = places["source"], places["sqlite"]
     lifecycle.up_storage(source.cluster, source.installation)
     try:
@@ -178,16 +196,17 @@ def test_a_running_source_and_other_data_are_refused(places: dict[str, Place],
     assert ExitCode.REFUSED == done.returncode
     assert "NOTICE: the target holds other data" in done.stderr
     # What it held before is as complete as it was.
-    noted = converting.read(sqlite.cluster)
+    noted = state.read_converting(sqlite.cluster)
     assert noted is not None
     assert noted.ended is not None
 
 
-def test_a_dry_run_shows_the_steps_and_changes_nothing(places: dict[str, Place],
-                                                       tmp_path: Path) -> None:
+def test_a_dry_run_shows_the_steps_and_changes_nothing(
+    places: dict[str, Place], tmp_path: Path
+) -> None:
     (tmp_path / "new").mkdir()
     new = Place(tmp_path / "new", HOME, {"a": ("primary", None)}, backend="relstorage-sqlite")
     done = places["source"].cli("convert", "--to", str(new.path), "--dry-run")
     assert 0 == done.returncode, done.stderr
-    assert "copy what follows, transaction by transaction" in done.stdout
+    assert "copy the remaining transactions under the same transaction ids" in done.stdout
     assert not Layout(new.cluster).var.exists()

@@ -23,9 +23,11 @@ UNCHANGED = "This was a dry run: nothing was changed."
 def tree(under_test: ClusterUnderTest) -> Tree:
     """All that is there: mode and content; of logs, which running programs write, nothing."""
     var = Layout(under_test.cluster).var
-    return {str(path.relative_to(var)): (path.lstat().st_mode, _content(path))
-            for path in sorted(var.rglob("*"))
-            if Layout(under_test.cluster).log not in path.parents}
+    return {
+        str(path.relative_to(var)): (path.lstat().st_mode, _content(path))
+        for path in sorted(var.rglob("*"))
+        if Layout(under_test.cluster).log not in path.parents
+    }
 
 
 def _content(path: Path) -> bytes:
@@ -36,11 +38,13 @@ def state_of_all(under_test: ClusterUnderTest) -> tuple[Tree, list[int]]:
     return tree(under_test), sorted(under_test.processes())
 
 
-def is_as_it_was(before: tuple[Tree, list[int]], under_test: ClusterUnderTest,
-                 arguments: Sequence[str]) -> None:
+def is_as_it_was(
+    before: tuple[Tree, list[int]], under_test: ClusterUnderTest, arguments: Sequence[str]
+) -> None:
     (files, processes), (files_now, processes_now) = before, state_of_all(under_test)
-    changed = {name for name in files.keys() | files_now.keys()
-               if files.get(name) != files_now.get(name)}
+    changed = {
+        name for name in files.keys() | files_now.keys() if files.get(name) != files_now.get(name)
+    }
     assert (set(), processes) == (changed, processes_now), arguments
 
 
@@ -66,12 +70,18 @@ def test_before_anything_was_started(cluster: ClusterUnderTest) -> None:
     told = changes_nothing(cluster, "up")
     assert not Layout(cluster.cluster).var.exists()
     steps = [line.split(". ", 1)[1] for line in told.splitlines() if ". " in line]
-    wanted = ["make the folders", "state.json: primary in epoch 1",
-              "state.json: secondary in epoch 1, following a", "supervisord.conf",
-              "start supervisord", "to epoch 1, primary a", "have supervisor start node-a",
-              "have supervisor start node-b", "have supervisor start admin"]
-    places = [next(number for number, step in enumerate(steps) if each in step)
-              for each in wanted]
+    wanted = [
+        "make the folders",
+        "state.json: primary in epoch 1",
+        "state.json: secondary in epoch 1, following a",
+        "supervisord.conf",
+        "start supervisord",
+        "to epoch 1, primary a",
+        "have supervisor start node-a",
+        "have supervisor start node-b",
+        "have supervisor start admin",
+    ]
+    places = [next(number for number, step in enumerate(steps) if each in step) for each in wanted]
     assert places == sorted(places)
     assert "There is nothing to do." in changes_nothing(cluster, "down")
     changes_nothing(cluster, "node", "assign", "a", "--role", "primary", "--epoch", "1")
@@ -87,15 +97,23 @@ def test_while_all_is_well(make_cluster: MakeCluster) -> None:
     commit(cluster, "a", "kept", 5)
     assert "node-a runs" in changes_nothing(cluster, "up")
     told = changes_nothing(cluster, "down")
-    ends = [line.rpartition(" end ")[2].split(":")[0] for line in told.splitlines()
-            if " end " in line]
+    ends = [
+        line.rpartition(" end ")[2].split(":")[0] for line in told.splitlines() if " end " in line
+    ]
     assert ["admin", "indico-one", "node-a", "node-b", "supervisord"] == ends
-    for arguments in (["switchover"], ["seed", "b"], ["pack"], ["node", "stop", "b"],
-                      ["node", "fence", "a"], ["node", "hold", "a"], ["node", "release", "a"],
-                      ["node", "follow", "b", "--upstream", "a", "--epoch", "1"],
-                      ["node", "restart-client", "one"]):
+    for arguments in (
+        ["switchover"],
+        ["seed", "b"],
+        ["pack"],
+        ["node", "stop", "b"],
+        ["node", "fence", "a"],
+        ["node", "hold", "a"],
+        ["node", "release", "a"],
+        ["node", "follow", "b", "--upstream", "a", "--epoch", "1"],
+        ["node", "restart-client", "one"],
+    ):
         changes_nothing(cluster, *arguments)
-    assert "primary a is alive" in is_refused(cluster, "failover")
+    assert "primary a is running" in is_refused(cluster, "failover")
     is_refused(cluster, "node", "promote", "b", "--epoch", "2")
 
 
@@ -111,8 +129,14 @@ def test_of_a_conversion(make_cluster: MakeCluster, tmp_path: Path) -> None:
     source.down()
     target = make_cluster(folder=tmp_path / "target")
     is_as_it_was_there = tree(source)
-    changes_nothing(target, "convert", "--to", str(target.path), "--from",
-                    str(source.folder / "var" / "node" / "a" / "Data.fs"))
+    changes_nothing(
+        target,
+        "convert",
+        "--to",
+        str(target.path),
+        "--from",
+        str(source.folder / "var" / "node" / "a" / "Data.fs"),
+    )
     changes_nothing(source, "convert", "--to", str(target.path))
     assert is_as_it_was_there == tree(source)
     assert not Layout(target.cluster).var.exists()
@@ -145,15 +169,15 @@ def test_after_a_failover_that_was_cut_short(cluster: ClusterUnderTest) -> None:
     kill_in_the_middle(cluster, "failover", "promote", "done")
     for options in ([], ["--abandon", "--reason", "a test"]):
         changes_nothing(cluster, "resume", *options)
-    assert "can't be taken back" in is_refused(cluster, "resume", "--undo")
+    assert "can't be undone" in is_refused(cluster, "resume", "--undo")
     for command in (["rejoin", "a"], ["seed", "a"], ["switchover"], ["failover"]):
-        assert "failover to b has begun and not ended" in is_refused(cluster, *command)
+        assert "failover to b was interrupted" in is_refused(cluster, *command)
     refused = cluster.cli("up")
     assert ExitCode.REFUSED == refused.returncode
-    assert refused.stderr.rstrip().endswith("end it first: " + resume(cluster))
+    assert refused.stderr.rstrip().endswith("finish it first: " + resume(cluster))
     refused = cluster.cli("node", "start", "a")
-    assert "failover to b has begun and not ended" in refused.stderr
-    assert refused.stderr.rstrip().endswith("end it first: " + resume(cluster))
+    assert "failover to b was interrupted" in refused.stderr
+    assert refused.stderr.rstrip().endswith("finish it first: " + resume(cluster))
     succeed(cluster, "resume")
     assert "5 transactions that the primary never had" in changes_nothing(cluster, "rejoin", "a")
     succeed(cluster, "rejoin", "a")
@@ -167,11 +191,13 @@ def resume(under_test: ClusterUnderTest) -> str:
     return f"bin/zodbrepl -c {under_test.path} resume"
 
 
-@pytest.mark.parametrize(("first", "command", "figures"), [
-    (None, ["up", "--reason", "a new disk"], "started"), ("up", ["down"], "ended")])
+@pytest.mark.parametrize(
+    ("first", "command", "figures"),
+    [(None, ["up", "--reason", "a new disk"], "started"), ("up", ["down"], "ended")],
+)
 def test_up_and_down_are_journaled(
-        cluster: ClusterUnderTest, first: str | None, command: list[str],
-        figures: str) -> None:
+    cluster: ClusterUnderTest, first: str | None, command: list[str], figures: str
+) -> None:
     if first:
         succeed(cluster, first)
     succeed(cluster, *command)

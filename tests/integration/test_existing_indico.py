@@ -22,8 +22,13 @@ from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode
 
 BASE_URL = "https://events.example.org/indico"
-OWNER = {"login": "owner", "password": "old secret", "email": "owner@example.org",
-         "first_name": "Ow", "last_name": "Ner"}
+OWNER = {
+    "login": "owner",
+    "password": "old secret",
+    "email": "owner@example.org",
+    "first_name": "Ow",
+    "last_name": "Ner",
+}
 
 # What an indico.conf of Indico 1.2 looks like; the folders are not there any more.
 SITE_CONF = f"""\
@@ -78,11 +83,21 @@ class OldSite:
         admin_file.touch(mode=0o600)
         admin_file.write_text(json.dumps(OWNER))
         own = self._folder / "filling.conf"
-        own.write_text(f"{self.conf.read_text()}\nDBStorageURL = '{storage}'\n" + "".join(
-            f"{key} = '{self._folder}'\n" for key in ("LogDir", "ConfigurationDir", "XMLCacheDir",
-                                                      "UploadedFilesTempDir")))
-        python27(own, self._installation.python27, "-m", "indico_zodbrepl.dataplane.firstrun",
-                 "--admin-file", admin_file)
+        own.write_text(
+            f"{self.conf.read_text()}\nDBStorageURL = '{storage}'\n"
+            + "".join(
+                f"{key} = '{self._folder}'\n"
+                for key in ("LogDir", "ConfigurationDir", "XMLCacheDir", "UploadedFilesTempDir")
+            )
+        )
+        python27(
+            own,
+            self._installation.python27,
+            "-m",
+            "indico_zodbrepl.dataplane.indico.firstrun",
+            "--admin-file",
+            admin_file,
+        )
         python27(own, self._installation.bulkload, "--conferences", "6", "--contributions", "2")
 
 
@@ -91,19 +106,32 @@ def python27(indico_conf: Path, *command: str | Path) -> str:
 
     Beside its indico.conf: Indico puts its log there when the folder for it is not there any more.
     """
-    done = subprocess.run(command, env={**os.environ, "INDICO_CONF": str(indico_conf)}, text=True,
-                          capture_output=True, timeout=PATIENCE, check=False,
-                          cwd=indico_conf.parent)
+    done = subprocess.run(
+        command,
+        env={**os.environ, "INDICO_CONF": str(indico_conf)},
+        text=True,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+        cwd=indico_conf.parent,
+    )
     assert 0 == done.returncode, done.stderr
     return done.stdout
 
 
-def dataplane(cluster: Cluster, under_test: ClusterUnderTest, module: str,
-              *arguments: str | Path) -> Any:
+def dataplane(
+    cluster: Cluster, under_test: ClusterUnderTest, module: str, *arguments: str | Path
+) -> Any:
     """Run ``python -m indico_zodbrepl.dataplane.MODULE`` for the first instance; its JSON."""
-    return json.loads(python27(
-        Layout(cluster).indico_conf(cluster.indico[0]), under_test.installation.python27,
-        "-m", f"indico_zodbrepl.dataplane.{module}", *arguments))
+    return json.loads(
+        python27(
+            Layout(cluster).indico_conf(cluster.indico[0]),
+            under_test.installation.python27,
+            "-m",
+            f"indico_zodbrepl.dataplane.{module}",
+            *arguments,
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +168,8 @@ def title_of(page: requests.Response) -> str:
 
 
 def test_an_existing_site_comes_onto_the_pair_and_goes_back(
-        under_test: ClusterUnderTest, site: OldSite, filled: OldSite) -> None:
+    under_test: ClusterUnderTest, site: OldSite, filled: OldSite
+) -> None:
     site.copy(filled)
     cluster = under_test.cluster
     node_a = cluster.node("a")
@@ -150,7 +179,8 @@ def test_an_existing_site_comes_onto_the_pair_and_goes_back(
 
     adopted = dataplane(cluster, under_test, "adopt")
     assert {"users": 1, "conferences": 6, "contributions": 12, "damaged": []} == {
-        key: adopted[key] for key in ("users", "conferences", "contributions", "damaged")}
+        key: adopted[key] for key in ("users", "conferences", "contributions", "damaged")
+    }
     wait_until(lambda: identical(cluster), "the secondary holds what the primary holds")
 
     browser = IndicoBrowser(cluster.indico[0].base_url)
@@ -159,8 +189,10 @@ def test_an_existing_site_comes_onto_the_pair_and_goes_back(
     assert f"{BASE_URL}/event/0/" in event.text
     assert "help@example.org" in browser.get("/contact").text
     browser.log_in(OWNER["login"], OWNER["password"])
-    answers = [each.session.get(f"{each.base_url}/admin/", allow_redirects=False, timeout=PATIENCE)
-               for each in (browser, IndicoBrowser(browser.base_url))]
+    answers = [
+        each.session.get(f"{each.base_url}/admin/", allow_redirects=False, timeout=PATIENCE)
+        for each in (browser, IndicoBrowser(browser.base_url))
+    ]
     assert [200, 303] == [answer.status_code for answer in answers]
     assert answers[1].headers["Location"].startswith(f"{BASE_URL}/user/login")
 
@@ -173,20 +205,23 @@ def test_an_existing_site_comes_onto_the_pair_and_goes_back(
     for node in cluster.nodes:
         plain = site.data_fs.with_name(f"{node.name}.fs")
         shutil.copy(data_fs(node), plain)
-        titles.append(python27(site.conf, under_test.installation.python27, "-c", OPEN_PLAIN,
-                               plain))
+        titles.append(
+            python27(site.conf, under_test.installation.python27, "-c", OPEN_PLAIN, plain)
+        )
     assert titles[0] == titles[1]
     assert title.rpartition("  (")[0] in json.loads(titles[0])
 
     older = site.data_fs.with_name("older.fs")
     counts = dataplane(cluster, under_test, "downgrade", data_fs(cluster.node("b")), older)
     assert 0 < counts["converted"] <= counts["records"]
-    assert titles[0] == python27(site.conf, under_test.installation.python27, "-c", OPEN_PLAIN,
-                                 older)
+    assert titles[0] == python27(
+        site.conf, under_test.installation.python27, "-c", OPEN_PLAIN, older
+    )
 
 
 def test_a_secondary_that_starts_with_a_copy_of_the_file_follows(
-        under_test: ClusterUnderTest, site: OldSite, filled: OldSite) -> None:
+    under_test: ClusterUnderTest, site: OldSite, filled: OldSite
+) -> None:
     """Which is faster than the replication of everything."""
     site.copy(filled)
     cluster = under_test.cluster
@@ -203,7 +238,8 @@ def test_a_secondary_that_starts_with_a_copy_of_the_file_follows(
 
 
 def test_a_site_conf_that_is_missing_stops_check_and_up_but_not_down(
-        under_test: ClusterUnderTest, site: OldSite) -> None:
+    under_test: ClusterUnderTest, site: OldSite
+) -> None:
     site.conf.parent.mkdir()
     site.conf.write_text("")
     under_test.up()

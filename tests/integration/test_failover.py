@@ -7,30 +7,33 @@ import os
 import signal
 from pathlib import Path
 
-from clusters import ClusterUnderTest, MakeCluster, wait_until
+from clusters import ClusterUnderTest, MakeCluster, settles_at, wait_until
 from operations import kill_in_the_middle, last_entry, succeed, what_a_plan_could_change
 from storage_writer import Writer, numbers_on
+from test_guard import commit, last_tid
 from test_switchover import all_follow, settles_as
 
-from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.host import supervisor
 from indico_zodbrepl.monitor import take_snapshot
-from indico_zodbrepl.node import supervisor
+from indico_zodbrepl.operations.operation import Outcome
 
 
 def is_seen_gone(under_test: ClusterUnderTest, node: str) -> bool:
     snapshot = take_snapshot(under_test.cluster)
     return not snapshot.node(node).reachable and all(
-        other.reachable and not other.connected for other in snapshot.nodes if other.name != node)
+        other.reachable and not other.connected for other in snapshot.nodes if other.name != node
+    )
 
 
 def test_of_a_primary_that_lives_it_is_refused_and_changes_nothing(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     all_follow(cluster)
     before = what_a_plan_could_change(cluster)
     refused = cluster.cli("failover", "--reason", "impatience")
     assert 8 == refused.returncode
-    assert "primary a is alive" in refused.stderr
+    assert "primary a is running" in refused.stderr
     assert "switchover" in refused.stderr
     assert 2 == cluster.cli("failover").returncode, "a reason is required"
     assert before == what_a_plan_could_change(cluster)
@@ -46,7 +49,8 @@ def test_of_a_primary_that_lives_it_is_refused_and_changes_nothing(
 
 
 def test_what_only_the_dead_primary_had_is_exported_and_told_and_clients_are_restarted(
-        make_cluster: MakeCluster) -> None:
+    make_cluster: MakeCluster,
+) -> None:
     under_test = make_cluster(indico=("one",))
     under_test.up()
     all_follow(under_test)
@@ -82,10 +86,33 @@ def test_one_that_is_killed_in_the_middle_is_resumed(cluster: ClusterUnderTest) 
     all_follow(cluster)
     for old, new, epoch, action in (("a", "b", 2, "fence"), ("b", "a", 3, "promote")):
         cluster.die(old)
-        wait_until(lambda old=old: is_seen_gone(cluster, old),  # type: ignore[misc]
-                   f"{old} is seen gone")
+        wait_until(
+            lambda old=old: is_seen_gone(cluster, old),  # type: ignore[misc]
+            f"{old} is seen gone",
+        )
         kill_in_the_middle(cluster, "failover", action, "done")
         succeed(cluster, "resume")
         assert Outcome.DONE is last_entry(cluster).outcome
         settles_as(cluster, new, epoch)
         all_follow(cluster)
+
+
+def test_a_refusal_of_before_the_failover_is_not_replayed_after_it(
+    cluster: ClusterUnderTest,
+) -> None:
+    cluster.up()
+    all_follow(cluster)
+    settles_at(commit(cluster, "a"), lambda: last_tid(cluster, "b"))
+    cluster.die("a")
+    cluster.cluster.node("a").data_directory.rename(cluster.folder / "lost")
+    supervisor.Supervisor(cluster.cluster).start("node-a")
+
+    def refused() -> bool:
+        return take_snapshot(cluster.cluster).node("a").refusal is not None
+
+    wait_until(refused, "node a refuses to start without its data")
+    wait_until(lambda: is_seen_gone(cluster, "a"), "a is seen gone")
+    succeed(cluster, "failover", "--reason", "its disk is gone")
+    wait_until(lambda: take_snapshot(cluster.cluster).primary == "b", "b is the only primary")
+    assert not refused()
+    assert "failover b" not in cluster.cli("status").stdout

@@ -14,10 +14,10 @@ from clusters import PATIENCE, ClusterUnderTest, free_ports, settles_at, wait_un
 
 from indico_zodbrepl.cluster.layout import Layout, lineage_file, state_file
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.failover import journal
-from indico_zodbrepl.node import epochs, lineage, operations, ports, state, supervisor
-from indico_zodbrepl.node.freezing import freeze
-from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.host import epochs, history, ports, state, supervisor, verbs
+from indico_zodbrepl.host.fencing import freeze
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.operations import journal
 from indico_zodbrepl.probing.answers import ServerAnswer
 from indico_zodbrepl.probing.probes import probe_server
 from indico_zodbrepl.probing.wire import ProbeError
@@ -36,10 +36,17 @@ db.close()
 
 def commit(cluster: ClusterUnderTest, node: str, count: int = 3) -> str:
     """Commit through a node's server; the last tid."""
-    config = (f"%import ZEO\n<clientstorage>\n  server "
-              f"{cluster.cluster.node(node).storage_address}\n  storage 1\n</clientstorage>")
-    done = subprocess.run([cluster.installation.python27, "-c", COMMIT, config, str(count)],
-                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    config = (
+        f"%import ZEO\n<clientstorage>\n  server "
+        f"{cluster.cluster.node(node).storage_address}\n  storage 1\n</clientstorage>"
+    )
+    done = subprocess.run(
+        [cluster.installation.python27, "-c", COMMIT, config, str(count)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
     assert 0 == done.returncode, done.stderr
     return done.stdout.strip()
 
@@ -56,8 +63,11 @@ def runs_as(cluster: ClusterUnderTest, node: str) -> tuple[str, int, bool]:
     found = answer(cluster, node)
     if found is None or found.replication is None:
         return "away", 0, False
-    return (str(found.replication.role), found.replication.epoch or 0,
-            not found.replication.read_only)
+    return (
+        str(found.replication.role),
+        found.replication.epoch or 0,
+        not found.replication.read_only,
+    )
 
 
 def last_tid(cluster: ClusterUnderTest, node: str) -> str:
@@ -77,14 +87,15 @@ def program_state(cluster: ClusterUnderTest, program: str) -> str:
 
 
 def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_is_silent(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     settles_at(commit(cluster, "a"), partial(last_tid, cluster, "b"))
     cluster.stop("node-b")
     lost = commit(cluster, "a", 4)
     pid = cluster.pid_of("node-a")
     freeze([pid])  # so that supervisor's SIGTERM does not end it sooner
-    fenced = operations.fence(cluster.cluster, "a")
+    fenced = verbs.fence(cluster.cluster, "a")
     assert (pid,) == fenced.killed
     assert 0 == cluster.cli("node", "start", "b").returncode
     promoted = cluster.cli("node", "promote", "b", "--epoch", "2", "--reason", "a is gone")
@@ -96,7 +107,7 @@ def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_i
     assert ExitCode.REFUSED == refused.returncode
     assert "node a refuses to start as the primary of epoch 1" in refused.stderr
     assert "the record of the control host: epoch 2, primary b" in refused.stderr
-    assert "the running server of node b: epoch 2, primary b, and takes writes" in refused.stderr
+    assert "the running server of node b: epoch 2, primary b, writable" in refused.stderr
     assert "EXITED" == program_state(cluster, "node-a")
 
     up = cluster.cli("up")
@@ -109,27 +120,41 @@ def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_i
     assert "4 transactions only on node a" in diverged.stderr
     assert lost in diverged.stderr
     assert answer(cluster, "a") is None
-    kept = lineage.read(cluster.cluster.node("a"))
+    kept = history.read(cluster.cluster.node("a"))
     assert kept is not None
     assert Condition.DIVERGED is kept.condition
     compared = cluster.cli("lineage")
     assert (ExitCode.REFUSED, True) == (compared.returncode, "diverged" in compared.stdout)
 
-    assigned = cluster.cli("node", "assign", "a", "--role", "secondary", "--upstream", "b",
-                           "--epoch", "2", "--reason", "its state alone is no way in")
+    assigned = cluster.cli(
+        "node",
+        "assign",
+        "a",
+        "--role",
+        "secondary",
+        "--upstream",
+        "b",
+        "--epoch",
+        "2",
+        "--reason",
+        "its state alone is no way in",
+    )
     assert 0 == assigned.returncode, assigned.stderr
     entries, _notices = journal.read(cluster.cluster)
     assert ["node-promote", "node-assign"] == [
-        entry.plan.operation for entry in entries if entry.plan.operation in (
-            "node-promote", "node-assign")]
+        entry.plan.operation
+        for entry in entries
+        if entry.plan.operation in ("node-promote", "node-assign")
+    ]
     up = cluster.cli("up")
     assert ExitCode.REFUSED == up.returncode
     assert "diverged from that of node b" in up.stderr
     assert ("primary", 2, True) == runs_as(cluster, "b")
 
 
-def test_a_primary_for_which_nobody_vouches_starts_only_by_force_which_is_recorded(
-        cluster: ClusterUnderTest) -> None:
+def test_a_primary_that_no_source_confirms_starts_only_by_force_which_is_recorded(
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     written = commit(cluster, "a")
     settles_at(written, partial(last_tid, cluster, "b"))
@@ -139,7 +164,7 @@ def test_a_primary_for_which_nobody_vouches_starts_only_by_force_which_is_record
     shutil.rmtree(cluster.cluster.node("b").data_directory)
     refused = cluster.cli("node", "start", "a")
     assert ExitCode.REFUSED == refused.returncode
-    assert "nobody can vouch that it is the primary of epoch 1" in refused.stderr
+    assert "no source confirms that it is the primary of epoch 1" in refused.stderr
     forced = cluster.cli("node", "start", "a", "--force", "--reason", "host b burnt down")
     assert 0 == forced.returncode, forced.stderr
     settles_at(("primary", 2, True), partial(runs_as, cluster, "a"))
@@ -148,13 +173,17 @@ def test_a_primary_for_which_nobody_vouches_starts_only_by_force_which_is_record
     assert "host b burnt down" == kept.reason
     entries, _notices = journal.read(cluster.cluster)
     assert ("force", "a", "host b burnt down", 2) == (
-        (last := entries[-1].plan).operation, last.target, last.reason, last.epoch)
+        (last := entries[-1].plan).operation,
+        last.target,
+        last.reason,
+        last.epoch,
+    )
     again = cluster.cli("up")
     assert 0 == again.returncode, again.stderr
     settles_at(written, partial(last_tid, cluster, "b"))  # its empty folder was filled by ZRS
 
 
-def test_each_of_those_who_can_know_vouches_alone(cluster: ClusterUnderTest) -> None:
+def test_each_of_those_who_can_know_confirms_alone(cluster: ClusterUnderTest) -> None:
     """Records of the control host and of an Indico host, and a peer: its server, its state file."""
     cluster.up()
     commit(cluster, "a")
@@ -163,34 +192,37 @@ def test_each_of_those_who_can_know_vouches_alone(cluster: ClusterUnderTest) -> 
     cluster.ports += free_ports(1)
     cluster.write()
     layout = Layout(cluster.cluster)
-    vouchers = {
+    sources = {
         "the record of the control host": layout.epoch_record,
-        "the record of Indico instance one":
-            layout.instance_epoch_record(cluster.cluster.indico[0]),
-        "the state file of node b": state_file(cluster.cluster.node("b"))}
-    vouchers["the record of Indico instance one"].parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(layout.epoch_record, vouchers["the record of Indico instance one"])
-    kept = {voucher: path.read_bytes() for voucher, path in vouchers.items()}
-    for path in vouchers.values():
+        "the record of Indico instance one": layout.instance_epoch_record(
+            cluster.cluster.indico[0]
+        ),
+        "the state file of node b": state_file(cluster.cluster.node("b")),
+    }
+    sources["the record of Indico instance one"].parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(layout.epoch_record, sources["the record of Indico instance one"])
+    kept = {source: path.read_bytes() for source, path in sources.items()}
+    for path in sources.values():
         path.unlink()
-    assert "who vouches for it: the running server of node b" in rehearsed(cluster)
+    assert "sources that confirm it: the running server of node b" in rehearsed(cluster)
     cluster.stop("node-b")
-    assert "nobody can vouch that it is the primary of epoch 1" in rehearsed(cluster)
-    for voucher, path in vouchers.items():
-        path.write_bytes(kept[voucher])
-        assert f"who vouches for it: {voucher}\n" in rehearsed(cluster)
+    assert "no source confirms that it is the primary of epoch 1" in rehearsed(cluster)
+    for source, path in sources.items():
+        path.write_bytes(kept[source])
+        assert f"sources that confirm it: {source}\n" in rehearsed(cluster)
         path.unlink()
 
 
 def rehearsed(cluster: ClusterUnderTest) -> str:
     """What a dry run of the start of node a says of its guard."""
     done = cluster.cli("node", "start", "a", "--dry-run")
-    assert ("vouches for it" in done.stdout) == (done.returncode == 0)
+    assert ("confirm it" in done.stdout) == (done.returncode == 0)
     return done.stdout + done.stderr
 
 
 def test_a_crash_of_everything_needs_one_up_and_a_killed_primary_none(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     written = commit(cluster, "a")
     settles_at(written, partial(last_tid, cluster, "b"))
@@ -203,14 +235,18 @@ def test_a_crash_of_everything_needs_one_up_and_a_killed_primary_none(
     assert ("primary", 1, True) == runs_as(cluster, "a")
     written = commit(cluster, "a")
     settles_at(written, partial(last_tid, cluster, "b"))
-    remembered = lineage.read(cluster.cluster.node("b"))
+    remembered = history.read(cluster.cluster.node("b"))
     assert remembered is not None
-    assert (Condition.OK, "a", False) == (remembered.condition, remembered.against,
-                                          remembered.was_writable)
+    assert (Condition.OK, "a", False) == (
+        remembered.condition,
+        remembered.against,
+        remembered.was_writable,
+    )
 
 
 def test_a_cluster_older_than_records_and_lineage_comes_up_without_a_hand(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     written = commit(cluster, "a")
     settles_at(written, partial(last_tid, cluster, "b"))
@@ -229,15 +265,17 @@ def test_a_cluster_older_than_records_and_lineage_comes_up_without_a_hand(
 
 
 def test_a_frozen_node_is_fenced_and_stays_ended_until_it_is_started(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     pid = cluster.pid_of("node-a")
     os.kill(pid, signal.SIGSTOP)
-    assert (pid,) == operations.fence(cluster.cluster, "a").killed
+    assert (pid,) == verbs.fence(cluster.cluster, "a").killed
     node = cluster.cluster.node("a")
-    assert not any(ports.is_listening(address)
-                   for address in (node.storage_address, node.replication_address))
+    assert not any(
+        ports.is_listening(address) for address in (node.storage_address, node.replication_address)
+    )
     wait_until(lambda: program_state(cluster, "node-a") == "STOPPED", "supervisor knows")
-    assert () == operations.fence(cluster.cluster, "a").killed
+    assert () == verbs.fence(cluster.cluster, "a").killed
     assert 0 == cluster.cli("node", "start", "a").returncode
     settles_at(("primary", 1, True), partial(runs_as, cluster, "a"))

@@ -16,15 +16,15 @@ import pytest
 from clusters import PATIENCE, ClusterUnderTest, running, wait_until
 from test_bulk_load import OnSQLite, bulkload
 
-from indico_zodbrepl.bench import in_app, results
-from indico_zodbrepl.bench.endpoint import Endpoint
-from indico_zodbrepl.bench.in_app import WRITE
-from indico_zodbrepl.bench.storages import RUNNING
+from indico_zodbrepl.bench import results
+from indico_zodbrepl.bench.sites.storages import RUNNING
+from indico_zodbrepl.bench.suites import in_app
+from indico_zodbrepl.bench.suites.in_app import WRITE, Endpoint
 from indico_zodbrepl.bench.summary import rows
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.demo.comparison import compare
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.node.indico_programs import Indico27
+from indico_zodbrepl.host.indico_programs import Indico27
 
 CONFERENCES = 12
 
@@ -40,8 +40,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Clust
 
 def fill(under_test: ClusterUnderTest) -> None:
     under_test.begin_indico()
-    bulkload(under_test, "--conferences", str(CONFERENCES), "--contributions", "4",
-             "--categories", "2")
+    bulkload(
+        under_test, "--conferences", str(CONFERENCES), "--contributions", "4", "--categories", "2"
+    )
 
 
 def bench(under_test: ClusterUnderTest, *arguments: str) -> dict[str, Any]:
@@ -52,8 +53,10 @@ def bench(under_test: ClusterUnderTest, *arguments: str) -> dict[str, Any]:
 
 
 def by_cell(found: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(each["test"], each["parameters"]["caches"]): each["details"]
-            for each in found["measurements"]}
+    return {
+        (each["test"], each["parameters"]["caches"]): each["details"]
+        for each in found["measurements"]
+    }
 
 
 def test_every_test_is_made_in_every_state_of_the_caches_and_kept(pair: ClusterUnderTest) -> None:
@@ -74,8 +77,9 @@ def test_every_test_is_made_in_every_state_of_the_caches_and_kept(pair: ClusterU
 
 def test_caches_answer_what_they_should(pair: ClusterUnderTest) -> None:
     answers = by_cell(bench(pair, "--quick", "--test", "testReadContributionsThroughput"))
-    cold, warm, hot = (answers["testReadContributionsThroughput", each]
-                       for each in ("cold", "warm", "hot"))
+    cold, warm, hot = (
+        answers["testReadContributionsThroughput", each] for each in ("cold", "warm", "hot")
+    )
     assert cold["client_cache"]["misses"] >= cold["different"]
     assert cold["storage"]["loads"] == cold["client_cache"]["misses"]
     assert warm["client_cache"]["misses"] == 0
@@ -83,9 +87,16 @@ def test_caches_answer_what_they_should(pair: ClusterUnderTest) -> None:
     assert hot["connection_cache"]["misses"] == hot["storage"]["loads"] == 0
 
 
-@pytest.mark.parametrize("modify", in_app.MODIFY)
+@pytest.mark.parametrize(
+    "modify",
+    [
+        pytest.param(each, marks=pytest.mark.exhaustive if number else ())
+        for number, each in enumerate(in_app.MODIFY)
+    ],
+)
 def test_modifications_reach_both_nodes_and_are_put_back_on_both(
-        pair: ClusterUnderTest, modify: str) -> None:
+    pair: ClusterUnderTest, modify: str
+) -> None:
     indico = Indico27(pair.cluster, pair.installation)
     before = compare(pair.cluster, indico)
     found = bench(pair, "--quick", "--modify", modify, "--test", "testWriteConferencesLatency")
@@ -97,7 +108,8 @@ def test_modifications_reach_both_nodes_and_are_put_back_on_both(
 
 
 def test_two_instances_at_once_share_no_conference_and_try_again_after_conflicts(
-        pair: ClusterUnderTest) -> None:
+    pair: ClusterUnderTest,
+) -> None:
     indico = Indico27(pair.cluster, pair.installation)
     before = compare(pair.cluster, indico)
     fields = {"count": str(CONFERENCES // 2), "seconds": "20", "modify": "title"}
@@ -110,16 +122,19 @@ def test_two_instances_at_once_share_no_conference_and_try_again_after_conflicts
     assert compare(pair.cluster, indico) == before
 
 
-def test_what_a_killed_instance_left_is_put_back_after_a_switchover(
-        pair: ClusterUnderTest) -> None:
+def test_what_a_killed_instance_left_is_put_back_after_a_switchover(pair: ClusterUnderTest) -> None:
     """The journal is in the database, so it is where the data are."""
     indico = Indico27(pair.cluster, pair.installation)
     before = compare(pair.cluster, indico)
     [one, _], [a, _] = pair.cluster.indico, pair.cluster.nodes
     size = data_fs(a).stat().st_size
     with ThreadPoolExecutor() as pool:
-        asked = pool.submit(Endpoint.of(pair.cluster, one).measure, WRITE[1],
-                            {"seconds": "300", "modify": "contribution"}, 300.0)
+        asked = pool.submit(
+            Endpoint.of(pair.cluster, one).measure,
+            WRITE[1],
+            {"seconds": "300", "modify": "contribution"},
+            300.0,
+        )
         wait_until(lambda: data_fs(a).stat().st_size > size + 200_000, "modified")
         kill(pair.pid_of(one.program))
         assert isinstance(asked.exception(PATIENCE), OperatorError)
@@ -155,14 +170,34 @@ def test_the_secret_is_for_its_owner_alone(pair: ClusterUnderTest) -> None:
 
 
 def test_an_interruption_keeps_what_was_measured_and_lets_the_next_one_begin(
-        pair: ClusterUnderTest) -> None:
+    pair: ClusterUnderTest,
+) -> None:
     before = results.read_all(pair.cluster)
     process = subprocess.Popen(
-        [pair.installation.zodbrepl, "-c", pair.path, "bench", "in-app", "--seconds", "1",
-         "--test", "testReadCategoryThroughput", "--rounds", "100"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: len(results.read_all(pair.cluster)) > len(before)
-               and len(results.read_all(pair.cluster)[0].measurements) >= 2, "two are there")
+        [
+            pair.installation.zodbrepl,
+            "-c",
+            pair.path,
+            "bench",
+            "in-app",
+            "--seconds",
+            "1",
+            "--test",
+            "testReadCategoryThroughput",
+            "--rounds",
+            "100",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(
+        lambda: (
+            len(results.read_all(pair.cluster)) > len(before)
+            and len(results.read_all(pair.cluster)[0].measurements) >= 2
+        ),
+        "two are there",
+    )
     process.send_signal(signal.SIGINT)
     output, error = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, error

@@ -20,17 +20,22 @@ from indico_browser import IndicoBrowser
 from indico_load import create_event
 from storage_writer import Writer
 
-from indico_zodbrepl.backends.neo import names, warden
+from indico_zodbrepl.backends.neo import config, status
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.host import secrets, supervisor
+from indico_zodbrepl.host.indico_programs import Indico27
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
-from indico_zodbrepl.node import credentials, supervisor
-from indico_zodbrepl.node.indico_programs import Indico27
 from indico_zodbrepl.probing.wire import ProbeError
 
 HUNG_AFTER = 5  # seconds; longer than a busy machine makes a process wait
-NODES: Roles = {"m1": ("master", None), "m2": ("master", None), "s1": ("storage", None),
-         "s2": ("storage", None), "w": ("admin", None)}
+NODES: Roles = {
+    "m1": ("master", None),
+    "m2": ("master", None),
+    "s1": ("storage", None),
+    "s2": ("storage", None),
+    "w": ("admin", None),
+}
 ENGINE = ("<neo>", "  replicas 1", "  partitions 4", f"  hung-after {HUNG_AFTER}", "</neo>")
 # Of each look at the cluster; a busy machine may be slow.
 LOOK_SECONDS = 10.0
@@ -57,10 +62,11 @@ os._exit(0)
 def neo(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
     """Two masters, two storages with a copy each, the warden and two Indico instances."""
     folder = tmp_path_factory.mktemp("neo")
-    with running(ClusterUnderTest(folder, home, NODES, ("one", "two"), backend="neo",
-                                  engine=ENGINE)) as under_test:
-        file = credentials.path_in(Layout(under_test.cluster).var)
-        credentials.ensure(file)
+    with running(
+        ClusterUnderTest(folder, home, NODES, ("one", "two"), backend="neo", engine=ENGINE)
+    ) as under_test:
+        file = secrets.path_in(Layout(under_test.cluster).var)
+        secrets.ensure(file)
         indico = Indico27(under_test.cluster, under_test.installation)
         indico.first_run(file)
         indico.load(2, 1, 1)
@@ -81,12 +87,13 @@ def status_of(neo: ClusterUnderTest, node: str) -> NodeStatus:
     return next(each for each in look(neo).nodes if each.name == node)
 
 
-def known(neo: ClusterUnderTest) -> warden.Known:
-    return warden.ask(neo.cluster, time.monotonic() + PATIENCE)
+def known(neo: ClusterUnderTest) -> status.Known:
+    return status.ask(neo.cluster, time.monotonic() + PATIENCE)
 
 
 def wait_until_whole(neo: ClusterUnderTest) -> None:
     """Every copy is there, Indico writes, and nothing is wrong but what the warden tells of."""
+
     def whole() -> bool:
         try:
             found = known(neo)
@@ -105,10 +112,16 @@ def leader(neo: ClusterUnderTest) -> str:
 
 def python27(neo: ClusterUnderTest, program: str) -> str:
     return subprocess.run(
-        [neo.installation.python27, "-c", program, Layout(neo.cluster).zodb_conf], check=True,
-        capture_output=True, text=True, timeout=PATIENCE,
-        env={**os.environ, "INDICO_CONF": str(Layout(neo.cluster).indico_conf(
-            neo.cluster.indico[0]))}).stdout
+        [neo.installation.python27, "-c", program, Layout(neo.cluster).zodb_conf],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={
+            **os.environ,
+            "INDICO_CONF": str(Layout(neo.cluster).indico_conf(neo.cluster.indico[0])),
+        },
+    ).stdout
 
 
 def numbers(neo: ClusterUnderTest) -> set[int]:
@@ -116,7 +129,7 @@ def numbers(neo: ClusterUnderTest) -> set[int]:
 
 
 def browsers(neo: ClusterUnderTest) -> list[IndicoBrowser]:
-    admin = credentials.read(credentials.path_in(Layout(neo.cluster).var))
+    admin = secrets.read(secrets.path_in(Layout(neo.cluster).var))
     found = [IndicoBrowser(each.base_url) for each in neo.cluster.indico]
     for each in found:
         each.log_in(admin.login, admin.password)
@@ -124,7 +137,8 @@ def browsers(neo: ClusterUnderTest) -> list[IndicoBrowser]:
 
 
 def test_both_instances_serve_pages_and_see_what_the_other_one_saves(
-        whole: ClusterUnderTest) -> None:
+    whole: ClusterUnderTest,
+) -> None:
     one, two = browsers(whole)
     category = python27(whole, CATEGORY)
     for writer, reader in ((one, two), (two, one)):
@@ -135,12 +149,12 @@ def test_both_instances_serve_pages_and_see_what_the_other_one_saves(
 
 def shows_soon(reader: IndicoBrowser, event: str, title: str) -> None:
     """An instance shows an event; a request may come before it has read the master's notice."""
-    wait_until(lambda: title in reader.get(f"/event/{event}/").text,
-               f"{reader.base_url} shows {title}")
+    wait_until(
+        lambda: title in reader.get(f"/event/{event}/").text, f"{reader.base_url} shows {title}"
+    )
 
 
-def test_the_status_tells_who_leads_and_how_many_copies_there_are(
-        whole: ClusterUnderTest) -> None:
+def test_the_status_tells_who_leads_and_how_many_copies_there_are(whole: ClusterUnderTest) -> None:
     name = leader(whole)
     other = "m2" if name == "m1" else "m1"
     # A busy machine's master may answer too late for a single look.
@@ -151,21 +165,24 @@ def test_the_status_tells_who_leads_and_how_many_copies_there_are(
     facts = {fact.label: fact.value for fact in first.facts}
     assert facts["cluster state"] == "RUNNING"
     assert facts["copies"] == "2 of 2 up to date, of each of 4 partitions"
-    wait_until(lambda: len({node.last_tid for node in look(whole).nodes
-                            if node.name in ("s1", "s2", name)}) == 1,
-               "all are said to have the same last transaction")
+    wait_until(
+        lambda: (
+            len({node.last_tid for node in look(whole).nodes if node.name in ("s1", "s2", name)})
+            == 1
+        ),
+        "all are said to have the same last transaction",
+    )
 
 
-def test_the_health_check_of_an_instance_names_the_leading_master(
-        whole: ClusterUnderTest) -> None:
+def test_the_health_check_of_an_instance_names_the_leading_master(whole: ClusterUnderTest) -> None:
     answer = requests.get(whole.cluster.indico[0].health_url, timeout=PATIENCE).json()
     leading = whole.cluster.node(leader(whole)).storage_address
-    assert (answer["connected"], answer["writable"], answer["server"]) == (
-        True, True, str(leading))
+    assert (answer["connected"], answer["writable"], answer["server"]) == (True, True, str(leading))
 
 
 def test_no_acknowledged_write_is_lost_when_a_storage_and_then_the_master_are_killed(
-        whole: ClusterUnderTest) -> None:
+    whole: ClusterUnderTest,
+) -> None:
     with Writer(whole) as writer:
         for node in ("s1", leader(whole)):
             os.kill(whole.pid_of(f"node-{node}"), signal.SIGKILL)
@@ -182,8 +199,12 @@ def test_a_hung_storage_is_ended_and_the_service_goes_on(whole: ClusterUnderTest
     with Writer(whole) as writer:
         os.kill(pid, signal.SIGSTOP)
         writer.goes_on()
-        wait_until(lambda: supervisor.program_states(whole.cluster, PATIENCE)["node-s2"].pid
-                   not in (None, pid), "supervisor started it again")
+        wait_until(
+            lambda: (
+                supervisor.program_states(whole.cluster, PATIENCE)["node-s2"].pid not in (None, pid)
+            ),
+            "supervisor started it again",
+        )
         writer.goes_on()
     assert not set(writer.acknowledged) - numbers(whole)
     wait_until_whole(whole)
@@ -191,7 +212,7 @@ def test_a_hung_storage_is_ended_and_the_service_goes_on(whole: ClusterUnderTest
     address = str(whole.cluster.node("s2").storage_address)
     assert [("kill-storage", address), ("kill-process", address)] == deeds[-2:]
     texts = [alert.text for alert in look(whole).warnings]
-    assert "the warden ended storage s2" in texts
+    assert "the NEO monitor ended storage s2" in texts
 
 
 def test_a_hung_leading_master_is_ended_and_the_other_one_leads(whole: ClusterUnderTest) -> None:
@@ -203,7 +224,8 @@ def test_a_hung_leading_master_is_ended_and_the_other_one_leads(whole: ClusterUn
     assert not set(writer.acknowledged) - numbers(whole)
     wait_until_whole(whole)
     assert ("kill-process", str(whole.cluster.node(name).storage_address)) in [
-        (each.what, each.address) for each in known(whole).deeds]
+        (each.what, each.address) for each in known(whole).deeds
+    ]
 
 
 def test_a_frozen_warden_is_told_and_the_service_goes_on(whole: ClusterUnderTest) -> None:
@@ -219,14 +241,18 @@ def test_a_frozen_warden_is_told_and_the_service_goes_on(whole: ClusterUnderTest
 
 
 def test_a_restart_brings_everything_back_and_empty_disks_are_no_new_cluster(
-        whole: ClusterUnderTest) -> None:
+    whole: ClusterUnderTest,
+) -> None:
     """As after a power failure, when no disk was mounted at first."""
-    assert json.loads(names.founded(whole.cluster).read_text())["cluster"] == "test"
+    assert json.loads(config.founded(whole.cluster).read_text())["cluster"] == "test"
     expected = numbers(whole)
     whole.down()
     # A storage that was ended has its last transactions in the file beside the database.
-    files = [path for name in ("s1", "s2")
-             for path in whole.cluster.node(name).data_directory.glob("neo.sqlite*")]
+    files = [
+        path
+        for name in ("s1", "s2")
+        for path in whole.cluster.node(name).data_directory.glob("neo.sqlite*")
+    ]
     for path in files:
         path.rename(path.with_name(f"kept.{path.name}"))
     done = whole.cli("up")

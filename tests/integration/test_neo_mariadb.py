@@ -18,16 +18,21 @@ from storage_writer import READER, Writer
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 
-NODES: Roles = {"m": ("master", None), "s1": ("storage", None), "s2": ("storage", None),
-                "w": ("admin", None)}
+NODES: Roles = {
+    "m": ("master", None),
+    "s1": ("storage", None),
+    "s2": ("storage", None),
+    "w": ("admin", None),
+}
 
 
 def missing(home: Path) -> str | None:
     """What has to be installed for these tests."""
     if not shutil.which("mariadb-install-db") or not shutil.which("mariadbd"):
         return "mariadb-server"
-    driver = subprocess.run([Installation(home).python27, "-c", "import MySQLdb"],
-                            capture_output=True, check=False)
+    driver = subprocess.run(
+        [Installation(home).python27, "-c", "import MySQLdb"], capture_output=True, check=False
+    )
     return "mysqlclient 1.4.6 in our Python 2.7" if driver.returncode else None
 
 
@@ -43,13 +48,31 @@ def socket(home: Path) -> Iterator[Path]:
         scratch.mkdir()
         common = ["--no-defaults", f"--datadir={folder}/data", f"--tmpdir={scratch}"]
         user = ["--user=root"] if os.geteuid() == 0 else []
-        subprocess.run(["mariadb-install-db", *common, *user, "--skip-test-db",
-                        "--auth-root-authentication-method=socket"],
-                       check=True, capture_output=True, timeout=PATIENCE)
+        subprocess.run(
+            [
+                "mariadb-install-db",
+                *common,
+                *user,
+                "--skip-test-db",
+                "--auth-root-authentication-method=socket",
+            ],
+            check=True,
+            capture_output=True,
+            timeout=PATIENCE,
+        )
         server = subprocess.Popen(
-            ["mariadbd", *common, *user, f"--socket={folder}/socket", "--skip-networking",
-             "--max-allowed-packet=64M"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
+            [
+                "mariadbd",
+                *common,
+                *user,
+                f"--socket={folder}/socket",
+                "--skip-networking",
+                "--max-allowed-packet=64M",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+        )
         opened.callback(server.wait, PATIENCE)
         opened.callback(server.kill)
         wait_until((folder / "socket").exists, "MariaDB listens")
@@ -60,12 +83,17 @@ def socket(home: Path) -> Iterator[Path]:
 
 def sql(socket: Path, statement: str) -> str:
     return subprocess.run(
-        ["mariadb", "--no-defaults", "-N", "-S", socket, "-e", statement], check=True,
-        capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
+        ["mariadb", "--no-defaults", "-N", "-S", socket, "-e", statement],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    ).stdout.strip()
 
 
 def test_both_storages_hold_everything_and_none_is_lost_when_one_is_killed(
-        tmp_path: Path, home: Path, socket: Path) -> None:
+    tmp_path: Path, home: Path, socket: Path
+) -> None:
     folder = tmp_path / "neo"
     folder.mkdir()
     engine = ("<neo>", "  replicas 1", "  adapter mariadb", f"  mariadb-socket {socket}", "</neo>")
@@ -76,10 +104,15 @@ def test_both_storages_hold_everything_and_none_is_lost_when_one_is_killed(
             writer.goes_on()
         found = subprocess.run(
             [neo.installation.python27, "-c", READER, Layout(neo.cluster).zodb_conf],
-            check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        ).stdout
         assert set(writer.acknowledged) <= set(map(int, found.split()))
-        wait_until(lambda: count(socket, "s1") == count(socket, "s2") > 1,
-                   "both storages hold the same")
+        wait_until(
+            lambda: count(socket, "s1") == count(socket, "s2") > 1, "both storages hold the same"
+        )
 
 
 def count(socket: Path, storage: str) -> int:

@@ -18,16 +18,21 @@ from clusters import PATIENCE, ClusterUnderTest, Roles, running, wait_until
 from operations import last_entry, succeed
 from storage_writer import READER, Writer
 
-from indico_zodbrepl.backends.electing import Look
+from indico_zodbrepl.backends.consensus import Look
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.failover.electing_facts import look_anew
+from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.monitor import take_snapshot
-from indico_zodbrepl.node.supervisor import Supervisor
+from indico_zodbrepl.operations.consensus_facts import look_anew
 from indico_zodbrepl.probing.wire import ProbeError
 
-NODES: Roles = {"m1": ("master", None), "m2": ("master", None), "s1": ("storage", None),
-         "s2": ("storage", None), "w": ("admin", None)}
+NODES: Roles = {
+    "m1": ("master", None),
+    "m2": ("master", None),
+    "s1": ("storage", None),
+    "s2": ("storage", None),
+    "w": ("admin", None),
+}
 ENGINE = ("<neo>", "  replicas 1", "  partitions 4", "  hung-after 3600", "</neo>")
 LOOK_SECONDS = 10.0
 
@@ -35,8 +40,9 @@ LOOK_SECONDS = 10.0
 @pytest.fixture(scope="module")
 def neo(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
     """Two masters and two storages with a copy each; no Indico."""
-    with running(ClusterUnderTest(tmp_path_factory.mktemp("neo"), home, NODES, backend="neo",
-                                  engine=ENGINE)) as under_test:
+    with running(
+        ClusterUnderTest(tmp_path_factory.mktemp("neo"), home, NODES, backend="neo", engine=ENGINE)
+    ) as under_test:
         yield under_test
 
 
@@ -70,8 +76,12 @@ def numbers(neo: ClusterUnderTest) -> set[int]:
     deadline = time.monotonic() + PATIENCE
     while True:
         done = subprocess.run(
-            [neo.installation.python27, "-c", READER, Layout(neo.cluster).zodb_conf], check=False,
-            capture_output=True, text=True, timeout=PATIENCE)
+            [neo.installation.python27, "-c", READER, Layout(neo.cluster).zodb_conf],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
         if done.returncode == 0:
             return set(map(int, done.stdout.split()))
         assert "ClientDisconnected" in done.stderr, done.stderr
@@ -84,7 +94,8 @@ def silent(neo: ClusterUnderTest, node: str) -> bool:
 
 
 def test_a_storage_that_lost_its_disk_is_shown_and_rejoins_while_others_write(
-        whole: ClusterUnderTest) -> None:
+    whole: ClusterUnderTest,
+) -> None:
     """Afterwards it stands in for the other one, which was only stopped and only catches up."""
     node = whole.cluster.node("s1")
     assert "has joined already" in succeed(whole, "rejoin", "s1")
@@ -92,12 +103,16 @@ def test_a_storage_that_lost_its_disk_is_shown_and_rejoins_while_others_write(
     for path in node.data_directory.glob("neo.sqlite*"):
         path.unlink()
     Supervisor(whole.cluster).start("node-s1")
-    wait_until(lambda: any("is empty and not taken in" in alert.text and
-                           "rejoin s1`" in alert.hint
-                           for alert in take_snapshot(whole.cluster, LOOK_SECONDS).warnings),
-               "the status tells of it")
+    wait_until(
+        lambda: any(
+            "is empty and not taken in" in alert.text and "rejoin s1`" in alert.hint
+            for alert in take_snapshot(whole.cluster, LOOK_SECONDS).warnings
+        ),
+        "the status tells of it",
+    )
     assert "the other storages hold everything (each of 4 partitions)" in succeed(
-        whole, "rejoin", "s1", "--dry-run")
+        whole, "rejoin", "s1", "--dry-run"
+    )
     assert copies(whole) == 1
     with Writer(whole) as writer:
         succeed(whole, "rejoin", "s1", "--reason", "its disk was replaced")
@@ -105,7 +120,10 @@ def test_a_storage_that_lost_its_disk_is_shown_and_rejoins_while_others_write(
     assert copies(whole) == 2
     entry = last_entry(whole)
     assert ("rejoin", "its disk was replaced", "done") == (
-        entry.plan.operation, entry.plan.reason, entry.outcome)
+        entry.plan.operation,
+        entry.plan.reason,
+        entry.outcome,
+    )
     whole.stop("node-s2")
     wait_until(lambda: copies(whole) == 1, "the refilled storage serves alone")
     assert not set(writer.acknowledged) - numbers(whole)
@@ -114,7 +132,8 @@ def test_a_storage_that_lost_its_disk_is_shown_and_rejoins_while_others_write(
 
 
 def test_a_storage_whose_program_ended_and_whose_disk_is_empty_is_started_and_filled(
-        whole: ClusterUnderTest) -> None:
+    whole: ClusterUnderTest,
+) -> None:
     node = whole.cluster.node("s2")
     whole.stop("node-s2")
     for path in node.data_directory.glob("neo.sqlite*"):
@@ -125,17 +144,23 @@ def test_a_storage_whose_program_ended_and_whose_disk_is_empty_is_started_and_fi
 
 def test_a_failover_is_refused_while_nothing_hangs(whole: ClusterUnderTest) -> None:
     reason = ("--reason", "to be sure")
-    for arguments in (("failover", *reason), ("failover", "s1", *reason),
-                      ("failover", leader(whole), *reason), ("rejoin", "m1")):
+    for arguments in (
+        ("failover", *reason),
+        ("failover", "s1", *reason),
+        ("failover", leader(whole), *reason),
+        ("rejoin", "m1"),
+    ):
         done = whole.cli(*arguments)
         assert done.returncode == ExitCode.REFUSED, done.stdout + done.stderr
-    assert f"have elected {leader(whole)} by themselves" in whole.cli(
-        "failover", "--dry-run").stderr
+    assert (
+        f"have elected {leader(whole)} by themselves" in whole.cli("failover", "--dry-run").stderr
+    )
 
 
 @pytest.mark.parametrize("role", ["storage", "master"])
 def test_what_hangs_is_ended_and_started_again_and_no_acknowledged_write_is_lost(
-        whole: ClusterUnderTest, role: str) -> None:
+    whole: ClusterUnderTest, role: str
+) -> None:
     name = "s1" if role == "storage" else leader(whole)
     pid = whole.pid_of(f"node-{name}")
     with Writer(whole) as writer:
@@ -150,7 +175,8 @@ def test_what_hangs_is_ended_and_started_again_and_no_acknowledged_write_is_lost
 
 
 def test_a_leading_master_that_is_gone_is_replaced_by_the_other_one_and_started_on_demand(
-        whole: ClusterUnderTest) -> None:
+    whole: ClusterUnderTest,
+) -> None:
     gone = leader(whole)
     with Writer(whole) as writer:
         whole.die(gone)
@@ -163,7 +189,8 @@ def test_a_leading_master_that_is_gone_is_replaced_by_the_other_one_and_started_
 
 
 def test_without_any_master_nothing_is_saved_until_a_failover_starts_one(
-        whole: ClusterUnderTest) -> None:
+    whole: ClusterUnderTest,
+) -> None:
     with Writer(whole) as writer:
         for name in ("m1", "m2"):
             whole.die(name)
@@ -186,7 +213,8 @@ def test_a_hung_warden_is_ended_and_started_again(whole: ClusterUnderTest) -> No
 
 
 def test_a_storage_that_was_away_serves_nothing_before_those_that_were_not_are_back(
-        whole: ClusterUnderTest) -> None:
+    whole: ClusterUnderTest,
+) -> None:
     """By its own partition table, of the time when it went, it is up to date."""
     supervised = Supervisor(whole.cluster)
     with Writer(whole) as writer:

@@ -11,7 +11,7 @@ from operations import succeed, what_a_plan_could_change
 from indico_zodbrepl.cluster import Node
 from indico_zodbrepl.cluster.layout import lineage_file
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.node.server_control import NoServerError, ServerControl
+from indico_zodbrepl.host.server_control import NoServerError, ServerControl
 
 NOTHING = "There is nothing to do."
 UNCHANGED = "This was a dry run: nothing was changed."
@@ -21,7 +21,8 @@ def everything(under_test: ClusterUnderTest) -> tuple[dict[Path, bytes], list[in
     """Files, processes and what the servers say of themselves."""
     nodes = under_test.cluster.nodes
     files = what_a_plan_could_change(under_test) | {
-        path: path.read_bytes() for path in map(lineage_file, nodes) if path.exists()}
+        path: path.read_bytes() for path in map(lineage_file, nodes) if path.exists()
+    }
     return files, sorted(under_test.processes()), [said_by(node) for node in nodes]
 
 
@@ -34,25 +35,40 @@ def said_by(node: Node) -> str:
 
 
 def test_a_dry_run_of_any_step_tells_what_it_would_do_and_changes_nothing(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     before = everything(cluster)
     tried = {
         ("stop", "b"): "have supervisor end node-b",
         ("fence", "a"): f"SIGKILL process {cluster.pid_of('node-a')}",
-        ("assign", "b", "--role", "secondary", "--upstream", "a", "--epoch", "2"):
-            "state.json: secondary in epoch 2, following a",
+        (
+            "assign",
+            "b",
+            "--role",
+            "secondary",
+            "--upstream",
+            "a",
+            "--epoch",
+            "2",
+        ): "state.json: secondary in epoch 2, following a",
         ("hold", "a"): "let no commit begin for 20 s",
         ("release", "a"): NOTHING,
-        ("follow", "b", "--upstream", "a", "--epoch", "1"):
-            f"have its server turn to {cluster.cluster.node('a').replication_address} in place",
+        (
+            "follow",
+            "b",
+            "--upstream",
+            "a",
+            "--epoch",
+            "1",
+        ): f"have its server turn to {cluster.cluster.node('a').replication_address} in place",
         ("start", "b"): NOTHING,
     }
     for arguments, expected in tried.items():
         told = succeed(cluster, "node", *arguments, "--dry-run")
         assert (True, True) == (expected in told, told.endswith(UNCHANGED + "\n")), told
     refused = cluster.cli("node", "promote", "b", "--epoch", "2", "--dry-run")
-    assert (ExitCode.REFUSED, True) == (refused.returncode, "takes writes" in refused.stderr)
+    assert (ExitCode.REFUSED, True) == (refused.returncode, "accepts writes" in refused.stderr)
     refused = cluster.cli("node", "assign", "b", "--role", "primary", "--epoch", "1", "--dry-run")
     assert (ExitCode.REFUSED, True) == (refused.returncode, "is running as" in refused.stderr)
     refused = cluster.cli("node", "hold", "b", "--dry-run")
@@ -67,7 +83,7 @@ def test_a_dry_run_of_a_start_asks_as_the_start_does(cluster: ClusterUnderTest) 
         succeed(cluster, "node", "fence", name)
     before = everything(cluster)
     told = succeed(cluster, "node", "start", "a", "--dry-run")
-    assert "who vouches for it: the record of the control host" in told
+    assert "sources that confirm it: the record of the control host" in told
     assert "its history is that of node a" in succeed(cluster, "node", "start", "b", "--dry-run")
     told = succeed(cluster, "node", "promote", "b", "--epoch", "2", "--dry-run")
     assert "start node-b as the primary" in told
@@ -78,4 +94,4 @@ def test_a_dry_run_of_a_start_asks_as_the_start_does(cluster: ClusterUnderTest) 
     for path in (cluster.folder / "var" / "epoch.json", cluster.cluster.node("b").data_directory):
         os.rename(path, path.with_name("away " + path.name))
     refused = cluster.cli("node", "start", "a", "--dry-run")
-    assert (ExitCode.REFUSED, True) == (refused.returncode, "nobody can vouch" in refused.stderr)
+    assert (ExitCode.REFUSED, True) == (refused.returncode, "no source confirms" in refused.stderr)

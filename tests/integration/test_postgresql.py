@@ -12,22 +12,21 @@ from pathlib import Path
 
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, wait_until
-from storage_writer import Writer, numbers_on
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.backends.postgresql import data, founding, leftovers, names, programs, sql
-from indico_zodbrepl.backends.postgresql import identity as identities
+from indico_zodbrepl.backends.postgresql import config, data, founding, programs, sql
+from indico_zodbrepl.backends.postgresql import programs as identities
+from indico_zodbrepl.backends.postgresql import server as leftovers
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import supervisor
 from indico_zodbrepl.monitor.collect import take_snapshot
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot, State
-from indico_zodbrepl.node import supervisor
-from indico_zodbrepl.node.freezing import freeze
 from indico_zodbrepl.probing.answers import Fact, Hold
-from indico_zodbrepl.probing.wire import FailureKind, ProbeError
+from indico_zodbrepl.probing.wire import ProbeError
 
 try:
     programs.find(PostgreSQLSettings())
@@ -80,7 +79,7 @@ db.close()
 # What an Indico whose storage this is would say of it, after its first look.
 HEALTH = """
 import sys, time, ZODB, ZODB.config
-from indico_zodbrepl.dataplane.status import storage_status
+from indico_zodbrepl.dataplane.client.status import storage_status
 db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
 health = storage_status(db)
 while health['connected'] and not health['server']:
@@ -155,14 +154,24 @@ var-directory {self.folder}/var
         return self.look().state is State.HEALTHY
 
     def sql(self, node: str, statement: str, database: str = "postgres") -> list[sql.Row]:
-        return sql.command(self.cluster, self.cluster.node(node), time.monotonic() + PATIENCE,
-                           statement, database=database)[0]
+        return sql.command(
+            self.cluster,
+            self.cluster.node(node),
+            time.monotonic() + PATIENCE,
+            statement,
+            database=database,
+        )[0]
 
     def python27(self, program: str, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [self.installation.python27, "-c", program, *arguments], cwd=self.folder, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=self.installation.environment27())
+            [self.installation.python27, "-c", program, *arguments],
+            cwd=self.folder,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.installation.environment27(),
+        )
 
     def pid_of_or_none(self, program: str) -> int | None:
         return supervisor.program_states(self.cluster, PATIENCE)[program].pid
@@ -171,10 +180,12 @@ var-directory {self.folder}/var
         """A copy of the clients' configuration that takes the servers in another order."""
         layout = Layout(self.cluster)
         servers = self.folder / f"servers-{'-'.join(order)}.txt"
-        servers.write_text("".join(f"{self.cluster.node(each).storage_address}\n"
-                                   for each in order))
+        servers.write_text(
+            "".join(f"{self.cluster.node(each).storage_address}\n" for each in order)
+        )
         text = layout.zodb_conf.read_text().replace(
-            str(names.replica_conf(self.cluster)), str(servers))
+            str(config.replica_conf(self.cluster)), str(servers)
+        )
         for old, new in more.items():
             assert old in text
             text = text.replace(old, new)
@@ -185,9 +196,14 @@ var-directory {self.folder}/var
     def commit(self, key: str, conf: Path | None = None) -> subprocess.CompletedProcess[str]:
         conf = conf or Layout(self.cluster).zodb_conf
         return subprocess.run(
-            [self.installation.python27, "-c", COMMIT, conf, key], cwd=self.folder, text=True,
-            capture_output=True, check=False, timeout=PATIENCE,
-            env=self.installation.environment27())
+            [self.installation.python27, "-c", COMMIT, conf, key],
+            cwd=self.folder,
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE,
+            env=self.installation.environment27(),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -208,45 +224,11 @@ def healthy(request: pytest.FixtureRequest) -> Iterator[None]:
         wait_until(pair.is_healthy, "the cluster is healthy again")
 
 
-def test_up_gives_a_primary_that_streams_to_a_standby_without_lag(
-        pair: PostgreSQLUnderTest) -> None:
-    snapshot = pair.look()
-    a, b = snapshot.nodes
-    assert (State.HEALTHY, "a") == (snapshot.state, snapshot.primary)
-    assert ("primary", 1, False, ("b",)) == (a.actual_role, a.epoch, a.read_only, a.followers)
-    assert ("secondary", 1, True, "a", True) == (
-        b.actual_role, b.epoch, b.read_only, b.upstream, b.connected)
-    assert (0, 0.0) == (b.lag_transactions, b.lag_seconds)
-    assert a.last_tid == b.last_tid != 0
-    assert Fact("WAL receiver", "streaming") in b.facts
-
-
-def test_passwords_are_in_files_for_their_owner_only(pair: PostgreSQLUnderTest) -> None:
-    secrets = [path.read_text().rpartition(":")[2].strip()
-               for path in Layout(pair.cluster).secrets.glob("postgresql-*.pgpass")]
-    assert 3 == len(set(secrets))
-    for path in (path for path in (pair.folder / "var").rglob("*") if path.is_file()):
-        if not path.stat().st_mode & 0o077 or path.parent.name in ("base", "pg_wal"):
-            continue
-        content = path.read_bytes()
-        assert not [secret for secret in secrets if secret.encode() in content], path
-
-
 def test_nobody_gets_in_without_a_password(pair: PostgreSQLUnderTest) -> None:
     a = pair.cluster.node("a")
     target = f"host=127.0.0.1 port={a.storage_port} dbname=indico user=indico"
     with pytest.raises(ProbeError, match="no password"):
         sql.query(f"{target} passfile=/nowhere", time.monotonic() + PATIENCE, "SELECT 1")
-
-
-def test_a_killed_primary_comes_back_with_all_it_acknowledged(pair: PostgreSQLUnderTest) -> None:
-    before = pair.pid_of("node-a")
-    with Writer(pair) as writer:
-        os.kill(before, signal.SIGKILL)
-        wait_until(lambda: pair.pid_of_or_none("node-a") not in (None, before), "a is back")
-        writer.goes_on()
-    assert not set(writer.acknowledged) - numbers_on(pair, "a")
-    wait_until(lambda: numbers_on(pair, "b").issuperset(writer.acknowledged), "b has all")
 
 
 def test_a_transaction_may_change_very_many_objects(pair: PostgreSQLUnderTest) -> None:
@@ -257,24 +239,13 @@ def test_a_transaction_may_change_very_many_objects(pair: PostgreSQLUnderTest) -
 
 
 def test_a_lock_file_that_names_a_strangers_process_keeps_no_server_from_starting(
-        pair: PostgreSQLUnderTest) -> None:
+    pair: PostgreSQLUnderTest,
+) -> None:
     assert 0 == pair.cli("node", "stop", "b").returncode
-    folder = names.data_folder(pair.cluster.node("b"))
+    folder = config.data_folder(pair.cluster.node("b"))
     (folder / leftovers.POSTMASTER_PID).write_text(f"{os.getpid()}\n{folder}\n")
     done = pair.cli("node", "start", "b")
     assert 0 == done.returncode, done.stdout + done.stderr
-
-
-def test_a_frozen_primary_keeps_no_question_waiting_and_is_shown(
-        pair: PostgreSQLUnderTest) -> None:
-    pids = leftovers.processes(pair.cluster.node("a"))
-    with frozen(pids):
-        with pytest.raises(ProbeError) as caught:
-            backend_of(pair.cluster).ask(pair.cluster, pair.cluster.node("a"),
-                                         time.monotonic() + 0.5)
-        assert FailureKind.SILENT is caught.value.kind
-        done = pair.cli("status")
-        assert (2, True) == (done.returncode, "primary a does not answer" in done.stdout)
 
 
 def test_a_standby_that_is_stopped_is_an_alert(pair: PostgreSQLUnderTest) -> None:
@@ -282,23 +253,28 @@ def test_a_standby_that_is_stopped_is_an_alert(pair: PostgreSQLUnderTest) -> Non
     snapshot = pair.look()
     assert State.DEGRADED is snapshot.state
     assert {"secondary b is stopped", "primary a has no follower"} <= {
-        alert.text for alert in snapshot.warnings}
+        alert.text for alert in snapshot.warnings
+    }
     assert 0 == pair.cli("node", "start", "b").returncode
 
 
 def test_without_its_synchronous_standby_commits_wait_until_synchronous_is_switched_off(
-        pair: PostgreSQLUnderTest) -> None:
+    pair: PostgreSQLUnderTest,
+) -> None:
     pair.synchronous = True
     pair.write()
     pair.up()
     assert 0 == pair.commit("synchronous").returncode
-    assert {"quorum"} == {row[0] for row in
-                          pair.sql("a", "SELECT sync_state FROM pg_stat_replication")}
+    assert {"quorum"} == {
+        row[0] for row in pair.sql("a", "SELECT sync_state FROM pg_stat_replication")
+    }
     assert 0 == pair.cli("node", "stop", "b").returncode
     writer = pair.python27(COMMIT, str(Layout(pair.cluster).zodb_conf), "waiting")
     try:
-        wait_until(lambda: Fact("commits that wait for a secondary", "1") in pair.node("a").facts,
-                   "the commit waits")
+        wait_until(
+            lambda: Fact("commits that wait for a secondary", "1") in pair.node("a").facts,
+            "the commit waits",
+        )
         assert (State.DOWN, Hold.FOLLOWERS) == (pair.look().state, pair.node("a").held)
         assert writer.poll() is None
         pair.synchronous = False
@@ -314,14 +290,16 @@ def test_without_its_synchronous_standby_commits_wait_until_synchronous_is_switc
 
 
 def test_clients_with_the_standby_first_in_their_list_fail_every_commit(
-        pair: PostgreSQLUnderTest) -> None:
+    pair: PostgreSQLUnderTest,
+) -> None:
     done = pair.commit("wrong order", pair.servers_conf("b", "a"))
     assert (1, True) == (done.returncode, "read" in done.stderr), done.stderr
     assert 0 == pair.commit("right order", pair.servers_conf("a", "b")).returncode
 
 
 def test_an_indico_that_has_only_the_standby_left_is_connected_and_read_only(
-        pair: PostgreSQLUnderTest) -> None:
+    pair: PostgreSQLUnderTest,
+) -> None:
     client = pair.python27(HEALTH, str(pair.servers_conf("b")))
     said, errors = client.communicate(timeout=PATIENCE)
     assert f"True {pair.cluster.node('b').storage_address} True\n" == said, errors
@@ -329,21 +307,23 @@ def test_an_indico_that_has_only_the_standby_left_is_connected_and_read_only(
 
 @pytest.mark.parametrize(("reverts", "seen"), [("true", "before"), ("false", None)])
 def test_a_client_that_has_seen_more_than_its_server_goes_on_only_when_told_to(
-        pair: PostgreSQLUnderTest, reverts: str, seen: str | None) -> None:
+    pair: PostgreSQLUnderTest, reverts: str, seen: str | None
+) -> None:
     conf = pair.servers_conf("a", "b", revert_when_stale=f"revert_when_stale {reverts} #")
     conf.write_text(conf.read_text().replace(" # true", ""))
     pair.python27(SEE, str(conf), "before").communicate()
     wait_until(lambda: pair.node("b").lag_transactions == 0, "b has caught up")
     pair.sql("b", "SELECT pg_wal_replay_pause()")
     try:
-        wait_until(lambda: pair.sql("b", "SELECT pg_get_wal_replay_pause_state()") == [("paused",)],
-                   "b replays nothing")
+        wait_until(
+            lambda: pair.sql("b", "SELECT pg_get_wal_replay_pause_state()") == [("paused",)],
+            "b replays nothing",
+        )
         pair.python27(SEE, str(conf), "after").communicate()
         reader = pair.python27(REREAD, str(conf), "15")
         assert reader.stdout is not None
         assert "after\n" == reader.stdout.readline()
-        (pair.folder / "servers-a-b.txt").write_text(
-            f"{pair.cluster.node('b').storage_address}\n")
+        (pair.folder / "servers-a-b.txt").write_text(f"{pair.cluster.node('b').storage_address}\n")
         output, _ = reader.communicate("go on\n", PATIENCE)
         assert output.strip() == (seen or "StaleConnectionError")
     finally:
@@ -351,12 +331,13 @@ def test_a_client_that_has_seen_more_than_its_server_goes_on_only_when_told_to(
 
 
 def test_servers_of_somebody_elses_are_founded_and_watched_without_being_run(
-        pair: PostgreSQLUnderTest, tmp_path: Path, home: Path) -> None:
+    pair: PostgreSQLUnderTest, tmp_path: Path, home: Path
+) -> None:
     """The same servers, in a cluster of their own that does not manage them."""
     pair.sql("a", "CREATE ROLE visitor LOGIN PASSWORD 'chosen by hand' IN ROLE indico")
     pair.sql("a", "CREATE DATABASE visitor OWNER visitor")
     for name in ("a", "b"):
-        hba = names.data_folder(pair.cluster.node(name)) / "pg_hba.conf"
+        hba = config.data_folder(pair.cluster.node(name)) / "pg_hba.conf"
         hba.write_text(hba.read_text() + "host visitor visitor all scram-sha-256\n")
         pair.sql(name, "SELECT pg_reload_conf()")
     (tmp_path / "password").write_text("chosen by hand\n")
@@ -365,10 +346,15 @@ def test_servers_of_somebody_elses_are_founded_and_watched_without_being_run(
     visitor.ports = [*pair.ports[:2], visitor.ports[0]]
     visitor.write()
     text = visitor.path.read_text().replace("  role ", "  managed false\n  role ")
-    visitor.path.write_text(text.replace("  synchronous false", f"""\
+    visitor.path.write_text(
+        text.replace(
+            "  synchronous false",
+            f"""\
   database visitor
   user visitor
-  password-file {tmp_path}/password"""))
+  password-file {tmp_path}/password""",
+        )
+    )
     with contextlib.closing(visitor):
         visitor.up()
         assert 0 == visitor.commit("by hand").returncode
@@ -382,18 +368,23 @@ def test_servers_of_somebody_elses_are_founded_and_watched_without_being_run(
 
 
 def test_of_several_processes_that_make_the_tables_at_once_some_fail(
-        pair: PostgreSQLUnderTest) -> None:
+    pair: PostgreSQLUnderTest,
+) -> None:
     """Why one process makes them, and clients have `create-schema false`."""
     pair.sql("a", "CREATE DATABASE empty")
-    superuser = names.passfile(pair.cluster, names.SUPERUSER)
-    text = names.schema_conf(pair.cluster).read_text()
+    superuser = config.passfile(pair.cluster, config.SUPERUSER)
+    text = config.schema_conf(pair.cluster).read_text()
     conf = pair.folder / "empty.conf"
-    own = names.passfile(pair.cluster, "indico")
-    conf.write_text(text.replace("dbname='indico' user='indico'",
-                                 f"dbname='empty' user='{names.SUPERUSER}'")
-                    .replace(str(own), str(superuser)))
-    with sql.session(sql.conninfo(pair.cluster, pair.cluster.node("a"), names.SUPERUSER, "empty"),
-                     time.monotonic() + PATIENCE) as run:
+    own = config.passfile(pair.cluster, "indico")
+    conf.write_text(
+        text.replace(
+            "dbname='indico' user='indico'", f"dbname='empty' user='{config.SUPERUSER}'"
+        ).replace(str(own), str(superuser))
+    )
+    with sql.session(
+        sql.conninfo(pair.cluster, pair.cluster.node("a"), config.SUPERUSER, "empty"),
+        time.monotonic() + PATIENCE,
+    ) as run:
         # None can make a table before all have seen that there is none.
         run("BEGIN")
         run("LOCK TABLE pg_catalog.pg_class IN SHARE MODE")
@@ -404,34 +395,19 @@ def test_of_several_processes_that_make_the_tables_at_once_some_fail(
     for process in opened:
         process.communicate()
     assert any(codes)
-    assert 0 == subprocess.run([pair.installation.python27, "-c", OPEN, conf], check=False,
-                               timeout=PATIENCE).returncode
+    assert (
+        0
+        == subprocess.run(
+            [pair.installation.python27, "-c", OPEN, conf], check=False, timeout=PATIENCE
+        ).returncode
+    )
     pair.sql("a", "DROP DATABASE empty WITH (FORCE)")
-
-
-def test_a_switchover_and_a_failover_keep_all_that_was_acknowledged(
-        pair: PostgreSQLUnderTest) -> None:
-    with Writer(pair) as writer:
-        done = pair.cli("switchover")
-        assert 0 == done.returncode, done.stdout + done.stderr
-        writer.goes_on()
-        assert ("b", 2) == (pair.look().primary, pair.node("b").epoch)
-        wait_until(pair.is_healthy, "a follows b")
-        with frozen(leftovers.processes(pair.cluster.node("b"))):
-            done = pair.cli("failover", "a", "--reason", "b is frozen")
-            assert 0 == done.returncode, done.stdout + done.stderr
-        writer.goes_on()
-    assert [] == leftovers.processes(pair.cluster.node("b"))
-    assert not set(writer.acknowledged) - numbers_on(pair, "a")
-    # What was under way, and not acknowledged, may be on b alone.
-    done = pair.cli("rejoin", "b")
-    assert 0 == done.returncode, done.stdout + done.stderr
-    wait_until(lambda: numbers_on(pair, "b").issuperset(writer.acknowledged), "b has all")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to be somebody else")
 def test_where_no_namespace_can_be_made_the_packages_own_user_runs_the_servers(
-        tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(identities, "namespace", lambda: identities.Identity(("/bin/false",)))
     identities.identity.cache_clear()
     tmp_path.chmod(0o700)  # that user can't reach the data by its path
@@ -441,11 +417,16 @@ def test_where_no_namespace_can_be_made_the_packages_own_user_runs_the_servers(
     with contextlib.closing(under_test), contextlib.ExitStack() as running:
         try:
             for name, role, upstream in (("a", Role.PRIMARY, None), ("b", Role.SECONDARY, "a")):
-                running.enter_context(serving(under_test, NodeState(
-                    cluster.name, name, role, upstream, 1)))
-            assert "postgres" == names.data_folder(cluster.node("b")).owner()
-            wait_until(lambda: under_test.sql("a", "SELECT state FROM pg_stat_replication") == [
-                ("streaming",)], "b streams")
+                running.enter_context(
+                    serving(under_test, NodeState(cluster.name, name, role, upstream, 1))
+                )
+            assert "postgres" == config.data_folder(cluster.node("b")).owner()
+            wait_until(
+                lambda: (
+                    under_test.sql("a", "SELECT state FROM pg_stat_replication") == [("streaming",)]
+                ),
+                "b streams",
+            )
         finally:
             identities.identity.cache_clear()
 
@@ -458,24 +439,18 @@ def serving(under_test: PostgreSQLUnderTest, state: NodeState) -> Iterator[None]
     node.data_directory.mkdir(mode=0o700, parents=True)
     list(backend.prepare(cluster, under_test.installation, state))
     write_all(backend.node_files(cluster, state))
-    with (under_test.folder / f"{node.name}.log").open("wb") as log, subprocess.Popen(
-            backend.server_command(cluster, under_test.installation, state), stdout=log,
-            stderr=log, cwd=node.data_directory) as server:
+    with (
+        (under_test.folder / f"{node.name}.log").open("wb") as log,
+        subprocess.Popen(
+            backend.server_command(cluster, under_test.installation, state),
+            stdout=log,
+            stderr=log,
+            cwd=node.data_directory,
+        ) as server,
+    ):
         try:
             data.wait_for(cluster, node, PATIENCE)
             yield
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(PATIENCE)
-
-
-@contextlib.contextmanager
-def frozen(pids: list[int]) -> Iterator[None]:
-    """Processes that do nothing meanwhile; those that are gone by the end are left alone."""
-    freeze(pids)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)

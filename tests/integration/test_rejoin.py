@@ -56,7 +56,8 @@ def fail_over(under_test: ClusterUnderTest, lost: int, kept: int) -> list[str]:
 
 
 def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salvaged(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     lost = fail_over(cluster, lost=5, kept=3)
     before = data_fs(cluster.cluster.node("a")).read_bytes()
@@ -76,7 +77,7 @@ def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salva
     cut = folder / "cut.bin"
     assert before.endswith(cut.read_bytes())
     assert "ok" == condition(cluster, "a")
-    assert f"salvage {folder}" in told
+    assert f"recover {folder}" in told
     assert "5 transactions" in told
     assert "it is repaired" in run(cluster, "journal")
 
@@ -85,10 +86,11 @@ def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salva
 
     lost_keys = {f"lost{number}" for number in range(5)}
     assert not lost_keys & keys(cluster, "b")
-    assert "5 can be made again, 0 conflict" in run(cluster, "salvage", str(folder))
-    assert "5 lost transactions" in run(cluster, "salvage", str(folder), "--all")
-    kept = {f"{name}{number}" for name, count in (("common", 5), ("kept", 3))
-            for number in range(count)}
+    assert "5 can be recovered, 0 conflict" in run(cluster, "salvage", str(folder))
+    assert "5 divergent transactions" in run(cluster, "salvage", str(folder), "--all")
+    kept = {
+        f"{name}{number}" for name, count in (("common", 5), ("kept", 3)) for number in range(count)
+    }
     assert lost_keys | kept == keys(cluster, "b")
     assert "salvage" in run(cluster, "journal")
     run(cluster, "salvage", str(folder), "--all")
@@ -108,7 +110,8 @@ def test_a_silently_merged_node_rejoins(cluster: ClusterUnderTest) -> None:
 
 
 def test_a_node_with_another_database_needs_seeding_and_is_seeded_while_others_write(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.up()
     commit(cluster, "a", "common", 5)
     cluster.stop("node-b")
@@ -119,7 +122,7 @@ def test_a_node_with_another_database_needs_seeding_and_is_seeded_while_others_w
     other = data_fs(node).read_bytes()
 
     told = run(cluster, "rejoin", "b", exit_code=ExitCode.REFUSED)
-    assert "seed b" in told
+    assert "clone b" in told
     assert "needs-seeding" == condition(cluster, "b")
     assert other == data_fs(node).read_bytes()
     run(cluster, "node", "start", "b", exit_code=ExitCode.REFUSED)

@@ -9,9 +9,9 @@ from storage_writer import Writer, numbers_on
 from test_switchover import all_follow, settles_as
 
 from indico_zodbrepl.errors import ExitCode
-from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.host import history
 from indico_zodbrepl.monitor import take_snapshot
-from indico_zodbrepl.node import lineage
+from indico_zodbrepl.operations.operation import Outcome
 
 
 def test_a_pair_and_its_indico_are_restarted_under_a_writer(make_cluster: MakeCluster) -> None:
@@ -27,8 +27,12 @@ def test_a_pair_and_its_indico_are_restarted_under_a_writer(make_cluster: MakeCl
             writer.goes_on()
             entry = last_entry(cluster)
             assert ("restart", name, "a new library", Outcome.DONE, steps) == (
-                entry.plan.operation, entry.plan.target, entry.plan.reason, entry.outcome,
-                len(entry.records))
+                entry.plan.operation,
+                entry.plan.target,
+                entry.plan.reason,
+                entry.outcome,
+                len(entry.records),
+            )
             settles_as(cluster, "a", 1)
     now = {name: cluster.pid_of(name) for name in programs}
     assert ["indico-one"] == [name for name in programs if now[name] == pids[name]]
@@ -38,21 +42,22 @@ def test_a_pair_and_its_indico_are_restarted_under_a_writer(make_cluster: MakeCl
 
 
 def test_a_node_that_would_not_start_again_goes_on_and_one_cut_short_is_resumed(
-        make_cluster: MakeCluster) -> None:
+    make_cluster: MakeCluster,
+) -> None:
     cluster = make_cluster()
     cluster.up()
     all_follow(cluster)
     pid = cluster.pid_of("node-b")
-    lineage.mark(cluster.cluster.node("b"), 1, lineage.Condition.QUARANTINED, "a test says so")
+    history.mark(cluster.cluster.node("b"), 1, history.Condition.QUARANTINED, "a test says so")
     refused = cluster.cli("restart", "b")
     assert ExitCode.REFUSED == refused.returncode
     assert "b is not restarted; nothing was changed" in refused.stderr
-    assert "seed b" in refused.stderr
+    assert "clone b" in refused.stderr
     assert pid == cluster.pid_of("node-b")
     succeed(cluster, "seed", "b")
     kill_in_the_middle(cluster, "restart", "end", "done", "a")
     assert "STOPPED" == cluster.program("a")
-    assert "restart of a has begun and not ended" in cluster.cli("failover", "--dry-run").stderr
+    assert "restart of a was interrupted" in cluster.cli("failover", "--dry-run").stderr
     succeed(cluster, "resume")
     settles_as(cluster, "a", 1)
     kill_in_the_middle(cluster, "restart", "end", "done", "a")
@@ -62,7 +67,8 @@ def test_a_node_that_would_not_start_again_goes_on_and_one_cut_short_is_resumed(
 
 
 def test_after_a_pack_of_its_last_transaction_a_pair_switches_over(
-        make_cluster: MakeCluster) -> None:
+    make_cluster: MakeCluster,
+) -> None:
     cluster = make_cluster()
     cluster.up()
     with Writer(cluster) as writer:
@@ -81,7 +87,8 @@ def test_after_a_pack_of_its_last_transaction_a_pair_switches_over(
 
 
 def test_a_stopped_primary_is_started_by_the_command_that_its_hint_names(
-        make_cluster: MakeCluster) -> None:
+    make_cluster: MakeCluster,
+) -> None:
     under_test = make_cluster()
     under_test.up()
     under_test.stop("node-a")

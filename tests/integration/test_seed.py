@@ -10,11 +10,8 @@ from zeo_client import python27
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import data_fs
-from indico_zodbrepl.failover.actions import Context
-from indico_zodbrepl.failover.seed import SeedFacts, plan_seed
-from indico_zodbrepl.failover.seed_actions import COPY
-from indico_zodbrepl.failover.seed_facts import part
-from indico_zodbrepl.failover.steps import Figures, Plan
+from indico_zodbrepl.operations.clone import CloneFacts, part, plan_clone
+from indico_zodbrepl.operations.model import Context, Figures, Plan
 
 # A data file with its index.
 MAKE = """
@@ -50,16 +47,35 @@ class Seeding:
         self.told: list[str] = []
 
     def copy(self) -> Figures:
-        facts = SeedFacts(
-            now=0.0, node="b", primary="a", epoch=1, primary_problem="", source="a",
-            source_problem="", has_followers=False, following=False, aside=Path("/nowhere"),
-            size=1, copied=0, free=2**40, has_data=False)
-        found = plan_seed(self.cluster, facts, "", Commands.here(self.cluster))
+        facts = CloneFacts(
+            now=0.0,
+            node="b",
+            primary="a",
+            epoch=1,
+            primary_problem="",
+            source="a",
+            source_problem="",
+            has_followers=False,
+            following=False,
+            aside=Path("/nowhere"),
+            size=1,
+            copied=0,
+            free=2**40,
+            has_data=False,
+        )
+        found = plan_clone(self.cluster, facts, "", Commands.here(self.cluster))
         assert isinstance(found, Plan)
         step = next(step for step in found.steps if step.action == "seed-copy")
-        return COPY.do(Context(
-            cluster=self.cluster, installation=self.under_test.installation,
-            began=0.0, plan=found, results={}, say=self.told.append), step)
+        return step.do(
+            Context(
+                cluster=self.cluster,
+                installation=self.under_test.installation,
+                began=0.0,
+                plan=found,
+                results={},
+                say=self.told.append,
+            )
+        )
 
     def is_whole(self) -> bool:
         return self.source.read_bytes() == self.target.read_bytes()

@@ -125,7 +125,7 @@ class Clone:
         found = [path.removesuffix("c").removesuffix("o") for path in paths[:2]]
         assert [f"{self.folder}/{path}" for path in expected] == found
         assert f"{self.folder}/var/etc/one/indico.conf" == paths[2]
-        assert "['indico_zodbrepl.dataplane.plugin']" == plugins
+        assert "['indico_zodbrepl.dataplane.indico.plugin']" == plugins
         show = "import os; print(os.environ['ZODBREPL_HOME'])"
         assert f"{self.folder}\n" == self.output("control-python", "-c", show)
 
@@ -218,7 +218,7 @@ def test_a_kept_wheel_that_was_altered_is_not_installed(clone: Clone) -> None:
     """Offline it cannot be had again, so the run failed; with the right one back it succeeded."""
     wheel, code, out, err = clone.with_altered_wheel
     assert 1 == code
-    assert f"made anew: {wheel}" in out + err
+    assert f"Wheels were altered and are replaced: {wheel}" in out + err
     assert "NOTICE: could not find ujson==1.19 on the package index" in err
     assert "HINT: see that this machine reaches the index" in err
 
@@ -247,9 +247,9 @@ def test_a_python_27_that_is_named_and_cannot_be_used_is_refused(clone: Clone) -
         clone.environ["INDICO_PYTHON27"] = python27()
     assert (4, "") == (code, out)
     assert [
-        "NOTICE: the Python 2.7 that $INDICO_PYTHON27 names cannot be used",
+        "NOTICE: the Python 2.7 named by $INDICO_PYTHON27 cannot be used",
         f"DETAIL: {sys.executable} is Python {'.'.join(map(str, sys.version_info[:3]))}",
-        "HINT: name another, or unset INDICO_PYTHON27 to have one looked for",
+        "HINT: name another one, or unset INDICO_PYTHON27 to search for one",
     ] == err.splitlines()
 
 
@@ -268,7 +268,7 @@ def test_two_at_once_do_not_meddle_and_a_changed_patch_remakes_indico_alone(
     assert [(0, ""), (0, "")] == [
         (process.returncode, err) for process, (_, err) in zip(both, answers, strict=True)
     ]
-    waited = "bootstrap: another bootstrap is at work here; waiting for its end\n"
+    waited = "bootstrap: another bootstrap is running; waiting for it\n"
     assert waited + UP_TO_DATE in [out for out, _ in answers]
     assert "here\n" == (clone.folder / "parts/indico/added-by-the-test").read_text()
     assert before == stamp.stat().st_mtime_ns

@@ -9,8 +9,8 @@ from typing import Any
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 
 from indico_zodbrepl.cluster.layout import Layout, data_fs
-from indico_zodbrepl.node import statistics
-from indico_zodbrepl.node.statistics import Source
+from indico_zodbrepl.host import statistics
+from indico_zodbrepl.host.statistics import Source
 
 FILL = """
 import sys, transaction, ZODB, ZODB.config
@@ -33,15 +33,23 @@ def stats(under_test: ClusterUnderTest, *arguments: str) -> dict[str, Any]:
 
 
 def sums(found: dict[str, Any]) -> tuple[Any, ...]:
-    return (found["objects"], found["bytes"], found["revisions"], found["revision_bytes"],
-            found["classes"], found["modules"], found["largest"])
+    return (
+        found["objects"],
+        found["bytes"],
+        found["revisions"],
+        found["revision_bytes"],
+        found["classes"],
+        found["modules"],
+        found["largest"],
+    )
 
 
 def test_a_cluster_is_summed_from_files_and_through_its_server(cluster: ClusterUnderTest) -> None:
     cluster.up()
     layout = Layout(cluster.cluster)
-    subprocess.run([cluster.installation.python27, "-c", FILL, layout.zodb_conf],
-                   timeout=PATIENCE, check=True)
+    subprocess.run(
+        [cluster.installation.python27, "-c", FILL, layout.zodb_conf], timeout=PATIENCE, check=True
+    )
     a, b = cluster.cluster.nodes
     wait_until(lambda: data_fs(a).stat().st_size == data_fs(b).stat().st_size, "b has everything")
     found = stats(cluster)
@@ -49,7 +57,8 @@ def test_a_cluster_is_summed_from_files_and_through_its_server(cluster: ClusterU
     assert (11, 10, 11) == (found["objects"], found["revisions"], found["transactions"])
     assert found["largest"][0]["bytes"] > 900
     through_server = statistics.statistics(
-        cluster.installation, Source("storage", layout.zodb_conf, None), 15)
+        cluster.installation, Source("storage", layout.zodb_conf, None), 15
+    )
     assert sums(found) == sums(through_server)
     assert sums(found) == sums(stats(cluster, "--node", "b"))
     cluster.cli("down").check_returncode()

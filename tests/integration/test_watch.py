@@ -20,8 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from zeo_client import commit
 
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.node import lineage
-from indico_zodbrepl.node.supervisor import Supervisor
+from indico_zodbrepl.host import history
+from indico_zodbrepl.host.supervisor import Supervisor
+from indico_zodbrepl.monitor.shared import Source
+from indico_zodbrepl.monitor.snapshot import State
 
 
 class Receiver(http.server.HTTPServer):
@@ -66,9 +68,11 @@ class Watched:
         secret.write_text("open-sesame\n")
         secret.chmod(0o600)
         with under_test.path.open("a") as file:
-            file.write(f"<watch>\n  port {self.port}\n  failover-after 4\n"
-                       f"  webhook http://127.0.0.1:{receiver.server_port}/\n"
-                       f"  webhook-secret-file {secret}\n</watch>\n")
+            file.write(
+                f"<watch>\n  port {self.port}\n  failover-after 4\n"
+                f"  webhook http://127.0.0.1:{receiver.server_port}/\n"
+                f"  webhook-secret-file {secret}\n</watch>\n"
+            )
         self.layout = Layout(under_test.cluster)
 
     def events(self) -> list[dict[str, Any]]:
@@ -80,9 +84,12 @@ class Watched:
 
     def wait_for(self, text: str, kind: str = "alert") -> dict[str, Any]:
         """The first event of that kind that says this."""
+
         def found() -> list[dict[str, Any]]:
-            return [event for event in self.events()
-                    if text in event["text"] and event["kind"] == kind]
+            return [
+                event for event in self.events() if text in event["text"] and event["kind"] == kind
+            ]
+
         wait_until(lambda: bool(found()), f"the event {text!r}")
         return found()[0]
 
@@ -90,8 +97,11 @@ class Watched:
         url = f"http://127.0.0.1:{self.port}/metrics"
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             families = text_string_to_metric_families(answer.read().decode())
-        values = {(sample.name, *sample.labels.values()): sample.value
-                  for family in families for sample in family.samples}
+        values = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in families
+            for sample in family.samples
+        }
         return values.get((name, *labels))
 
     def last_seen(self) -> Any:
@@ -107,7 +117,8 @@ def watched(cluster: ClusterUnderTest, receiver: Receiver) -> Watched:
 
 
 def test_a_lost_secondary_and_a_lost_primary_are_told_once_to_everybody(
-        watched: Watched, receiver: Receiver) -> None:
+    watched: Watched, receiver: Receiver
+) -> None:
     assert 1 == watched.metric("zodbrepl_primary", "a")
     watched.under_test.stop("node-b")
     assert "restart b`" in watched.wait_for("secondary b is stopped")["hint"]
@@ -117,27 +128,34 @@ def test_a_lost_secondary_and_a_lost_primary_are_told_once_to_everybody(
     wait_until(lambda: watched.last_seen()["nodes"]["b"]["connected"] is True, "b seen again")
 
     watched.under_test.stop("node-a")
-    due = watched.wait_for("I would run now", "would-act")
+    due = watched.wait_for("Failover advised now", "would-act")
     assert "failover b --reason 'primary a is gone'" in due["text"]
     assert ("critical", "a") == (due["weight"], due["subject"])
     assert ("a", 1) == (watched.last_seen()["primary"], watched.last_seen()["epoch"])
     assert 2 == watched.metric("zodbrepl_state")
+    seen = Source(watched.under_test.cluster).take()
+    assert (True, State.DOWN) == (seen.shared, seen.snapshot.state)
 
     kept = [event["text"] for event in watched.events()]
     assert 1 == kept.count("secondary b is stopped") == kept.count("primary a is stopped")
-    wait_until(lambda: kept == [event["text"] for event in receiver.events][:len(kept)],
-               "everything is posted")
+    wait_until(
+        lambda: kept == [event["text"] for event in receiver.events][: len(kept)],
+        "everything is posted",
+    )
 
 
 def test_a_frozen_server_keeps_it_from_nothing_and_one_that_ends_leaves_nothing_behind(
-        watched: Watched) -> None:
+    watched: Watched,
+) -> None:
     frozen = watched.under_test.pid_of("node-b")
     os.kill(frozen, signal.SIGSTOP)
     try:
         watched.wait_for("secondary b does not answer")
         before = watched.metric("zodbrepl_snapshots_total") or 0.0
-        wait_until(lambda: (watched.metric("zodbrepl_snapshots_total") or 0.0) >= before + 5,
-                   "five more looks")
+        wait_until(
+            lambda: (watched.metric("zodbrepl_snapshots_total") or 0.0) >= before + 5,
+            "five more looks",
+        )
         threads = os.listdir(f"/proc/{watched.under_test.pid_of('watch')}/task")
         assert len(threads) < 40
     finally:
@@ -150,16 +168,19 @@ def test_a_frozen_server_keeps_it_from_nothing_and_one_that_ends_leaves_nothing_
 def test_how_far_a_followers_history_was_compared_grows_while_it_runs(watched: Watched) -> None:
     node = watched.under_test.cluster.node("b")
 
-    def known() -> lineage.Lineage:
-        found = lineage.read(node)
+    def known() -> history.Lineage:
+        found = history.read(node)
         assert found is not None
         return found
 
     assert known().verified_tid is None
     tids = commit(watched.under_test, "a", "x", 3)
     wait_until(lambda: known().verified_tid in tids, "it was compared")
-    assert ("a", False, lineage.Condition.OK) == (
-        known().against, known().was_writable, known().condition)
+    assert ("a", False, history.Condition.OK) == (
+        known().against,
+        known().was_writable,
+        known().condition,
+    )
 
 
 def refuses_a_second_one(watched: Watched) -> None:
@@ -174,22 +195,27 @@ def ends_when_asked(watched: Watched) -> None:
     watched.under_test.stop("watch")
     assert not Path(f"/proc/{pid}").exists()
     log = watched.layout.program_log("watch").read_text()
-    assert "watching ends" in log.splitlines()[-1]
+    assert "monitor stops" in log.splitlines()[-1]
     assert "Traceback" not in log
 
 
 def test_in_a_terminal_it_shows_what_changes_also_without_the_section(
-        cluster: ClusterUnderTest) -> None:
+    cluster: ClusterUnderTest,
+) -> None:
     command = [str(cluster.installation.zodbrepl), "-c", str(cluster.path), "watch"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as watching, contextlib.ExitStack() as ended:
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as watching,
+        contextlib.ExitStack() as ended,
+    ):
         ended.callback(watching.kill)
         assert watching.stdout is not None
         lines = iter(watching.stdout)
-        assert "watching cluster test begins" in next(lines)
+        assert "monitor of cluster test started" in next(lines)
         assert "DOWN: Nothing can be saved" in next(lines)
         watching.send_signal(signal.SIGTERM)
-        assert "watching ends" in list(lines)[-1]
+        assert "monitor stops" in list(lines)[-1]
         assert 0 == watching.wait(PATIENCE)
         assert watching.stderr is not None
         assert "" == watching.stderr.read()

@@ -73,8 +73,13 @@ db.close()
 
 def python27(under_test: ClusterUnderTest, program: str, *arguments: str | Path) -> str:
     """Run a program to its end; its standard output."""
-    done = subprocess.run([under_test.installation.python27, "-c", program, *arguments],
-                          text=True, capture_output=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        [under_test.installation.python27, "-c", program, *arguments],
+        text=True,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert 0 == done.returncode, done.stderr
     return done.stdout
 
@@ -82,8 +87,9 @@ def python27(under_test: ClusterUnderTest, program: str, *arguments: str | Path)
 def commit(under_test: ClusterUnderTest, node: str, prefix: str, count: int) -> list[str]:
     """Commit through one node's server; the transactions' ids."""
     address = under_test.cluster.node(node).storage_address
-    tids = json.loads(python27(under_test, COMMIT, address.host, str(address.port), prefix,
-                               str(count)))
+    tids = json.loads(
+        python27(under_test, COMMIT, address.host, str(address.port), prefix, str(count))
+    )
     assert count == len(tids)
     return [str(tid) for tid in tids]
 
@@ -100,8 +106,19 @@ def writing(under_test: ClusterUnderTest, node: str, prefix: str) -> Iterator[li
     address = under_test.cluster.node(node).storage_address
     tids: list[str] = []
     process = subprocess.Popen(
-        [under_test.installation.python27, "-c", COMMIT, address.host, str(address.port), prefix,
-         "0"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        [
+            under_test.installation.python27,
+            "-c",
+            COMMIT,
+            address.host,
+            str(address.port),
+            prefix,
+            "0",
+        ],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     try:
         yield tids
         output, _errors = process.communicate(timeout=SECONDS)

@@ -39,19 +39,25 @@ NAMES = pytest.StashKey[tuple[str, str]]()
 STEPS = pytest.StashKey[list[tuple[str, float]]]()
 WORLD = pytest.StashKey[World]()
 HUNG_AFTER = 5  # seconds; longer than a busy machine makes a process wait
-NEO: Roles = {"m": ("master", None), "s1": ("storage", None), "s2": ("storage", None),
-              "w": ("admin", None)}
+NEO: Roles = {
+    "m": ("master", None),
+    "s1": ("storage", None),
+    "s2": ("storage", None),
+    "w": ("admin", None),
+}
 ROOM = 20_000  # bytes that still fit on a disk that is almost full
 
 
 # What all scenarios have.
 
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[ROWS] = []
 
 
-def pytest_bdd_before_scenario(request: pytest.FixtureRequest, feature: Feature,
-                               scenario: Scenario) -> None:
+def pytest_bdd_before_scenario(
+    request: pytest.FixtureRequest, feature: Feature, scenario: Scenario
+) -> None:
     request.node.stash[NAMES] = feature.name or "", scenario.name
 
 
@@ -63,15 +69,22 @@ def pytest_bdd_before_step_call(request: pytest.FixtureRequest, step: Step) -> N
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]
-                              ) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report: pytest.TestReport = yield  # type: ignore[assignment]
     world = item.stash.get(WORLD, None)
     if call.when == "call" and world is not None:
         account = world.account if report.passed else world.__dict__.get("account")
         item.config.stash[ROWS].append(
-            Row(world.feature, world.name, account, world.times, report.outcome,
-                durations(item.stash[STEPS]), item.stash[STEPS][0][1]))
+            Row(
+                world.feature,
+                world.name,
+                account,
+                world.times,
+                report.outcome,
+                durations(item.stash[STEPS]),
+                item.stash[STEPS][0][1],
+            )
+        )
     return report  # type: ignore[return-value]
 
 
@@ -81,8 +94,9 @@ def durations(begun: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return [(name, end - moment) for (name, moment), end in zip(begun, ends, strict=True)]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter,
-                            config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     rows = config.stash[ROWS]
     if rows:
         terminalreporter.write_line(table(rows))
@@ -108,6 +122,7 @@ def world(tmp_path: Path, home: Path, request: pytest.FixtureRequest) -> Iterato
 
 # Given
 
+
 @given("a primary a and a secondary b")
 def pair(world: World) -> None:
     world.make_cluster(PAIR).up()
@@ -126,8 +141,10 @@ def pair_with_a_link(world: World) -> Link:
     return link
 
 
-@given("a primary a that has to have a follower, and a secondary b on the other side of a link",
-       target_fixture="link")
+@given(
+    "a primary a that has to have a follower, and a secondary b on the other side of a link",
+    target_fixture="link",
+)
 def pair_that_stays_together(world: World) -> Link:
     cluster = world.make_cluster(PAIR, engine=("min-followers 1",))
     link = cluster.link("b", "a")
@@ -153,8 +170,12 @@ def postgresql(world: World) -> None:
 
 @given("NEO with a master m, storages s1 and s2 of one copy each, and the warden w")
 def neo(world: World) -> None:
-    engine(world, NEO, backend="neo", engine=(
-        "<neo>", "  replicas 1", "  partitions 4", f"  hung-after {HUNG_AFTER}", "</neo>"))
+    engine(
+        world,
+        NEO,
+        backend="neo",
+        engine=("<neo>", "  replicas 1", "  partitions 4", f"  hung-after {HUNG_AFTER}", "</neo>"),
+    )
 
 
 def engine(world: World, nodes: Roles, **backend: Any) -> None:
@@ -174,16 +195,19 @@ def cached_reader(world: World) -> Reader:
     """Its cache is kept when it ends, as a client's that names one."""
     configuration = world.folder / "cached.conf"
     text = world.cluster.layout.zodb_conf.read_text()
-    configuration.write_text(text.replace(
-        "    cache-size", f"    cache-path {world.folder}/cached.zec\n    cache-size"))
+    configuration.write_text(
+        text.replace("    cache-size", f"    cache-path {world.folder}/cached.zec\n    cache-size")
+    )
     began = monotonic()
     reader = world.start_reader("cached-reader", configuration)
     reader.wait_for_successes(1, began)
     return reader
 
 
-@given("Indico on a primary a and a secondary b on the other side of a link, with users at work",
-       target_fixture="link")
+@given(
+    "Indico on a primary a and a secondary b on the other side of a link, with users at work",
+    target_fixture="link",
+)
 def indico_with_a_link(world: World) -> Link:
     cluster = world.make_cluster(PAIR, INSTANCES)
     link = cluster.link("b", "a")
@@ -193,6 +217,7 @@ def indico_with_a_link(world: World) -> Link:
 
 
 # When
+
 
 @when(parsers.parse("the server of node {node} is killed"))
 def kill(world: World, node: str) -> None:
@@ -328,8 +353,10 @@ def switch_over(world: World, node: str) -> None:
 def kill_failover(world: World, node: str) -> None:
     command = world.cluster.command("failover", node, "--reason", world.name)
     try:
-        wait_until(lambda: world.cluster.has_begun("promote") or command.poll() is not None,
-                   "the promotion has begun")
+        wait_until(
+            lambda: world.cluster.has_begun("promote") or command.poll() is not None,
+            "the promotion has begun",
+        )
     finally:
         command.kill()
         output, _ = command.communicate()
@@ -349,8 +376,15 @@ def rejoin(world: World, node: str) -> None:
 
 @when(parsers.parse("the operator lets node {node} follow {upstream}"))
 def follow(world: World, node: str, upstream: str) -> None:
-    world.run("node", "follow", node, "--upstream", upstream, "--epoch",
-              str(world.cluster.state(upstream)["epoch"]))
+    world.run(
+        "node",
+        "follow",
+        node,
+        "--upstream",
+        upstream,
+        "--epoch",
+        str(world.cluster.state(upstream)["epoch"]),
+    )
 
 
 @when("the cluster is down, and has gone through an unguarded failover from a to b and back")
@@ -362,6 +396,7 @@ def merge_silently(world: World) -> None:
 
 
 # Then
+
 
 @then(parsers.parse("the data files of {one} and {other} end with the same transaction"))
 def same_last(world: World, one: str, other: str) -> None:
@@ -380,15 +415,20 @@ def up_refuses(world: World, node: str) -> None:
 def refuses_to_start(world: World, node: str) -> None:
     """A server that was killed is EXITED, too, until supervisor starts it again."""
     log = world.cluster.layout.program_log(f"node-{node}")
-    wait_until(lambda: world.cluster.program(node) == "EXITED" and bool(
-        re.search(rf"NOTICE: node {node} (refuses|can't)", log.read_text())),
-        f"node {node} has refused")
+    wait_until(
+        lambda: (
+            world.cluster.program(node) == "EXITED"
+            and bool(re.search(rf"NOTICE: node {node} (refuses|can't)", log.read_text()))
+        ),
+        f"node {node} has refused",
+    )
 
 
 @then(parsers.parse("status tells that node {node} has diverged"))
 def told_diverged(world: World, node: str) -> None:
-    wait_until(lambda: "diverged" in world.cluster.cli("status").stdout,
-               f"status tells of node {node}")
+    wait_until(
+        lambda: "diverged" in world.cluster.cli("status").stdout, f"status tells of node {node}"
+    )
 
 
 @when(parsers.parse("the operator seeds node {node} from the primary"))
@@ -403,8 +443,11 @@ def told_where_the_loss_begins(world: World) -> None:
 
 @then("the journal tells that transactions were lost")
 def journal_tells(world: World) -> None:
-    [entry] = [each for each in json.loads(world.run("journal", "--json"))
-               if each["operation"] == "failover"]
+    [entry] = [
+        each
+        for each in json.loads(world.run("journal", "--json"))
+        if each["operation"] == "failover"
+    ]
     assert entry["plan"]["loss"], entry
 
 
@@ -435,8 +478,13 @@ def missing(world: World) -> None:
 @then(parsers.parse("the warden kills storage {node} and supervisor starts it again"))
 def killed_by_the_warden(world: World, node: str) -> None:
     wait_until(lambda: not Path(f"/proc/{world.hung}").exists(), f"{node} was killed")
-    wait_until(lambda: world.cluster.program(node) == "RUNNING"
-               and world.cluster.pid_of(f"node-{node}") != world.hung, f"{node} runs again")
+    wait_until(
+        lambda: (
+            world.cluster.program(node) == "RUNNING"
+            and world.cluster.pid_of(f"node-{node}") != world.hung
+        ),
+        f"{node} runs again",
+    )
 
 
 @then("status comes to say that all is well")
@@ -448,8 +496,7 @@ def healthy(world: World) -> None:
 def refuses_writes(world: World, node: str) -> None:
     def held() -> bool:
         answer = world.sampler.ask(world.cluster.cluster.node(node))
-        return bool(answer and answer.replication
-                    and answer.replication.held is Hold.FOLLOWERS)
+        return bool(answer and answer.replication and answer.replication.held is Hold.FOLLOWERS)
 
     wait_until(held, f"node {node} refuses writes")
     since = monotonic()
@@ -496,8 +543,9 @@ def nothing_unaccounted(world: World) -> None:
 def listed_by_title(world: World) -> None:
     """In what an operator reads, for conferences; contributions are listed with their event."""
     nothing_unaccounted(world)
-    listed = "".join(path.read_text() for path in world.cluster.layout.var.glob(
-        "lost-tails/*/tail.json"))
+    listed = "".join(
+        path.read_text() for path in world.cluster.layout.var.glob("lost-tails/*/tail.json")
+    )
     conferences = {title for title, _ in world.account.missing if title.startswith("form")}
     assert conferences
     assert set() == {title for title in conferences if title not in listed}

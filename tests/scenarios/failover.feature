@@ -79,6 +79,7 @@ Feature: After a failover everything that was acknowledged is there or accounted
     And nobody read what is not there
     And there was one writable primary at most at any moment
 
+  @exhaustive
   Scenario: The control plane is killed in the middle of a failover
     Given a primary a and a secondary b
     And 2 writers and 1 reader at work
@@ -102,6 +103,7 @@ Feature: After a failover everything that was acknowledged is there or accounted
     And nothing that was acknowledged is missing
     And there was one writable primary at most at any moment
 
+  @exhaustive
   Scenario: Switched over and back under load
     Given a primary a and a secondary b
     And 2 writers and 1 reader at work

@@ -49,16 +49,24 @@ def main() -> None:
     finally:
         load.append(os.getloadavg()[0])
         show(figures, options.rounds, load)
-        keep(figures, home / "var/scenarios", {
-            "rounds": options.rounds, "load": load, "processors": os.cpu_count()})
+        keep(
+            figures,
+            home / "var/scenarios",
+            {"rounds": options.rounds, "load": load, "processors": os.cpu_count()},
+        )
 
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=["zrs"],
-                        help="of which takeovers are measured")
+    parser.add_argument(
+        "--backends",
+        nargs="+",
+        choices=BACKENDS,
+        default=["zrs"],
+        help="of which takeovers are measured",
+    )
     parser.add_argument("--lineage-megabytes", type=int, default=2000)
     parser.add_argument("--seed-megabytes", type=int, default=1000)
     return parser.parse_args()
@@ -73,8 +81,9 @@ def measured(options: argparse.Namespace, home: Path) -> Iterator[tuple[str, flo
                     yield f"{backend}: {name}", value
     if LINEAGE in options.parts:
         with tempfile.TemporaryDirectory(prefix="zodbrepl-figures-") as folder:
-            yield from big_files.lineages(Path(folder), home, options.lineage_megabytes,
-                                          options.rounds)
+            yield from big_files.lineages(
+                Path(folder), home, options.lineage_megabytes, options.rounds
+            )
     if SEED in options.parts:
         with world_of(home) as world:
             yield from big_files.seeds(world, options.seed_megabytes, options.rounds)

@@ -1,5 +1,6 @@
 Feature: What needs no failover loses nothing
 
+  @exhaustive
   Scenario: The primary is killed and supervisor starts it again
     Given a primary a and a secondary b
     And 2 writers and 1 reader at work
@@ -10,6 +11,7 @@ Feature: What needs no failover loses nothing
     And nobody read what is not there
     And there was one writable primary at most at any moment
 
+  @exhaustive
   Scenario: Everything is killed and started again
     Given a primary a and a secondary b
     And 2 writers and 1 reader at work
@@ -38,6 +40,7 @@ Feature: What needs no failover loses nothing
     And nodes a and b come to hold the same
     And nothing that was acknowledged is missing
 
+  @exhaustive
   Scenario: A relay is killed and supervisor starts it again
     Given a primary a, a relay b and a secondary c
     And 2 writers and 1 reader at work

@@ -9,8 +9,11 @@ from report import Row, table
 
 ONE, TWO, THREE = ("w", 1), ("w", 2), ("w", 3)
 NONE: frozenset[Record] = frozenset()
-ATTEMPTS = (Attempt(ONE, True, 0.0, 0.1, "w", "01"), Attempt(TWO, True, 0.2, 0.3, "w", "02"),
-            Attempt(THREE, False, 0.4, 0.5, "w"))
+ATTEMPTS = (
+    Attempt(ONE, True, 0.0, 0.1, "w", "01"),
+    Attempt(TWO, True, 0.2, 0.3, "w", "02"),
+    Attempt(THREE, False, 0.4, 0.5, "w"),
+)
 
 
 def seen(*found: tuple[str, int], at: float) -> Sight:
@@ -18,8 +21,13 @@ def seen(*found: tuple[str, int], at: float) -> Sight:
 
 
 def test_all_that_was_acknowledged_and_is_there_balances() -> None:
-    found = account(ATTEMPTS, [seen(ONE, at=0.1), seen(TWO, at=5.0)],
-                    frozenset({ONE, TWO}), frozenset(), settled=1.0)
+    found = account(
+        ATTEMPTS,
+        [seen(ONE, at=0.1), seen(TWO, at=5.0)],
+        frozenset({ONE, TWO}),
+        frozenset(),
+        settled=1.0,
+    )
     assert 2 == found.acknowledged
     assert NONE == found.missing == found.exported == found.phantom == found.unaccounted
 
@@ -56,16 +64,26 @@ def test_what_the_journal_says_is_out_of_reach_is_told_and_nothing_older_is() ->
 
 
 def test_what_was_exported_need_not_be_told() -> None:
-    found = account(ATTEMPTS, [], frozenset({ONE}), frozenset({TWO}), settled=0.0,
-                    out_of_reach="01")
+    found = account(
+        ATTEMPTS, [], frozenset({ONE}), frozenset({TWO}), settled=0.0, out_of_reach="01"
+    )
     assert {TWO} == found.exported
     assert NONE == found.told == found.unaccounted
 
 
 def test_the_gap_is_that_of_the_client_who_waited_longest() -> None:
     """Not of all together, of whom one may go on, nor up to a look when they have ended."""
-    sights = [Sight({}, moment, moment, client) for client, moment in (
-        ("one", 0.0), ("two", 1.0), ("one", 2.0), ("two", 4.0), ("one", 4.5), ("", 60.0))]
+    sights = [
+        Sight({}, moment, moment, client)
+        for client, moment in (
+            ("one", 0.0),
+            ("two", 1.0),
+            ("one", 2.0),
+            ("two", 4.0),
+            ("one", 4.5),
+            ("", 60.0),
+        )
+    ]
     assert Gap(3.0, 1.0, "two") == account([], sights, NONE, NONE, settled=0.0).read_gap
 
 
@@ -91,16 +109,30 @@ def test_ranges_become_records() -> None:
 def test_the_table_shows_each_figure_of_a_scenario() -> None:
     found = dataclasses.replace(
         account(ATTEMPTS, [], frozenset({TWO}), frozenset({ONE}), settled=0.0),
-        write_gap=Gap(1.25, 10.5, "w"))
-    shown = table([Row("feature", "a fault", found, [], "passed"),
-                   Row("feature", "another", None, [], "failed")])
+        write_gap=Gap(1.25, 10.5, "w"),
+    )
+    shown = table(
+        [
+            Row("feature", "a fault", found, [], "passed"),
+            Row("feature", "another", None, [], "failed"),
+        ]
+    )
     assert ["a", "fault", "2", "1", "1", "0", "0", "1.25", "s", "0.00", "s", "passed"] in [
-        line.split() for line in shown.splitlines()]
+        line.split() for line in shown.splitlines()
+    ]
     assert "failed" in shown
 
 
 def test_a_gap_names_the_sentences_during_which_it_was() -> None:
-    row = Row("feature", "a fault", None, [], "passed",
-              [("Given a cluster", 1.0), ("When it dies", 0.5), ("Then all is well", 2.0)], 10.0)
+    row = Row(
+        "feature",
+        "a fault",
+        None,
+        [],
+        "passed",
+        [("Given a cluster", 1.0), ("When it dies", 0.5), ("Then all is well", 2.0)],
+        10.0,
+    )
     assert {"seconds": 1.25, "client": "w", "during": ["When it dies", "Then all is well"]} == (
-        row.gap(Gap(1.25, 11.25, "w")))
+        row.gap(Gap(1.25, 11.25, "w"))
+    )

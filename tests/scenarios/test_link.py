@@ -28,7 +28,8 @@ class Ends:
 
     def connect(self) -> None:
         self.near = self._opened.enter_context(
-            socket.create_connection(("127.0.0.1", self.port), SECONDS))
+            socket.create_connection(("127.0.0.1", self.port), SECONDS)
+        )
         self.far = self._opened.enter_context(self._listener.accept()[0])
         self.far.settimeout(SECONDS)
 
@@ -77,8 +78,10 @@ def test_what_a_stalled_link_held_back_is_lost_when_it_is_cut(ends: Ends) -> Non
 
 def test_a_link_takes_connections_again_once_it_is_mended(ends: Ends) -> None:
     ends.link.cut()
-    with socket.create_connection(("127.0.0.1", ends.port), SECONDS) as refused, \
-            contextlib.suppress(ConnectionResetError):
+    with (
+        socket.create_connection(("127.0.0.1", ends.port), SECONDS) as refused,
+        contextlib.suppress(ConnectionResetError),
+    ):
         assert b"" == refused.recv(100)
     ends.link.mend()
     ends.connect()

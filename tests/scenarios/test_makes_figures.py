@@ -11,12 +11,15 @@ from big_files import TIMES
 from measurements import Figures, keep, show
 
 MEASURED: Figures = {
-    f"zrs: {takeovers.TO_FIRST_WRITE}": [1.0, 3.0, 1.25], TIMES: [12.0, 11.0, 30.0],
-    f"zrs: {takeovers.LOST}": [0]}
+    f"zrs: {takeovers.TO_FIRST_WRITE}": [1.0, 3.0, 1.25],
+    TIMES: [12.0, 11.0, 30.0],
+    f"zrs: {takeovers.LOST}": [0],
+}
 
 
 def test_the_median_has_its_range_and_the_figure_to_reach_beside_it(
-        capsys: pytest.CaptureFixture[str]) -> None:
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     show(MEASURED, 3, [0.5, 1.5])
     shown = capsys.readouterr().out
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]

@@ -43,7 +43,8 @@ def test_two_servers_that_say_they_are_primaries_are_found(tmp_path: Path, home:
     with contextlib.ExitStack() as opened:
         for node in "ab":
             opened.enter_context(
-                answers_ruok(cluster.node(node).storage_address.port, node, "primary"))
+                answers_ruok(cluster.node(node).storage_address.port, node, "primary")
+            )
         with Sampler(cluster) as two_primaries:
             wait_until(lambda: bool(two_primaries.double_primaries()), "both are seen")
 
@@ -51,10 +52,29 @@ def test_two_servers_that_say_they_are_primaries_are_found(tmp_path: Path, home:
 @contextlib.contextmanager
 def answers_ruok(port: int, node: str, role: str) -> Iterator[None]:
     """A server that says of itself that it has a role."""
-    answer = json.dumps({"1": {"last-transaction": "1", "connections": 0, "zodbrepl": {
-        "cluster": "test", "node": node, "role": role, "epoch": 1, "upstream": None,
-        "connected": None, "followers": [], "pid": ord(node), "size": 0,
-        "read_only": role != "primary", "min_followers": 0, "held": None, "refused": []}}})
+    answer = json.dumps(
+        {
+            "1": {
+                "last-transaction": "1",
+                "connections": 0,
+                "zodbrepl": {
+                    "cluster": "test",
+                    "node": node,
+                    "role": role,
+                    "epoch": 1,
+                    "upstream": None,
+                    "connected": None,
+                    "followers": [],
+                    "pid": ord(node),
+                    "size": 0,
+                    "read_only": role != "primary",
+                    "min_followers": 0,
+                    "held": None,
+                    "refused": [],
+                },
+            }
+        }
+    )
     listener = socket.create_server(("127.0.0.1", port))
 
     def serve() -> None:

@@ -1,4 +1,4 @@
-"""What the how-to pages name is there: pages, modules, keys of cluster.conf."""
+"""Links, modules and cluster.conf keys in the documentation exist."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 HOME = Path(__file__).resolve().parents[2]
 PAGES = sorted((HOME / "docs" / "how-to").glob("*.md"))
+DOCS = [HOME / "README.md", *sorted((HOME / "docs").rglob("*.md"))]
 SCHEMA = importlib.resources.files("indico_zodbrepl.cluster").joinpath("schema.xml").read_text()
 
 
@@ -20,25 +21,52 @@ def test_there_is_a_page_for_existing_sites() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_modules_it_names_are_there(page: Path) -> None:
     named = set(re.findall(r"-m indico_zodbrepl\.(\w+(?:\.\w+)+)", page.read_text()))
-    places = {name: (HOME / "src" / "indico_zodbrepl").joinpath(*name.split("."))
-              for name in sorted(named)}
-    assert [] == [name for name, place in places.items()
-                  if not (place.with_suffix(".py").is_file() or (place / "__main__.py").is_file())]
+    places = {
+        name: (HOME / "src" / "indico_zodbrepl").joinpath(*name.split("."))
+        for name in sorted(named)
+    }
+    assert [] == [
+        name
+        for name, place in places.items()
+        if not (place.with_suffix(".py").is_file() or (place / "__main__.py").is_file())
+    ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_its_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text()
-    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
-               for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
-    targets = re.findall(r"\]\(([^)]+)\)", text)
-    assert [] == [target for target in targets
-                  if target.removeprefix("#") not in anchors
-                  and not (page.parent / target.partition("#")[0]).is_file()]
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _resolves(page: Path, target: str) -> bool:
+    name, _, anchor = target.partition("#")
+    file = page.parent / name if name else page
+    return file.is_file() and (not anchor or anchor in _anchors(file))
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(HOME)))
+def test_links_and_anchors_resolve(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    assert [] == [
+        target
+        for target in targets
+        if not re.match(r"[a-z]+:", target) and not _resolves(page, target)
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_keys_of_cluster_conf_it_shows_are_known(page: Path) -> None:
-    shown = re.findall(r"^ +([a-z]+-(?:conf|directory|port|delay|addresses)) ", page.read_text(),
-                       re.MULTILINE)
+    shown = re.findall(
+        r"^ +([a-z]+-(?:conf|directory|port|delay|addresses)) ", page.read_text(), re.MULTILINE
+    )
     assert [] == [key for key in shown if f'name="{key}"' not in SCHEMA]
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    source = HOME / "src"
+    named = re.findall(r"`([\w/]+\.(?:py|xml))`", (HOME / "docs/architecture.md").read_text())
+    assert named
+    assert [] == [
+        name
+        for name in named
+        if not any((at / name).is_file() for at in (source, source / "indico_zodbrepl"))
+    ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,14 @@ HOME = SOURCE.parent.parent
 INSTALLED = Path(os.environ.get("ZODBREPL_HOME") or HOME)
 INTERPRETERS = {PYTHON27: str(INSTALLED / "parts/python27/bin/python"), PYTHON3: sys.executable}
 # What is outside of the package and runs on Python 2.7; tests not named are Python 3's.
-OUTSIDE_ON_27 = ("bulkloader", "tests/dataplane", "tests/bulkloader", "tests/patches",
-                 "tests/scenarios/python27", "tests/base/python27")
+OUTSIDE_ON_27 = (
+    "bulkloader",
+    "tests/dataplane",
+    "tests/bulkloader",
+    "tests/patches",
+    "tests/scenarios/python27",
+    "tests/base/python27",
+)
 SUITES = sorted(path.name for path in (HOME / "tests").iterdir() if path.is_dir())
 # The loader is part of the data plane: it works inside Indico and shares its preparations.
 LOADER_MAY_IMPORT = {"dataplane"}
@@ -127,6 +134,31 @@ def test_an_import_in_the_wrong_direction_is_found(tmp_path: Path) -> None:
     assert expected == imported_parts(SOURCE / "cluster/wrong.py", found)
 
 
+def imported_at_start(path: Path, modules: Collection[str]) -> set[str]:
+    """Return the modules of ours that a file imports when it is imported itself."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        names = {f"{node.module}.{alias.name}" for alias in node.names}
+        found |= names & set(modules) or {node.module} & set(modules)
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """A circle works or fails depending on which of its modules is imported first."""
+    modules = {
+        ".".join(("indico_zodbrepl", *path.relative_to(SOURCE).with_suffix("").parts)): path
+        for path in python_files(SOURCE)
+        if path.name != "__init__.py"
+    }
+    graph = {name: imported_at_start(path, modules) for name, path in modules.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
 def test_bootstrap_is_readable_for_any_python_3() -> None:
     """So that an old one can say that it is too old."""
     ast.parse((HOME / "bootstrap").read_text(), feature_version=(3, 4))
@@ -142,3 +174,91 @@ def test_a_checker_finds_nothing_in_the_python_3_code(command: list[str]) -> Non
         [INSTALLED / program, *arguments], cwd=HOME, capture_output=True, text=True, check=False
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+# Files outside of backends/ that may ask which backend a cluster has, and why.
+MAY_ASK_THE_BACKEND = {
+    "cluster/validation.py": "below backends: says which options a backend's section has",
+    "bench": "a benchmark compares the backends: it makes a site of each",
+}
+
+
+def questions_of_kind(tree: ast.AST) -> list[int]:
+    """Return the lines that compare a backend's name or family, or the type of its settings."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            names = {side.attr for side in sides if isinstance(side, ast.Attribute)}
+            asked = {"backend", "family"} & names
+            literal = any(isinstance(side, ast.Constant | ast.Tuple | ast.Set) for side in sides)
+            if asked and (literal or "family" in asked):
+                found.append(node.lineno)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+            kinds = {getattr(each, "id", "") for each in ast.walk(node.args[1])}
+            if any(kind.endswith(("Settings", "Servers")) for kind in kinds):
+                found.append(node.lineno)
+    return found
+
+
+def test_only_backends_ask_which_backend_a_cluster_has() -> None:
+    """Everybody else asks for what is needed: ``IBackend``, ``can``, or a table by family."""
+    asking = {}
+    for path in python_files(SOURCE):
+        part = path.relative_to(SOURCE)
+        exempt = any(part.is_relative_to(each) for each in MAY_ASK_THE_BACKEND)
+        if part.parts[0] in ("backends", "dataplane") or exempt:
+            continue
+        lines = questions_of_kind(ast.parse(path.read_text("utf-8")))
+        if lines:
+            asking[str(part)] = lines
+    assert asking == {}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "if cluster.backend == 'zrs': pass",
+        "x = cluster.backend in ('zeo', 'zrs')",
+        "x = backend_of(cluster).family is Family.NATIVE",
+        "x = isinstance(cluster.settings, NeoSettings)",
+        "x = isinstance(backend, NativeServers)",
+    ],
+)
+def test_a_question_of_the_kind_of_backend_is_found(question: str) -> None:
+    assert [1] == questions_of_kind(ast.parse(question))
+
+
+# What operations and monitor may import from host/ besides the interface: values, which have no
+# other side, and what concerns the control host alone.
+HOST_VALUES = {
+    "backup": {"Backup", "Keeper", "Made", "Newer", "staged_folder"},
+    "datafs": {"Comparison", "Export", "Progress", "Relation", "describe"},
+    "epochs": {"EpochRecord", "now", "seconds"},
+    "history": {"Condition", "Lineage"},
+    "locking": {"note_pid"},
+    "packing": {"PROGRAM", "Packed"},
+    "programs": {"ENDED"},
+    "py27": {"Program", "ProgramError"},
+    "server_control": {"NoServerError", "ServerRefusedError"},
+    "sql_export": {"DIFFERS", "OTHER_UNREADABLE", "OWN_UNREADABLE"},
+}
+
+
+@pytest.mark.parametrize("package", ["operations", "monitor"])
+def test_hosts_are_reached_through_their_interface_alone(package: str) -> None:
+    """A remote host can then be a second implementation of it."""
+    wrong = []
+    for path in python_files(SOURCE / package):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if not f"{node.module}.".startswith("indico_zodbrepl.host."):
+                continue
+            module = node.module.removeprefix("indico_zodbrepl.host").lstrip(".")
+            if module == "interface":
+                continue
+            names = {alias.name for alias in node.names}
+            if names - HOST_VALUES.get(module, set()):
+                wrong.append(f"{path.relative_to(SOURCE)}: {node.module} {sorted(names)}")
+    assert wrong == []

@@ -11,7 +11,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 import indico_zodbrepl
-from indico_zodbrepl.recipe.pins import normal_name, read_pins
+from indico_zodbrepl.setup.pins import normal_name, read_pins
 
 HOME = Path(indico_zodbrepl.__file__).parent.parent.parent
 FILES = {"Python 2.7": "requirements-2.7.txt", "Python 3": "requirements-bootstrap.txt"}

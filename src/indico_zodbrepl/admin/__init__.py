@@ -1,5 +1,5 @@
-"""The admin page: reads the monitor's snapshots and shows them; changes nothing."""
+"""The admin page: shows the cluster, begins operations, answers programs.
 
-from indico_zodbrepl.admin.app import create_app
-
-__all__ = ["create_app"]
+``app.create_app`` makes the Flask application.  This module imports nothing, so that commands can
+use ``admin.access`` without Flask.
+"""

@@ -1,10 +1,11 @@
-"""The Flask application: every page is a view of the watcher's last snapshot."""
+"""The Flask application of the admin page, its error pages, and its HTTP server."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, cast
 
+import waitress
 from flask import Flask, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
@@ -12,9 +13,9 @@ from flask_babel import lazy_gettext as _lazy
 from flask_wtf.csrf import CSRFError
 from werkzeug.datastructures import ImmutableDict
 
-from indico_zodbrepl.admin import filters, languages, security
-from indico_zodbrepl.admin.access import gate, login, sessions, throttle
-from indico_zodbrepl.admin.api import problems
+from indico_zodbrepl.admin import filters, languages
+from indico_zodbrepl.admin.access import gate, login, sessions
+from indico_zodbrepl.admin.api import exchange
 from indico_zodbrepl.admin.pages import (
     access,
     api,
@@ -23,68 +24,75 @@ from indico_zodbrepl.admin.pages import (
     machines,
     operations,
     overview,
-    salvage,
+    recover,
 )
 from indico_zodbrepl.admin.site import EXTENSION, Site
-from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.model import Admin, Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor.watcher import Watcher
 
-PAGES = (overview, operations, salvage, journal, data, machines, api, access)
+PAGES = (overview, operations, recover, journal, data, machines, api, access)
 STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
-"""The HTTP status of an operator's error; 503 for all others."""
+"""The HTTP status of an OperatorError by its exit code; 503 for all others."""
 
 ENDS = {
-    400: (_lazy("Bad request"), _lazy("What the browser sent can't be understood.")),
-    401: (_lazy("Unauthorized"), _lazy("You have to log in first.")),
-    403: (_lazy("Forbidden"), _lazy("You may not do this.")),
+    400: (_lazy("Bad request"), _lazy("The request is malformed.")),
+    401: (_lazy("Unauthorized"), _lazy("Log in first.")),
+    403: (_lazy("Forbidden"), _lazy("You are not allowed to do this.")),
     404: (_lazy("Not found"), _lazy("There is no such page.")),
-    405: (_lazy("Method not allowed"), _lazy("The page can't be asked in this way.")),
-    409: (_lazy("Conflict"), _lazy("The situation has changed meanwhile.")),
-    413: (_lazy("Too much was sent"), _lazy("What was sent is larger than any form here.")),
-    429: (_lazy("Too many requests"), _lazy("Wait a while, then try again.")),
-    500: (_lazy("Internal error"), _lazy("The admin page has failed; its log says how.")),
-    503: (_lazy("Service unavailable"), _lazy("Try again in a moment."))}
-"""What a page with that status says, without a description of its own."""
+    405: (_lazy("Method not allowed"), _lazy("This page does not accept this method.")),
+    409: (_lazy("Conflict"), _lazy("The situation has changed in the meantime.")),
+    413: (_lazy("Request too large"), _lazy("The request is larger than any form of this page.")),
+    429: (_lazy("Too many requests"), _lazy("Retry in a minute.")),
+    500: (_lazy("Internal error"), _lazy("The admin page failed. Check its log.")),
+    503: (_lazy("Service unavailable"), _lazy("Retry in a few seconds.")),
+}
+"""Title and default text of the error page of each status."""
 
 LAST_TOLD = "zodbrepl-last-told"
+THREADS = 8
+MOST_BYTES = 256 * 1024
+"""Of a request's body; waitress stores it on disk before the page reads it."""
 
 
 class _Page(Flask):
-    """Answers no OPTIONS by itself."""
+    """Does not answer OPTIONS automatically."""
 
     default_config = ImmutableDict({**Flask.default_config, "PROVIDE_AUTOMATIC_OPTIONS": False})
 
 
 def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
-    """The admin page of a cluster; arguments as the attributes of ``Site``.
+    """Return the admin page of a cluster; arguments as the attributes of ``Site``.
 
-    Raises OperatorError when the key of its sessions can't be read or written.
+    Raises OperatorError if the key of its sessions cannot be read or written.
     """
     app = _Page(__name__)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.policies["ext.i18n.trimmed"] = True
     app.extensions[EXTENSION] = Site(cluster, watcher, home)
     languages.install(app)
-    security.protect(app, cluster.admin)
     sessions.install(app, cluster)
-    gate.install(app)
+    gate.install(app, cluster.admin)
     filters.register(app)
     app.jinja_env.globals.update(cluster=cluster, home=home, navigation=_navigation)
     for page in PAGES:
         app.register_blueprint(page.blueprint)
-    throttle.install(app, "access.log_in", login.too_many)
-    _tell_errors(app)
+    login.limit_failures(app, "access.log_in")
+    _handle_errors(app)
     return app
 
 
 def _navigation() -> list[tuple[str, str]]:
-    """Titles and endpoints."""
-    return [(_("Overview"), "overview.show"), (_("Operations"), "operations.show"),
-            (_("Journal"), "journal.show"), (_("Data"), "data.show")]
+    """Return titles and endpoints."""
+    return [
+        (_("Overview"), "overview.show"),
+        (_("Operations"), "operations.show"),
+        (_("Journal"), "journal.show"),
+        (_("Data"), "data.show"),
+    ]
 
 
-def _tell_errors(app: Flask) -> None:
+def _handle_errors(app: Flask) -> None:
 
     @app.errorhandler(400)
     @app.errorhandler(401)
@@ -101,28 +109,42 @@ def _tell_errors(app: Flask) -> None:
             return cast(ResponseReturnValue, problem.response)
         notice, usual = ENDS[problem.code]
         own = problem.description != type(problem).description
-        return _told(problem.code, str(notice), problem.description if own else str(usual), "",
-                     dict(_more(problem)))
+        return _answer(
+            problem.code,
+            str(notice),
+            problem.description if own else str(usual),
+            "",
+            dict(_more(problem)),
+        )
 
     @app.errorhandler(CSRFError)
     def not_our_form(problem: CSRFError) -> ResponseReturnValue:
-        return _told(400, _("This form can't be used, so nothing was done"), problem.description,
-                     _("it may be older than your session: open the page that it was on again, "
-                       "and see that the browser takes cookies"), {})
+        return _answer(
+            400,
+            _("Invalid form; nothing was done"),
+            problem.description,
+            _(
+                "it may be older than your session: reload its page, and check that the browser "
+                "accepts cookies"
+            ),
+            {},
+        )
 
     @app.errorhandler(OperatorError)
     def operator_error(problem: OperatorError) -> ResponseReturnValue:
-        if str(problem) != app.extensions.get(LAST_TOLD):  # pages ask again each second
+        if str(problem) != app.extensions.get(LAST_TOLD):  # pages refresh each second
             app.logger.error("%s %s: %s", request.method, request.path, problem)
         app.extensions[LAST_TOLD] = str(problem)
-        return _told(STATUS.get(problem.exit_code, 503), problem.notice, problem.detail,
-                     problem.hint, {})
+        return _answer(
+            STATUS.get(problem.exit_code, 503), problem.notice, problem.detail, problem.hint, {}
+        )
 
 
-def _told(status: int, notice: str, detail: str, hint: str,
-          headers: dict[str, str]) -> ResponseReturnValue:
-    if problems.is_for_programs(request.path):
-        return problems.problem(status, notice, detail, hint, headers)
+def _answer(
+    status: int, notice: str, detail: str, hint: str, headers: dict[str, str]
+) -> ResponseReturnValue:
+    if exchange.is_for_programs(request.path):
+        return exchange.problem(status, notice, detail, hint, headers)
     page = render_template("error.html", notice=notice, detail=detail, hint=hint)
     return page, status, headers
 
@@ -133,3 +155,32 @@ def _more(problem: Any) -> list[tuple[str, str]]:
     if problem.code == 401:
         found.append(("WWW-Authenticate", 'Bearer realm="zodbrepl"'))
     return found
+
+
+def listen(page: Flask, admin: Admin) -> Any:
+    """Return a listening waitress server; call its ``run`` to serve.
+
+    Paths work with and without the prefix of the public URL, for proxies and tunnels.  Only the
+    trusted proxy's X-Forwarded-For and X-Forwarded-Proto are used; all other forwarding headers are
+    dropped.  Raises OSError if the address cannot be bound.
+    """
+    trusted: dict[str, Any] = (
+        {}
+        if admin.trusted_proxy is None
+        else {
+            "trusted_proxy": admin.trusted_proxy,
+            "trusted_proxy_count": 1,
+            "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-proto"},
+        }
+    )
+    return waitress.create_server(
+        page,
+        host=admin.host,
+        port=admin.port,
+        threads=THREADS,
+        url_prefix=admin.path_prefix,
+        ident=None,
+        max_request_body_size=MOST_BYTES,
+        clear_untrusted_proxy_headers=True,
+        **trusted,
+    )

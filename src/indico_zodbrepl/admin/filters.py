@@ -1,4 +1,4 @@
-"""How templates write times, sizes, lag and text with commands in it."""
+"""Filters of templates: times, sizes, lag, and text with commands in it."""
 
 from __future__ import annotations
 
@@ -14,65 +14,82 @@ from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing import tid
 
-MARK_WORDS = {Mark.AS_ASSIGNED: lazy_gettext("as assigned"),
-              Mark.DIFFERS: lazy_gettext("not as it should be"),
-              Mark.UNREACHABLE: lazy_gettext("unreachable")}
+MARK_WORDS = {
+    Mark.AS_ASSIGNED: lazy_gettext("as assigned"),
+    Mark.DIFFERS: lazy_gettext("differs from its assignment"),
+    Mark.UNREACHABLE: lazy_gettext("unreachable"),
+}
 
 ENGINES = {
-    "zrs": "ZRS", "zeo": "ZEO", "filestorage": "FileStorage", "neo": "NEO",
-    "relstorage-sqlite": "RelStorage, SQLite", "relstorage-postgresql": "RelStorage, PostgreSQL",
-    "relstorage-mariadb": "RelStorage, MariaDB", "relstorage-oracle": "RelStorage, Oracle"}
+    "zrs": "ZRS",
+    "zeo": "ZEO",
+    "filestorage": "FileStorage",
+    "neo": "NEO",
+    "relstorage-sqlite": "RelStorage, SQLite",
+    "relstorage-postgresql": "RelStorage, PostgreSQL",
+    "relstorage-mariadb": "RelStorage, MariaDB",
+    "relstorage-oracle": "RelStorage, Oracle",
+}
 
 PLAIN_WORD = re.compile("[a-z]+(['-][a-z]+)*", re.ASCII)
 
 
 def register(app: Flask) -> None:
-    """Make this module's functions known to an application's templates."""
+    """Add the filters to an application."""
     app.jinja_env.filters.update(
-        tid=tid.render, moment=moment, clock=clock, sentence=sentence, size=size,
-        lag_seconds=lag_seconds, lag_transactions=lag_transactions, commands=commands,
-        mark_word=lambda mark: str(MARK_WORDS[mark]), engine=engine, speaker=speaker, listed=listed,
-        clip=clip, seconds=seconds, minute=minute)
+        tid=tid.render,
+        moment=moment,
+        clock=clock,
+        sentence=sentence,
+        size=size,
+        lag_seconds=lag_seconds,
+        lag_transactions=lag_transactions,
+        commands=commands,
+        mark_word=lambda mark: str(MARK_WORDS[mark]),
+        engine=engine,
+        speaker=speaker,
+        listed=listed,
+        clip=clip,
+        seconds=seconds,
+        minute=minute,
+    )
 
 
 def engine(backend: str) -> str:
-    """A backend's name as people write it."""
+    """Return the name of a backend for people."""
     return ENGINES.get(backend, backend)
 
 
 def speaker(backend: str) -> str:
-    """The engine below a backend: who says what the facts are."""
+    """Return the name of the engine that reports the facts of a backend."""
     return engine(backend).rpartition(", ")[2]
 
 
 def moment(seconds: float | None) -> str:
-    """A time in UTC, to the second."""
+    """Return a time in UTC, to the second."""
     if seconds is None:
-        return _("no time")
+        return _("unknown time")
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def clock(seconds: float) -> str:
-    """The time of day in UTC."""
+    """Return the time of day in UTC."""
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%H:%M:%S} UTC"
 
 
 def minute(seconds: float) -> str:
-    """The hour and minute in UTC."""
+    """Return the hour and minute in UTC."""
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%H:%M}"
 
 
 def sentence(text: str) -> str:
-    """The text with its first letter as a capital, unless it begins with no plain word.
-
-    A command, an address, a name with digits or in backquotes keeps its spelling.
-    """
+    """Return the text with a capital, unless it starts with a command, an address or a name."""
     first = text.partition(" ")[0].rstrip(",.:;")
     return text[:1].upper() + text[1:] if PLAIN_WORD.fullmatch(first) else text
 
 
 def size(count: int) -> str:
-    """Bytes as people write them."""
+    """Return a number of bytes with a unit."""
     value = float(count)
     if count < 1024:
         return ngettext("%(num)s byte", "%(num)s bytes", count)
@@ -92,24 +109,26 @@ def lag_transactions(node: NodeStatus) -> str:
         return _("unknown")
     if node.lag_exact:
         return ngettext("%(num)s transaction", "%(num)s transactions", node.lag_transactions)
-    return ngettext("at least %(num)s transaction", "at least %(num)s transactions",
-                    node.lag_transactions)
+    return ngettext(
+        "at least %(num)s transaction", "at least %(num)s transactions", node.lag_transactions
+    )
 
 
 def seconds(count: float) -> str:
-    """A lag: to a tenth below ten seconds."""
+    """Return a lag, below ten seconds to a tenth."""
     return f"{count:.1f} s" if count < 10 else f"{count:.0f} s"
 
 
 def clip(text: str, most: int) -> str:
-    """Text of at most that many characters."""
+    """Return the text, truncated to that many characters."""
     text = text.strip()
-    return text if len(text) <= most else f"{text[:most - 1].rstrip()}…"
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def commands(text: str) -> Markup:
-    """Text, escaped, with what stands in backquotes as code."""
+    """Return the text, escaped, with the parts in backquotes as code."""
     parts = re.split("`([^`]*)`", text)
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
-        for index, part in enumerate(parts))
+        for index, part in enumerate(parts)
+    )

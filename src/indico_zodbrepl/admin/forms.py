@@ -1,14 +1,49 @@
-"""What operators fill in before something is begun."""
+"""Forms that operators fill in before an operation, a read of the database or a benchmark."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from flask_babel import gettext
 from flask_babel import lazy_gettext as _
 from flask_wtf import FlaskForm
-from wtforms import HiddenField, StringField
-from wtforms.validators import DataRequired, Length
+from wtforms import (
+    BooleanField,
+    FloatField,
+    HiddenField,
+    IntegerField,
+    SelectField,
+    SelectMultipleField,
+    StringField,
+    widgets,
+)
+from wtforms.fields import SelectChoice
+from wtforms.validators import DataRequired, InputRequired, Length, NumberRange
+
+from indico_zodbrepl.bench.suites.in_app import MODIFY, READ, TESTS, WRITE, cases
 
 MOST_CHARACTERS = 500
+MOST_SHOWN = 200
+MOST_SECONDS = 60.0
+MOST_REPETITIONS = 1000
+MOST_ROUNDS = 20
+MOST_WHOLE_SECONDS = 3600.0
+"""Of a whole benchmark from the page; begin longer ones on the command line."""
+TEST_TITLES = {
+    "testReadCategoryThroughput": _("testReadCategoryThroughput: reads the names of categories"),
+    "testReadConferenceRoomsThroughput": _(
+        "testReadConferenceRoomsThroughput: reads the rooms of conferences"
+    ),
+    "testReadContributionsThroughput": _(
+        "testReadContributionsThroughput: reads the titles of all contributions of conferences"
+    ),
+    "testWriteConferencesLatency": _(
+        "testWriteConferencesLatency: modifies conferences one by one, a given number of times"
+    ),
+    "testWriteConferencesThroughput": _(
+        "testWriteConferencesThroughput: modifies conferences, for a given time"
+    ),
+}
 
 
 def _stripped(text: str | None) -> str:
@@ -16,31 +51,139 @@ def _stripped(text: str | None) -> str:
 
 
 class Confirmation(FlaskForm):  # type: ignore[misc]  # it has no annotations
-    """A name typed to confirm, and which plan or operation was looked at.
+    """A name typed as a confirmation, and the plan or operation that was shown.
 
     Attributes:
-        digest: of the plan that was shown.
-        survey: the look that made it; empty for what needs none.
+        digest: of the plan.
+        survey: identifier of the survey that made it; may be empty.
     """
 
-    confirm = StringField(_("Confirm"), [DataRequired(_("Type the name to confirm."))],
-                          [_stripped])
+    confirm = StringField(_("Confirm"), [DataRequired(_("Type the name to confirm."))], [_stripped])
     digest = HiddenField()
     survey = HiddenField()
 
     def names(self, expected: str) -> bool:
-        """Whether the right name was typed; if not, the field says so."""
+        """Return True if the name was typed; else add an error to the field."""
         if _stripped(self.confirm.data) == expected:
             return True
-        self.confirm.errors = [*self.confirm.errors, gettext(
-            "This is not %(name)s. Nothing was begun.", name=expected)]
+        self.confirm.errors = [
+            *self.confirm.errors,
+            gettext("This is not %(name)s. Nothing was started.", name=expected),
+        ]
         return False
 
 
 class Reasoned(Confirmation):
-    """The same with a reason for the journal."""
+    """A confirmation with a reason for the journal."""
 
     reason = StringField(
         _("Reason, for the journal"),
-        [DataRequired(_("Say why: it goes into the journal.")), Length(max=MOST_CHARACTERS)],
-        [_stripped])
+        [DataRequired(_("Give a reason for the journal.")), Length(max=MOST_CHARACTERS)],
+        [_stripped],
+    )
+
+
+class StatisticsForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
+    """Which copy of the database to read, and the amount of detail."""
+
+    node = SelectField(_("Copy"), default="")
+    top = IntegerField(
+        _("Number of largest objects to list"),
+        [InputRequired(), NumberRange(0, MOST_SHOWN)],
+        default=15,
+    )
+    history = BooleanField(_("Include old revisions (slower)"), default=True)
+
+    def offer(self, readable: Sequence[str]) -> None:
+        """Set the nodes whose files can be read; call it before ``validate``."""
+        self.node.choices = [
+            SelectChoice("", gettext("the database that Indico uses")),
+            *(SelectChoice(name, gettext("node %(name)s", name=name)) for name in readable),
+        ]
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of ``bin/zodbrepl``."""
+        return [
+            "stats",
+            "--top",
+            str(self.top.data),
+            *(["--node", self.node.data] if self.node.data else []),
+            *([] if self.history.data else ["--no-history"]),
+        ]
+
+
+class BenchmarkForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
+    """Which tests to run inside Indico, and for how long."""
+
+    tests = SelectMultipleField(
+        _("Tests"),
+        default=list(READ),
+        choices=[SelectChoice(name, TEST_TITLES[name]) for name in TESTS],
+        widget=widgets.ListWidget(prefix_label=False),
+        option_widget=widgets.CheckboxInput(),
+    )
+    instance = SelectField(_("Indico instance"))
+    seconds = FloatField(
+        _("Seconds per measurement"),
+        [InputRequired(), NumberRange(0.05, MOST_SECONDS)],
+        default=5.0,
+    )
+    rounds = IntegerField(_("Rounds"), [InputRequired(), NumberRange(1, MOST_ROUNDS)], default=3)
+    modify = SelectField(
+        _("Field to modify"), default=MODIFY[0], choices=[SelectChoice(name) for name in MODIFY]
+    )
+    repetitions = IntegerField(
+        _("Modifications per measurement of latency"),
+        [InputRequired(), NumberRange(1, MOST_REPETITIONS)],
+        default=50,
+    )
+    writes = BooleanField(_("I know that write tests modify conferences in this Indico"))
+
+    def offer(self, instances: Sequence[str]) -> None:
+        """Set the instances; call it before ``validate``."""
+        self.instance.choices = [SelectChoice(name) for name in instances]
+
+    def validate(self, extra_validators: object = None) -> bool:
+        """Return True if the form is valid; else add errors to its fields."""
+        valid = bool(super().validate(extra_validators))
+        if not self.tests.data:
+            self.tests.errors = [gettext("Choose at least one test.")]
+            return False
+        if set(self.tests.data) & set(WRITE) and not self.writes.data:
+            self.writes.errors = [gettext("Confirm this, or choose only tests that read.")]
+            return False
+        if valid and self.whole_seconds() > MOST_WHOLE_SECONDS:
+            self.seconds.errors = [
+                gettext(
+                    "This would take at least %(seconds)s s; the page allows %(most)s s. Choose "
+                    "fewer tests, rounds or seconds.",
+                    seconds=round(self.whole_seconds()),
+                    most=round(MOST_WHOLE_SECONDS),
+                )
+            ]
+            return False
+        return valid
+
+    def whole_seconds(self) -> float:
+        """Return the duration of all measurements; the fields must be valid."""
+        made = cases(self.tests.data, self.modify.data)
+        return float(len(made) * self.rounds.data * self.seconds.data)
+
+    def arguments(self) -> list[str]:
+        """Return the arguments of ``bin/zodbrepl``."""
+        return [
+            "bench",
+            "in-app",
+            "--instance",
+            self.instance.data,
+            *(part for name in TESTS if name in self.tests.data for part in ("--test", name)),
+            "--seconds",
+            f"{self.seconds.data:g}",
+            "--rounds",
+            str(self.rounds.data),
+            *(
+                ["--modify", self.modify.data, "--repetitions", str(self.repetitions.data)]
+                if set(self.tests.data) & set(WRITE)
+                else []
+            ),
+        ]

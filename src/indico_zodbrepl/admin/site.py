@@ -1,4 +1,4 @@
-"""What all pages of one admin page share; each request reaches it by ``here``."""
+"""The state that all requests of one admin page share; a request reaches it by ``here``."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, cast
 from flask import abort, current_app
 from flask_babel import gettext as _
 
-from indico_zodbrepl.admin.glance import Glances
 from indico_zodbrepl.admin.jobs import Jobs
-from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.admin.overview_model import Overviews
+from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.monitor.watcher import Sighting, Watcher
+from indico_zodbrepl.monitor.watcher import TimestampedSnapshot, Watcher
 
 EXTENSION = "zodbrepl"
 
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """The cluster that is shown, and who looks at it.
+    """The cluster that the page shows, and the source of its snapshots.
 
     Attributes:
-        watcher: a started watcher of that cluster; requests never probe by themselves, so a
-            frozen server delays none of them.
+        watcher: a started watcher of the cluster.  Requests never probe, so a frozen server delays
+            none of them.
         home: folder of the installation, where commands are typed.
     """
 
@@ -39,32 +39,36 @@ class Site:
         return Installation(self.home)
 
     @functools.cached_property
-    def glances(self) -> Glances:
-        """What is the same for all requests of a snapshot."""
-        return Glances(self.cluster, self.home)
+    def overviews(self) -> Overviews:
+        """Return the models that all requests of a snapshot share."""
+        return Overviews(self.cluster, self.home)
 
     @functools.cached_property
     def jobs(self) -> Jobs:
-        """The commands that this page starts."""
+        """Return the commands that this page starts."""
         return Jobs(self.cluster, self.installation)
 
-    def sighting(self) -> Sighting:
-        """The last look at the cluster; ends the request with 503 when there was none."""
+    def sighting(self) -> TimestampedSnapshot:
+        """Return the last snapshot; abort the request with 503 before the first one."""
         found = self.watcher.latest()
         if found is None:
-            abort(503, _(
-                "No snapshot of the cluster could be taken yet; see the admin page's log."))
+            abort(503, _("There is no snapshot of the cluster yet. Check the admin page's log."))
         return found
 
     def context(self) -> dict[str, Any]:
-        """What every page about the cluster's present state shows."""
+        """Return what every page about the present state shows."""
         sighting = self.sighting()
-        glance = self.glances.of(sighting)
-        return {"sighting": sighting, "snapshot": sighting.snapshot, "home": self.home,
-                "glance": glance, "procedures": glance.procedures,
-                "data_files": backend_of(self.cluster).data_files}
+        overview = self.overviews.of(sighting)
+        return {
+            "sighting": sighting,
+            "snapshot": sighting.snapshot,
+            "home": self.home,
+            "overview": overview,
+            "procedures": overview.procedures,
+            "compares_files": can(self.cluster, "lineage"),
+        }
 
 
 def here() -> Site:
-    """The site of the present request."""
+    """Return the site of the present request."""
     return cast(Site, current_app.extensions[EXTENSION])

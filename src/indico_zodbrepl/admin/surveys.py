@@ -1,4 +1,7 @@
-"""Looks at the cluster that may take longer than a page should: done in threads, kept a while."""
+"""Surveys of the cluster that may take longer than a request: plans, previews and comparisons.
+
+They run in threads; their results are kept for a while, for the form that confirms them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import dataclasses
 import secrets
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any, cast
@@ -14,11 +17,20 @@ from typing import Any, cast
 from flask import current_app
 from flask_babel import gettext as _
 
+from indico_zodbrepl.admin.jobs import ENDINGS
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.operations import executor, store
+from indico_zodbrepl.operations.exports import AtStake, at_stake
+from indico_zodbrepl.operations.model import Plan, Refusal, Step
+from indico_zodbrepl.operations.operation import Operation
+from indico_zodbrepl.operations.planning import Request, prepare, sealed
 
 WORKERS = 4
 PATIENCE = 1.5
-"""Seconds that a request waits before it shows that something is being looked at."""
+"""Seconds that a request waits for a survey before it shows a page to wait on."""
 KEPT_SECONDS = 900.0
 MOST_KEPT = 64
 MOST_UNDER_WAY = 24
@@ -27,11 +39,11 @@ EXTENSION = "zodbrepl-surveys"
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """One look.
+    """A survey that has started.
 
     Attributes:
-        identifier: what a page's address names it by.
-        key: what is looked at.
+        identifier: in the page's address.
+        key: equal for surveys with the same result.
         begun: monotonic seconds.
         began: seconds since 1970.
     """
@@ -48,11 +60,11 @@ class Survey:
 
     @property
     def age(self) -> float:
-        """Seconds since it was begun."""
+        """Return the seconds since it began."""
         return time.monotonic() - self.begun
 
     def wait(self, seconds: float = PATIENCE) -> bool:
-        """Whether it is over, after some time at most."""
+        """Wait that long at most; return True if it is over."""
         try:
             self.future.exception(seconds)
         except NotYet:
@@ -61,7 +73,7 @@ class Survey:
 
 
 class Surveys:
-    """The looks that were begun.  Threads: any."""
+    """The surveys of one application.  Threads: any."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="survey")
@@ -69,13 +81,12 @@ class Surveys:
         self._kept: dict[str, Survey] = {}
 
     def begin(self, key: Hashable, work: Callable[[], Any]) -> Survey:
-        """Begin a look; who asks for one that is under way gets that.
+        """Begin a survey, or return the running one with the same key.
 
         Args:
-            key: the same for looks that would find the same.
-            work: its result, or what it raises, is the future's.
+            work: its result or exception becomes the future's.
 
-        Raises OperatorError (exit 7) when too many are under way.
+        Raises OperatorError (exit 7): too many are running.
         """
         with self._lock:
             self._forget()
@@ -84,16 +95,23 @@ class Surveys:
                     return survey
             if sum(not survey.is_over for survey in self._kept.values()) >= MOST_UNDER_WAY:
                 raise OperatorError(
-                    _("too many looks at the cluster are under way"),
-                    _("%(count)s of them", count=MOST_UNDER_WAY),
-                    _("wait until some have ended, then load the page again"), ExitCode.TIMED_OUT)
-            begun = Survey(secrets.token_urlsafe(12), key, time.monotonic(), time.time(),
-                           self._pool.submit(work))
+                    _("too many plans and comparisons are being made"),
+                    _("%(count)s are running", count=MOST_UNDER_WAY),
+                    _("retry in a minute"),
+                    ExitCode.TIMED_OUT,
+                )
+            begun = Survey(
+                secrets.token_urlsafe(12),
+                key,
+                time.monotonic(),
+                time.time(),
+                self._pool.submit(work),
+            )
             self._kept[begun.identifier] = begun
             return begun
 
     def get(self, identifier: str, key: Hashable) -> Survey | None:
-        """A look by its name, if it is one at that and not forgotten yet."""
+        """Return a survey that is still kept; None if its key is different."""
         with self._lock:
             found = self._kept.get(identifier)
         return found if found is not None and found.key == key else None
@@ -107,8 +125,92 @@ class Surveys:
 
 
 def surveys() -> Surveys:
-    """The looks of the present request's application."""
+    """Return the surveys of the present request's application."""
     found = current_app.extensions.get(EXTENSION)
     if found is None:
         found = current_app.extensions.setdefault(EXTENSION, Surveys())
     return cast(Surveys, found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """A plan, or the reason why there is none.
+
+    Attributes:
+        stake: contents of the data that it would lose.
+        digest: of the plan, sealed; empty for a refusal.
+        at: seconds since 1970.
+        command: the same operation as a command to type.
+    """
+
+    found: Plan | Refusal
+    stake: AtStake
+    digest: str
+    at: float
+    command: str
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.found if isinstance(self.found, Plan) else None
+
+
+def plan(cluster: Cluster, installation: Installation, request: Request) -> Planned:
+    """Plan an operation.  Raises OperatorError as ``prepare``."""
+    history = store.history(cluster)
+    found = prepare(cluster, installation, request)
+    command = command_of(cluster, installation, request)
+    if isinstance(found, Refusal):
+        return Planned(found, AtStake(), "", time.time(), command)
+    return Planned(
+        found, at_stake(cluster, installation, found), sealed(found, history), time.time(), command
+    )
+
+
+def command_of(cluster: Cluster, installation: Installation, request: Request) -> str:
+    """Return the command to type for a request."""
+    words = [request.operation, *([request.target] if request.target else [])]
+    options = {"source": "--from", "days": "--days"}
+    for name, value in request.options.items():
+        words += [options[name], value]
+    return Commands(cluster, installation.home).zodbrepl(
+        *words, "--reason", request.reason or "WHY"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EndPreview:
+    """What resume, undo or abandon would do to an open operation.
+
+    Attributes:
+        identifier: the operation's.
+        operation: None if its file is unusable.
+        steps: steps to do or undo, in this order.
+        kept: an unusable file that would be renamed; may be empty.
+        command: the same as a command to type.
+    """
+
+    how: str
+    identifier: str
+    operation: Operation | None
+    steps: Sequence[Step]
+    kept: str
+    command: str
+
+
+def preview_end(cluster: Cluster, installation: Installation, how: str) -> EndPreview:
+    """Return what ``resume``, ``undo`` or ``abandon`` would do now.  Raises OperatorError."""
+    commands = Commands(cluster, installation.home)
+    if how == "abandon":
+        identifier, kept = store.to_abandon(cluster)
+        return EndPreview(
+            how,
+            identifier,
+            None if kept else store.the_open_one(cluster),
+            (),
+            kept,
+            commands.zodbrepl(*ENDINGS[how], "--reason", "WHY"),
+        )
+    operation, steps = executor.foresee(cluster, installation, undo=how == "undo")
+    return EndPreview(
+        how, operation.identifier, operation, steps, "", commands.zodbrepl(*ENDINGS[how])
+    )

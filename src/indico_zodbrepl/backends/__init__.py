@@ -1,4 +1,4 @@
-"""The storages a cluster can have, one module each, imported when a cluster has it.
+"""The storages that a cluster can have, one module each, imported when needed.
 
 Drivers of database servers take longer to import than most commands take to do their work.
 """
@@ -9,21 +9,22 @@ import functools
 import importlib
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..cluster import Cluster
-from ..cluster.commands import Commands
-from ..errors import ExitCode, OperatorError
-from .electing import Electing
-from .interfaces import OPERATIONS, Engine, IBackend, SQLFiles
+from indico_zodbrepl.backends.consensus import Consensus, ConsensusServers
+from indico_zodbrepl.backends.interfaces import OPERATIONS, Family, IBackend, NativeReplication
+from indico_zodbrepl.backends.native_replication import NativeServers
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
 if TYPE_CHECKING:
-    from .filestorage import FileStorage
-    from .mariadb import MariaDB
-    from .neo import NEO
-    from .oracle import Oracle
-    from .postgresql import PostgreSQL
-    from .sqlite import SQLite
-    from .zeo import ZEO
-    from .zrs import ZRS
+    from indico_zodbrepl.backends.filestorage import FileStorage
+    from indico_zodbrepl.backends.mariadb import MariaDB
+    from indico_zodbrepl.backends.neo import NEO
+    from indico_zodbrepl.backends.oracle import Oracle
+    from indico_zodbrepl.backends.postgresql import PostgreSQL
+    from indico_zodbrepl.backends.sqlite import SQLite
+    from indico_zodbrepl.backends.zeo import ZEO
+    from indico_zodbrepl.backends.zrs import ZRS
 
     # Every class here provides IBackend; a further backend joins this union and the table, and
     # says in ``cluster.shapes`` what a cluster file of it looks like.
@@ -43,49 +44,58 @@ _BACKENDS = {
 
 
 def names() -> tuple[str, ...]:
-    """The names that ``backend`` in a cluster file can have."""
+    """Return the names that ``backend`` in a cluster file can have."""
     return tuple(_BACKENDS)
 
 
 @functools.cache
 def named(name: str) -> Backend:
-    """The backend of that name; KeyError when there is none."""
+    """Return the backend of that name; raise KeyError if there is none."""
     module, kind = _BACKENDS[name]
     backend: Backend = getattr(importlib.import_module(f"{__name__}.{module}"), kind)()
     return backend
 
 
 def backend_of(cluster: Cluster) -> Backend:
-    """The backend of a cluster; OperatorError (exit 2) when there is none of that name."""
+    """Return the backend of a cluster; raise OperatorError (exit 2) if its name is unknown."""
     try:
         return named(cluster.backend)
     except KeyError:
         raise OperatorError(
             f"unknown backend {cluster.backend!r}",
             f"{cluster.where(None, key='backend')}: known are {', '.join(names())}",
-            exit_code=ExitCode.BAD_CONFIG) from None
+            exit_code=ExitCode.BAD_CONFIG,
+        ) from None
 
 
-def engine_of(cluster: Cluster) -> Engine | None:
-    """The backend of a cluster when its servers replicate by themselves, else None."""
+def native_of(cluster: Cluster) -> NativeReplication:
+    """Return the native replication backend of a cluster.
+
+    Raises OperatorError if it has another one: a plan of another cluster asks for it.
+    """
     backend = backend_of(cluster)
-    return backend if isinstance(backend, Engine) else None
+    if not isinstance(backend, NativeServers):
+        raise _no_such_step(cluster)
+    return backend
 
 
-def electing_of(cluster: Cluster) -> Electing | None:
-    """The backend of a cluster when its masters elect who leads, else None."""
+def consensus_of(cluster: Cluster) -> Consensus:
+    """Return the consensus backend of a cluster; raise OperatorError as ``native_of``."""
     backend = backend_of(cluster)
-    return backend if isinstance(backend, Electing) else None
+    if not isinstance(backend, ConsensusServers):
+        raise _no_such_step(cluster)
+    return backend
 
 
-def sql_files_of(cluster: Cluster) -> SQLFiles | None:
-    """The backend of a cluster when its database is some files of SQLite, else None."""
-    backend = backend_of(cluster)
-    return backend if isinstance(backend, SQLFiles) else None
+def _no_such_step(cluster: Cluster) -> OperatorError:
+    return OperatorError(
+        f"the backend {cluster.backend} has no such step",
+        "the operation was planned for another one",
+    )
 
 
 def limit(cluster: Cluster, feature: str) -> str | None:
-    """Why a cluster can't do something, and what to do instead, one sentence; None when it can.
+    """Return why a cluster can't do something and what to do instead; None if it can.
 
     Its backend can't, or a server of somebody else would have to change its role.  Commands in
     it work as they are printed, for this cluster.
@@ -96,13 +106,15 @@ def limit(cluster: Cluster, feature: str) -> str | None:
     found = backend_of(cluster).limits.get(feature)
     foreign = next((node for node in cluster.nodes if not node.managed), None)
     if found is None and foreign is not None and feature in OPERATIONS:
-        return (f"node {foreign.name} is not managed here: whoever runs it changes roles and data; "
-                f"then say in {cluster.source} which role each node has")
+        return (
+            f"node {foreign.name} is not managed here: whoever runs it changes roles and data; "
+            f"then say in {cluster.source} which role each node has"
+        )
     return found and found.replace("`bin/zodbrepl ", f"`{Commands.here(cluster).zodbrepl()} ")
 
 
 def can(cluster: Cluster, feature: str) -> bool:
-    """Whether there is no ``limit``."""
+    """Return True if there is no ``limit``."""
     return limit(cluster, feature) is None
 
 
@@ -110,9 +122,24 @@ def require(cluster: Cluster, feature: str) -> None:
     """Raise OperatorError (exit 8) when a command can't do its work; see ``limit``."""
     reason = limit(cluster, feature)
     if reason is not None:
-        raise OperatorError(f"{feature} is not for this cluster, of backend {cluster.backend}",
-                            reason, exit_code=ExitCode.REFUSED)
+        raise OperatorError(
+            f"{feature} is not for this cluster, of backend {cluster.backend}",
+            reason,
+            exit_code=ExitCode.REFUSED,
+        )
 
 
-__all__ = ["Electing", "Engine", "IBackend", "SQLFiles", "backend_of", "can", "electing_of",
-           "engine_of", "limit", "named", "names", "require", "sql_files_of"]
+__all__ = [
+    "Consensus",
+    "Family",
+    "IBackend",
+    "NativeReplication",
+    "backend_of",
+    "can",
+    "consensus_of",
+    "limit",
+    "named",
+    "names",
+    "native_of",
+    "require",
+]

@@ -8,32 +8,31 @@ from pathlib import Path
 
 from zope.interface import implementer
 
-from ..cluster import Cluster, Node
-from ..cluster.installation import Installation
-from ..cluster.layout import Layout, data_fs
-from ..probing.answers import Fact, ServerAnswer
-from ..probing.wire import FailureKind, ProbeError
-from . import data_file, zeo_servers
-from .interfaces import IBackend, Progress
-from .one_copy import (
+from indico_zodbrepl.backends import zeo_servers
+from indico_zodbrepl.backends import zeo_servers as data_file
+from indico_zodbrepl.backends.interfaces import IBackend, Progress
+from indico_zodbrepl.backends.one_copy import (
     WITHOUT_SERVER_LIMITS,
     WithoutServer,
     require_data_of_before,
     standalone,
 )
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout, data_fs
+from indico_zodbrepl.probing.answers import Fact, ServerAnswer
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 
 @implementer(IBackend)
-class FileStorage(WithoutServer):
+class FileStorage(zeo_servers.DataFile, WithoutServer):
     """A Data.fs without a server: the fastest, for exactly one Indico instance."""
 
     name = "filestorage"
-    guarded = False
-    data_files = True
     limits: Mapping[str, str] = {
         **WITHOUT_SERVER_LIMITS,
         "two-instances": "one process at a time can have a FileStorage open; with the backend zeo "
-                         "or relstorage-sqlite several instances share the data",
+        "or relstorage-sqlite several instances share the data",
     }
 
     def client_files(self, cluster: Cluster) -> Mapping[Path, str]:
@@ -44,17 +43,15 @@ class FileStorage(WithoutServer):
             files[layout.node_zodb_conf(node)] = _NODE_CLIENT_CONF.format(data_fs=data_fs(node))
         return files
 
-    def has_data(self, cluster: Cluster, node: Node) -> bool:
-        return zeo_servers.has_data(node)
-
-    def found(self, cluster: Cluster, installation: Installation, progress: Progress,
-              deadline: float) -> None:
-        """The first process that opens it makes the file; exit 8 when it is there no more."""
+    def found(
+        self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
+    ) -> None:
+        """Check that existing data are not gone (exit 8); the first process makes the file."""
         for node in cluster.nodes:
             require_data_of_before(cluster, node, has_data=self.has_data(cluster, node))
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
-        """Reads the file's end: nobody has to be asked."""
+        """Read the end of the file; no server is asked."""
         path = data_fs(node)
         try:
             last_tid = data_file.last_tid(path, deadline)
@@ -67,9 +64,11 @@ class FileStorage(WithoutServer):
             raise ProbeError(FailureKind.UNREACHABLE, f"{path}: {error.strerror}") from None
         who = "nobody" if pid is None else f"process {pid}"
         return ServerAnswer(
-            last_tid, 0 if pid is None else 1,
+            last_tid,
+            0 if pid is None else 1,
             standalone(cluster, node, size=size, pid=pid or 0, read_only=read_only),
-            (Fact("data file", str(path)), Fact("opened by", who)))
+            (Fact("data file", str(path)), Fact("opened by", who)),
+        )
 
 
 _CLIENT_CONF = """\

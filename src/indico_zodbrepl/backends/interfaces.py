@@ -1,4 +1,4 @@
-"""What a backend tells the rest of the program.
+"""The interfaces through which the other packages use a backend.
 
 The methods of a zope.interface are declared without ``self``, which mypy can't
 follow; ``indico_zodbrepl.backends.Backend`` is the type to write in annotations.
@@ -10,19 +10,19 @@ follow; ``indico_zodbrepl.backends.Backend`` is the type to write in annotations
 from __future__ import annotations
 
 import dataclasses
-import sqlite3
+import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from zope.interface import Attribute, Interface
 
-from ..cluster import Cluster, Endpoint, Node, NodeState
-from ..cluster.installation import Installation
-from ..cluster.programs import Program
-from ..probing.answers import ServerAnswer
-from ..probing.comparison import Comparison
+from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.rendering import Program
+from indico_zodbrepl.probing.answers import ServerAnswer
+from indico_zodbrepl.probing.comparison import Comparison
 
 Progress = Callable[[str], None]
 
@@ -30,13 +30,13 @@ OPERATIONS: Mapping[str, str] = {
     "switchover": "`switchover`",
     "failover": "`failover`",
     "rejoin": "`rejoin`",
-    "seed": "`seed`",
-    "salvage": "`salvage`",
-    "lineage": "`lineage`",
+    "seed": "`clone`",
+    "salvage": "`recover`",
+    "lineage": "`history`",
     "promote": "`node promote` and `node start --force`",
     "follow": "`node follow`",
     "assign": "`node assign`",
-    "hold": "`node hold` and `node release`",
+    "hold": "`node pause-writes` and `node resume-writes`",
     "backup": "`backup`",
     "restore": "`restore`",
 }
@@ -50,8 +50,20 @@ FEATURES = ("undo", "pack", "blobs", "size", "two-instances")
 """What Indico may miss with a backend: the further keys of ``limits``."""
 
 
+class Family(enum.StrEnum):
+    """A group of backends that change roles, fail over and recover in the same way.
+
+    Only the tables of strategies in ``host`` and ``operations`` look at it.
+    """
+
+    ONE_COPY = "one copy"
+    ZRS = "zrs"
+    NATIVE = "native replication"
+    CONSENSUS = "consensus"
+
+
 class IBackend(Interface):
-    """How one kind of storage is configured, run, filled for the first time and asked.
+    """A kind of storage: how it is configured, run, filled and monitored.
 
     What computes (the first part) uses its arguments alone: it reads no file, asks no server and
     raises nothing but KeyError, for a node that the cluster hasn't.  What acts (the second part)
@@ -62,43 +74,54 @@ class IBackend(Interface):
     """
 
     name: str = Attribute("What ``backend`` in a cluster file says.")
-    guarded: bool = Attribute(
-        "Whether nodes are primary and secondary, so that one may start as the primary only when "
-        "it holds the current epoch.")
-    data_files: bool = Attribute(
-        "Whether each node's database is a Data.fs, which lineage, rejoin, seed, salvage, backup "
-        "and restore read.")
+    family: Family = Attribute("The key of the strategies that other packages have for it.")
+    has_epochs: bool = Attribute(
+        "True if one node is the primary and may start as such only in the current epoch."
+    )
+    elects_leader: bool = Attribute("True if its nodes elect the one that leads.")
+    asks_passwords: bool = Attribute("True if its servers ask clients for a password.")
+    gates_commits: bool = Attribute(
+        "True if a primary with too few followers refuses commits; otherwise commits wait."
+    )
+    clients_need_writer: bool = Attribute(
+        "True if a client connects only to a server that takes writes."
+    )
+    fenced_by_folder: bool = Attribute(
+        "True if each process that works in a data directory belongs to the node's server."
+    )
+    backup_driver: str = Attribute("The name of the backup driver; empty without one.")
     limits: Mapping[str, str] = Attribute(
         "What it can't do: a key of OPERATIONS or FEATURES to one sentence that says why and what "
-        "to do instead, commands in backquotes.")
+        "to do instead, commands in backquotes."
+    )
 
-    def programs(cluster: Cluster, installation: Installation,
-                 node: Node) -> tuple[Program, ...]:
-        """The supervised programs of a node, in the order in which they start; none without
-        a server of ours."""
+    def programs(cluster: Cluster, installation: Installation, node: Node) -> tuple[Program, ...]:
+        """Return the supervised programs of a node in start order; none without our server."""
 
     def node_files(cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
-        """The configuration of a node's server for the role it has now: path to content."""
+        """Return the configuration of a node's server for its present role: path to content."""
 
     def client_files(cluster: Cluster) -> Mapping[Path, str]:
-        """What clients open: the storage of all, and one for each of ``readable_nodes``."""
+        """Return the clients' configuration: one for all nodes, and one for each of
+        ``readable_nodes``.
+        """
 
     def readable_nodes(cluster: Cluster) -> tuple[Node, ...]:
-        """The nodes whose own copy of the database a client can read by itself."""
+        """Return the nodes whose own copy of the database a client can read."""
 
-    def server_command(cluster: Cluster, installation: Installation,
-                       state: NodeState) -> tuple[str, ...]:
-        """The command that serves a node whose files have been written."""
+    def server_command(
+        cluster: Cluster, installation: Installation, state: NodeState
+    ) -> tuple[str, ...]:
+        """Return the command of the server of a node whose files have been written."""
 
     def listens_on(cluster: Cluster, state: NodeState) -> tuple[Endpoint, ...]:
-        """What a node in this state must listen on before it counts as started."""
+        """Return the endpoints that must accept connections before a node counts as started."""
 
     def check(cluster: Cluster, installation: Installation) -> None:
         """Raise OperatorError (exit 4) when a program of the engine is missing, with one line
         that says which package brings it."""
 
-    def prepare(cluster: Cluster, installation: Installation,
-                state: NodeState) -> Iterable[str]:
+    def prepare(cluster: Cluster, installation: Installation, state: NodeState) -> Iterable[str]:
         """Make a node's data, if it has none, before its server starts in this state.
 
         The guard has admitted the node.  Returns what an operator should know, a line each.
@@ -106,44 +129,54 @@ class IBackend(Interface):
         """
 
     def has_data(cluster: Cluster, node: Node) -> bool:
-        """Whether a node's data can be seen and holds anything; raises nothing."""
+        """Return True if a node's data is visible and not empty; raise nothing."""
 
-    def found(cluster: Cluster, installation: Installation, progress: Progress,
-              deadline: float) -> None:
+    def data_file(node: Node) -> Path | None:
+        """Return the path of a node's Data.fs; None if the storage keeps its data otherwise."""
+
+    def packed_nodes(cluster: Cluster) -> tuple[Node, ...]:
+        """Return the nodes that are packed one after the other; none if one pack serves all."""
+
+    def retry_seconds(cluster: Cluster) -> float | None:
+        """Return the delay between a follower's connection attempts; None if not configured."""
+
+    def not_kept(cluster: Cluster) -> tuple[str, ...]:
+        """Return what a conversion into the cluster drops from the history, a phrase each."""
+
+    def share_of_data(cluster: Cluster) -> Mapping[str, float]:
+        """Return by name which share of the data each node of ours holds; 1.0 is all of it."""
+
+    def blocks_without_followers(cluster: Cluster) -> bool:
+        """Return True if commits block until a follower has confirmed them."""
+
+    def settle(
+        cluster: Cluster, installation: Installation, state: NodeState, deadline: float
+    ) -> None:
+        """Finish the start of a node's server that listens: what needs a running server.
+
+        Idempotent.  ``deadline`` is a moment of ``time.monotonic``.
+        """
+
+    def found(
+        cluster: Cluster, installation: Installation, progress: Progress, deadline: float
+    ) -> None:
         """Make what Indico needs before it starts, once the servers listen: users, databases,
         schema, replication.  May be repeated; ``deadline`` is a moment of ``time.monotonic``."""
 
     def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
-        """What a node's server says of itself."""
+        """Return what a node's server reports."""
 
-    def compare(cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer,
-                deadline: float) -> Iterator[Comparison]:
-        """A follower held against its primary, which is asked after ``answer``; a later result
-        says more than one before.  Nothing when that can't be told; raises nothing."""
-
-
-@runtime_checkable
-class SQLFiles(Protocol):
-    """What a backend has besides whose database is some files of SQLite.
-
-    Attributes:
-        folder_name: of the folder in a node's data directory that holds nothing but them.
-        file_names: in the order in which they are to be copied; the objects are in the first.
-    """
-
-    folder_name: str
-    file_names: tuple[str, ...]
-
-    def last_tid(self, connection: sqlite3.Connection) -> int:
-        """The last transaction in the file with the objects.  Raises sqlite3.Error."""
-
-    def read_conf(self, cluster: Cluster, folder: Path) -> str:
-        """ZODB configuration that opens such a folder to be read."""
+    def compare(
+        cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
+    ) -> Iterator[Comparison]:
+        """Yield comparisons of a follower with its primary, which is asked after ``answer``; later
+        ones say more.  Yield nothing if that is unknown; raise nothing.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """What is known of an ended node's data, and how it can be read meanwhile.
+    """How to read the data of a stopped node.
 
     Attributes:
         conf: ZODB configuration, read-only, of the server that was started on it for nobody else;
@@ -158,28 +191,29 @@ class Alone:
     needs_copy: str = ""
 
 
-@runtime_checkable
-class Engine(Protocol):
-    """What a guarded backend has besides whose servers replicate by themselves.
+class NativeReplication(Protocol):
+    """The additions of a native replication backend to ``IBackend``.
 
-    As for the acting part of IBackend: each ends by itself and raises OperatorError.
+    Each method has a time limit and raises OperatorError.
     """
 
-    def settle(self, cluster: Cluster, installation: Installation, state: NodeState,
-               deadline: float) -> None:
-        """Bring a node's server, which has just been started by itself and listens, into its
-        place in the cluster: what can be done only while it runs.  May be repeated."""
-
-    def promote(self, cluster: Cluster, installation: Installation, state: NodeState,
-                deadline: float) -> Iterable[str]:
+    def promote(
+        self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float
+    ) -> Iterable[str]:
         """Have a node's running server take writes, in place, and let clients find it.
 
         State file and records name the node as the primary, and nobody else takes writes.
         Returns what an operator should know, a line each.
         """
 
-    def prove(self, cluster: Cluster, installation: Installation, node: Node, primary: Node,
-              deadline: float) -> str:
+    def prove(
+        self,
+        cluster: Cluster,
+        installation: Installation,
+        node: Node,
+        primary: Node,
+        deadline: float,
+    ) -> str:
         """Wait until a running follower has everything that a primary had when it ended in order.
 
         Returns what was compared, one line.  OperatorError: exit 8 when the follower lacks
@@ -187,13 +221,14 @@ class Engine(Protocol):
         """
 
     def keeps_history(self, cluster: Cluster) -> bool:
-        """Whether the cluster's database keeps what objects were before, and who changed them."""
+        """Return True if the database keeps older revisions and who changed them."""
 
     def data_folder(self, node: Node) -> Path:
-        """Where the engine's own data of a node are; without it the node starts anew."""
+        """Return the folder of the database server's data; without it a node starts empty."""
 
-    def open_alone(self, cluster: Cluster, node: Node, upstream: Node,
-                   deadline: float) -> AbstractContextManager[Alone]:
+    def open_alone(
+        self, cluster: Cluster, node: Node, upstream: Node, deadline: float
+    ) -> AbstractContextManager[Alone]:
         """Have an ended node's data read by this program alone, and ended again afterwards.
 
         Nobody else reaches the server, it takes no writes of clients, and follows nobody.  What a

@@ -1,35 +1,37 @@
-"""What the backends share that keep one copy of the data, and what that means for commands."""
+"""Backends with one copy of the data, and what commands can't do with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ..cluster import Cluster, Endpoint, Node, NodeState
-from ..cluster.commands import Commands
-from ..cluster.installation import Installation
-from ..cluster.layout import Layout
-from ..cluster.programs import Program
-from ..errors import ExitCode, OperatorError
-from ..probing.answers import Replication, ServerAnswer, ServerRole
-from ..probing.comparison import Comparison
+from indico_zodbrepl.backends.base import Defaults
+from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.rendering import Program
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
+from indico_zodbrepl.probing.comparison import Comparison
 
-NO_BLOBS = ("clients have no folder for blobs; Indico keeps its files in its archive, not in the "
-            "database")
+NO_BLOBS = (
+    "clients have no folder for blobs; Indico keeps its files in its archive, not in the database"
+)
 
 _ALONE = "there is one node and one copy of the data, so "
 
 LIMITS: Mapping[str, str] = {
     "switchover": _ALONE + "no other node can take over; `bin/zodbrepl convert` copies the data "
-                  "into a cluster that replicates",
+    "into a cluster that replicates",
     "failover": _ALONE + "no other node can take over; repair this one, or bring its data back "
-                "from a backup: `bin/zodbrepl restore NODE`",
+    "from a backup: `bin/zodbrepl restore NODE`",
     "rejoin": _ALONE + "no history can differ from another one; if the data are damaged: "
-              "`bin/zodbrepl restore NODE`",
+    "`bin/zodbrepl restore NODE`",
     "seed": _ALONE + "there is nothing to copy it from but a backup: `bin/zodbrepl restore NODE`",
     "lineage": _ALONE + "no history can differ from another one",
     "promote": _ALONE + "the node takes writes whenever it runs",
-    "follow": _ALONE + "there is nobody to follow",
+    "follow": _ALONE + "there is no node to follow",
     "assign": _ALONE + "its role is what it is",
     "blobs": NO_BLOBS,
 }
@@ -37,14 +39,15 @@ LIMITS: Mapping[str, str] = {
 _NO_SERVER = "nodes of this backend have no server: each Indico instance opens the data itself; "
 
 
-class WithoutServer:
-    """IBackend but for its attributes, ``client_files``, ``has_data``, ``found`` and ``ask``.
+class WithoutServer(Defaults):
+    """The part of ``IBackend`` that backends without a server of ours share.
 
     Its one node is a folder on the host of Indico; no program serves it.
     """
 
-    def programs(self, cluster: Cluster, installation: Installation,
-                 node: Node) -> tuple[Program, ...]:
+    def programs(
+        self, cluster: Cluster, installation: Installation, node: Node
+    ) -> tuple[Program, ...]:
         return ()
 
     def node_files(self, cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
@@ -53,31 +56,34 @@ class WithoutServer:
     def readable_nodes(self, cluster: Cluster) -> tuple[Node, ...]:
         return cluster.nodes
 
-    def server_command(self, cluster: Cluster, installation: Installation,
-                       state: NodeState) -> tuple[str, ...]:
-        """There is none: raises OperatorError."""
+    def server_command(
+        self, cluster: Cluster, installation: Installation, state: NodeState
+    ) -> tuple[str, ...]:
+        """Raise OperatorError: there is no server."""
         raise OperatorError(f"node {state.node} has no server", _NO_SERVER + cluster.backend)
 
     def listens_on(self, cluster: Cluster, state: NodeState) -> tuple[Endpoint, ...]:
         return ()
 
     def check(self, cluster: Cluster, installation: Installation) -> None:
-        """Everything comes with the installation."""
+        """Do nothing: everything comes with the installation."""
 
-    def prepare(self, cluster: Cluster, installation: Installation,
-                state: NodeState) -> Iterable[str]:
-        """No server is started, so nothing is made before it."""
+    def prepare(
+        self, cluster: Cluster, installation: Installation, state: NodeState
+    ) -> Iterable[str]:
+        """Do nothing: no server is started."""
         return ()
 
-    def compare(self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer,
-                deadline: float) -> Iterator[Comparison]:
-        """There is no follower."""
+    def compare(
+        self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
+    ) -> Iterator[Comparison]:
+        """Compare nothing: there is no follower."""
         return iter(())
 
 
 WITHOUT_SERVER_LIMITS: Mapping[str, str] = {
     **LIMITS,
-    "hold": _NO_SERVER + "end the instances instead: `bin/zodbrepl down`",
+    "hold": _NO_SERVER + "stop the instances instead: `bin/zodbrepl down`",
 }
 
 
@@ -97,16 +103,30 @@ def require_data_of_before(cluster: Cluster, node: Node, *, has_data: bool) -> N
                 f"{node.data_directory} holds none, and did before",
                 "mount its disk, or restore a backup: "
                 f"{Commands.here(cluster).zodbrepl('restore', node.name)}; to begin anew without "
-                f"them remove {mark}", ExitCode.REFUSED)
+                f"them remove {mark}",
+                ExitCode.REFUSED,
+            )
     except OSError as error:
         raise OperatorError(
             f"it can't be told whether node {node.name} had data before",
-            f"{mark}: {error.strerror}", exit_code=ExitCode.REFUSED) from error
+            f"{mark}: {error.strerror}",
+            exit_code=ExitCode.REFUSED,
+        ) from error
 
 
-def standalone(cluster: Cluster, node: Node, *, size: int, pid: int = 0,
-               read_only: bool = False) -> Replication:
-    """What is known of a node that neither sends nor receives; ``size`` in bytes."""
-    return Replication(cluster=cluster.name, node=node.name, role=ServerRole.STANDALONE,
-                       epoch=None, upstream=None, connected=None, followers=(), pid=pid,
-                       size=size, read_only=read_only)
+def standalone(
+    cluster: Cluster, node: Node, *, size: int, pid: int = 0, read_only: bool = False
+) -> Replication:
+    """Return the replication state of a node that has no peers; ``size`` in bytes."""
+    return Replication(
+        cluster=cluster.name,
+        node=node.name,
+        role=ServerRole.STANDALONE,
+        epoch=None,
+        upstream=None,
+        connected=None,
+        followers=(),
+        pid=pid,
+        size=size,
+        read_only=read_only,
+    )

@@ -1,38 +1,54 @@
-"""What clients of RelStorage are configured with, whatever database is below it."""
+"""RelStorage: configuration of its clients, its tables and its drivers, for any database."""
 
 from __future__ import annotations
 
+import subprocess
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
-from ..cluster import Cluster, Node
-from ..cluster.files import write_all
-from ..cluster.layout import Layout
-from ..errors import OperatorError
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.files import write_all
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+
+ERROR_LINES = 20
+
+# One process makes the tables and the root object: of several that open an empty database at
+# once all but one fail.
+_MAKE_TABLES = """\
+import sys, ZODB, ZODB.config
+ZODB.DB(ZODB.config.storageFromFile(open(sys.argv[1]))).close()
+"""
+
+SECONDS = 60.0
 
 
 def schema_conf(cluster: Cluster) -> Path:
-    """What the maker of the tables opens, where no server is ours."""
+    """Return the configuration that makes the tables where no server is ours."""
     return Layout(cluster).etc / "zodb-schema.conf"
 
 
 def wrapped(storage: str) -> str:
-    """The configuration of a storage as Indico opens it."""
+    """Return the configuration of a storage as Indico opens it."""
     return _WRAPPED.format(storage=storage)
 
 
 def bare(storage: str) -> str:
-    """The configuration of a storage as our own programs open it."""
+    """Return the configuration of a storage as our own programs open it."""
     return _BARE.format(storage=storage)
 
 
 def replica_conf(cluster: Cluster, primary: str) -> str:
-    """The order in which clients try the servers: the primary first.
+    """Return the order in which clients try the servers: the primary first.
 
     RelStorage takes the first line for the one to write to, and looks at the file each second.
     """
     ordered = sorted(cluster.nodes, key=lambda node: node.name != primary)
-    return ("# Generated; the primary is first. Clients look at it each second.\n"
-            + "".join(f"{node.storage_address}\n" for node in ordered))
+    return "# Generated; the primary is first. Clients look at it each second.\n" + "".join(
+        f"{node.storage_address}\n" for node in ordered
+    )
 
 
 def turn_clients(cluster: Cluster, primary: Node, path: Path) -> None:
@@ -46,8 +62,9 @@ def turn_clients(cluster: Cluster, primary: Node, path: Path) -> None:
     try:
         write_all({path: replica_conf(cluster, primary.name)})
     except OSError as error:
-        raise OperatorError("the clients were not told of the primary",
-                            f"{path}: {error.strerror}") from error
+        raise OperatorError(
+            "the clients were not told of the primary", f"{path}: {error.strerror}"
+        ) from error
 
 
 _WRAPPED = """\
@@ -64,3 +81,70 @@ _BARE = """\
 %import relstorage
 
 {storage}"""
+
+
+def make_tables(
+    installation: Installation,
+    conf: Path,
+    deadline: float,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Open a storage whose configuration says ``create-schema true``, in Python 2.7.
+
+    Args:
+        deadline: a moment of ``time.monotonic``.
+        environment: variables for the driver.
+
+    Raises:
+        OperatorError: exit 7, it took too long; exit 1, it failed, with the end of what it said.
+    """
+    try:
+        done = subprocess.run(
+            [installation.python27, "-c", _MAKE_TABLES, conf],
+            text=True,
+            capture_output=True,
+            env=installation.environment27(**(environment or {})),
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=max(1.0, deadline - time.monotonic()),
+        )
+    except subprocess.TimeoutExpired:
+        raise OperatorError(
+            "the tables were not made in time", str(conf), exit_code=ExitCode.TIMED_OUT
+        ) from None
+    if done.returncode != 0:
+        raise OperatorError(
+            "the tables can't be made",
+            "\n".join((done.stderr or done.stdout).splitlines()[-ERROR_LINES:]),
+        )
+
+
+def require(installation: Installation, statement: str, notice: str, hint: str) -> None:
+    """See that a statement, which loads a driver, succeeds in Python 2.7.
+
+    Args:
+        notice: what is wrong when it fails.
+        hint: what brings the driver.
+
+    Raises:
+        OperatorError: exit 4, it fails, with its last word; exit 7, it takes too long.
+    """
+    try:
+        done = subprocess.run(
+            [installation.python27, "-c", statement],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=installation.environment27(),
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise OperatorError(
+            "Python 2.7 does not answer", str(installation.python27), exit_code=ExitCode.TIMED_OUT
+        ) from None
+    if done.returncode:
+        raise OperatorError(
+            notice, "".join(done.stderr.strip().splitlines()[-1:]), hint, ExitCode.NOT_INSTALLED
+        )

@@ -12,25 +12,24 @@ from pathlib import Path
 
 from zope.interface import implementer
 
-from ..cluster import Cluster, Node
-from ..cluster.files import sync_folder, write_all
-from ..cluster.installation import Installation
-from ..cluster.layout import Layout
-from ..cluster.settings import SQLiteSettings
-from ..errors import ExitCode, OperatorError
-from ..probing import tid
-from ..probing.answers import EngineProblem, Fact, ServerAnswer, Severity
-from ..probing.wire import FailureKind, ProbeError
-from . import relstorage
-from .interfaces import IBackend, Progress
-from .one_copy import (
+from indico_zodbrepl.backends import relstorage
+from indico_zodbrepl.backends.interfaces import IBackend, Progress
+from indico_zodbrepl.backends.one_copy import (
     WITHOUT_SERVER_LIMITS,
     WithoutServer,
     require_data_of_before,
     standalone,
 )
-from .relstorage import schema_conf
-from .tables import make_tables
+from indico_zodbrepl.backends.relstorage import make_tables, schema_conf
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.files import sync_folder, write_all
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.settings import SQLiteSettings
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import EngineProblem, Fact, ServerAnswer, Severity
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 # How long a commit waits for another one's end; SQLite lets one write at a time.
 COMMIT_SECONDS = 15
@@ -47,21 +46,20 @@ class SQLite(WithoutServer):
     """RelStorage 3.5 on SQLite in WAL mode."""
 
     name = "relstorage-sqlite"
-    guarded = False
-    data_files = False
+    backup_driver = "sqlite"
     folder_name = "sqlite"
     # In this order, if they are copied: an object id that is used has to be counted.
     file_names = (_FILE, "oids.sqlite3")
     limits: Mapping[str, str] = {
         **WITHOUT_SERVER_LIMITS,
-        "blobs": "clients have no folder for blobs; Indico keeps its files in its archive, not "
-                 "in the database",
     }
 
     def client_files(self, cluster: Cluster) -> Mapping[Path, str]:
         layout = Layout(cluster)
-        files = {schema_conf(cluster): _conf(cluster, create=True, wrapped=False),
-                 layout.zodb_conf: _conf(cluster, create=False, wrapped=True)}
+        files = {
+            schema_conf(cluster): _conf(cluster, create=True, wrapped=False),
+            layout.zodb_conf: _conf(cluster, create=False, wrapped=True),
+        }
         for node in cluster.nodes:
             files[layout.node_zodb_conf(node)] = _conf(cluster, create=False, wrapped=False)
         return files
@@ -72,10 +70,12 @@ class SQLite(WithoutServer):
         except OSError:
             return False
 
-    def found(self, cluster: Cluster, installation: Installation, progress: Progress,
-              deadline: float) -> None:
-        """Folder and tables; OperatorError (exit 2) when the data were made with another
-        ``keep-history``, exit 8 when they are there no more."""
+    def found(
+        self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
+    ) -> None:
+        """Make folder and tables; raise OperatorError (exit 2) if existing data have another
+        ``keep-history``, exit 8 if the data are gone.
+        """
         for node in cluster.nodes:
             has_data = self.has_data(cluster, node)
             require_data_of_before(cluster, node, has_data=has_data)
@@ -93,7 +93,7 @@ class SQLite(WithoutServer):
         return relstorage.bare(_storage(cluster, folder, create=False, read_only=True))
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
-        """Reads the database beside those who write to it."""
+        """Read the database beside the processes that write to it."""
         path = database(node)
         try:
             with _opened(path, deadline) as connection:
@@ -106,13 +106,19 @@ class SQLite(WithoutServer):
             raise ProbeError(FailureKind.UNREACHABLE, f"{path}: {error}") from None
         except OSError as error:
             raise ProbeError(FailureKind.UNREACHABLE, f"{path}: {error.strerror}") from None
-        facts = (Fact("database file", str(path)), Fact("journal mode", journal),
-                 Fact("write-ahead log", f"{log} bytes"),
-                 Fact("keep-history", "true" if history else "false"))
+        facts = (
+            Fact("database file", str(path)),
+            Fact("journal mode", journal),
+            Fact("write-ahead log", f"{log} bytes"),
+            Fact("keep-history", "true" if history else "false"),
+        )
         return ServerAnswer(
-            last or tid.EMPTY, 0,
+            last or tid.EMPTY,
+            0,
             standalone(cluster, node, size=size + log, read_only=not os.access(path, os.W_OK)),
-            facts, tuple(_problems(journal)))
+            facts,
+            tuple(_problems(journal)),
+        )
 
 
 def _make(cluster: Cluster, installation: Installation, node: Node, deadline: float) -> None:
@@ -127,9 +133,11 @@ def _make(cluster: Cluster, installation: Installation, node: Node, deadline: fl
         fresh.rename(data_folder(node))
         sync_folder(node.data_directory)
     except OSError as error:
-        raise OperatorError(f"the database of node {node.name} can't be made",
-                            f"{error.filename}: {error.strerror}",
-                            exit_code=ExitCode.REFUSED) from error
+        raise OperatorError(
+            f"the database of node {node.name} can't be made",
+            f"{error.filename}: {error.strerror}",
+            exit_code=ExitCode.REFUSED,
+        ) from error
 
 
 def _fresh_folder(node: Node) -> Path:
@@ -150,22 +158,24 @@ def _forget_figures(path: Path) -> None:
 
 
 def data_folder(node: Node) -> Path:
-    """What RelStorage calls the data-dir: the database and the counter of object ids."""
+    """Return RelStorage's data-dir: the database and the counter of object ids."""
     return node.data_directory / SQLite.folder_name
 
 
 def database(node: Node) -> Path:
-    """The file with the objects."""
+    """Return the file with the objects."""
     return data_folder(node) / _FILE
 
 
 def _problems(journal: str) -> Iterator[EngineProblem]:
     if journal != "wal":
         yield EngineProblem(
-            Severity.WARNING, "the database has no write-ahead log",
+            Severity.WARNING,
+            "the database has no write-ahead log",
             f"its journal mode is {journal}, so that readers and writers wait for each other",
             "the next process that opens it with RelStorage changes that: "
-            "`bin/zodbrepl down`, then `bin/zodbrepl up`")
+            "`bin/zodbrepl down`, then `bin/zodbrepl up`",
+        )
 
 
 def _keep_history(cluster: Cluster) -> bool:
@@ -184,11 +194,12 @@ def _require_history(cluster: Cluster, node: Node, deadline: float) -> None:
             f"the database was made with keep-history {str(found).lower()}",
             str(cluster.where("sqlite", None, "keep-history")),
             "set it as it was; `bin/zodbrepl convert` copies the data into another cluster",
-            ExitCode.BAD_CONFIG)
+            ExitCode.BAD_CONFIG,
+        )
 
 
 def _has_history(connection: sqlite3.Connection) -> bool:
-    names = {name for name, in connection.execute("SELECT name FROM sqlite_master")}
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if not names & {"transaction", "object_state"}:
         raise sqlite3.DatabaseError("it has no tables of RelStorage")
     return "transaction" in names
@@ -196,9 +207,10 @@ def _has_history(connection: sqlite3.Connection) -> bool:
 
 @contextlib.contextmanager
 def _opened(path: Path, deadline: float) -> Iterator[sqlite3.Connection]:
-    """For reading; what is asked ends at the deadline with sqlite3.Error."""
-    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True,
-                                 timeout=max(0.0, deadline - time.monotonic()))
+    """Open a file for reading; a query fails at the deadline with sqlite3.Error."""
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=ro", uri=True, timeout=max(0.0, deadline - time.monotonic())
+    )
     try:
         connection.set_progress_handler(lambda: time.monotonic() > deadline, CLOCK_STEPS)
         yield connection
@@ -215,21 +227,29 @@ def _size(path: Path) -> int:
 
 def _conf(cluster: Cluster, *, create: bool, wrapped: bool) -> str:
     (node,) = cluster.nodes
-    storage = _storage(cluster, _fresh_folder(node) if create else data_folder(node),
-                       create=create, read_only=not (create or wrapped))
+    storage = _storage(
+        cluster,
+        _fresh_folder(node) if create else data_folder(node),
+        create=create,
+        read_only=not (create or wrapped),
+    )
     return relstorage.wrapped(storage) if wrapped else relstorage.bare(storage)
 
 
 def _storage(cluster: Cluster, folder: Path, *, create: bool, read_only: bool) -> str:
     return _STORAGE.format(
-        name=cluster.name, history=str(_keep_history(cluster)).lower(),
-        create=str(create).lower(), read_only=str(read_only).lower(), seconds=COMMIT_SECONDS,
-        cache=CLIENT_CACHE_MB, folder=folder)
+        name=cluster.name,
+        history=str(_keep_history(cluster)).lower(),
+        create=str(create).lower(),
+        read_only=str(read_only).lower(),
+        seconds=COMMIT_SECONDS,
+        cache=CLIENT_CACHE_MB,
+        folder=folder,
+    )
 
 
 # Without history a deleted object's transaction may be the last one: a lower bound.
-_LAST_TID = {True: 'SELECT MAX(tid) FROM "transaction"',
-             False: "SELECT MAX(tid) FROM object_state"}
+_LAST_TID = {True: 'SELECT MAX(tid) FROM "transaction"', False: "SELECT MAX(tid) FROM object_state"}
 
 _STORAGE = """\
 <relstorage>

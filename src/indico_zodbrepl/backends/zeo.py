@@ -7,12 +7,12 @@ from pathlib import Path
 
 from zope.interface import implementer
 
-from ..cluster import Cluster, NodeState
-from ..cluster.installation import Installation
-from ..cluster.layout import data_fs, zeo_conf
-from .interfaces import IBackend
-from .one_copy import LIMITS, require_data_of_before
-from .zeo_servers import ZEOServers, zeo_section
+from indico_zodbrepl.backends.interfaces import IBackend
+from indico_zodbrepl.backends.one_copy import LIMITS, require_data_of_before
+from indico_zodbrepl.backends.zeo_servers import ZEOServers, zeo_section
+from indico_zodbrepl.cluster import Cluster, NodeState
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import data_fs, zeo_conf
 
 
 @implementer(IBackend)
@@ -20,16 +20,15 @@ class ZEO(ZEOServers):
     """A ZEO 5 server with one Data.fs."""
 
     name = "zeo"
-    guarded = False
-    data_files = True
     limits: Mapping[str, str] = LIMITS
 
     def node_files(self, cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
         node = cluster.node(state.node)
         return {zeo_conf(node): _ZEO_CONF.format(zeo=zeo_section(node), data_fs=data_fs(node))}
 
-    def prepare(self, cluster: Cluster, installation: Installation,
-                state: NodeState) -> Iterable[str]:
+    def prepare(
+        self, cluster: Cluster, installation: Installation, state: NodeState
+    ) -> Iterable[str]:
         node = cluster.node(state.node)
         require_data_of_before(cluster, node, has_data=self.has_data(cluster, node))
         return ()

@@ -1,22 +1,28 @@
-"""What the backends share whose nodes are ZEO servers, ours, with a Data.fs each."""
+"""Backends whose nodes have a Data.fs each, most of them behind a ZEO server of ours."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import struct
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
-from ..cluster import Cluster, Endpoint, Node, NodeState
-from ..cluster.installation import Installation
-from ..cluster.layout import Layout, data_fs, zeo_conf
-from ..cluster.programs import Program, zodbrepl_command
-from ..errors import ExitCode
-from ..probing import tid
-from ..probing.answers import MissingAnswer, ServerAnswer
-from ..probing.comparison import Comparison, Failure, Membership
-from ..probing.probes import probe_history, probe_missing, probe_server
-from ..probing.wire import ProbeError
-from .interfaces import Progress
+from indico_zodbrepl.backends.base import Defaults
+from indico_zodbrepl.backends.interfaces import Progress
+from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout, data_fs, zeo_conf
+from indico_zodbrepl.cluster.rendering import Program, zodbrepl_command
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import MissingAnswer, ServerAnswer
+from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
+from indico_zodbrepl.probing.probes import probe_history, probe_missing, probe_server
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 EMPTY_BYTES = 4
 """Of a FileStorage without transactions: the mark that it begins with."""
@@ -36,67 +42,119 @@ CONNECT_SECONDS = 10
 CLIENT_CACHE = "200MB"
 
 
-class ZEOServers:
-    """IBackend but for its attributes and ``node_files``; clients go to whichever node answers."""
+MAGIC = b"FS21"
+COMPLETE = b" up"
+"""Status of a transaction that counts: nothing special, undone, packed; others are under way."""
+HEADER = struct.Struct(">QQc")
+LENGTH = struct.Struct(">Q")
+POLL_SECONDS = 0.01
 
-    def programs(self, cluster: Cluster, installation: Installation,
-                 node: Node) -> tuple[Program, ...]:
-        return (Program(
-            name=node.program,
-            command=zodbrepl_command(cluster, installation, "node", "run", node.name),
-            directory=Layout(cluster).var,
-            stop_seconds=STOP_SECONDS,
-            final_exits=(0, ExitCode.BAD_CONFIG, *SERVER_REFUSALS, ExitCode.REFUSED)),)
+
+class DataFile(Defaults):
+    """The part of ``IBackend`` that is the same for all backends with a Data.fs per node."""
+
+    clients_need_writer = False
+    fenced_by_folder = False
+    backup_driver = "datafs"
+
+    def data_file(self, node: Node) -> Path | None:
+        return data_fs(node)
+
+    def has_data(self, cluster: Cluster, node: Node) -> bool:
+        return has_data(node)
+
+    def not_kept(self, cluster: Cluster) -> tuple[str, ...]:
+        return ("transactions that a pack left nothing of",)
+
+
+class ZEOServers(DataFile):
+    """The part of ``IBackend`` that all ZEO server backends share; clients use any node."""
+
+    def programs(
+        self, cluster: Cluster, installation: Installation, node: Node
+    ) -> tuple[Program, ...]:
+        return (
+            Program(
+                name=node.program,
+                command=zodbrepl_command(cluster, installation, "node", "run", node.name),
+                directory=Layout(cluster).var,
+                stop_seconds=STOP_SECONDS,
+                final_exits=(0, ExitCode.BAD_CONFIG, *SERVER_REFUSALS, ExitCode.REFUSED),
+            ),
+        )
 
     def client_files(self, cluster: Cluster) -> Mapping[Path, str]:
         layout = Layout(cluster)
-        files = {layout.zodb_conf: _CLIENT_CONF.format(
-            servers=lines((f"server {node.storage_address}" for node in cluster.nodes), "    "),
-            cache_size=CLIENT_CACHE, wait_timeout=CONNECT_SECONDS)}
+        files = {
+            layout.zodb_conf: _CLIENT_CONF.format(
+                servers=lines((f"server {node.storage_address}" for node in cluster.nodes), "    "),
+                cache_size=CLIENT_CACHE,
+                wait_timeout=CONNECT_SECONDS,
+            )
+        }
         for node in cluster.nodes:
             files[layout.node_zodb_conf(node)] = _NODE_CLIENT_CONF.format(
-                address=node.storage_address, wait_timeout=CONNECT_SECONDS)
+                address=node.storage_address, wait_timeout=CONNECT_SECONDS
+            )
         return files
 
-    def server_command(self, cluster: Cluster, installation: Installation,
-                       state: NodeState) -> tuple[str, ...]:
-        return (str(installation.python27), "-m", "indico_zodbrepl.dataplane.server",
-                "-C", str(zeo_conf(cluster.node(state.node))),
-                "--cluster", state.cluster, "--node", state.node,
-                "--epoch", str(state.epoch),
-                "--reconnect-delay", f"{cluster.reconnect_delay:g}",
-                "--min-followers", str(cluster.min_followers))
+    def server_command(
+        self, cluster: Cluster, installation: Installation, state: NodeState
+    ) -> tuple[str, ...]:
+        return (
+            str(installation.python27),
+            "-m",
+            "indico_zodbrepl.dataplane.server.main",
+            "-C",
+            str(zeo_conf(cluster.node(state.node))),
+            "--cluster",
+            state.cluster,
+            "--node",
+            state.node,
+            "--epoch",
+            str(state.epoch),
+            "--reconnect-delay",
+            f"{cluster.reconnect_delay:g}",
+            "--min-followers",
+            str(cluster.min_followers),
+        )
 
     def listens_on(self, cluster: Cluster, state: NodeState) -> tuple[Endpoint, ...]:
         keys = {"storage-port"} | ({"replication-port"} if state.role.has_followers else set())
-        return tuple(endpoint for endpoint in cluster.endpoints()
-                     if endpoint.kind == "node" and endpoint.name == state.node
-                     and endpoint.key in keys)
+        return tuple(
+            endpoint
+            for endpoint in cluster.endpoints()
+            if endpoint.kind == "node" and endpoint.name == state.node and endpoint.key in keys
+        )
 
     def readable_nodes(self, cluster: Cluster) -> tuple[Node, ...]:
         return cluster.nodes
 
     def check(self, cluster: Cluster, installation: Installation) -> None:
-        """The server comes with the installation."""
+        """Do nothing: the server comes with the installation."""
 
-    def prepare(self, cluster: Cluster, installation: Installation,
-                state: NodeState) -> Iterable[str]:
-        """The server makes its data file itself."""
+    def prepare(
+        self, cluster: Cluster, installation: Installation, state: NodeState
+    ) -> Iterable[str]:
+        """Do nothing: the server makes its data file."""
         return ()
 
-    def has_data(self, cluster: Cluster, node: Node) -> bool:
-        return has_data(node)
+    def packed_nodes(self, cluster: Cluster) -> tuple[Node, ...]:
+        """Return all nodes: a pack does not travel between servers."""
+        return cluster.nodes
 
-    def found(self, cluster: Cluster, installation: Installation, progress: Progress,
-              deadline: float) -> None:
-        """Nothing is needed beside the servers."""
+    def found(
+        self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
+    ) -> None:
+        """Do nothing: the servers are all that Indico needs."""
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         return probe_server(node.storage_address, deadline)
 
-    def compare(self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer,
-                deadline: float) -> Iterator[Comparison]:
-        """What is missing first, then the same with the membership."""
+    def compare(
+        self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
+    ) -> Iterator[Comparison]:
+        """Yield what is missing first, then the same with the membership."""
         try:
             reference = probe_server(primary.storage_address, deadline).last_tid
         except ProbeError:
@@ -110,31 +168,34 @@ class ZEOServers:
         comparison = Comparison(primary.name, reference, missing)
         yield comparison
         yield dataclasses.replace(
-            comparison, membership=_membership(node, primary, answer.last_tid, deadline))
+            comparison, membership=_membership(node, primary, answer.last_tid, deadline)
+        )
 
 
 def zeo_section(node: Node) -> str:
-    """The section that says where a node's server listens."""
-    return _ZEO_SECTION.format(address=node.storage_address,
-                               pid_file=node.data_directory / "zeo.pid")
+    """Return the configuration section with the address of a node's server."""
+    return _ZEO_SECTION.format(
+        address=node.storage_address, pid_file=node.data_directory / "zeo.pid"
+    )
 
 
 def lines(each: Iterable[str], indent: str) -> str:
-    """Indented lines in one text, without a line's end at its end."""
+    """Return indented lines as one text, without a final newline."""
     return "\n".join(indent + line for line in each)
 
 
 def has_data(node: Node) -> bool:
-    """Whether a node's data file can be seen and holds a transaction."""
+    """Return True if a node's data file holds a transaction."""
     try:
         return data_fs(node).stat().st_size > EMPTY_BYTES
     except OSError:
         return False
 
 
-def _membership(follower: Node, primary: Node, transaction: int,
-                deadline: float) -> Membership | None:
-    """The follower's last transaction in the primary's history; its content is compared too."""
+def _membership(
+    follower: Node, primary: Node, transaction: int, deadline: float
+) -> Membership | None:
+    """Return whether the primary has the follower's last transaction with the same content."""
     if transaction == tid.EMPTY:
         return None
     try:
@@ -186,3 +247,71 @@ _NODE_CLIENT_CONF = """\
   wait-timeout {wait_timeout}
 </clientstorage>
 """
+
+
+def last_tid(path: Path, deadline: float) -> int:
+    """Return the last complete transaction; ``tid.EMPTY`` if there is none.
+
+    Each transaction has its length at both ends.  While one is being written the file ends in
+    the middle of it, which passes.
+
+    Args:
+        deadline: a moment of ``time.monotonic``.
+
+    Raises:
+        ProbeError: it is no such file, or does not end with a transaction.
+        OSError: it can't be read.
+    """
+    while True:
+        with path.open("rb") as file:
+            found = _last(file)
+        if found is not None:
+            return found
+        if time.monotonic() + POLL_SECONDS > deadline:
+            raise ProbeError(FailureKind.MALFORMED, f"{path} does not end with a transaction")
+        time.sleep(POLL_SECONDS)
+
+
+def _last(file: BinaryIO) -> int | None:
+    if file.read(len(MAGIC)) != MAGIC:
+        raise ProbeError(FailureKind.MALFORMED, f"{file.name} is no Data.fs of Python 2.7")
+    end = file.seek(0, os.SEEK_END)
+    while end > len(MAGIC):
+        file.seek(end - LENGTH.size)
+        (length,) = LENGTH.unpack(file.read(LENGTH.size))
+        begin = end - LENGTH.size - length
+        if begin < len(MAGIC):
+            return None
+        file.seek(begin)
+        raw = file.read(HEADER.size)
+        if len(raw) < HEADER.size:
+            return None
+        transaction, same_length, status = HEADER.unpack(raw)
+        if same_length != length:
+            return None
+        if status in COMPLETE:
+            return int(transaction)
+        end = begin
+    return tid.EMPTY
+
+
+def opened_by(path: Path) -> int | None:
+    """Return the process on this host that has the file open for writing; None without one.
+
+    It wrote its number into ``Data.fs.lock``.  The lock itself is not tried: whoever tries it
+    has it for a moment, and an Indico that starts just then would be refused.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        pid = int(lock.read_text().split()[0])
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+    except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
+        return None
+    except PermissionError:
+        return pid  # another user's, and it runs
+    same = os.path.realpath(lock)
+    for descriptor in descriptors:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            if os.readlink(f"/proc/{pid}/fd/{descriptor}") == same:
+                return pid
+    return None

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from zope.interface import implementer
 
-from ..cluster import Cluster, NodeState
-from ..cluster.layout import data_fs, zeo_conf
-from .interfaces import IBackend
-from .one_copy import NO_BLOBS
-from .zeo_servers import ZEOServers, lines, zeo_section
+from indico_zodbrepl.backends.interfaces import Family, IBackend
+from indico_zodbrepl.backends.one_copy import NO_BLOBS
+from indico_zodbrepl.backends.zeo_servers import ZEOServers, lines, zeo_section
+from indico_zodbrepl.cluster import Cluster, NodeState
+from indico_zodbrepl.cluster.layout import data_fs, zeo_conf
 
 
 @implementer(IBackend)
@@ -19,15 +19,23 @@ class ZRS(ZEOServers):
     """zc.zrs 3.1 in a ZEO 5 server, as repaired by the data plane's server."""
 
     name = "zrs"
-    guarded = True
-    data_files = True
+    family = Family.ZRS
+    has_epochs = True
+    gates_commits = True
     limits: Mapping[str, str] = {"blobs": NO_BLOBS}
+
+    def retry_seconds(self, cluster: Cluster) -> float | None:
+        return cluster.reconnect_delay
 
     def node_files(self, cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
         node = cluster.node(state.node)
-        return {zeo_conf(node): _ZEO_CONF.format(
-            zeo=zeo_section(node), replication=lines(_replication(cluster, state), "  "),
-            data_fs=data_fs(node))}
+        return {
+            zeo_conf(node): _ZEO_CONF.format(
+                zeo=zeo_section(node),
+                replication=lines(_replication(cluster, state), "  "),
+                data_fs=data_fs(node),
+            )
+        }
 
 
 def _replication(cluster: Cluster, state: NodeState) -> list[str]:

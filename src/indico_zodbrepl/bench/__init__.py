@@ -1,4 +1,4 @@
-"""Benchmarks: has them made, keeps their results, and reads them again.
+"""Benchmarks: run suites on storages, keep the results and read them again.
 
-``results.read_all(cluster)`` is what pages and reports look at.
+Pages and reports start with ``results.read_all(cluster)``.
 """

@@ -1,4 +1,4 @@
-"""Two runs of the same suite side by side, with what can be said of their difference.  Pure."""
+"""Compare two runs of the same suite and judge their differences.  Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .checking import is_number
-from .results import Run
-from .suite import Better, Metric, Suite
-from .summary import Row, Spread, rows
+from indico_zodbrepl.bench.results import Run, is_number
+from indico_zodbrepl.bench.suite import Better, Metric, Suite
+from indico_zodbrepl.bench.summary import Row, Spread, rows
 
 MACHINE = ("cpu", "cores", "memory", "system", "python")
 DISK = ("device", "type", "options")
@@ -20,7 +19,7 @@ SCRATCH = ("port", "directory")
 
 
 class Verdict(enum.StrEnum):
-    """What the rounds show; a difference only where no round of one reaches one of the other."""
+    """The result of a comparison; a difference requires that the two ranges do not overlap."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -69,23 +68,33 @@ class Comparison:
 
 
 def compare(old: Run, new: Run, suite: Suite) -> Comparison:
-    """Two runs of a suite."""
+    """Return the comparison of two runs of one suite."""
     olds = {_key(row): row for row in rows(old) if row.metrics}
     news = {_key(row): row for row in rows(new) if row.metrics}
-    units = {each.test: f"{str(each.details['unit']).removesuffix('/s')}/s"
-             for each in new.measurements if "unit" in each.details}
+    units = {
+        each.test: f"{str(each.details['unit']).removesuffix('/s')}/s"
+        for each in new.measurements
+        if "unit" in each.details
+    }
     return Comparison(
-        old.suite, [pair for key, row in olds.items() if key in news
-                    for pair in _pairs(suite, row, news[key], units.get(row.test))],
-        list(notes(old, new)), [_name(row) for key, row in olds.items() if key not in news],
-        [_name(row) for key, row in news.items() if key not in olds])
+        old.suite,
+        [
+            pair
+            for key, row in olds.items()
+            if key in news
+            for pair in _pairs(suite, row, news[key], units.get(row.test))
+        ],
+        list(notes(old, new)),
+        [_name(row) for key, row in olds.items() if key not in news],
+        [_name(row) for key, row in news.items() if key not in olds],
+    )
 
 
 def verdict(metric: Metric, old: Spread, new: Spread, rounds: int) -> Verdict:
-    """What rounds show of a metric.
+    """Judge the rounds of a metric.
 
     Args:
-        rounds: of the run that has fewer.
+        rounds: number of rounds of the run that has fewer.
     """
     if rounds < 2:
         return Verdict.ONE_ROUND
@@ -100,16 +109,24 @@ def verdict(metric: Metric, old: Spread, new: Spread, rounds: int) -> Verdict:
 
 
 def notes(old: Run, new: Run) -> Iterator[str]:
-    """What makes two runs hard to compare: machine, disk, load, versions, settings, clusters."""
+    """Return what makes two runs hard to compare: machine, disk, load, versions, settings."""
     for name in MACHINE:
         yield from _differing(name, old.environment.get(name), new.environment.get(name))
     for name in DISK:
-        yield from _differing(f"disk, {name}", _of(old.environment.get("disk"), name),
-                              _of(new.environment.get("disk"), name))
+        yield from _differing(
+            f"disk, {name}",
+            _of(old.environment.get("disk"), name),
+            _of(new.environment.get("disk"), name),
+        )
     for which, run in (("old", old), ("new", new)):
         load, cores = run.environment.get("load_before"), run.environment.get("cores")
-        if (isinstance(load, list | tuple) and load and is_number(load[0]) and is_number(cores)
-                and load[0] > cores / 2):
+        if (
+            isinstance(load, list | tuple)
+            and load
+            and is_number(load[0])
+            and is_number(cores)
+            and load[0] > cores / 2
+        ):
             yield f"the machine was busy before the {which} run: load {load[0]:g}, {cores} cores"
         if not run.is_complete:
             yield f"the {which} run has {len(run.measurements)} of {run.planned} measurements"
@@ -117,11 +134,9 @@ def notes(old: Run, new: Run) -> Iterator[str]:
         yield from _differing(name, old.settings.get(name), new.settings.get(name))
     options = [run.settings.get("options", {}) for run in (old, new)]
     for name in dict.fromkeys([*options[0], *options[1]]):
-        yield from _differing(f"--{name}", _text(options[0].get(name)),
-                              _text(options[1].get(name)))
+        yield from _differing(f"--{name}", _text(options[0].get(name)), _text(options[1].get(name)))
     for name in sorted({*old.versions, *new.versions}):
-        yield from _differing(f"version of {name}", old.versions.get(name),
-                              new.versions.get(name))
+        yield from _differing(f"version of {name}", old.versions.get(name), new.versions.get(name))
     for name in sorted({*old.configs} & {*new.configs}):
         if _shape(old.configs[name]) != _shape(new.configs[name]):
             yield f"the cluster files of {name} differ in more than ports and folders"
@@ -132,10 +147,18 @@ def _pairs(suite: Suite, old: Row, new: Row, unit: str | None) -> Iterator[Pair]
         if metric.name in old.metrics and metric.name in new.metrics:
             before, after = old.metrics[metric.name], new.metrics[metric.name]
             of_rate = unit if unit and metric.name == "rate" else metric.unit
-            yield Pair(suite.name, old.storage, old.test, old.parameters, metric, of_rate,
-                       before, after,
-                       after.median / before.median if before.median else None,
-                       verdict(metric, before, after, min(old.rounds, new.rounds)))
+            yield Pair(
+                suite.name,
+                old.storage,
+                old.test,
+                old.parameters,
+                metric,
+                of_rate,
+                before,
+                after,
+                after.median / before.median if before.median else None,
+                verdict(metric, before, after, min(old.rounds, new.rounds)),
+            )
 
 
 def _key(row: Row) -> tuple[Any, ...]:
@@ -143,8 +166,13 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _name(row: Row) -> str:
-    return " ".join([f"{row.storage}:", row.test,
-                     *(f"{name} {value}" for name, value in row.parameters.items())])
+    return " ".join(
+        [
+            f"{row.storage}:",
+            row.test,
+            *(f"{name} {value}" for name, value in row.parameters.items()),
+        ]
+    )
 
 
 def _differing(what: str, old: object, new: object) -> Iterator[str]:
@@ -157,9 +185,12 @@ def _told(value: object) -> str:
 
 
 def _text(value: object) -> str | None:
-    """A value of an option; tuples are lists in JSON."""
-    return None if value is None else (",".join(map(str, value))
-                                       if isinstance(value, list | tuple) else str(value))
+    """Format an option's value; tuples are lists in JSON."""
+    return (
+        None
+        if value is None
+        else (",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+    )
 
 
 def _of(values: object, name: str) -> object:
@@ -167,6 +198,5 @@ def _of(values: object, name: str) -> object:
 
 
 def _shape(config: str) -> list[str]:
-    """The lines of a cluster file but for those that differ in each scratch cluster."""
-    return [line for line in config.splitlines()
-            if not (line.split() or [""])[0].endswith(SCRATCH)]
+    """Return the lines of a cluster file that are the same in every scratch cluster."""
+    return [line for line in config.splitlines() if not (line.split() or [""])[0].endswith(SCRATCH)]

@@ -1,4 +1,4 @@
-"""Results on disk: VAR/bench/TIME-SUITE/results.json, written anew after each measurement."""
+"""Results on disk: VAR/bench/TIME-SUITE/results.json, rewritten after each measurement."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from ..cluster import Cluster
-from ..cluster.files import write_atomically
-from ..cluster.layout import Layout
-from ..errors import ExitCode, OperatorError
-from . import checking, machine, summary
+from indico_zodbrepl.bench import machine, summary
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
 FORMAT = 2
 FILE = "results.json"
+MOST = 1e15
+"""Figures are smaller than this."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """One case, measured once on one storage.
+    """A case, measured once on one storage.
 
     Attributes:
         storage: its name, as in ``--storages``.
-        parameters: what distinguishes cases of the same test.
+        parameters: distinguish cases of the same test.
         round: from 1.
-        metrics: numbers, by the names of the suite's metrics; {} after an error.
-        details: whatever else the test told.
-        cpu: seconds of CPU that each supervised program of the site used meanwhile.
+        metrics: numbers by the names of the suite's metrics; {} after an error.
+        details: anything else that the test reported.
+        cpu: CPU seconds of each supervised program of the site.
         began: seconds since 1970.
-        took: seconds, with what preparing and ending it needed.
-        error: why there are no metrics; '' when there are.
+        took: seconds, including set-up and clean-up.
+        error: why there are no metrics; '' if there are.
     """
 
     storage: str
@@ -54,17 +56,17 @@ class Run:
 
     Attributes:
         folder: VAR/bench/TIME-SUITE, or VAR/bench/TIME-all/SUITE.
-        began, ended: seconds since 1970; ``ended`` is None while it runs, or when it was killed.
-        planned: how many measurements were wanted; fewer were made if it was interrupted.
-        cluster, backend: the name and the storage engine of the cluster it was called for.
+        began, ended: seconds since 1970; ``ended`` is None while it runs, or if it was killed.
+        planned: number of planned measurements; an interrupted run has fewer.
+        cluster, backend: name and backend of the cluster that the command was called for.
         settings: rounds, seconds, quick, options, and names and titles of the storages.
         environment: cpu, cores, memory, disk, system, python, load_before and, at the end,
             load_after.
-        versions: of this project and of the packages that were measured.
-        configs: of each storage, the text of its cluster file.
-        left_out: of each storage that was not measured, or not to the end, why.
+        versions: of this project and of the measured packages.
+        configs: text of each storage's cluster file.
+        left_out: why a storage was not, or not completely, measured.
         measurements: in the order in which they were made.
-        problem: why the file can't be read; then everything but ``folder`` and ``suite`` is empty.
+        problem: why the file cannot be read; only ``folder`` and ``suite`` are set then.
     """
 
     folder: Path
@@ -84,41 +86,51 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Its folder, within those of all results: TIME-SUITE or TIME-all/SUITE."""
+        """Return the folder relative to all results: TIME-SUITE or TIME-all/SUITE."""
         folder = self.folder
         return folder.name if "Z-" in folder.name else f"{folder.parent.name}/{folder.name}"
 
     @property
     def label(self) -> str:
-        """The suite, or its folder's name where that says more, such as "in-app-pinned"."""
+        """Return the suite, or a more specific folder name such as "in-app-pinned"."""
         name = self.folder.name
         return name if name.startswith(f"{self.suite}-") else self.suite
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was wanted was measured; it is not known before anything is up."""
+        """Return True if everything planned was measured."""
         return self.ended is not None and 0 < self.planned == len(self.measurements)
 
     @property
     def failed(self) -> Sequence[Measurement]:
-        """Those that ended in an error."""
+        """Return the measurements that ended in an error."""
         return [each for each in self.measurements if each.error]
 
 
-def begin(folder: Path, cluster: Cluster, suite: str, settings: Mapping[str, Any],
-          disk: Path) -> Run:
-    """Keep what is known before a run's first measurement.
+def begin(
+    folder: Path, cluster: Cluster, suite: str, settings: Mapping[str, Any], disk: Path
+) -> Run:
+    """Write what is known before a run's first measurement.
 
     Args:
-        folder: where ``new_folder`` says, or a folder in it.
-        disk: a folder on the disk that is measured.
+        folder: as returned by ``new_folder``, or a folder in it.
+        disk: a folder on the measured disk.
 
     Raises:
-        OperatorError: exit 1, it can't be written.
+        OperatorError: exit 1, it cannot be written.
     """
-    run = Run(folder, suite, time.time(), None, 0, cluster.name, str(cluster.backend), settings,
-              machine.describe(disk),
-              {"indico_zodbrepl": importlib.metadata.version("indico_zodbrepl")})
+    run = Run(
+        folder,
+        suite,
+        time.time(),
+        None,
+        0,
+        cluster.name,
+        str(cluster.backend),
+        settings,
+        machine.describe(disk),
+        {"indico_zodbrepl": importlib.metadata.version("indico_zodbrepl")},
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -128,26 +140,30 @@ def begin(folder: Path, cluster: Cluster, suite: str, settings: Mapping[str, Any
 
 
 def with_measurement(run: Run, made: Measurement) -> Run:
-    """The run with one more measurement, which is on disk when this returns."""
-    run = dataclasses.replace(run, measurements=(*run.measurements, made),
-                              versions={**run.versions, **made.details.get("versions", {})})
+    """Add a measurement, write the run, and return it."""
+    run = dataclasses.replace(
+        run,
+        measurements=(*run.measurements, made),
+        versions={**run.versions, **made.details.get("versions", {})},
+    )
     write(run)
     return run
 
 
 def end(run: Run) -> Run:
-    """The run with its end, complete or not."""
-    run = dataclasses.replace(run, ended=time.time(),
-                              environment={**run.environment, "load_after": machine.load()})
+    """Set the end time, write the run, and return it."""
+    run = dataclasses.replace(
+        run, ended=time.time(), environment={**run.environment, "load_after": machine.load()}
+    )
     write(run)
     return run
 
 
 def new_folder(cluster: Cluster, name: str) -> Path:
-    """Make VAR/bench/TIME-NAME, for a suite or for all of them.
+    """Create VAR/bench/TIME-NAME, for a suite or for all suites.
 
     Raises:
-        OperatorError: exit 1, it can't be made.
+        OperatorError: exit 1, it cannot be created.
     """
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{name}"
     for number in range(1, 100):
@@ -163,16 +179,19 @@ def new_folder(cluster: Cluster, name: str) -> Path:
 
 
 def read_all(cluster: Cluster) -> list[Run]:
-    """All runs that are kept, the newest first; one that can't be read says so."""
+    """Return all stored runs, the newest first; an unreadable one has ``problem`` set."""
     kept = Layout(cluster).bench
-    folders = {path.parent for pattern in (f"*/{FILE}", f"*/*/{FILE}")
-               for path in kept.glob(pattern)}
-    return [read(folder) for folder in
-            sorted(folders, key=lambda each: each.relative_to(kept), reverse=True)]
+    folders = {
+        path.parent for pattern in (f"*/{FILE}", f"*/*/{FILE}") for path in kept.glob(pattern)
+    }
+    return [
+        read(folder)
+        for folder in sorted(folders, key=lambda each: each.relative_to(kept), reverse=True)
+    ]
 
 
 def read_folder(folder: Path) -> list[Run]:
-    """The runs in a folder: that of one suite, or those of all of its suites.
+    """Return the runs in a folder: of one suite, or of all its suites.
 
     Raises:
         OperatorError: exit 2, there are none.
@@ -181,15 +200,17 @@ def read_folder(folder: Path) -> list[Run]:
         return [read(folder)]
     found = [read(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))]
     if not found:
-        raise OperatorError(f"there are no results in {folder}",
-                            f"neither {FILE} nor folders with one",
-                            "name a folder of var/bench, such as `ls var/bench` shows them",
-                            ExitCode.BAD_CONFIG)
+        raise OperatorError(
+            f"there are no results in {folder}",
+            f"neither {FILE} nor folders with one",
+            "name a folder of var/bench, such as `ls var/bench` shows them",
+            ExitCode.BAD_CONFIG,
+        )
     return sorted(found, key=lambda run: run.began)
 
 
 def read(folder: Path) -> Run:
-    """One run; what is not as ``write`` writes it is a problem."""
+    """Return a run; ``problem`` is set if the file is not in the expected format."""
     suite = folder.name.rpartition("Z-")[2].partition(".")[0]
     try:
         values = json.loads((folder / FILE).read_text("utf-8"))
@@ -200,7 +221,7 @@ def read(folder: Path) -> Run:
             raise ValueError("problem: not as this program writes it")
         made = tuple(Measurement(**each) for each in values.pop("measurements"))
         run = Run(folder=folder, measurements=made, **values)
-        checking.check(run)
+        check(run)
     except OSError as error:
         return Run(folder, suite, problem=error.strerror or str(error))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -209,7 +230,7 @@ def read(folder: Path) -> Run:
 
 
 def as_json(run: Run) -> str:
-    """The run as its file has it: with a summary, which is made anew whenever it is read."""
+    """Return the content of a run's file, with a freshly computed summary."""
     values = dataclasses.asdict(run)
     values["summary"] = [dataclasses.asdict(row) for row in summary.rows(run)]
     for name in ("folder", "problem"):
@@ -218,7 +239,7 @@ def as_json(run: Run) -> str:
 
 
 def write(run: Run) -> None:
-    """Keep a run as it is now.  Raises OperatorError (exit 1) when that can't be done."""
+    """Write a run.  Raises OperatorError (exit 1) if that fails."""
     path = run.folder / FILE
     try:
         write_atomically(path, as_json(run))
@@ -227,5 +248,56 @@ def write(run: Run) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> OperatorError:
-    return OperatorError("results can't be kept", f"{path}: {error.strerror}",
-                         "make room there, or see whose it is; then try again")
+    return OperatorError(
+        "results can't be kept",
+        f"{path}: {error.strerror}",
+        "make room there, or see whose it is; then try again",
+    )
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Return True for a finite number in the range of our figures."""
+    return isinstance(value, int | float) and abs(value) < MOST
+
+
+def check(run: Run) -> None:
+    """Raise ValueError unless everything except details has the expected type."""
+    for name in ("settings", "environment", "versions", "configs", "left_out"):
+        _require(isinstance(getattr(run, name), Mapping), name)
+    for name in ("suite", "cluster", "backend"):
+        _require(isinstance(getattr(run, name), str), name)
+    for name in ("versions", "configs", "left_out"):
+        _texts(getattr(run, name), name)
+    _texts(run.settings.get("storages", {}), "settings")
+    _require(isinstance(run.settings.get("options", {}), Mapping), "settings")
+    _require(isinstance(run.planned, int), "planned")
+    for moment in (run.began, run.began if run.ended is None else run.ended):
+        _require(is_number(moment) and 0 <= moment < 1e11, "began or ended")
+    for made in run.measurements:
+        for text in (made.storage, made.test, made.error):
+            _require(isinstance(text, str), "the storage, test or error of a measurement")
+        for numbers in (made.metrics, made.cpu):
+            _require(
+                isinstance(numbers, Mapping) and all(map(is_number, numbers.values())),
+                f"figures of {made.test} on {made.storage}",
+            )
+        _require(
+            isinstance(made.parameters, Mapping)
+            and all(isinstance(each, str) or is_number(each) for each in made.parameters.values()),
+            f"parameters of {made.test} on {made.storage}",
+        )
+        _require(
+            isinstance(made.round, int) and isinstance(made.details, Mapping),
+            f"a round of {made.test} on {made.storage}",
+        )
+
+
+def _require(right: bool, what: str) -> None:
+    if not right:
+        raise ValueError(f"{what}: not as this program writes it")
+
+
+def _texts(values: Any, what: str) -> None:
+    _require(
+        isinstance(values, Mapping) and all(isinstance(each, str) for each in values.values()), what
+    )

@@ -1,4 +1,4 @@
-"""Makes a run: every case on every storage in every round, each storage first in turn."""
+"""Execute a run: every case on every storage in every round, with rotating order."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..cluster import Cluster
-from ..errors import OperatorError
-from . import cpu, results
-from .results import Measurement, Run
-from .site import Site
-from .sites import Sites
-from .storages import Storage
-from .suite import Case, RunEndedError, Settings, Suite
+from indico_zodbrepl.bench import machine, results
+from indico_zodbrepl.bench.results import Measurement, Run
+from indico_zodbrepl.bench.sites.pool import Sites
+from indico_zodbrepl.bench.sites.site import Site
+from indico_zodbrepl.bench.sites.storages import Storage
+from indico_zodbrepl.bench.suite import Case, RunEndedError, Settings, Suite
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.errors import OperatorError
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One measurement to be made; rounds count from 1."""
+    """A measurement to be made; rounds count from 1."""
 
     round: int
     case: Case
@@ -35,7 +35,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """What is told after each measurement."""
+    """The report after each measurement."""
 
     step: Step
     measurement: Measurement
@@ -44,10 +44,10 @@ class Told:
 
 
 def plan(cases: Mapping[str, Sequence[Case]], rounds: int) -> Iterator[Step]:
-    """All steps in their order.
+    """Yield all steps in order.
 
-    Storages take turns at each case, and each round begins with another one, so that what else
-    the machine does meets all of them alike.  So do cases that are compared with each other.
+    Storages alternate at each case, and each round begins with another one, so that other load on
+    the machine affects all of them alike.  The same applies to cases that are compared.
 
     Args:
         cases: of each storage.
@@ -72,29 +72,37 @@ def _of_round(cases: Sequence[Case], number: int) -> Iterator[Case]:
 
 
 def _apart_from_turns(case: Case) -> tuple[str, dict[str, str | int | float]]:
-    return case.test, {name: value for name, value in case.parameters.items()
-                       if name != case.in_turn}
+    return case.test, {
+        name: value for name, value in case.parameters.items() if name != case.in_turn
+    }
 
 
-def make(suite: Suite, storages: Sequence[Storage], settings: Settings, sites: Sites, *,
-         cluster: Cluster, folder: Path, told: Callable[[Told], None],
-         begun: Callable[[Step, int, int], None] = lambda *_: None) -> Run:
-    """Bring the storages up and make a run; each measurement is on disk before the next begins.
+def make(
+    suite: Suite,
+    storages: Sequence[Storage],
+    settings: Settings,
+    sites: Sites,
+    *,
+    cluster: Cluster,
+    folder: Path,
+    told: Callable[[Told], None],
+    begun: Callable[[Step, int, int], None] = lambda *_: None,
+) -> Run:
+    """Start the storages and execute a run; write each measurement before the next begins.
 
-    A storage that the suite can't measure, or that can't be brought up, is left out and named.
+    A storage that the suite cannot measure, or that does not start, is left out and named.
 
     Args:
-        cluster: that the command was called for.
-        folder: where the results go.
+        cluster: the cluster that the command was called for.
+        folder: for the results.
         told: called after each measurement.
-        begun: called before each one, with how many were made and how many are planned.
+        begun: called before each one, with the number done and the number planned.
 
     Raises:
-        OperatorError: exit 1, results can't be kept; that of a suite's RunEndedError.  Of these,
-            and of KeyboardInterrupt, what was measured before is kept.
+        OperatorError: exit 1, results cannot be written, or a suite's RunEndedError.  In these
+            cases and after KeyboardInterrupt earlier measurements are kept.
     """
-    run = results.begin(folder, cluster, suite.name, as_values(settings, storages),
-                        sites.place)
+    run = results.begin(folder, cluster, suite.name, as_values(settings, storages), sites.place)
     try:
         up: dict[str, Site] = {}
         for storage in storages:
@@ -102,11 +110,20 @@ def make(suite: Suite, storages: Sequence[Storage], settings: Settings, sites: S
                 up[storage.name] = _prepared(suite, storage, settings, sites)
             except OperatorError as error:
                 run = _leaving_out(run, storage.name, error)
-        run = dataclasses.replace(run, configs={
-            name: site.cluster.source.read_text("utf-8") for name, site in up.items()
-            if site.cluster})
-        steps = list(plan({name: suite.cases(settings, site.storage)
-                           for name, site in up.items()}, settings.rounds))
+        run = dataclasses.replace(
+            run,
+            configs={
+                name: site.cluster.source.read_text("utf-8")
+                for name, site in up.items()
+                if site.cluster
+            },
+        )
+        steps = list(
+            plan(
+                {name: suite.cases(settings, site.storage) for name, site in up.items()},
+                settings.rounds,
+            )
+        )
         run = dataclasses.replace(run, planned=len(steps))
         results.write(run)
         for done, step in enumerate(steps, start=1):
@@ -120,10 +137,14 @@ def make(suite: Suite, storages: Sequence[Storage], settings: Settings, sites: S
 
 
 def as_values(settings: Settings, storages: Sequence[Storage]) -> dict[str, Any]:
-    """What a run was asked for, for JSON."""
-    return {"rounds": settings.rounds, "seconds": settings.seconds, "quick": settings.quick,
-            "options": dict(settings.options),
-            "storages": {each.name: each.title for each in storages}}
+    """Return the request of a run, for JSON."""
+    return {
+        "rounds": settings.rounds,
+        "seconds": settings.seconds,
+        "quick": settings.quick,
+        "options": dict(settings.options),
+        "storages": {each.name: each.title for each in storages},
+    }
 
 
 def _prepared(suite: Suite, storage: Storage, settings: Settings, sites: Sites) -> Site:
@@ -137,14 +158,17 @@ def _prepared(suite: Suite, storage: Storage, settings: Settings, sites: Sites) 
 
 @contextlib.contextmanager
 def _full_disks(place: Path) -> Iterator[None]:
-    """Within, a disk that is full is the operator's error, as that of a storage is."""
+    """Context that turns a full disk into an OperatorError."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise OperatorError("the disk is full", f"{error.filename or place}: {error.strerror}",
-                            "make room, or name another folder with --data-directory") from error
+        raise OperatorError(
+            "the disk is full",
+            f"{error.filename or place}: {error.strerror}",
+            "make room, or name another folder with --data-directory",
+        ) from error
 
 
 def _leaving_out(run: Run, name: str, error: OperatorError) -> Run:
@@ -158,13 +182,17 @@ def _measured(suite: Suite, step: Step, site: Site, settings: Settings) -> Measu
     try:
         with _full_disks(site.folder):
             pids = site.pids()
-            before = cpu.seconds(pids)
+            before = machine.seconds(pids)
             found = suite.measure(step.case, site, settings)
-            used = cpu.between(before, cpu.seconds(pids)) if found.cpu is None else found.cpu
+            used = (
+                machine.between(before, machine.seconds(pids)) if found.cpu is None else found.cpu
+            )
     except RunEndedError:
         raise
     except OperatorError as error:
-        return dataclasses.replace(made, took=time.monotonic() - began,
-                                   error=error.detail or error.notice)
-    return dataclasses.replace(made, metrics=found.metrics, details=found.details, cpu=used,
-                               took=time.monotonic() - began)
+        return dataclasses.replace(
+            made, took=time.monotonic() - began, error=error.detail or error.notice
+        )
+    return dataclasses.replace(
+        made, metrics=found.metrics, details=found.details, cpu=used, took=time.monotonic() - began
+    )

@@ -1,25 +1,28 @@
-"""What a suite of benchmarks is: cases that are measured on sites, and what they give."""
+"""The interface of a benchmark suite: cases that are measured on sites, and their results."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import OperatorError
+from indico_zodbrepl.bench.sites import storages
+from indico_zodbrepl.bench.sites.storages import Storage
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.errors import OperatorError
 
 if TYPE_CHECKING:
-    from .site import Site
-    from .storages import Storage
+    from indico_zodbrepl.bench.sites.site import Site
 
 
 class RunEndedError(OperatorError):
-    """No further measurement of a run can succeed: it ends, and what was measured is kept."""
+    """No further measurement of a run can succeed; earlier ones are kept."""
 
 
 class Better(enum.StrEnum):
-    """Which way a metric is good."""
+    """The direction in which a metric improves."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -31,8 +34,8 @@ class Metric:
     """One number of a measurement.
 
     Attributes:
-        name: its key in ``Made.metrics``, such as "p50_ms".
-        title: what tables and figures call it, such as "median".
+        name: key in ``Made.metrics``, such as "p50_ms".
+        title: name in tables and figures, such as "median".
         unit: such as "commits/s" or "ms".
     """
 
@@ -43,19 +46,22 @@ class Metric:
 
 
 LATENCIES = (
-    Metric("mean_ms", "mean", "ms", Better.LOWER), Metric("p50_ms", "median", "ms", Better.LOWER),
-    Metric("p90_ms", "p90", "ms", Better.LOWER), Metric("p99_ms", "p99", "ms", Better.LOWER),
-    Metric("max_ms", "max", "ms", Better.LOWER))
+    Metric("mean_ms", "mean", "ms", Better.LOWER),
+    Metric("p50_ms", "median", "ms", Better.LOWER),
+    Metric("p90_ms", "p90", "ms", Better.LOWER),
+    Metric("p99_ms", "p99", "ms", Better.LOWER),
+    Metric("max_ms", "max", "ms", Better.LOWER),
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is measured of each storage in each round: a test with its parameters.
+    """A test with its parameters, measured on each storage in each round.
 
     Attributes:
-        parameters: what distinguishes cases of the same test, such as {"objects": 100}.
-        in_turn: name of the parameter whose values are compared: neighbours that differ in nothing
-            else take turns at being first, round by round; '' for none.
+        parameters: distinguish cases of the same test, such as {"objects": 100}.
+        in_turn: parameter whose values are compared; cases that differ only in it take turns at
+            being first, round by round; '' for none.
     """
 
     test: str
@@ -63,19 +69,19 @@ class Case:
     in_turn: str = dataclasses.field(default="", compare=False)
 
     def __str__(self) -> str:
-        return " ".join([self.test, *(f"{name} {value}" for name, value
-                                      in self.parameters.items())])
+        return " ".join(
+            [self.test, *(f"{name} {value}" for name, value in self.parameters.items())]
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What measuring a case gave.
+    """The result of measuring a case.
 
     Attributes:
-        metrics: by the names of the suite's metrics; those that a case has not are missing.
-        details: everything else that is worth keeping, for JSON.
-        cpu: seconds of CPU by program, where others were at work than those of the site; None:
-            as observed of the site.
+        metrics: by the names of the suite's metrics; some may be missing.
+        details: anything else worth keeping, for JSON.
+        cpu: CPU seconds by program, if the work was done outside the site; None to use the site's.
     """
 
     metrics: Mapping[str, float]
@@ -85,15 +91,14 @@ class Made:
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One of a suite's own options on the command line.
+    """One of a suite's own command-line options.
 
     Attributes:
-        name: such as "object-counts"; ``Settings.options`` has it under this name.
-        default: its type is that of the value: str, int or float; tuples are given with commas
-            between their values.
-        quick: what it is with ``--quick``; None: as ever.
-        choices: the only values, if there are any.
-        least, most: bounds of a number, if it has them.
+        name: such as "object-counts"; also the key in ``Settings.options``.
+        default: its type (str, int, float) is the type of the value; tuples are comma-separated.
+        quick: value with ``--quick``; None for the same as without.
+        choices: permitted values, if restricted.
+        least, most: bounds of a number, if any.
     """
 
     name: str
@@ -107,11 +112,11 @@ class Option:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How a run measures.
+    """The settings of a run.
 
     Attributes:
-        seconds: how long a measurement takes, where a case has no length of its own.
-        quick: whether this only shows that everything works.
+        seconds: duration of a measurement, unless the case defines its own.
+        quick: True if the run only shows that everything works.
         options: values of the suite's own options, by name.
     """
 
@@ -122,18 +127,18 @@ class Settings:
 
 
 class Suite(Protocol):
-    """One suite; an instance has no state, and is asked in one thread.
+    """A benchmark suite; stateless, called from one thread.
 
     Attributes:
-        name: what the command line and result folders call it.
-        title: one line, what it finds out.
-        metrics: in the order in which tables show them; the first one is the main one.
-        storages: names of those that it measures unless told otherwise.
+        name: on the command line and in result folders.
+        title: the question it answers, one line.
+        metrics: in the order of the tables; the first is the main one.
+        storages: names of the default storages.
         quick_storages: the same with ``--quick``.
-        control: name of the storage that ratios are taken to.
-        seconds, quick_seconds: of a measurement, unless told otherwise.
-        indico: how many Indico instances a site needs; with any, it is filled by the loader.
-            An option of the same name says otherwise.
+        control: name of the storage that ratios refer to.
+        seconds, quick_seconds: default duration of a measurement.
+        indico: number of Indico instances that a site needs; with any, the loader fills the site.
+            An option of the same name overrides it.
     """
 
     name: str
@@ -156,24 +161,96 @@ class Suite(Protocol):
     def options(self) -> Sequence[Option]: ...
 
     def unfit(self, storage: Storage) -> str:
-        """Why a storage can't be measured by this suite; '' when it can."""
+        """Return why this suite cannot measure a storage; '' if it can."""
         ...
 
     def prepare(self, site: Site, settings: Settings) -> None:
-        """Make what the cases need in a site, once, before the first round.
+        """Create what the cases need in a site, once, before the first round.
 
-        Raises OperatorError; the storage is left out then.
+        Raises OperatorError; the storage is then left out.
         """
         ...
 
     def cases(self, settings: Settings, storage: Storage) -> Sequence[Case]:
-        """What is measured of a storage in each round, in this order but for ``Case.in_turn``."""
+        """Return the cases of a storage in each round, in order except for ``Case.in_turn``."""
         ...
 
     def measure(self, case: Case, site: Site, settings: Settings) -> Made:
-        """Measure one case, in a process of its own.
+        """Measure one case, in its own process.
 
-        Raises OperatorError; the measurement is kept with its error then.  A RunEndedError ends
-        the run.  KeyboardInterrupt ends what was started, and goes on up.
+        Raises OperatorError, which is recorded with the measurement; RunEndedError ends the run.
+        After KeyboardInterrupt everything started is stopped, and the exception is raised again.
         """
         ...
+
+
+ROUNDS = 3
+
+
+def settings_of(
+    suite: Suite,
+    *,
+    quick: bool = False,
+    rounds: int | None = None,
+    seconds: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Return the given settings, completed by the suite's (quick) defaults.
+
+    Args:
+        options: values of the suite's own options by name; None for those not given.
+    """
+    given = options or {}
+    values = {}
+    for option in suite.options:
+        value = given.get(option.name)
+        if value is None:
+            value = option.quick if quick and option.quick is not None else option.default
+        values[option.name] = value
+    if rounds is None:
+        rounds = 1 if quick else ROUNDS
+    if seconds is None:
+        seconds = suite.quick_seconds if quick else suite.seconds
+    return Settings(rounds, seconds, quick, values)
+
+
+def storages_of(
+    suite: Suite, names: Sequence[str], cluster: Cluster, *, quick: bool
+) -> tuple[Storage, ...]:
+    """Return the storages of these names, or the suite's default ones.
+
+    Raises:
+        OperatorError: exit 2, there is none of that name.
+    """
+    return storages.named(names or (suite.quick_storages if quick else suite.storages), cluster)
+
+
+MODULES: Mapping[str, str] = {
+    "in-app": "in_app",
+    "raw": "raw",
+    "zodbshootout": "zodbshootout",
+    "phases": "phases",
+    "http": "http",
+    "devices": "devices",
+    "writes": "writes",
+    "compression": "compression",
+    "backup": "backup",
+    "replication": "replication",
+}
+"""By the name of each suite the module of this package that has it, as ``SUITE``."""
+
+
+def known() -> list[str]:
+    """Return the names of all suites."""
+    return [
+        name
+        for name, module in MODULES.items()
+        if importlib.util.find_spec(f"{__package__}.suites.{module}")
+    ]
+
+
+def suite(name: str) -> Suite:
+    """Return a suite by its name, a key of MODULES."""
+    module = importlib.import_module(f"{__package__}.suites.{MODULES[name]}")
+    found: Suite = module.SUITE
+    return found

@@ -1,21 +1,23 @@
-"""The rounds of a run put together: medians, their spread, and ratios to a control; no I/O."""
+"""Summarise the rounds of a run: medians, spread, latencies and ratios to a control.  Pure."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .results import Measurement, Run
+    from indico_zodbrepl.bench.results import Measurement, Run
 
 Key = tuple[str, str, tuple[tuple[str, str | int | float], ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """The median of some rounds, the least and the most of them."""
+    """Median, minimum and maximum over some rounds."""
 
     median: float
     least: float
@@ -23,19 +25,19 @@ class Spread:
 
     @property
     def half_range(self) -> float | None:
-        """Half of the way from the least to the most, as a part of the median; None for none."""
+        """Return half of the range relative to the median; None for a median of 0."""
         return (self.most - self.least) / 2 / self.median if self.median else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One case on one storage, over all rounds that succeeded.
+    """A case on one storage, over all successful rounds.
 
     Attributes:
-        rounds: how many succeeded.
-        metrics: by name, those that at least one round has.
-        cpu: seconds of CPU of each program, in a round.
-        error: that of the last round that failed; '' when none did.
+        rounds: number of successful rounds.
+        metrics: by name, if at least one round has the metric.
+        cpu: CPU seconds of each program per round.
+        error: of the last failed round; '' if none failed.
     """
 
     storage: str
@@ -48,14 +50,14 @@ class Row:
 
 
 def rows(run: Run) -> list[Row]:
-    """Those of a run, in the order in which their cases were first measured."""
+    """Return the rows of a run, in the order of their first measurement."""
     return [_row(group) for group in _groups(run.measurements).values()]
 
 
 def ratios(run: Run, row: Row, control: str, metric: str) -> Spread | None:
-    """What a row's metric is in times the control storage's, round by round.
+    """Return the ratio of a row's metric to the control storage's, round by round.
 
-    None for the control itself, or when no round has both.
+    None for the control itself, or without a common round.
     """
     if row.storage == control:
         return None
@@ -66,7 +68,7 @@ def ratios(run: Run, row: Row, control: str, metric: str) -> Spread | None:
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """None when there are none."""
+    """Return the spread of some values; None without values."""
     found = sorted(values)
     return Spread(statistics.median(found), found[0], found[-1]) if found else None
 
@@ -89,12 +91,71 @@ def _by_round(group: Sequence[Measurement], metric: str) -> dict[int, float]:
 def _row(group: Sequence[Measurement]) -> Row:
     made = [each for each in group if not each.error]
     errors = [each.error for each in group if each.error]
-    return Row(group[0].storage, group[0].test, group[0].parameters, len(made),
-               _spreads([each.metrics for each in made]), _spreads([each.cpu for each in made]),
-               errors[-1] if errors else "")
+    return Row(
+        group[0].storage,
+        group[0].test,
+        group[0].parameters,
+        len(made),
+        _spreads([each.metrics for each in made]),
+        _spreads([each.cpu for each in made]),
+        errors[-1] if errors else "",
+    )
 
 
 def _spreads(found: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
     names = dict.fromkeys(name for each in found for name in each)
     spreads = {name: spread(each[name] for each in found if name in each) for name in names}
     return {name: each for name, each in spreads.items() if each}
+
+
+TICKS_PER_MS = 10_000
+"""Programs count latencies in tenths of a microsecond."""
+PERCENTS = (50, 90, 99)
+
+
+def milliseconds(seconds: Sequence[float], percents: Sequence[int] = PERCENTS) -> dict[str, float]:
+    """Return mean, p50, p90, p99 (nearest rank) and max in milliseconds; {} without values."""
+    if not seconds:
+        return {}
+    ordered = sorted(seconds)
+    found = {
+        "mean": math.fsum(ordered) / len(ordered),
+        **{
+            f"p{percent}": ordered[math.ceil(percent * len(ordered) / 100) - 1]
+            for percent in percents
+        },
+        "max": ordered[-1],
+    }
+    return {name: round(1000 * value, 4) for name, value in found.items()}
+
+
+def latency_metrics(counted: Iterable[Sequence[tuple[int, int]]]) -> Mapping[str, float]:
+    """Return the metrics ``suite.LATENCIES`` in milliseconds; {} without operations.
+
+    Args:
+        counted: for each process, pairs of latency (tenths of a microsecond) and count.
+    """
+    counts: Counter[int] = Counter()
+    for each in counted:
+        for ticks, count in each:
+            counts[ticks] += count
+    total = counts.total()
+    if not total:
+        return {}
+    metrics = {
+        "mean_ms": sum(ticks * count for ticks, count in counts.items()) / total,
+        **{f"p{percent}_ms": nearest_rank(counts, percent / 100) for percent in PERCENTS},
+        "max_ms": max(counts),
+    }
+    return {name: value / TICKS_PER_MS for name, value in metrics.items()}
+
+
+def nearest_rank(counts: Mapping[int, int], part: float) -> int:
+    """Return the smallest value that at least this fraction of the values does not exceed."""
+    rank = math.ceil(part * sum(counts.values()))
+    passed = 0
+    for value in sorted(counts):
+        passed += counts[value]
+        if passed >= rank:
+            return value
+    raise ValueError("there are no values")

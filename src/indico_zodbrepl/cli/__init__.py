@@ -1,67 +1,59 @@
-"""``bin/zodbrepl``: the commands, each loaded when it is called."""
+"""The program ``bin/zodbrepl``."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..cluster.installation import Installation, home_from_environment
-from ..errors import ExitCode, OperatorError
-from .app import App, pass_app
+from indico_zodbrepl.cli.app import App, pass_app
+from indico_zodbrepl.cli.group import Lazy, LazyGroup
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
-# command: the module of this package that defines it, under the same name
 COMMANDS = {
-    "check": "check",
-    "render": "render",
-    "up": "up",
-    "down": "up",
-    "status": "status",
-    "watch": "watch",
-    "admin": "admin",
-    "demo": "demo",
-    "node": "node",
-    "lineage": "lineage",
-    "switchover": "switchover",
-    "failover": "failover",
-    "rejoin": "rejoin",
-    "seed": "seed",
-    "salvage": "salvage",
-    "backup": "backup",
-    "restore": "restore",
-    "convert": "convert",
-    "pack": "pack",
-    "restart": "restart",
-    "stats": "stats",
-    "bench": "bench",
-    "resume": "resume",
-    "journal": "journal",
+    "check": Lazy("cluster", "Check the cluster file; change nothing."),
+    "render": Lazy("cluster", "Print every generated file; change nothing."),
+    "up": Lazy("cluster", "Start storage nodes, Indico, the admin page and the monitor."),
+    "down": Lazy("cluster", "Stop everything."),
+    "status": Lazy("cluster", "Show nodes, replication, Indico instances and problems."),
+    "watch": Lazy("cluster", "Monitor the cluster until stopped, and report what changes."),
+    "admin": Lazy("admin", "Serve the admin page, or manage its accounts."),
+    "demo": Lazy("cluster", "Start the cluster, load conferences, stop everything on Ctrl-C."),
+    "node": Lazy("node", "Operate a single storage node."),
+    "history": Lazy("data", "Compare the histories of nodes."),
+    "switchover": Lazy("operate", "Make another node primary; lose nothing."),
+    "failover": Lazy("operate", "Replace a primary that failed."),
+    "rejoin": Lazy("operate", "Let a former primary or a failed node follow again."),
+    "clone": Lazy("operate", "Copy another node's data to a node."),
+    "recover": Lazy("data", "Show divergent transactions, and write them again."),
+    "backup": Lazy("data", "Back up the database and verify the backup."),
+    "restore": Lazy("data", "Restore a node's data from a backup."),
+    "convert": Lazy("data", "Copy all data to a cluster of any backend, and verify the copy."),
+    "pack": Lazy("operate", "Remove old revisions and unreferenced objects."),
+    "restart": Lazy("operate", "Restart a node's server or an Indico instance."),
+    "stats": Lazy("data", "Sum up the database's objects by class and module."),
+    "bench": Lazy("bench", "Measure storages, and Indico on them."),
+    "resume": Lazy("operate", "Continue an interrupted operation."),
+    "journal": Lazy("operate", "Show past operations, or one in full."),
 }
 
 
-class _Commands(click.Group):
-    """A group that imports a command's module when the command is asked for."""
+class _Commands(LazyGroup):
+    """The commands; an OperatorError ends them with its own exit code."""
 
-    def make_context(self, info_name: str | None, args: list[str],
-                     parent: click.Context | None = None, **extra: Any) -> click.Context:
-        """Usage texts name the command as it is typed in the installation's folder."""
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Name the program in usage texts as it is typed in the installation's folder."""
         return super().make_context(info_name and "bin/zodbrepl", args, parent, **extra)
 
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"{__package__}.{COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what an operator has to know of ends it with its own exit code."""
         try:
             return super().invoke(ctx)
         except OperatorError as error:
@@ -72,15 +64,22 @@ class _Commands(click.Group):
             ctx.exit(int(ExitCode.INTERRUPTED))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-c", "--config", type=click.Path(readable=False, path_type=Path), metavar="FILE",
-              help="The cluster file.  [default: $ZODBREPL_HOME/etc/cluster.conf]")
+@click.group(cls=_Commands, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-c",
+    "--config",
+    type=click.Path(readable=False, path_type=Path),
+    metavar="FILE",
+    help="The cluster file.  [default: $ZODBREPL_HOME/etc/cluster.conf]",
+)
 @click.pass_context
 def main(context: click.Context, config: Path | None) -> None:
-    """Indico 1.2.2 on a replicated ZODB."""
-    installation = Installation(home_from_environment())
-    config = config or installation.home / "etc" / "cluster.conf"
-    context.obj = App(Path(os.path.abspath(config)), installation)
+    """Run Indico 1.2.2 on a replicated ZODB."""
+    from indico_zodbrepl.cluster.installation import Installation, home_from_environment
+
+    home = home_from_environment()
+    config = config or home / "etc" / "cluster.conf"
+    context.obj = App(Path(os.path.abspath(config)), Installation(home))
 
 
 __all__ = ["COMMANDS", "App", "main", "pass_app"]

@@ -1,16 +1,28 @@
-"""What every command gets: the cluster file it works on and the installation."""
+"""The object, the options and the progress lines that commands share."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..backends import require
-from ..cluster import Cluster, load
-from ..cluster.installation import Installation
+if TYPE_CHECKING:
+    from indico_zodbrepl.cluster import Cluster
+    from indico_zodbrepl.cluster.installation import Installation
+
+REASON = click.option("--reason", default="", help="Why; recorded in the journal.")
+DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Print the findings and each step; change nothing."
+)
+EXPECT = click.option("--expect", default="", hidden=True)
+"""The digest of the plan that the operator has seen; the admin page passes it."""
+
+UNCHANGED = "This was a dry run: nothing was changed."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,16 +34,30 @@ class App:
 
     @functools.cached_property
     def cluster(self) -> Cluster:
-        """The cluster, read when first asked for; OperatorError when the file is wrong."""
+        """The cluster, read at first use.  Raises OperatorError for an invalid file."""
+        from indico_zodbrepl.cluster import load
+
         return load(self.config, self.installation.home)
 
     def require(self, operation: str) -> None:
-        """Raise OperatorError (exit 8) when the cluster's backend can't do an operation.
+        """Raise OperatorError (exit 8) unless the cluster's backend supports an operation.
 
         Args:
             operation: a key of ``backends.interfaces.OPERATIONS``.
         """
+        from indico_zodbrepl.backends import require
+
         require(self.cluster, operation)
 
 
 pass_app = click.make_pass_decorator(App)
+
+
+def step_printer() -> Callable[[str], None]:
+    """Return a function that prints a step with the seconds since this call."""
+    began = time.monotonic()
+
+    def step(what: str) -> None:
+        click.echo(f"{time.monotonic() - began:6.1f} s  {what}")
+
+    return step

@@ -1,104 +1,153 @@
-"""``zodbrepl bench``: the suites of benchmarks, each a command, and what reads their results."""
+"""``zodbrepl bench``: a command for each suite, and commands for their results."""
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..bench import asking, in_app, results, suites
-from ..bench.sites import Sites
-from ..bench.suite import Settings, Suite
-from ..node.interruption import as_keyboard_interrupt
-from . import bench_options
-from .app import App, pass_app
-from .bench_making import complain, make, make_inside
-from .bench_progress import BenchProgress
-from .bench_view import show
+from indico_zodbrepl.bench import suite as suites
+from indico_zodbrepl.bench.suite import Suite
+from indico_zodbrepl.cli import bench_options
+from indico_zodbrepl.cli.app import App, pass_app
 
-OTHERS = {"all": "bench_all", "compare": "bench_compare", "report": "bench_report"}
-"""Commands that are no suites: modules of this package, each with its ``command``."""
+INSIDE = "in-app"
+"""The suite that measures inside the running Indico."""
+
+PATH = click.Path(path_type=Path)
 
 
 class _Suites(click.Group):
-    """A group that imports a suite, or a command's module, when it is asked for."""
+    """A group that imports a suite when its command is called."""
 
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        return [*suites.known(), *OTHERS]
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*suites.known(), *super().list_commands(ctx)]
 
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in suites.known():
             return command_of(suites.suite(cmd_name))
-        if cmd_name not in OTHERS:
-            return None
-        module = importlib.import_module(f"{__package__}.{OTHERS[cmd_name]}")
-        found: click.Command = module.command
-        return found
+        return super().get_command(ctx, cmd_name)
 
 
 @click.group(cls=_Suites)
 def bench() -> None:
     """Measure storages, and Indico on them.
 
-    Results are kept in var/bench, a folder for each run.
+    Each run has a folder in var/bench with its results.
     """
 
 
 def command_of(suite: Suite) -> click.Command:
-    """The command that makes a suite."""
+    """Return the command that runs a suite."""
+
     @pass_app
-    def callback(app: App, /, *, storages: tuple[str, ...], rounds: int | None,
-                 seconds: float | None, quick: bool, data_directory: Path | None, as_json: bool,
-                 **own: Any) -> None:
-        settings = asking.settings_of(suite, quick=quick, rounds=rounds, seconds=seconds,
-                                      options=bench_options.given(suite, own))
-        with as_keyboard_interrupt():
-            _make(app, suite, settings, storages, data_directory, as_json=as_json)
+    def callback(
+        app: App,
+        /,
+        *,
+        storages: tuple[str, ...],
+        rounds: int | None,
+        seconds: float | None,
+        quick: bool,
+        data_directory: Path | None,
+        as_json: bool,
+        **own: Any,
+    ) -> None:
+        from indico_zodbrepl.cli.bench_run import run_suite
+
+        settings = suites.settings_of(
+            suite,
+            quick=quick,
+            rounds=rounds,
+            seconds=seconds,
+            options=bench_options.given(suite, own),
+        )
+        run_suite(app, suite, settings, storages, data_directory, as_json=as_json)
 
     return click.Command(
-        suite.name, callback=callback, short_help=_sentence(suite.title),
-        params=[*bench_options.common(suite), *bench_options.own(suite)], help=_help(suite))
-
-
-def _make(app: App, suite: Suite, settings: Settings, names: tuple[str, ...],
-          data_directory: Path | None, *, as_json: bool) -> None:
-    app.installation.check()
-    inside = suite.name == in_app.SUITE.name and not names
-    if inside:
-        settings = in_app.for_running(app.cluster, settings)
-    storages = asking.storages_of(suite, names, app.cluster, quick=settings.quick)
-    folder = results.new_folder(app.cluster, suite.name)
-    with BenchProgress() as progress:
-        try:
-            if inside:
-                make_inside(app, settings, folder=folder, progress=progress)
-            else:
-                with Sites(app.installation, data_directory, progress.say) as sites:
-                    make(app, suite, settings, storages, sites, folder=folder, progress=progress)
-        finally:
-            progress.stop()
-            made = results.read(folder)
-            if made.measurements or made.left_out:
-                show(made, suite, app, as_json=as_json)
-    complain(made, named=bool(names))
+        suite.name,
+        callback=callback,
+        short_help=f"Measure {suite.title}.",
+        params=[*bench_options.common(suite), *bench_options.own(suite)],
+        help=_help(suite),
+    )
 
 
 def _help(suite: Suite) -> str:
-    codes = ("Exit code: 0 measured, 1 some measurements failed, or a storage that was named "
-             "could not be measured")
-    if suite.name == in_app.SUITE.name:
-        return (f"{_sentence(suite.title)}\n\n"
-                "Each test is made with cold, warm and hot caches, in the running Indico of the "
-                "cluster, or with --storages in scratch clusters of their own.  What the tests of "
-                "writing modify was made by the bulk loader, and is put back.  Ctrl-C ends the "
-                "test that runs; what was measured before is kept.\n\n"
-                f"{codes}, 6 Indico does not run, 8 it is being measured already, 130 "
-                "interrupted.")
-    return (f"{_sentence(suite.title)}\n\nStorages are brought up in scratch folders, and "
-            f"removed at the end.  Ctrl-C keeps what was measured.\n\n{codes}, 130 interrupted.")
+    codes = (
+        "Exit code: 0 measured; 1 a measurement failed, or a named storage could not be measured"
+    )
+    if suite.name == INSIDE:
+        return (
+            f"Measure {suite.title}.\n\n"
+            "Each test runs with cold, warm and hot caches.  It runs in the cluster's running "
+            "Indico, or with --storages in scratch clusters.  Write tests change only data of "
+            "the bulk loader, and restore them.  Ctrl-C stops the current test and keeps "
+            "earlier results.\n\n"
+            f"{codes}; 6 Indico is not running; 8 another measurement is running; 130 "
+            "interrupted."
+        )
+    return (
+        f"Measure {suite.title}.\n\nStorages run in scratch folders, which are removed at the "
+        f"end.  Ctrl-C keeps earlier results.\n\n{codes}; 130 interrupted."
+    )
 
 
-def _sentence(title: str) -> str:
-    return f"Measure {title}."
+@bench.command("all", params=list(bench_options.everywhere()))
+@pass_app
+def run_all(app: App, /, *, quick: bool, data_directory: Path | None, as_json: bool) -> None:
+    """Run every suite with its defaults, into one folder.
+
+    Each suite runs as its own command runs it.  The tests inside Indico use the cluster's Indico
+    if it is running, else scratch clusters.  A suite that fails is reported, and the others
+    continue.  Ctrl-C keeps earlier results.
+
+    Exit code: 0 measured; 1 a suite or a measurement failed; 130 interrupted.
+    """
+    from indico_zodbrepl.cli import bench_run
+
+    bench_run.run_all(app, data_directory, quick=quick, as_json=as_json)
+
+
+@bench.command(
+    params=[
+        click.Argument(["old"], type=PATH),
+        click.Argument(["new"], type=PATH),
+        bench_options.as_json(),
+    ]
+)
+def compare(old: Path, new: Path, *, as_json: bool) -> None:
+    """Compare the results in OLD and NEW, folders in var/bench.
+
+    A difference counts only if the ranges of all rounds do not overlap; a single round shows
+    none.  Folders of `bench all` are compared suite by suite.
+
+    Exit code: 0 compared; 2 a folder has no results.
+    """
+    from indico_zodbrepl.cli.bench_view import show_comparison
+
+    show_comparison(old, new, as_json=as_json)
+
+
+@bench.command()
+@click.argument("folder", type=PATH)
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="DIR",
+    help="Where to write the page and its pictures.  [default: FOLDER/report]",
+)
+def report(folder: Path, *, output: Path | None) -> None:
+    """Write a page with figures and medians of the results in FOLDER, a folder in var/bench.
+
+    The page needs no other file and no network.  Each figure is also written as a PNG file.
+
+    Exit code: 0 written; 1 it cannot be written; 2 there are no results.
+    """
+    from indico_zodbrepl.bench import report as page
+    from indico_zodbrepl.cli.bench_run import figures_progress
+
+    with figures_progress() as tell:
+        written = page.make(folder, output, tell)
+    click.echo(f"{written}")

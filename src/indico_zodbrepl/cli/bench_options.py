@@ -1,4 +1,4 @@
-"""The options of ``zodbrepl bench``: those of all suites, and each suite's own."""
+"""Options of ``zodbrepl bench``: those of all suites, and those of one."""
 
 from __future__ import annotations
 
@@ -8,72 +8,90 @@ from typing import Any
 
 import click
 
-from ..bench.suite import Option, Suite
+from indico_zodbrepl.bench.suite import Option, Suite
 
 MOST_ROUNDS = 100
 LEAST_SECONDS, MOST_SECONDS = 0.05, 3600
 
 
 class Listed(click.ParamType[Any]):
-    """Values with commas between them."""
+    """Values separated by commas."""
 
     name = "list"
 
     def __init__(self, kind: click.ParamType[Any]) -> None:
         self.kind = kind
 
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Any:
-        """A tuple of what the values mean."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
-        return tuple(self.kind.convert(each.strip(), param, ctx)
-                     for each in value.split(",") if each.strip())
+        return tuple(
+            self.kind.convert(each.strip(), param, ctx) for each in value.split(",") if each.strip()
+        )
 
 
 def common(suite: Suite) -> list[click.Option]:
-    """Those that every suite has; None where nothing was given."""
+    """Return the options of every suite; a value is None if not given."""
     return [
-        click.Option(["--storages"], type=Listed(click.STRING), metavar="A,B", default=(),
-                     help="What is measured, with commas between."
-                          + _default(_storages_told(suite))),
+        click.Option(
+            ["--storages"],
+            type=Listed(click.STRING),
+            metavar="A,B",
+            default=(),
+            help="Storages to measure." + _default(_storages(suite)),
+        ),
         rounds(),
-        click.Option(["--seconds"], type=click.FloatRange(LEAST_SECONDS, MOST_SECONDS),
-                     metavar="S", help="How long a measurement takes, where it has no length of "
-                                       "its own." + _default(f"{suite.seconds:g}")),
-        *everywhere()]
+        click.Option(
+            ["--seconds"],
+            type=click.FloatRange(LEAST_SECONDS, MOST_SECONDS),
+            metavar="S",
+            help="Duration of a measurement that has none of its own."
+            + _default(f"{suite.seconds:g}"),
+        ),
+        *everywhere(),
+    ]
 
 
 def rounds() -> click.Option:
-    return click.Option(["--rounds"], type=click.IntRange(1, MOST_ROUNDS), metavar="N",
-                        help="How often each measurement is made." + _default("3"))
+    return click.Option(
+        ["--rounds"],
+        type=click.IntRange(1, MOST_ROUNDS),
+        metavar="N",
+        help="Repetitions of each measurement." + _default("3"),
+    )
 
 
 def everywhere() -> list[click.Option]:
-    """Those of ``bench all`` too."""
+    """Return the options that ``bench all`` has too."""
     return [
-        click.Option(["--quick"], is_flag=True,
-                     help="One short round: shows whether it works, not how fast it is."),
-        click.Option(["--data-directory"], metavar="DIR",
-                     type=click.Path(exists=True, file_okay=False, path_type=Path,
-                                     resolve_path=True),
-                     help="Where the scratch clusters' data are.  [default: where temporary "
-                          "files are]"),
-        as_json()]
+        click.Option(
+            ["--quick"],
+            is_flag=True,
+            help="One short round: a test of function, not of speed.",
+        ),
+        click.Option(
+            ["--data-directory"],
+            metavar="DIR",
+            type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True),
+            help="Folder for the data of scratch clusters.  [default: the temporary folder]",
+        ),
+        as_json(),
+    ]
 
 
 def as_json() -> click.Option:
-    return click.Option(["--json", "as_json"], is_flag=True,
-                        help="Print the results as one JSON object.")
+    return click.Option(
+        ["--json", "as_json"], is_flag=True, help="Print the results as one JSON object."
+    )
 
 
 def own(suite: Suite) -> list[click.Option]:
-    """A suite's own; each has the value None when it was not given."""
+    """Return a suite's own options; a value is None if not given."""
     return [_own(option) for option in suite.options]
 
 
 def key(option: Option) -> str:
-    """The name of an option's value among those of a command."""
+    """Return the name of an option's parameter."""
     return "own_" + option.name.replace("-", "_")
 
 
@@ -82,15 +100,24 @@ def _own(option: Option) -> click.Option:
     kind = _kind(option)
     text = option.help[:1].upper() + option.help[1:].rstrip(".") + "."
     if option.choices and several:
-        text += "  Of: " + ", ".join(option.choices) + "."
+        text += "  One or more of: " + ", ".join(option.choices) + "."
     elif option.default not in ("", ()):
-        default = (", ".join(map(str, option.default)) if several else str(option.default))
+        default = ", ".join(map(str, option.default)) if several else str(option.default)
         text += _default(default)
     return click.Option(
-        [f"--{option.name}", key(option)], type=Listed(kind) if several else kind, help=text,
-        multiple=several, default=None,
-        metavar=("A,B" if several else None if option.choices else
-                 {int: "N", float: "N", str: "TEXT"}[type(option.default)]))
+        [f"--{option.name}", key(option)],
+        type=Listed(kind) if several else kind,
+        help=text,
+        multiple=several,
+        default=None,
+        metavar=(
+            "A,B"
+            if several
+            else None
+            if option.choices
+            else {int: "N", float: "N", str: "TEXT"}[type(option.default)]
+        ),
+    )
 
 
 def _kind(option: Option) -> click.ParamType[Any]:
@@ -99,16 +126,21 @@ def _kind(option: Option) -> click.ParamType[Any]:
         return click.Choice(option.choices)
     bounded = option.least is not None or option.most is not None
     if isinstance(example, int):
-        return click.IntRange(
-            None if option.least is None else int(option.least),
-            None if option.most is None else int(option.most)) if bounded else click.INT
+        return (
+            click.IntRange(
+                None if option.least is None else int(option.least),
+                None if option.most is None else int(option.most),
+            )
+            if bounded
+            else click.INT
+        )
     if isinstance(example, float):
         return click.FloatRange(option.least, option.most) if bounded else click.FLOAT
     return click.STRING
 
 
 def given(suite: Suite, values: dict[str, Any]) -> dict[str, Any]:
-    """Takes the suite's own values out of a command's; None for those that were not given."""
+    """Remove a suite's own values from a command's parameters and return them."""
     found: dict[str, Any] = {}
     for option in suite.options:
         value = values.pop(key(option))
@@ -118,7 +150,7 @@ def given(suite: Suite, values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _storages_told(suite: Suite) -> str:
+def _storages(suite: Suite) -> str:
     names: Sequence[str] = suite.storages
     if suite.name == "in-app":
         return "the cluster of the cluster file, as it runs"

@@ -1,52 +1,62 @@
-"""What ``zodbrepl bench`` prints of a run; 100 columns are enough, and mostly 80."""
+"""Results of benchmarks as tables of at most 100 columns."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import click
 from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..bench import results, tables
-from ..bench.results import Run
-from ..bench.suite import Metric, Suite
-from ..bench.tables import Line, Table
-from ..cluster.commands import Commands
-from .app import App
+from indico_zodbrepl.bench import comparing, results, tables
+from indico_zodbrepl.bench import suite as suites
+from indico_zodbrepl.bench.comparing import Comparison, Pair
+from indico_zodbrepl.bench.results import Run
+from indico_zodbrepl.bench.suite import Metric, Suite
+from indico_zodbrepl.bench.tables import Line, Table
+from indico_zodbrepl.cli.app import App
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
 WIDTH = 100
 FIRST = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
-"""Those that are shown before others where there is no room for all."""
+"""The metrics that are shown first where the width is too small for all."""
 GAP = 2
+
+Column = tuple[str, list[str]]
 
 
 def show(run: Run, suite: Suite, app: App, *, as_json: bool) -> None:
-    """Print a run, for people or for programs."""
+    """Print a run as tables or as JSON."""
     if as_json:
         click.echo(results.as_json(run), nl=False)
         return
     console = console_of()
     for part in view(run, suite, min(WIDTH, console.width)):
         console.print(part, soft_wrap=isinstance(part, Text))
-    command = Commands(app.cluster, app.installation.home).zodbrepl("bench", "report",
-                                                                    str(run.folder))
-    console.print(Text(f"with figures, as a page: {command}"), soft_wrap=True)
+    command = Commands(app.cluster, app.installation.home).zodbrepl(
+        "bench", "report", str(run.folder)
+    )
+    console.print(Text(f"page with figures: {command}"), soft_wrap=True)
 
 
 def console_of() -> Console:
-    """Standard output: as wide as the terminal, or WIDTH where it is none."""
+    """Return standard output, as wide as its terminal, or WIDTH without one."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 
 
 def view(run: Run, suite: Suite, width: int = WIDTH) -> Iterator[RenderableType]:
-    """What was asked for, a table for each test, what failed, where the results are.
+    """Yield a table for each test, failures, and the folder of the results.
 
     Args:
-        width: how many characters a table's line may have.
+        width: of a table, in characters.
     """
     yield Text(_origin(run))
     hidden: dict[str, None] = {}
@@ -64,12 +74,13 @@ def view(run: Run, suite: Suite, width: int = WIDTH) -> Iterator[RenderableType]
         yield Text(plain(f"left out: {tables.title_of(run, name)}: {why}"))
     if any(table.ratios for table in found):
         control = tables.title_of(run, suite.control)
-        yield Text(f"xCTL is the first figure in times that of {control} in the same round.")
+        yield Text(f"xCTL is the first figure divided by that of {control} in the same round.")
     if found and run.settings["rounds"] > 1:
-        yield Text("Figures are medians of the rounds; ± is half of the way from the least to the "
-                   "most.")
+        yield Text(
+            "Figures are medians of the rounds; ± is half of the range from lowest to highest."
+        )
     if hidden:
-        yield Text(textwrap.fill(f"Not every table has room for {', '.join(hidden)}.", width))
+        yield Text(textwrap.fill(f"Left out of some tables: {', '.join(hidden)}.", width))
     yield Text(f"kept in {run.folder / results.FILE}")
 
 
@@ -77,9 +88,11 @@ def _origin(run: Run) -> str:
     rounds = run.settings["rounds"]
     options = run.settings["options"]
     where = f"indico-{options['instance']} of " if options.get("instance") else ""
-    return (f"{run.suite} for {where}{run.cluster}: {len(run.measurements)} of {run.planned} "
-            f"measurements of {run.settings['seconds']:g} s, {rounds} round"
-            f"{'' if rounds == 1 else 's'}")
+    return (
+        f"{run.suite} for {where}{run.cluster}: {len(run.measurements)} of {run.planned} "
+        f"measurements of {run.settings['seconds']:g} s, {rounds} round"
+        f"{'' if rounds == 1 else 's'}"
+    )
 
 
 def _heading(table: Table) -> str:
@@ -88,10 +101,12 @@ def _heading(table: Table) -> str:
 
 
 def _grid(table: Table, suite: Suite, width: int) -> tuple[Grid, list[str]]:
-    """A table, and the titles of the metrics that found no room."""
+    """Return a table, and the titles of the metrics that do not fit."""
     lefts = [("STORAGE", [line.title for line in table.lines])]
-    lefts += [(name.upper(), [line.parameters[index] for line in table.lines])
-              for index, name in enumerate(table.parameters)]
+    lefts += [
+        (name.upper(), [line.parameters[index] for line in table.lines])
+        for index, name in enumerate(table.parameters)
+    ]
     rights = []
     if table.main:
         rights = [(f"{table.main.title}\n{table.unit}", [_main(line) for line in table.lines])]
@@ -101,29 +116,34 @@ def _grid(table: Table, suite: Suite, width: int) -> tuple[Grid, list[str]]:
             rights.append(("xCTL", [_ratio(line, suite.control) for line in table.lines]))
     room = width - sum(_width(*each) + GAP for each in lefts + rights)
     shown, hidden = _fitting(table, room)
-    order = [(metric, column) for metric in table.metrics
-             for kept, column in shown if kept == metric]
+    order = [
+        (metric, column) for metric in table.metrics for kept, column in shown if kept == metric
+    ]
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     for number, (head, cells) in enumerate([*lefts, *rights, *(each for _, each in order)]):
-        grid.add_column(Text(head), justify="left" if number < len(lefts) else "right",
-                        no_wrap=True, min_width=_width(head, cells))
+        grid.add_column(
+            Text(head),
+            justify="left" if number < len(lefts) else "right",
+            no_wrap=True,
+            min_width=_width(head, cells),
+        )
     columns = [cells for _, cells in (*lefts, *rights, *(column for _, column in order))]
     for row in zip(*columns, strict=True):
         grid.add_row(*map(Text, row))
     return grid, hidden
 
 
-Column = tuple[str, list[str]]
-
-
 def _fitting(table: Table, room: int) -> tuple[list[tuple[Metric, Column]], list[str]]:
-    wanted = sorted(table.metrics, key=lambda each: (each.name not in FIRST,
-                                                     each.name == "mean_ms"))
+    wanted = sorted(
+        table.metrics, key=lambda each: (each.name not in FIRST, each.name == "mean_ms")
+    )
     shown: list[tuple[Metric, Column]] = []
     hidden = []
     for metric in wanted:
-        cells = [number(line.others[metric.name]) if metric.name in line.others else ""
-                 for line in table.lines]
+        cells = [
+            number(line.others[metric.name]) if metric.name in line.others else ""
+            for line in table.lines
+        ]
         column = _title(metric), cells
         room -= _width(*column) + GAP
         if room < 0:
@@ -158,8 +178,134 @@ def _ratio(line: Line, control: str) -> str:
     return f"{line.ratio.median:.2f}" if line.ratio else ""
 
 
+def show_all(
+    app: App, folder: Path, made: Sequence[Run], failures: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Print a line for each suite of ``bench all``, or the runs as JSON.
+
+    Args:
+        failures: the error of each suite that failed.
+    """
+    if as_json:
+        click.echo(
+            json.dumps({run.suite: json.loads(results.as_json(run)) for run in made}, indent=1)
+        )
+        return
+    for run in made:
+        failed = f", {len(run.failed)} failed" if run.failed else ""
+        took = f" in {run.ended - run.began:.0f} s" if run.ended else ""
+        click.echo(
+            f"{run.suite:<13} {len(run.measurements)} of {run.planned} measurements{took}{failed}"
+        )
+        for name, why in run.left_out.items():
+            click.echo(f"{'':<13} left out: {name}: {why}")
+    for name, why in failures.items():
+        click.echo(f"{name:<13} failed: {why}")
+    click.echo(f"kept in {folder}")
+    if made:
+        commands = Commands(app.cluster, app.installation.home)
+        click.echo(f"page with figures: {commands.zodbrepl('bench', 'report', str(folder))}")
+
+
+def show_comparison(old: Path, new: Path, *, as_json: bool) -> None:
+    """Print the comparison of two runs, or of the suites of two folders.
+
+    Raises OperatorError (exit 2) if a folder has no results, or they share no suite.
+    """
+    olds, news = _by_suite(old), _by_suite(new)
+    both = [name for name in olds if name in news]
+    if not both:
+        raise OperatorError(
+            "there is nothing to compare",
+            f"{old} has {', '.join(olds)}, {new} has {', '.join(news)}",
+            "name folders with results of the same suite",
+            ExitCode.BAD_CONFIG,
+        )
+    found = [comparing.compare(olds[name], news[name], suites.suite(name)) for name in both]
+    alone = {
+        str(folder): [name for name in mine if name not in both]
+        for folder, mine in ((old, olds), (new, news))
+    }
+    if as_json:
+        values = {"comparisons": [dataclasses.asdict(each) for each in found], "alone": alone}
+        click.echo(json.dumps(values, indent=1))
+        return
+    console = console_of()
+    for comparison in found:
+        for part in comparison_view(comparison):
+            console.print(part, soft_wrap=isinstance(part, Text))
+    for folder, names in alone.items():
+        if names:
+            console.print(Text(f"only in {folder}: {', '.join(names)}"), soft_wrap=True)
+
+
+def _by_suite(folder: Path) -> dict[str, Run]:
+    found = {}
+    for run in results.read_folder(folder):
+        if run.problem or run.suite not in suites.known():
+            raise OperatorError(
+                f"the results in {run.folder} cannot be used",
+                run.problem or f"there is no suite {run.suite!r}",
+                "",
+                ExitCode.BAD_CONFIG,
+            )
+        found[run.suite] = run
+    return found
+
+
+def comparison_view(found: Comparison) -> Iterator[RenderableType]:
+    """Yield a table of the main metric of each case, then notes."""
+    yield Text(found.suite)
+    mains = _mains(found)
+    if mains:
+        yield _comparison_grid(mains)
+    others = len(found.pairs) - len(mains)
+    if others:
+        yield Text(f"--json has {others} more figures, such as latencies.")
+    for title, names in (
+        ("only in the old run", found.only_old),
+        ("only in the new run", found.only_new),
+    ):
+        counts = Counter(name.partition(":")[0] for name in names)
+        for storage, count in counts.items():
+            yield Text(plain(f"{title}: {count} case{'' if count == 1 else 's'} of {storage}"))
+    for note in found.notes:
+        yield Text(plain(f"note: {note}"))
+    yield Text()
+
+
+def _comparison_grid(mains: list[Pair]) -> Grid:
+    table = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in ("STORAGE", "CASE"):
+        table.add_column(head, overflow="fold")
+    for head in ("OLD", "NEW", "NEW/OLD"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("SHOWN", no_wrap=True)
+    for pair in mains:
+        case = " ".join(
+            [pair.test, *(f"{name} {value}" for name, value in pair.parameters.items())]
+        )
+        table.add_row(
+            Text(plain(pair.storage)),
+            Text(plain(f"{case}, {pair.unit}")),
+            number(pair.old.median),
+            number(pair.new.median),
+            f"{pair.ratio:.2f}" if pair.ratio else "",
+            pair.verdict,
+        )
+    return table
+
+
+def _mains(found: Comparison) -> list[Pair]:
+    """Return the first pair of each case."""
+    mains: dict[tuple[str, str, str], Pair] = {}
+    for pair in found.pairs:
+        mains.setdefault((pair.storage, pair.test, str(sorted(pair.parameters.items()))), pair)
+    return list(mains.values())
+
+
 def number(value: float) -> str:
-    """With as many digits as are worth reading."""
+    """Return a number with three significant digits."""
     if value == 0:
         return "0"
     if value >= 100:
@@ -168,5 +314,5 @@ def number(value: float) -> str:
 
 
 def plain(text: str) -> str:
-    """A text without what a terminal would obey; programs and files may say anything."""
+    """Replace characters that control a terminal."""
     return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in text)

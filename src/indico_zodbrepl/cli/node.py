@@ -1,47 +1,39 @@
-"""``zodbrepl node``: commands about a single node; the steps of all operations, by hand."""
+"""``zodbrepl node``: commands about a single node."""
 
 from __future__ import annotations
 
-import importlib
 import os
 
 import click
 
-from ..errors import ExitCode, OperatorError
-from ..node import run as node_run
-from .app import App, pass_app
+from indico_zodbrepl.cli.app import App, pass_app
+from indico_zodbrepl.cli.group import Lazy, LazyGroup
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
-STEPS = ("start", "stop", "fence", "assign", "hold", "release", "promote", "follow",
-         "restart-client")
-
-
-class _Node(click.Group):
-    """``run`` is here; the other commands are imported when they are asked for.
-
-    Supervisor runs ``run`` to bring a server back, so its start-up time counts.
-    """
-
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        return ["run", *STEPS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in STEPS:
-            return super().get_command(ctx, cmd_name)
-        command: click.Command = importlib.import_module(
-            ".node_steps", __package__).COMMANDS[cmd_name]
-        return command
+COMMANDS = {
+    "run": Lazy("node", "Become a node's storage server; supervisor runs this."),
+    "start": Lazy("node_steps", "Start a node's server."),
+    "stop": Lazy("node_steps", "Stop a node's server cleanly."),
+    "fence": Lazy("node_steps", "Kill a node's server and prove that it is gone."),
+    "assign": Lazy("node_steps", "Write a node's role for its next start."),
+    "pause-writes": Lazy("node_steps", "Make commits on a primary wait."),
+    "resume-writes": Lazy("node_steps", "Let a primary accept commits again."),
+    "promote": Lazy("node_steps", "Make a node the primary of a new epoch."),
+    "follow": Lazy("node_steps", "Let a node follow another node."),
+    "restart-client": Lazy("node_steps", "Restart an Indico instance and drop its caches."),
+}
 
 
-@click.group(cls=_Node)
+@click.group(cls=LazyGroup, lazy=COMMANDS)
 def node() -> None:
-    """Commands about a single storage node.
+    """Operate a single storage node.
 
-    These are the steps that switchover, failover and rejoin take; each can be typed by
-    hand, and leaves an entry in the journal if it changes anything.
+    These are the steps of switchover, failover and rejoin, for use by hand.  Each change is
+    recorded in the journal.
     """
 
 
-@node.command()
+@click.command()
 @click.argument("name")
 @pass_app
 def run(app: App, name: str) -> None:
@@ -52,6 +44,8 @@ def run(app: App, name: str) -> None:
     server's configuration and becomes the server.  A refusal ends with exit code 2 or 8
     and is not repeated by supervisor.
     """
+    from indico_zodbrepl.host import run as node_run
+
     try:
         node_run.run(app.cluster, app.installation, name)
     except OperatorError as error:

@@ -6,38 +6,49 @@ from collections.abc import Iterable
 
 import click
 
-from ..backends import require
-from ..cluster import Cluster, Role
-from ..cluster.commands import Commands
-from ..cluster.installation import Installation
-from ..errors import OperatorError
-from ..failover import journal, operation, store
-from ..node import operations, rehearsal
-from ..node.fencing import Fenced
-from ..node.rehearsal import Rehearsal
-from .app import App
-from .open_operation import with_what_is_open
-from .rehearsing import rehearsed
-from .steps import step_printer
+from indico_zodbrepl.backends import require
+from indico_zodbrepl.cli.app import App, step_printer
+from indico_zodbrepl.cli.dry_run import rehearsed
+from indico_zodbrepl.cli.running import with_open_operation
+from indico_zodbrepl.cluster import Cluster, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import rehearsal, verbs
+from indico_zodbrepl.host.fencing import Fenced
+from indico_zodbrepl.host.rehearsal import Rehearsal
+from indico_zodbrepl.operations import journal, operation, store
 
 
-def rehearse_start(cluster: Cluster, installation: Installation, name: str, *,
-                   force: bool) -> Rehearsal:
+def rehearse_start(
+    cluster: Cluster, installation: Installation, name: str, *, force: bool
+) -> Rehearsal:
     if force:
         require(cluster, "promote")
     return (rehearsal.force if force else rehearsal.start)(cluster, installation, name)
 
 
-def rehearse_assign(cluster: Cluster, installation: Installation, name: str, *, role: str,
-                    upstream: str | None, epoch: int) -> Rehearsal:
-    return rehearsal.assign(cluster, installation, name, role=Role(role), upstream=upstream,
-                            epoch=epoch)
+def rehearse_assign(
+    cluster: Cluster,
+    installation: Installation,
+    name: str,
+    *,
+    role: str,
+    upstream: str | None,
+    epoch: int,
+) -> Rehearsal:
+    return rehearsal.assign(
+        cluster, installation, name, role=Role(role), upstream=upstream, epoch=epoch
+    )
 
 
 @click.command()
 @click.argument("name")
-@click.option("--force", is_flag=True,
-              help="Make it the primary of a new epoch although nobody can vouch for it.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Make it the primary of a new epoch although no source confirms it.",
+)
 @rehearsed(rehearse_start)
 def start(app: App, name: str, force: bool, reason: str) -> None:
     """Start node NAME in the role of its state file, and wait until it serves.
@@ -49,28 +60,41 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
     if not force:
         try:
             with journal.journaled(app.cluster, "node-start", name, reason) as told:
-                if not operations.start_node(app.cluster, app.installation, name,
-                                             progress=step_printer()):
+                if not verbs.start_node(
+                    app.cluster, app.installation, name, progress=step_printer()
+                ):
                     told.remark = f"node {name} runs already"
                     click.echo(told.remark)
         except OperatorError as error:
-            raise with_what_is_open(app.cluster, error) from error
+            raise with_open_operation(app.cluster, error) from error
         return
     app.require("promote")
     if not reason:
         raise click.UsageError("--force needs --reason: who finds this later has to know why")
     with store.alone(app.cluster), journal.journaled(app.cluster, "force", name, reason) as told:
-        forced = operations.force_start(app.cluster, app.installation, name, reason=reason,
-                                        actor=operation.actor(),
-                                        progress=step_printer())
+        forced = verbs.force_start(
+            app.cluster,
+            app.installation,
+            name,
+            reason=reason,
+            actor=operation.actor(),
+            progress=step_printer(),
+        )
         told.epoch = forced.epoch
-        told.figures = {"seen": forced.seen, "raised": list(forced.raised.written),
-                        "not_raised": list(forced.raised.failed)}
+        told.figures = {
+            "seen": forced.seen,
+            "raised": list(forced.raised.written),
+            "not_raised": list(forced.raised.failed),
+        }
     rejoin = Commands.here(app.cluster).zodbrepl("rejoin", "NODE")
-    click.echo(f"node {name} is the primary of epoch {forced.epoch}, by force; others follow it "
-               f"after: {rejoin}")
-    _tell(f"{keeper} has no record of it: {problem}"
-          for keeper, problem in forced.raised.failed.items())
+    click.echo(
+        f"node {name} is the primary of epoch {forced.epoch}, by force; others follow it "
+        f"after: {rejoin}"
+    )
+    _tell(
+        f"{keeper} has no record of it: {problem}"
+        for keeper, problem in forced.raised.failed.items()
+    )
 
 
 @click.command()
@@ -79,7 +103,7 @@ def start(app: App, name: str, force: bool, reason: str) -> None:
 def stop(app: App, name: str, reason: str) -> None:
     """End node NAME in order: its followers get what they lack first."""
     with journal.journaled(app.cluster, "node-stop", name, reason) as told:
-        if not operations.stop_node(app.cluster, name, progress=step_printer()):
+        if not verbs.stop_node(app.cluster, name, progress=step_printer()):
             told.remark = f"node {name} does not run"
             click.echo(told.remark)
 
@@ -93,7 +117,7 @@ def fence(app: App, name: str, reason: str) -> None:
     Its followers may miss its last transactions; they stay in its data file.
     """
     with journal.journaled(app.cluster, "node-fence", name, reason) as told:
-        fenced = operations.fence(app.cluster, name)
+        fenced = verbs.fence(app.cluster, name)
         told.figures, told.remark = {"killed": list(fenced.killed)}, fenced.remark
     click.echo(f"node {name} is fenced: {_killed(fenced)}")
     _tell(filter(None, [fenced.remark]))
@@ -105,45 +129,53 @@ def fence(app: App, name: str, reason: str) -> None:
 @click.option("--upstream", metavar="NODE", help="Whom it follows; a primary has none.")
 @click.option("--epoch", type=click.IntRange(1), required=True)
 @rehearsed(rehearse_assign, "assign")
-def assign(app: App, /, name: str, *, role: str, upstream: str | None, epoch: int,
-           reason: str) -> None:
+def assign(
+    app: App, /, name: str, *, role: str, upstream: str | None, epoch: int, reason: str
+) -> None:
     """Write the state file of node NAME: what it is to be when it starts the next time."""
-    with store.alone(app.cluster), journal.journaled(app.cluster, "node-assign", name,
-                                                     reason) as told:
+    with (
+        store.alone(app.cluster),
+        journal.journaled(app.cluster, "node-assign", name, reason) as told,
+    ):
         told.figures = {"role": role, "upstream": upstream, "epoch": epoch}
-        assigned = operations.assign(app.cluster, name, role=Role(role), upstream=upstream,
-                                     epoch=epoch)
-    click.echo(f"node {name} is to be {assigned.role} in epoch {assigned.epoch}"
-               + (f", following {assigned.upstream}" if assigned.upstream else ""))
+        assigned = verbs.assign(app.cluster, name, role=Role(role), upstream=upstream, epoch=epoch)
+    click.echo(
+        f"node {name} is to be {assigned.role} in epoch {assigned.epoch}"
+        + (f", following {assigned.upstream}" if assigned.upstream else "")
+    )
 
 
-@click.command()
+@click.command("pause-writes")
 @click.argument("name")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=20.0,
-              show_default=True, help="It ends by itself after that.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="It ends by itself after that.",
+)
 @rehearsed(rehearsal.hold, "hold")
-def hold(app: App, name: str, seconds: float, reason: str) -> None:
+def pause_writes(app: App, name: str, seconds: float, reason: str) -> None:
     """Let clients of primary NAME wait with their commits; those under way finish."""
     with journal.journaled(app.cluster, "node-hold", name, reason) as told:
-        last = operations.hold(app.cluster, name, seconds)
+        last = verbs.pause_writes(app.cluster, name, seconds)
         told.figures = {"seconds": seconds, "last_tid": last}
     click.echo(f"commits on node {name} wait for {seconds:g} s; its last transaction is {last}")
 
 
-@click.command()
+@click.command("resume-writes")
 @click.argument("name")
 @rehearsed(rehearsal.release, "hold")
-def release(app: App, name: str, reason: str) -> None:
+def resume_writes(app: App, name: str, reason: str) -> None:
     """End a hold on node NAME."""
     with journal.journaled(app.cluster, "node-release", name, reason):
-        operations.release(app.cluster, name)
+        verbs.resume_writes(app.cluster, name)
     click.echo(f"node {name} takes commits again")
 
 
 @click.command()
 @click.argument("name")
-@click.option("--epoch", type=click.IntRange(1), required=True,
-              help="Above every epoch there was.")
+@click.option("--epoch", type=click.IntRange(1), required=True, help="Above every epoch there was.")
 @rehearsed(rehearsal.promote, "promote")
 def promote(app: App, name: str, epoch: int, reason: str) -> None:
     """Make node NAME the primary of a new epoch, in place if it runs.
@@ -151,10 +183,13 @@ def promote(app: App, name: str, epoch: int, reason: str) -> None:
     Refused when anybody who can be asked objects.  It looks at nothing else: `bin/zodbrepl
     switchover` and `failover` do.
     """
-    with store.alone(app.cluster), journal.journaled(app.cluster, "node-promote", name, reason,
-                                                     epoch) as told:
-        changed = operations.promote(app.cluster, app.installation, name, epoch=epoch,
-                                     reason=reason, progress=step_printer())
+    with (
+        store.alone(app.cluster),
+        journal.journaled(app.cluster, "node-promote", name, reason, epoch) as told,
+    ):
+        changed = verbs.promote(
+            app.cluster, app.installation, name, epoch=epoch, reason=reason, progress=step_printer()
+        )
         told.figures, told.remark = {"in_place": changed.in_place}, "; ".join(changed.remarks)
     _tell_change(f"node {name} is the primary of epoch {epoch}", changed.in_place, changed.remarks)
 
@@ -169,15 +204,24 @@ def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> No
 
     Refused, and the server ended, when its history is not that of the other node.
     """
-    with store.alone(app.cluster), journal.journaled(app.cluster, "node-follow", name,
-                                                     reason) as told:
+    with (
+        store.alone(app.cluster),
+        journal.journaled(app.cluster, "node-follow", name, reason) as told,
+    ):
         told.figures = {"upstream": upstream, "epoch": epoch}
-        changed = operations.follow(app.cluster, app.installation, name, upstream=upstream,
-                                    epoch=epoch, progress=step_printer())
+        changed = verbs.follow(
+            app.cluster,
+            app.installation,
+            name,
+            upstream=upstream,
+            epoch=epoch,
+            progress=step_printer(),
+        )
         told.figures["in_place"] = changed.in_place
         told.remark = "; ".join(changed.remarks)
-    _tell_change(f"node {name} follows {upstream} in epoch {epoch}", changed.in_place,
-                 changed.remarks)
+    _tell_change(
+        f"node {name} follows {upstream} in epoch {epoch}", changed.in_place, changed.remarks
+    )
 
 
 @click.command("restart-client")
@@ -186,14 +230,17 @@ def follow(app: App, name: str, *, upstream: str, epoch: int, reason: str) -> No
 def restart_client(app: App, instance: str, reason: str) -> None:
     """Restart Indico INSTANCE, which drops everything it has cached of the storage."""
     with journal.journaled(app.cluster, "restart-client", instance, reason):
-        operations.restart_instance(app.cluster, instance, progress=step_printer())
+        verbs.restart_instance(app.cluster, instance, progress=step_printer())
 
 
 def _killed(fenced: Fenced) -> str:
     if fenced.killed:
         return f"killed {', '.join(map(str, fenced.killed))}"
-    return ("it has ended, as supervisor was told not to run it" if fenced.was_wanted
-            else "it did not run")
+    return (
+        "it has ended, as supervisor was told not to run it"
+        if fenced.was_wanted
+        else "it did not run"
+    )
 
 
 def _tell_change(what: str, in_place: bool, remarks: Iterable[str]) -> None:
@@ -204,8 +251,3 @@ def _tell_change(what: str, in_place: bool, remarks: Iterable[str]) -> None:
 def _tell(remarks: Iterable[str]) -> None:
     for remark in remarks:
         click.echo(remark, err=True)
-
-
-COMMANDS: dict[str, click.Command] = {
-    command.name or "": command
-    for command in (start, stop, fence, assign, hold, release, promote, follow, restart_client)}

@@ -1,25 +1,36 @@
-"""Plans and operations as text of at most 96 columns, plain when piped."""
+"""Plans, operations and the journal as text of at most 96 columns, without colours when piped."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
+from rich.console import Console
+from rich.table import Table
 
-from ..cluster import Cluster
-from ..cluster.commands import Commands
-from ..failover.endings import endings, headline
-from ..failover.executor import Observer
-from ..failover.operation import Operation, Progress, StepRecord
-from ..failover.steps import Finding, Loss, Plan, Refusal, Step, Verdict
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.operations.executor import Observer
+from indico_zodbrepl.operations.messages import (
+    endings,
+    figures_in_words,
+    gap_text,
+    headline,
+    lost_text,
+    seconds_text,
+)
+from indico_zodbrepl.operations.model import Finding, Loss, Plan, Step, Verdict
+from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
+
+Lines = Iterable[str]
 
 WIDTH = 96
 COLOURS = {Verdict.WARNING: "yellow", Verdict.AGAINST: "red"}
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """A plan: what was found, what is lost, and each step with all that is known of it."""
+    """Yield a plan: findings, data loss and steps."""
     yield from heading(plan)
     yield ""
     yield from finding_lines(plan.findings)
@@ -30,12 +41,12 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     no_return = plan.no_return()
     for index, step in enumerate(plan.steps):
         if index == no_return:
-            yield "      ---- point of no return: from here on nothing is taken back ----"
+            yield "      ---- point of no return: nothing is undone after this ----"
         yield from _step_lines(index + 1, step)
 
 
 def heading(plan: Plan) -> Iterator[str]:
-    """What, from whom to whom, and why."""
+    """Yield the operation, its nodes and its reason."""
     source = f" from {plan.source}" if plan.source else ""
     what = plan.name.replace(plan.operation, plan.operation.upper(), 1)
     epoch = f", epoch {plan.epoch}" if plan.epoch else ""
@@ -45,7 +56,7 @@ def heading(plan: Plan) -> Iterator[str]:
 
 
 def finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
-    """What was looked at, a line each, with how it is known."""
+    """Yield each finding with its evidence."""
     yield "Found"
     for finding in findings:
         mark = "ok" if finding.verdict is Verdict.FINE else str(finding.verdict).upper()
@@ -58,25 +69,19 @@ def finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
 
 
 def loss_lines(loss: Loss | None) -> Iterator[str]:
-    """What Indico loses by a plan."""
+    """Yield the data loss of a plan."""
     if loss is None:
-        yield "Lost: nothing"
+        yield "Data loss: none"
     else:
-        yield from _folded(click.style(f"LOST: {loss.text}", fg="red"), "")
-
-
-def refusal_lines(refusal: Refusal) -> Iterator[str]:
-    """Why there is no plan; the error itself is told apart."""
-    yield from finding_lines(refusal.findings)
+        yield from _folded(click.style(f"DATA LOSS: {loss.text}", fg="red"), "")
 
 
 def remaining_lines(operation: Operation, steps: Sequence[Step], *, undo: bool) -> Iterator[str]:
-    """What is left of an operation, for a dry run."""
+    """Yield the remaining steps of an operation, or the steps that an undo would take."""
     yield from heading(operation.plan)
     yield f"{operation.identifier}, by {operation.actor}: {operation.outcome}"
     yield ""
-    yield ("Would be taken back" if undo
-           else "Would be done; a step whose effect is there already is skipped")
+    yield "Would be undone" if undo else "Would be done; completed steps are skipped"
     for number, step in enumerate(steps, 1):
         if undo:
             yield from _folded(f"{number:>4}. {step.title}: {step.undoes}", "      ")
@@ -84,15 +89,16 @@ def remaining_lines(operation: Operation, steps: Sequence[Step], *, undo: bool) 
             yield from _step_lines(number, step)
     if not steps:
         yield "  nothing; the operation would be closed"
-    yield ""
-    yield "This was a dry run: nothing was changed."
 
 
 def _step_lines(number: int, step: Step) -> Iterator[str]:
-    optional = "; the others go on without it" if step.may_fail else ""
+    optional = "; a failure does not stop the operation" if step.may_fail else ""
     yield from _folded(click.style(f"{number:>4}. {step.title}", bold=True), "      ")
-    rows = (("checks", step.checks), ("undo", step.undoes),
-            ("limit", f"{step.seconds:.0f} s{optional}"))
+    rows = (
+        ("checks", step.checks),
+        ("undo", step.undoes),
+        ("limit", f"{step.seconds:.0f} s{optional}"),
+    )
     for name, text in rows:
         if text:
             yield from _folded(f"      {name:<8} {text}", " " * 15)
@@ -101,19 +107,25 @@ def _step_lines(number: int, step: Step) -> Iterator[str]:
 
 
 def _folded(text: str, later: str, first: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later,
-                         break_long_words=False, break_on_hyphens=False) or [""]
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
 
 
 class Printer(Observer):
-    """Shows each step with its time as it happens.
+    """An observer that prints each step and its duration.
 
-    Who no longer listens (a closed pipe or terminal) does not stop the operation.
+    A closed pipe or terminal does not stop the operation.
     """
 
     def __init__(self) -> None:
         self._open = False
-        self._deaf = False
+        self._closed = False
 
     def step(self, running: Operation, index: int) -> None:
         record, step = running.records[index], running.plan.steps[index]
@@ -130,12 +142,12 @@ class Printer(Observer):
         self._open = False
 
     def _echo(self, text: str, *, line: bool = True) -> None:
-        if self._deaf:
+        if self._closed:
             return
         try:
             click.echo(text, nl=line)
         except (BrokenPipeError, OSError):
-            self._deaf = True
+            self._closed = True
 
 
 def _fate(record: StepRecord) -> str:
@@ -144,12 +156,12 @@ def _fate(record: StepRecord) -> str:
         indented = record.error.replace("\n", "\n         ")
         return click.style(f"FAILED after {took:.3f} s", fg="red") + f"\n         {indented}"
     if record.progress is Progress.UNDONE:
-        return click.style("taken back", fg="yellow")
+        return click.style("undone", fg="yellow")
     return f"{took:.3f} s"
 
 
 def ending_lines(cluster: Cluster, ended: Operation) -> Iterator[str]:
-    """What an operation came to, in some sentences, and what is left to do."""
+    """Yield the result of an operation, and what is left to do."""
     yield click.style(headline(ended), bold=True)
     for ending in endings(Commands.here(cluster), ended):
         if ending.command:
@@ -159,3 +171,63 @@ def ending_lines(cluster: Cluster, ended: Operation) -> Iterator[str]:
             yield from _folded(", ".join(ending.items), "    ", "  ")
         else:
             yield from _folded(ending.text, "")
+
+
+def print_journal(entries: Sequence[Operation]) -> None:
+    """Print a table of operations."""
+    if not entries:
+        click.echo("The journal is empty.")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for column in (
+        "Started (UTC)",
+        "Operation",
+        "By",
+        "Outcome",
+        "Data loss",
+        "Downtime",
+        "Reason",
+    ):
+        table.add_column(column, overflow="fold")
+    for entry in entries:
+        table.add_row(
+            seconds_text(entry.began),
+            f"{entry.plan.operation} {entry.plan.target}",
+            entry.actor,
+            entry.outcome,
+            lost_text(entry),
+            gap_text(entry),
+            entry.plan.reason or "-",
+        )
+    console = Console(highlight=False, width=None if Console().is_terminal else 100)
+    console.print(table)
+    console.print(f"\nOne in full: journal ID, such as {entries[-1].identifier}", style="dim")
+
+
+def entry_lines(entry: Operation) -> Iterator[str]:
+    """Yield one entry of the journal in full."""
+    yield from heading(entry.plan)
+    yield f"  id       {entry.identifier}"
+    yield f"  by       {entry.actor}"
+    yield f"  started  {seconds_text(entry.began)} UTC"
+    yield f"  ended    {seconds_text(entry.ended)} UTC"
+    yield f"  outcome  {entry.outcome}" + (f": {entry.remark}" if entry.remark else "")
+    for what, value in figures_in_words(entry.figures):
+        yield f"  {what}: {value}"
+    if entry.plan.findings:
+        yield ""
+        yield from finding_lines(entry.plan.findings)
+    yield ""
+    yield from loss_lines(entry.plan.loss)
+    if entry.plan.steps:
+        yield ""
+        yield "Steps"
+    for number, (step, record) in enumerate(zip(entry.plan.steps, entry.records, strict=True), 1):
+        took = (
+            ""
+            if record.began is None or record.ended is None
+            else f"{record.ended - record.began:8.3f} s"
+        )
+        yield f"{number:>4}. {record.progress:<8} {took:>10}  {step.title}"
+        if record.progress is Progress.FAILED:
+            yield from (f"{'':>26}{line}" for line in record.error.splitlines())

@@ -1,18 +1,22 @@
-"""A snapshot as text: readable at 80 columns, folded rather than cut, plain when piped."""
+"""A snapshot as text: folded at 80 columns, without colours when piped."""
 
 from __future__ import annotations
 
 import datetime
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from indico_zodbrepl.monitor.advice import Procedure
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.snapshot import (
     Alert,
     IndicoStatus,
@@ -25,46 +29,131 @@ from indico_zodbrepl.monitor.snapshot import (
 )
 from indico_zodbrepl.probing import tid
 
-STATE_STYLES = {State.HEALTHY: "bold green", State.DEGRADED: "bold yellow",
-                State.DOWN: "bold red", State.UNKNOWN: "bold magenta"}
-MARK_STYLES = {Mark.AS_ASSIGNED: "green", Mark.DIFFERS: "yellow", Mark.UNREACHABLE: "red"}
+if TYPE_CHECKING:
+    from indico_zodbrepl.operations.procedures import Procedure
+
+STATE_STYLES = {
+    State.HEALTHY: "bold green",
+    State.DEGRADED: "bold yellow",
+    State.CRITICAL: "bold red",
+    State.DOWN: "bold red",
+    State.UNKNOWN: "bold magenta",
+}
 WIDTH = 80
+REFRESH_SECONDS = 1.0
+MARK_STYLES = {Mark.AS_ASSIGNED: "green", Mark.DIFFERS: "yellow", Mark.UNREACHABLE: "red"}
 LEVEL_STYLES = {Level.CRITICAL: "bold red", Level.WARNING: "yellow", Level.NOTICE: "cyan"}
 
 
-def view(snapshot: Snapshot, procedures: Iterable[Procedure], home: Path) -> list[RenderableType]:
-    """The paragraphs of ``status``; the procedures only while the cluster is not at work.
+def show(cluster: Cluster, home: Path) -> Snapshot:
+    """Print the cluster's state and return the snapshot."""
+    console = Console(highlight=False)
+    snapshot = take_snapshot(cluster)
+    steps: Iterable[Procedure] = ()
+    if not snapshot.state.works:
+        from indico_zodbrepl.operations.recommend import procedures
 
-    Print each on its own; a Text with ``no_wrap`` must not be cut by the printing console.
+        steps = procedures(cluster, snapshot, home)
+    print_parts(console, view(snapshot, steps, home, fold_first=console.is_terminal))
+    return snapshot
+
+
+def watch(cluster: Cluster, home: Path) -> Snapshot:
+    """Print the cluster's state each second until Ctrl-C; return the last snapshot."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        return _show_each(
+            cluster,
+            home,
+            lambda parts: print_parts(console, [*parts, Text()]),
+            fold_first=False,
+        )
+    with Live(console=console, auto_refresh=False) as live:
+        return _show_each(
+            cluster, home, lambda parts: live.update(Group(*map(_foldable, parts)), refresh=True)
+        )
+
+
+def _show_each(
+    cluster: Cluster,
+    home: Path,
+    print_all: Callable[[list[RenderableType]], None],
+    *,
+    fold_first: bool = True,
+) -> Snapshot:
+    snapshot = take_snapshot(cluster)
+    try:
+        while True:
+            print_all(view(snapshot, (), home, fold_first=fold_first))
+            time.sleep(max(0.0, REFRESH_SECONDS - snapshot.duration))
+            snapshot = take_snapshot(cluster)
+    except KeyboardInterrupt:
+        return snapshot
+
+
+def _foldable(part: RenderableType) -> RenderableType:
+    """Fold lines that ``print_parts`` leaves to the terminal; a live display would cut them."""
+    if isinstance(part, Text):
+        part.no_wrap, part.overflow = False, "fold"
+    return part
+
+
+def view(
+    snapshot: Snapshot, steps: Iterable[Procedure], home: Path, *, fold_first: bool = True
+) -> list[RenderableType]:
+    """Return the paragraphs of ``status`` for ``print_parts``.
+
+    Args:
+        steps: what to do; shown only while the cluster does not work.
+        home: folder where commands are typed.
+        fold_first: fold the first line at WIDTH; monitoring systems show that line alone.
     """
     taken = datetime.datetime.fromtimestamp(snapshot.taken_at, datetime.UTC)
     state = snapshot.state
-    sentence = _folded(f"{state.upper()}  {snapshot.sentence}", "", "")
+    first = f"{state.upper()}  {snapshot.sentence}"
+    sentence = _folded(first, "", "") if fold_first else Text(first, no_wrap=True)
     sentence.stylize(STATE_STYLES[state], 0, len(state))
     parts: list[RenderableType] = [
         sentence,
-        Text(f"Cluster {snapshot.cluster}, {snapshot.backend}, "
-             f"{taken:%Y-%m-%d %H:%M:%S} UTC, probed in {snapshot.duration:.2f} s", style="dim"),
-        Text(), _nodes(snapshot)]
+        Text(
+            f"Cluster {snapshot.cluster}, {snapshot.backend}, "
+            f"{taken:%Y-%m-%d %H:%M:%S} UTC, probed in {snapshot.duration:.2f} s",
+            style="dim",
+        ),
+        Text(),
+        _nodes(snapshot),
+    ]
     if snapshot.facts:
         parts += [Text(), _facts(snapshot)]
     if snapshot.indico:
         parts += [Text(), _indico(snapshot.indico)]
     for warning in snapshot.warnings:
         parts += [Text(), *_warning(warning)]
-    if state in (State.DOWN, State.UNKNOWN):
-        for procedure in procedures:
+    if not state.works:
+        for procedure in steps:
             parts += [Text(), *_procedure(procedure)]
     if state is not State.HEALTHY:
-        parts += [Text(), Text(f"Commands are to be typed in {home}", style="dim", no_wrap=True)]
+        parts += [Text(), Text(f"Run commands in {home}", style="dim", no_wrap=True)]
     return parts
 
 
+def print_parts(console: Console, parts: Iterable[RenderableType]) -> None:
+    """Print paragraphs of ``view``; a Text with ``no_wrap`` is never folded."""
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
+
+
 def _folded(text: str, first: str, later: str) -> Text:
-    """Lines of at most WIDTH, except that a command in backquotes is never broken."""
+    """Fold a text at WIDTH, but never inside a command in backquotes."""
     bound = re.sub("`[^`]*`", lambda command: command.group().replace(" ", "\0"), text)
-    lines = textwrap.wrap(bound, WIDTH, initial_indent=first, subsequent_indent=later,
-                          break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        bound,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     return Text("\n".join(lines).replace("\0", " "), no_wrap=True)
 
 
@@ -76,19 +165,31 @@ def _table(*columns: str) -> Table:
 
 
 def _nodes(snapshot: Snapshot) -> Table:
-    """Without the columns of replication where no node follows another."""
-    table = _table("Node", "Program", "Role", *(["Upstream"] if snapshot.replicates else []),
-                   "Last transaction", *(["Lag", "Followers"] if snapshot.replicates else []))
+    """Return the table of nodes, with replication columns only if nodes replicate."""
+    table = _table(
+        "Node",
+        "Program",
+        "Role",
+        *(["Upstream"] if snapshot.replicates else []),
+        "Last transaction",
+        *(["Lag", "Followers"] if snapshot.replicates else []),
+    )
     for node in snapshot.nodes:
         cells: list[RenderableType] = [
-            node.name, _program_of(node), _role(node), _upstream(node), _last(node), lag(node),
-            _followers(node)]
+            node.name,
+            _program_of(node),
+            _role(node),
+            _upstream(node),
+            _last(node),
+            lag(node),
+            _followers(node),
+        ]
         table.add_row(*(cells if snapshot.replicates else [*cells[:3], cells[4]]))
     return table
 
 
 def _facts(snapshot: Snapshot) -> Table:
-    """What the engine says of itself, a line each."""
+    """Return the facts that the database servers report."""
     table = _table("Facts", "", "")
     for names, said in snapshot.facts:
         for number, fact in enumerate(said):
@@ -111,8 +212,10 @@ def _program(program: Program | None) -> str:
 def _role(node: NodeStatus) -> Text:
     if not node.reachable:
         was = "was " if node.superseded_by else ""
-        lines = [f"{was}{node.assigned_role}",
-                 "unreachable" if node.address is not None else "can't be opened"]
+        lines = [
+            f"{was}{node.assigned_role}",
+            "unreachable" if node.address is not None else "can't be opened",
+        ]
     elif node.actual_role is None:
         lines = [f"{node.assigned_role}", "wrong server"]
     elif node.differs_in_role:
@@ -148,7 +251,7 @@ def _last(node: NodeStatus) -> str:
 
 
 def lag(node: NodeStatus) -> str:
-    """Seconds and transactions; ``-`` for a node that follows nobody."""
+    """Return the lag in seconds and transactions; ``-`` for a node without upstream."""
     if not node.assigned_role.follows:
         return "-"
     if node.lag_seconds is None and node.lag_transactions is None:
@@ -170,13 +273,18 @@ def _followers(node: NodeStatus) -> str:
 def _indico(instances: Iterable[IndicoStatus]) -> Table:
     table = _table("Indico", "Program", "State", "Server", "URL")
     for instance in instances:
-        table.add_row(instance.name, _program(instance.program), _instance(instance),
-                      _server(instance), instance.url)
+        table.add_row(
+            instance.name,
+            _program(instance.program),
+            _instance(instance),
+            _server(instance),
+            instance.url,
+        )
     return table
 
 
 def _server(instance: IndicoStatus) -> str:
-    """The node it talks to; ``-`` where it opens the data itself."""
+    """Return the node that an instance uses; ``-`` if it opens the data itself."""
     return instance.server_node or ("-" if instance.connected else "none")
 
 

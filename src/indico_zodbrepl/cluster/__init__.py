@@ -1,9 +1,9 @@
-"""The cluster file: what it says, checked, as frozen dataclasses."""
+"""The cluster file: parsed, validated, and represented as frozen dataclasses."""
 
 from __future__ import annotations
 
-from .loader import check_site_conf, load
-from .model import (
+from indico_zodbrepl.cluster.loader import check_site_conf, load
+from indico_zodbrepl.cluster.model import (
     Address,
     Admin,
     Cluster,
@@ -17,5 +17,18 @@ from .model import (
     Watch,
 )
 
-__all__ = ["Address", "Admin", "Cluster", "Endpoint", "Forced", "IndicoInstance", "Node",
-           "NodeState", "Position", "Role", "Watch", "check_site_conf", "load"]
+__all__ = [
+    "Address",
+    "Admin",
+    "Cluster",
+    "Endpoint",
+    "Forced",
+    "IndicoInstance",
+    "Node",
+    "NodeState",
+    "Position",
+    "Role",
+    "Watch",
+    "check_site_conf",
+    "load",
+]

@@ -1,4 +1,4 @@
-"""Exact commands for hints, relative to the installation's folder."""
+"""Commands for hints, ready to be typed in the installation's folder."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import shlex
 from pathlib import Path
 
-from .installation import home_from_environment
-from .layout import Layout, state_file
-from .model import Cluster, NodeState
+from indico_zodbrepl.cluster.installation import home_from_environment
+from indico_zodbrepl.cluster.layout import Layout, state_file
+from indico_zodbrepl.cluster.model import Cluster, NodeState
 
 
 @dataclasses.dataclass(frozen=True)
 class Commands:
-    """Builds commands that work as they are printed, when typed in ``home``.
+    """Builds commands that work as printed when typed in ``home``.
 
     Args:
         cluster: the cluster they act on.
@@ -26,11 +26,11 @@ class Commands:
 
     @classmethod
     def here(cls, cluster: Cluster) -> Commands:
-        """Those of the installation that this program belongs to."""
+        """Return commands for the installation of this program."""
         return cls(cluster, home_from_environment())
 
     def zodbrepl(self, *arguments: str) -> str:
-        """``bin/zodbrepl``, with ``-c`` when the cluster file is not the default one."""
+        """Return a ``bin/zodbrepl`` command, with ``-c`` unless the cluster file is the default."""
         return zodbrepl(self.cluster.source, self.home, *arguments)
 
     def supervisorctl(self, *arguments: str) -> str:
@@ -42,21 +42,29 @@ class Commands:
         return shlex.join(["tail", "-n", "50", self.path(log)])
 
     def write_state(self, state: NodeState) -> str:
-        """Puts a node's state file there, as the node reads it; for a node that doesn't run."""
+        """Return a command that writes the state file of a stopped node."""
         path = state_file(self.cluster.node(state.node))
-        values = {"format": 1, "cluster": state.cluster, "node": state.node,
-                  "role": str(state.role), "upstream": state.upstream, "epoch": state.epoch}
+        values = {
+            "format": 1,
+            "cluster": state.cluster,
+            "node": state.node,
+            "role": str(state.role),
+            "upstream": state.upstream,
+            "epoch": state.epoch,
+        }
         folder, file = self.path(path.parent), self.path(path)
-        return (f"{shlex.join(['mkdir', '-p', folder])} && "
-                f"{shlex.join(['echo', json.dumps(values)])} > {shlex.quote(file)}")
+        return (
+            f"{shlex.join(['mkdir', '-p', folder])} && "
+            f"{shlex.join(['echo', json.dumps(values)])} > {shlex.quote(file)}"
+        )
 
     def path(self, path: Path) -> str:
-        """Relative to ``home`` when it is inside."""
+        """Return a path relative to ``home`` if it is inside."""
         return _relative(path, self.home)
 
 
 def zodbrepl(source: Path, home: Path, *arguments: str) -> str:
-    """As ``Commands.zodbrepl``, for a cluster file that may not have been read."""
+    """Return the same as ``Commands.zodbrepl`` for a cluster file that may be unreadable."""
     config = [] if source == home / "etc" / "cluster.conf" else ["-c", _relative(source, home)]
     return shlex.join(["bin/zodbrepl", *config, *arguments])
 

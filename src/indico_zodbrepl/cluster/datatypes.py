@@ -1,7 +1,7 @@
-"""The data types of cluster.conf, named by schema.xml.
+"""The data types of cluster.conf, referenced by schema.xml.
 
-Each takes a value's text and returns it converted, or raises ValueError with a
-message for the operator; ZConfig adds the line.
+Each converts the text of a value, or raises ValueError with a message for the operator; ZConfig
+adds the line.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from .model import Encryption, Role
-from .settings import (
+from indico_zodbrepl.cluster.model import Encryption, Role
+from indico_zodbrepl.cluster.settings import (
     MariaDBSettings,
     NeoSettings,
     OracleSettings,
@@ -31,18 +31,18 @@ UNSAFE_IN_PATH = re.compile(r"""[\x00-\x1f\x7f"'\\;#%$]""")
 
 
 def name(text: str) -> str:
-    """A name that is safe in file names, program names and arguments."""
+    """Return a name that is safe in file names, program names and arguments."""
     lowered = text.lower()
     if not NAME.fullmatch(lowered):
         raise ValueError(
             f"{text!r} is not a valid name: a letter, then letters, digits and hyphens, "
-            "32 in all at most"
+            "at most 32 characters"
         )
     return lowered
 
 
 def host(text: str) -> str:
-    """A host name or IP address; whether it resolves is checked later."""
+    """Return a host name or IP address; resolving it is checked later."""
     bare = text.removeprefix("[").removesuffix("]")
     if not HOST.fullmatch(bare):
         raise ValueError(f"{text!r} is not a host name or IP address")
@@ -50,24 +50,24 @@ def host(text: str) -> str:
 
 
 def port(text: str) -> int:
-    """A TCP port a server can be asked to listen on."""
+    """Return a TCP port that a server can listen on."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65535):
         raise ValueError(f"{text!r} is not a port: 1 to 65535")
     return int(text)
 
 
 def absolute_path(text: str) -> Path:
-    """An absolute path without characters that the generated files can't carry."""
+    """Return an absolute path without characters that the generated files cannot contain."""
     if not text.startswith("/"):
         raise ValueError(f"{text!r} is not an absolute path")
     unsafe = UNSAFE_IN_PATH.search(text)
     if unsafe:
-        raise ValueError(f"{text!r} holds {unsafe.group()!r}, which a path here can't have")
+        raise ValueError(f"{text!r} holds {unsafe.group()!r}, which is not allowed in a path")
     return Path(os.path.normpath(text))
 
 
 def role(text: str) -> Role:
-    """primary, secondary or relay; in NEO master, storage or admin."""
+    """Return primary, secondary or relay; for NEO master, storage or admin."""
     try:
         return Role(text.lower())
     except ValueError:
@@ -75,12 +75,12 @@ def role(text: str) -> Role:
 
 
 def reconnect_delay(text: str) -> float:
-    """Seconds, 0.1 to 3600."""
+    """Return seconds, 0.1 to 3600."""
     return _seconds(text, 0.1)
 
 
 def keep_alive_delay(text: str) -> int:
-    """Whole seconds, 1 to 3600."""
+    """Return whole seconds, 1 to 3600."""
     seconds = _seconds(text, 1)
     if seconds != int(seconds):
         raise ValueError(f"{text!r} is not a whole number of seconds")
@@ -88,29 +88,35 @@ def keep_alive_delay(text: str) -> int:
 
 
 def follower_count(text: str) -> int:
-    """A number of followers, from 0."""
+    """Return a number of followers, from 0."""
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{text!r} is not a number of followers: a whole number from 0")
     return int(text)
 
 
 def lag_limit(text: str) -> float:
-    """Seconds, 0.1 to 3600."""
+    """Return seconds, 0.1 to 3600."""
     return _seconds(text, 0.1)
 
 
 def failover_after(text: str) -> float:
-    """Seconds, 1 to 3600."""
+    """Return seconds, 1 to 3600."""
     return _seconds(text, 1)
 
 
 def web_address(text: str) -> str:
-    """The URL of something that takes requests: http or https, without user and password."""
+    """Return an http or https URL without user and password."""
     try:
         parts = urllib.parse.urlsplit(text)
-        valid = (parts.scheme in ("http", "https") and parts.hostname is not None
-                 and parts.username is None and parts.port != 0 and text.isprintable()
-                 and " " not in text and host(parts.hostname) != "")
+        valid = (
+            parts.scheme in ("http", "https")
+            and parts.hostname is not None
+            and parts.username is None
+            and parts.port != 0
+            and text.isprintable()
+            and " " not in text
+            and host(parts.hostname) != ""
+        )
     except ValueError:
         valid = False
     if not valid:
@@ -119,12 +125,14 @@ def web_address(text: str) -> str:
 
 
 def public_url(text: str) -> str:
-    """A URL as ``web_address``, of scheme, host and perhaps a path; ends in /."""
+    """Return a URL as ``web_address`` without query; it ends in /."""
     parts = urllib.parse.urlsplit(web_address(text))
     path = parts.path.strip("/")
     if parts.query or parts.fragment or (path and not WEB_PATH.fullmatch(path)):
-        raise ValueError(f"{text!r} has more than a scheme, a host and a path of letters, digits, "
-                         "hyphens, underscores and dots")
+        raise ValueError(
+            f"{text!r} has more than a scheme, a host and a path of letters, digits, "
+            "hyphens, underscores and dots"
+        )
     name = host(parts.hostname or "")
     shown = f"[{name}]" if ":" in name else name
     standard = {"http": 80, "https": 443}[parts.scheme]
@@ -133,7 +141,7 @@ def public_url(text: str) -> str:
 
 
 def ip_address(text: str) -> str:
-    """An IP address, written in its usual way."""
+    """Return an IP address in canonical form."""
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
@@ -141,14 +149,14 @@ def ip_address(text: str) -> str:
 
 
 def mail_address(text: str) -> str:
-    """One address for mail, without a display name."""
+    """Return a mail address without a display name."""
     if not MAIL_ADDRESS.fullmatch(text):
         raise ValueError(f"{text!r} is not a mail address")
     return text
 
 
 def mail_encryption(text: str) -> Encryption:
-    """How an SMTP server is talked to."""
+    """Return the encryption of an SMTP connection."""
     try:
         return Encryption(text.lower())
     except ValueError:
@@ -156,72 +164,91 @@ def mail_encryption(text: str) -> Encryption:
 
 
 def mail_user(text: str) -> str:
-    """A login name: printable ASCII without blanks."""
+    """Return a login name: printable ASCII without blanks."""
     if not (text.isascii() and text.isprintable()) or " " in text:
-        raise ValueError(f"{text!r} is no login name: printable ASCII without blanks")
+        raise ValueError(f"{text!r} is not a login name: use printable ASCII without spaces")
     return text
 
 
 def mail_addresses(text: str) -> tuple[str, ...]:
-    """Addresses separated by blanks or commas; at least one."""
+    """Return addresses separated by blanks or commas; at least one."""
     return tuple(mail_address(each) for each in text.replace(",", " ").split())
 
 
 def replica_count(text: str) -> int:
-    """Further copies of each part of the data, from 0."""
+    """Return the number of additional copies, from 0."""
     return _whole(text, 0, 8)
 
 
 def partition_count(text: str) -> int:
-    """Parts of the data, from 1."""
+    """Return the number of partitions, from 1."""
     return _whole(text, 1, 4096)
 
 
 def neo_adapter(text: str) -> str:
-    """What NEO's storage nodes keep their data in."""
+    """Return the database that NEO's storage nodes use."""
     if text.lower() not in ("sqlite", "mariadb"):
         raise ValueError(f"{text!r} is not an adapter: sqlite, mariadb")
     return text.lower()
 
 
 def hung_after(text: str) -> float:
-    """Seconds, 2 to 3600."""
+    """Return seconds, 2 to 3600."""
     return _seconds(text, 2)
 
 
 def sql_name(text: str) -> str:
-    """A name of a database or user that needs no quotes in SQL."""
+    """Return a database or user name that needs no quotes in SQL."""
     if not SQL_NAME.fullmatch(text):
-        raise ValueError(f"{text!r} is not a name here: lower-case letters, digits, underscores, "
-                         "32 in all at most")
+        raise ValueError(
+            f"{text!r} is not a name here: lower-case letters, digits, underscores, "
+            "at most 32 characters"
+        )
     return text
 
 
 def neo_settings(section: Any) -> NeoSettings:
-    """``<neo>``."""
-    return NeoSettings(section.replicas, section.partitions, section.adapter, section.hung_after,
-                       section.mariadb_socket)
+    """Return the settings of ``<neo>``."""
+    return NeoSettings(
+        section.replicas,
+        section.partitions,
+        section.adapter,
+        section.hung_after,
+        section.mariadb_socket,
+    )
 
 
 def sqlite_settings(section: Any) -> SQLiteSettings:
-    """``<sqlite>``."""
+    """Return the settings of ``<sqlite>``."""
     return SQLiteSettings(section.keep_history)
 
 
 def postgresql_settings(section: Any) -> PostgreSQLSettings:
-    """``<postgresql>``."""
-    return PostgreSQLSettings(section.database, section.user, section.password_file,
-                              section.synchronous, section.keep_history, section.bin_directory)
+    """Return the settings of ``<postgresql>``."""
+    return PostgreSQLSettings(
+        section.database,
+        section.user,
+        section.password_file,
+        section.synchronous,
+        section.keep_history,
+        section.bin_directory,
+    )
 
 
 def mariadb_settings(section: Any) -> MariaDBSettings:
-    """``<mariadb>``."""
-    return MariaDBSettings(section.database, section.user, section.password_file,
-                           section.synchronous, section.keep_history, section.bin_directory)
+    """Return the settings of ``<mariadb>``."""
+    return MariaDBSettings(
+        section.database,
+        section.user,
+        section.password_file,
+        section.synchronous,
+        section.keep_history,
+        section.bin_directory,
+    )
 
 
 def oracle_settings(section: Any) -> OracleSettings:
-    """``<oracle>``."""
+    """Return the settings of ``<oracle>``."""
     return OracleSettings(section.dsn, section.user, section.password_file, section.keep_history)
 
 

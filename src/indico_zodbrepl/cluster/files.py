@@ -1,4 +1,4 @@
-"""Files that are either the old ones or the new ones, never half of each."""
+"""Atomic file writes and lock files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..errors import OperatorError
+from indico_zodbrepl.errors import OperatorError
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file so that a crash at any moment leaves the old one or the new one.
+    """Replace a file; after a crash it has the old or the new content.
 
     The new content is on disk when this returns.  Raises OSError.
     """
@@ -34,14 +34,14 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold a lock file, waiting for whoever holds it.  Raises OSError."""
+    """Hold a lock file; wait for another holder.  Raises OSError."""
     with path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on disk, as after a rename.  Raises OSError."""
+    """Flush a folder to disk, for example after a rename.  Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -50,9 +50,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_all(files: Mapping[Path, str]) -> None:
-    """Write those files whose content is not there yet, and the folders they are in.
+    """Write files whose content differs, and create their folders.
 
-    Raises OperatorError; the files that were there are whole then, each the old one or the new one.
+    Raises OperatorError; each existing file then still has its old or its new content.
     """
     for path, text in files.items():
         try:
@@ -60,5 +60,8 @@ def write_all(files: Mapping[Path, str]) -> None:
             if not path.exists() or path.read_bytes() != text.encode():
                 write_atomically(path, text)
         except OSError as error:
-            raise OperatorError("a generated file can't be written", f"{path}: {error.strerror}",
-                                "make room there, or see whose it is; then try again") from error
+            raise OperatorError(
+                "a generated file can't be written",
+                f"{path}: {error.strerror}",
+                "make room there, or see whose it is; then try again",
+            ) from error

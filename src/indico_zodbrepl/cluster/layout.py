@@ -1,4 +1,4 @@
-"""Where a cluster keeps its files: paths only, nothing is read or made here."""
+"""The file layout of a cluster: paths only, without I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from .model import Cluster, IndicoInstance, Node
+from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node
 
 # A unix socket's path has room for 107 bytes (unix(7)), and supervisord binds
 # PATH.PID first, which takes up to 8 more.
@@ -15,7 +15,7 @@ SOCKET_PATH_LIMIT = 99
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The files of one cluster."""
+    """The paths of one cluster."""
 
     cluster: Cluster
 
@@ -41,90 +41,90 @@ class Layout:
 
     @property
     def accounts(self) -> Path:
-        """Who may use the admin page."""
+        """Return the file of the admin page's accounts."""
         return self.var / "admin" / "accounts.json"
 
     @property
     def session_key(self) -> Path:
-        """What the admin page signs its sessions with."""
+        """Return the file of the key that signs admin sessions."""
         return self.var / "admin" / "session-key"
 
     @property
     def bench_secret(self) -> Path:
-        """What the control plane shows an Indico instance that is to measure itself."""
+        """Return the secret that authorises benchmarks inside Indico."""
         return self.secrets / "bench-secret"
 
     @property
     def bench(self) -> Path:
-        """Results of benchmarks, a folder each."""
+        """Return the folder of benchmark results."""
         return self.var / "bench"
 
     @property
     def indico(self) -> Path:
-        """What the Indico instances share: archive, cache and so on."""
+        """Return the folder that Indico instances share: archive, cache and so on."""
         return self.var / "indico"
 
     @property
     def lock(self) -> Path:
-        """Held by ``up`` and ``down`` while they work."""
+        """Return the lock file of ``up`` and ``down``."""
         return self.run / "lifecycle.lock"
 
     @property
     def epoch_record(self) -> Path:
-        """The control host's record of the current epoch and its primary."""
+        """Return the control host's record of the current epoch and its primary."""
         return self.var / "epoch.json"
 
     def instance_epoch_record(self, instance: IndicoInstance) -> Path:
-        """The same, as the host of an Indico instance keeps it."""
+        """Return the record kept on the host of an Indico instance."""
         return self.var / "epochs" / f"{instance.name}.json"
 
     @property
     def journal(self) -> Path:
-        """Who changed what, when, why and with what result: one JSON object a line."""
+        """Return the journal: one JSON object per line for each change and its result."""
         return self.var / "journal.jsonl"
 
     @property
     def operations(self) -> Path:
-        """Plan and progress of each operation, a file each."""
+        """Return the folder with the plan and progress of each operation."""
         return self.var / "operations"
 
     def operation(self, identifier: str) -> Path:
-        """Plan and progress of one operation."""
+        """Return the file with the plan and progress of one operation."""
         return self.operations / f"{identifier}.json"
 
     @property
     def statistics(self) -> Path:
-        """What the database held when it was last looked at as a whole."""
+        """Return the file with the last database statistics."""
         return self.var / "statistics.json"
 
     @property
     def conversion(self) -> Path:
-        """Where this cluster's data come from when another one was converted into it."""
+        """Return the record of a conversion into this cluster."""
         return self.var / "conversion.json"
 
     @property
     def jobs(self) -> Path:
-        """Commands that the admin page started, a folder each, for their owner alone."""
+        """Return the private folder of commands started by the admin page."""
         return self.var / "jobs"
 
     @property
     def operation_lock(self) -> Path:
-        """Held by an operation that changes the cluster's roles or data."""
+        """Return the lock file of operations that change roles or data."""
         return self.run / "operation.lock"
 
     @property
     def lost_tails(self) -> Path:
-        """What was cut off diverged nodes, a folder each, for its owner alone."""
+        """Return the private folder of recovery exports."""
         return self.var / "lost-tails"
 
     @property
     def watch(self) -> Path:
-        """What the watching program remembers: events, lag, the primary when last seen."""
+        """Return the monitor's folder: events, lag, the last known primary."""
         return self.var / "watch"
 
     @property
     def last_seen(self) -> Path:
-        """The cluster in the last second in which it had a writable primary."""
+        """Return the monitor's record of the last moment with a writable primary."""
         return self.watch / "last-seen.json"
 
     @property
@@ -141,24 +141,27 @@ class Layout:
 
     @property
     def supervisor_socket(self) -> Path:
-        """In var/run; in a folder of its own under /tmp when that path is too long.
+        """Return the socket in var/run, or below /tmp if that path is too long.
 
-        /tmp whatever TMPDIR says: all commands have to find the same socket.
+        It is /tmp even if TMPDIR differs, because all commands must find the same socket.
         """
         socket = self.run / "supervisor.sock"
         if len(bytes(socket)) <= SOCKET_PATH_LIMIT:
             return socket
         digest = hashlib.sha256(bytes(self.var)).hexdigest()[:16]
-        return Path("/tmp",  # noqa: S108  # its owner is checked before use
-                    f"indico-zodbrepl-{digest}", "supervisor.sock")
+        return Path(
+            "/tmp",  # noqa: S108  # its owner is checked before use
+            f"indico-zodbrepl-{digest}",
+            "supervisor.sock",
+        )
 
     @property
     def zodb_conf(self) -> Path:
-        """Storage of all Indico instances and of the bulk loader."""
+        """Return the storage configuration of all Indico instances and the bulk loader."""
         return self.etc / "zodb.conf"
 
     def node_zodb_conf(self, node: Node) -> Path:
-        """Storage that reads from this one node, for verification."""
+        """Return a configuration that reads only from this node, for verification."""
         return self.etc / f"zodb-{node.name}.conf"
 
     def indico_conf(self, instance: IndicoInstance) -> Path:
@@ -168,30 +171,30 @@ class Layout:
         return self.etc / instance.name / "logging.conf"
 
     def program_log(self, program: str) -> Path:
-        """Standard output and error of a supervised program."""
+        """Return the log of a supervised program."""
         return self.log / f"{program}.log"
 
 
 def state_file(node: Node) -> Path:
-    """What the node has been told to be."""
+    """Return the path of a node's assigned state."""
     return node.data_directory / "state.json"
 
 
 def data_fs(node: Node) -> Path:
-    """The node's database."""
+    """Return the path of a node's database."""
     return node.data_directory / "Data.fs"
 
 
 def zeo_conf(node: Node) -> Path:
-    """Configuration of the node's storage server, rendered at each start."""
+    """Return the path of the storage server's configuration, written at each start."""
     return node.data_directory / "zeo.conf"
 
 
 def lineage_file(node: Node) -> Path:
-    """How far the node's history was shown to be that of the cluster."""
+    """Return the path of the record of a node's verified history."""
     return node.data_directory / "lineage.json"
 
 
 def control_socket(node: Node) -> Path:
-    """Where the node's running server takes commands; its path may be too long to bind."""
+    """Return the path of the server's control socket; it may be too long to bind."""
     return node.data_directory / "control.sock"

@@ -1,7 +1,6 @@
-"""What a cluster is, as cluster.conf says it: frozen dataclasses, no I/O.
+"""The configuration of a cluster as frozen dataclasses, without I/O.
 
-What the cluster does *now* (role, upstream, epoch of each node) is state and
-lives in each node's state file; see ``indico_zodbrepl.node.state``.
+The current role, upstream and epoch of each node are state; see ``indico_zodbrepl.host.state``.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
-from .settings import Settings
+from indico_zodbrepl.cluster.settings import Settings
 
 
 class Role(enum.StrEnum):
-    """Role of a node.
+    """The role of a node.
 
-    A relay is a secondary that others follow.  Master, storage and admin are NEO's: its nodes
-    agree among themselves on who leads and who holds what.
+    A relay is a secondary that others follow.  Master, storage and admin are NEO's roles: its nodes
+    elect a leader and distribute the data themselves.
     """
 
     PRIMARY = "primary"
@@ -31,12 +30,12 @@ class Role(enum.StrEnum):
 
     @property
     def has_followers(self) -> bool:
-        """Whether nodes can follow a node of this role."""
+        """Return True if nodes can follow a node of this role."""
         return self in (Role.PRIMARY, Role.RELAY)
 
     @property
     def follows(self) -> bool:
-        """Whether a node of this role has an upstream."""
+        """Return True if a node of this role has an upstream."""
         return self in (Role.SECONDARY, Role.RELAY)
 
 
@@ -62,34 +61,42 @@ class Position:
 
 
 class Positions:
-    """Where the sections and keys of a cluster file stand.
+    """The line numbers of sections and keys in a cluster file.
 
-    ``kind`` is the section's type (node, indico, admin, watch), None for the keys outside
-    of sections; ``name`` is the section's name, None for admin and watch.
+    ``kind`` is the type of a section (node, indico, admin, watch), or None for top-level keys;
+    ``name`` is its name, or None for admin and watch.
     """
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str | None, str | None, str | None], Position] = {}
 
-    def add(self, position: Position, kind: str | None, name: str | None,
-            key: str | None = None) -> None:
-        """Keep a position; the first one of a key stays."""
+    def add(
+        self, position: Position, kind: str | None, name: str | None, key: str | None = None
+    ) -> None:
+        """Record a position; the first one of a key is kept."""
         self._lines.setdefault((kind, name, key), position)
 
-    def find(self, kind: str | None, name: str | None = None,
-             key: str | None = None) -> Position | None:
-        """Where a key stands; where its section starts when it was left to its default."""
-        return (self._lines.get((kind, name, key)) or self._lines.get((kind, name, None)))
+    def find(
+        self, kind: str | None, name: str | None = None, key: str | None = None
+    ) -> Position | None:
+        """Return the line of a key, or of its section if the key has its default."""
+        return self._lines.get((kind, name, key)) or self._lines.get((kind, name, None))
 
     def section(self, name: str) -> Position | None:
-        """Where the section of this name starts, of whatever kind."""
-        return next((position for (_kind, other, key), position in self._lines.items()
-                     if other == name and key is None), None)
+        """Return the line where a section of this name begins, of any kind."""
+        return next(
+            (
+                position
+                for (_kind, other, key), position in self._lines.items()
+                if other == name and key is None
+            ),
+            None,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """Something a cluster listens on, and the key of cluster.conf that says so."""
+    """An address that a cluster listens on, and the key of cluster.conf that sets it."""
 
     kind: str
     name: str | None
@@ -102,13 +109,13 @@ class Endpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """A storage server: where clients and followers reach it, where its data is.
+    """A storage server: its addresses, its data folder and its initial role.
 
     Attributes:
-        storage_port: None when clients open the data themselves; then there is no server.
-        replication_port: None when the engine has none of its own.
-        role, upstream: the assignment the cluster starts with.
-        managed: whether we run its server; else it is somebody else's, already running.
+        storage_port: None if clients open the data themselves, without a server.
+        replication_port: None if the engine has no separate one.
+        role, upstream: the assignment that the cluster starts with.
+        managed: False if the server is run by somebody else.
     """
 
     name: str
@@ -122,41 +129,41 @@ class Node:
 
     @property
     def storage_address(self) -> Address:
-        """Raises ValueError for a node without a server."""
+        """Return the clients' address; raise ValueError for a node without a server."""
         if self.storage_port is None:
             raise ValueError(f"node {self.name} has no storage-port")
         return Address(self.host, self.storage_port)
 
     @property
     def replication_address(self) -> Address:
-        """Raises ValueError for a node without a replication port."""
+        """Return it; raise ValueError for a node without a replication port."""
         if self.replication_port is None:
             raise ValueError(f"node {self.name} has no replication-port")
         return Address(self.host, self.replication_port)
 
     @property
     def link_address(self) -> Address:
-        """Where followers connect: the replication port, or the only port that there is."""
+        """Return the address that followers connect to."""
         return self.storage_address if self.replication_port is None else self.replication_address
 
     @property
     def has_program(self) -> bool:
-        """Whether there is a server that we run."""
+        """Return True if we run its server."""
         return self.managed and self.storage_port is not None
 
     @property
     def program(self) -> str:
-        """Name of its program under supervisor."""
+        """Return the name of its program under supervisor."""
         return f"node-{self.name}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Forced:
-    """Who made a node the primary although nobody could vouch for it.
+    """Who forced a node to be the primary without a source to confirm it.
 
     Attributes:
         actor: login name.
-        at: when, ISO 8601 in UTC.
+        at: ISO 8601 in UTC.
     """
 
     actor: str
@@ -166,9 +173,9 @@ class Forced:
 
 @dataclasses.dataclass(frozen=True)
 class NodeState:
-    """What a node has been told to be; ``epoch`` counts the cluster's promotions from 1.
+    """The assigned state of a node; ``epoch`` counts the cluster's promotions from 1.
 
-    ``forced`` is set while it is a primary that an operator forced into this epoch.
+    ``forced`` is set while the node is a primary that an operator forced in this epoch.
     """
 
     cluster: str
@@ -201,7 +208,7 @@ class IndicoInstance:
 
     @property
     def program(self) -> str:
-        """Name of its program under supervisor."""
+        """Return the name of its program under supervisor."""
         return f"indico-{self.name}"
 
 
@@ -210,9 +217,9 @@ class Admin:
     """The admin page.
 
     Attributes:
-        read_only: whether it begins no operations, whoever asks.
-        public_url: where people reach it, when that is not the address it listens on; ends in /.
-        trusted_proxy: address whose X-Forwarded-For and X-Forwarded-Proto count.
+        read_only: True if it never begins operations.
+        public_url: external URL, if it differs from the listening address; ends in /.
+        trusted_proxy: address whose X-Forwarded-For and X-Forwarded-Proto are trusted.
     """
 
     host: str
@@ -233,18 +240,18 @@ class Admin:
 
     @property
     def path_prefix(self) -> str:
-        """What the paths of all pages begin with, such as ``/zodb``; empty for nothing."""
+        """Return the prefix of all page paths, such as ``/zodb``, or ''."""
         return urllib.parse.urlsplit(self.public_url or "").path.rstrip("/")
 
     def is_public_host(self, host: str, scheme: str) -> bool:
-        """Whether a Host header is that of ``public_url``, and this its scheme."""
+        """Return True if a Host header and scheme match ``public_url``."""
         standard = {"http": ":80", "https": ":443"}[scheme]
         own = urllib.parse.urlsplit(self.public_url or "")
         return (own.scheme, own.netloc) == (scheme, host.lower().removesuffix(standard))
 
 
 class Encryption(enum.StrEnum):
-    """How an SMTP server is talked to."""
+    """The encryption of an SMTP connection."""
 
     NONE = "none"
     STARTTLS = "starttls"
@@ -253,15 +260,15 @@ class Encryption(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Watch:
-    """The program that watches, remembers, tells and counts.
+    """The monitor.
 
     Attributes:
-        lag_limit: seconds of lag above which an event says so.
-        failover_after: seconds after which a lost primary counts as gone for good.
+        lag_limit: seconds of lag above which an event is raised.
+        failover_after: seconds after which a lost primary counts as gone.
         webhook: URL that events are posted to.
-        webhook_secret_file: holds what the requests prove themselves with.
-        mail_server: SMTP server; with it come ``mail_from`` and ``mail_to``.
-        mail_user, mail_password_file: whom to log in as there; both or none.
+        webhook_secret_file: holds the secret that authenticates the requests.
+        mail_server: SMTP server; requires ``mail_from`` and ``mail_to``.
+        mail_user, mail_password_file: login there; both or none.
     """
 
     host: str
@@ -294,15 +301,15 @@ class Cluster:
 
     Attributes:
         var_directory: generated files, logs, secrets, Indico's archive and cache.
-        backup_directory: where backups are kept; None when that is not said.
-        site_conf: an existing site's own indico.conf, which the instances' ones execute.
-        reconnect_delay: seconds a secondary waits before it tries its upstream again.
+        backup_directory: folder for backups, or None.
+        site_conf: an existing site's indico.conf, which the instances' files execute.
+        reconnect_delay: seconds that a secondary waits before it reconnects to its upstream.
         keep_alive_delay: seconds between keep-alive messages on a replication link.
-        min_followers: connected followers without which the primary takes no writes.
-        settings: the engine's own; None when it has none.
-        watch: None when nothing watches the cluster.
+        min_followers: connected followers without which the primary refuses writes.
+        settings: of the engine; None if it has none.
+        watch: None without a monitor.
         source: the file this was read from.
-        positions: where in ``source`` each section and key stands.
+        positions: lines of sections and keys in ``source``.
     """
 
     name: str
@@ -320,24 +327,26 @@ class Cluster:
     min_followers: int = 0
     watch: Watch | None = None
     settings: Settings | None = None
-    positions: Positions = dataclasses.field(
-        default_factory=Positions, compare=False, repr=False)
+    positions: Positions = dataclasses.field(default_factory=Positions, compare=False, repr=False)
 
     def node(self, name: str) -> Node:
-        """The node of that name; KeyError when there is none."""
+        """Return the node of this name; raise KeyError if there is none."""
         for node in self.nodes:
             if node.name == name:
                 return node
         raise KeyError(name)
 
     def program_names(self) -> list[str]:
-        """Names of the supervised programs, in the order in which they start."""
-        return [*(node.program for node in self.nodes if node.has_program),
-                *(instance.program for instance in self.indico), self.admin.program,
-                *([self.watch.program] if self.watch else [])]
+        """Return the supervised programs in start order."""
+        return [
+            *(node.program for node in self.nodes if node.has_program),
+            *(instance.program for instance in self.indico),
+            self.admin.program,
+            *([self.watch.program] if self.watch else []),
+        ]
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """Everything the cluster may listen on, in the order of cluster.conf's kinds."""
+        """Return all addresses that the cluster may listen on."""
         for node in self.nodes:
             if node.storage_port is not None:
                 yield Endpoint("node", node.name, "storage-port", node.storage_address)
@@ -350,5 +359,5 @@ class Cluster:
             yield Endpoint("watch", None, "port", self.watch.address)
 
     def where(self, kind: str | None, name: str | None = None, key: str | None = None) -> Position:
-        """The line of ``source`` that says this; line 1 when nothing there does."""
+        """Return the line of ``source`` that sets a value, or line 1."""
         return self.positions.find(kind, name, key) or Position(self.source, 1)

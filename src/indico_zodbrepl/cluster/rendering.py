@@ -1,51 +1,57 @@
-"""The generated files that are the same for every backend, as text; no I/O.
+"""Render the generated files that are the same for every backend, without I/O.
 
-Paths need no quoting here beyond what is done: ``datatypes.absolute_path`` refuses
-the characters that these formats treat in a special way.
+Paths need no further quoting: ``datatypes.absolute_path`` refuses the characters that are special
+in these formats.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.resources
 import shlex
 import string
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from .installation import Installation
-from .layout import Layout
-from .model import Cluster, IndicoInstance
-from .programs import START_SECONDS, Program
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Watch
+from indico_zodbrepl.errors import ExitCode
 
 LOG_BYTES = 10 * 1024 * 1024
 LOG_BACKUPS = 5
 
 
-def supervisord_conf(cluster: Cluster, installation: Installation,
-                     programs: Iterable[Program], *, as_root: bool) -> str:
-    """supervisord's configuration.
+def supervisord_conf(
+    cluster: Cluster, installation: Installation, programs: Iterable[Program], *, as_root: bool
+) -> str:
+    """Return supervisord's configuration.
 
     Args:
-        programs: what it runs; nothing starts by itself, ``up`` starts all in order.
-        as_root: whether root runs it, which supervisord wants to be told.
+        programs: its programs; none starts automatically, because ``up`` starts them in order.
+        as_root: True if root runs it; supervisord requires that to be stated.
     """
     layout = Layout(cluster)
     sections = [
         _section("unix_http_server", {"file": layout.supervisor_socket, "chmod": "0700"}),
-        _section("supervisord", {
-            "identifier": f"zodbrepl-{cluster.name}",
-            "directory": layout.var,
-            "logfile": layout.supervisord_log,
-            "logfile_maxbytes": LOG_BYTES,
-            "logfile_backups": LOG_BACKUPS,
-            "pidfile": layout.supervisord_pid,
-            "childlogdir": layout.log,
-            "umask": "022",
-            **({"user": "root"} if as_root else {}),
-        }),
-        _section("rpcinterface:supervisor", {
-            "supervisor.rpcinterface_factory":
-                "supervisor.rpcinterface:make_main_rpcinterface"}),
+        _section(
+            "supervisord",
+            {
+                "identifier": f"zodbrepl-{cluster.name}",
+                "directory": layout.var,
+                "logfile": layout.supervisord_log,
+                "logfile_maxbytes": LOG_BYTES,
+                "logfile_backups": LOG_BACKUPS,
+                "pidfile": layout.supervisord_pid,
+                "childlogdir": layout.log,
+                "umask": "022",
+                **({"user": "root"} if as_root else {}),
+            },
+        ),
+        _section(
+            "rpcinterface:supervisor",
+            {"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"},
+        ),
         _section("supervisorctl", {"serverurl": f"unix://{layout.supervisor_socket}"}),
         *(_program(program, installation, layout) for program in programs),
     ]
@@ -53,26 +59,40 @@ def supervisord_conf(cluster: Cluster, installation: Installation,
 
 
 def indico_conf(cluster: Cluster, installation: Installation, instance: IndicoInstance) -> str:
-    """Indico's own configuration, which is Python."""
+    """Return Indico's configuration, which is Python."""
     layout = Layout(cluster)
-    site = "" if cluster.site_conf is None else (
-        _template("site.conf").substitute(site_conf=cluster.site_conf))
+    site = (
+        ""
+        if cluster.site_conf is None
+        else (_template("site.conf").substitute(site_conf=cluster.site_conf))
+    )
     return _template("indico.conf").substitute(
-        url=f"http://{instance.address}", instance=instance.name, var=layout.var,
-        zodb_conf=layout.zodb_conf, htdocs=installation.htdocs, site=site)
+        url=f"http://{instance.address}",
+        instance=instance.name,
+        var=layout.var,
+        zodb_conf=layout.zodb_conf,
+        htdocs=installation.htdocs,
+        site=site,
+    )
 
 
 def logging_conf(cluster: Cluster, instance: IndicoInstance) -> str:
-    """Indico's logging: into files that rotate; its own default also mails every error."""
+    """Return Indico's logging to rotating files; its default also mails every error."""
     return _template("logging.conf").substitute(
-        log=Layout(cluster).log / instance.name, bytes=LOG_BYTES, backups=LOG_BACKUPS)
+        log=Layout(cluster).log / instance.name, bytes=LOG_BYTES, backups=LOG_BACKUPS
+    )
 
 
 def indico_directories(cluster: Cluster, instance: IndicoInstance) -> tuple[Path, ...]:
-    """The folders that an instance's configuration names and expects to find."""
+    """Return the folders that an instance's configuration expects to exist."""
     layout = Layout(cluster)
-    return (layout.log / instance.name, layout.indico / "cache", layout.indico / "archive",
-            layout.indico / "tmp" / "shared", layout.indico / "tmp" / instance.name)
+    return (
+        layout.log / instance.name,
+        layout.indico / "cache",
+        layout.indico / "archive",
+        layout.indico / "tmp" / "shared",
+        layout.indico / "tmp" / instance.name,
+    )
 
 
 def _template(name: str) -> string.Template:
@@ -81,27 +101,134 @@ def _template(name: str) -> string.Template:
 
 
 def _program(program: Program, installation: Installation, layout: Layout) -> str:
-    environment = {"ZODBREPL_HOME": str(installation.home), "PYTHONUNBUFFERED": "1",
-                   **program.environment}
-    return _section(f"program:{program.name}", {
-        "command": shlex.join(program.command),
-        "directory": program.directory,
-        "environment": ",".join(f'{key}="{value}"' for key, value in environment.items()),
-        "autostart": "false",
-        "autorestart": "unexpected",
-        "exitcodes": ",".join(str(int(code)) for code in program.final_exits),
-        "startsecs": START_SECONDS,
-        "startretries": 3,
-        "stopsignal": program.stop_signal,
-        "stopwaitsecs": program.stop_seconds,
-        "killasgroup": "true",
-        "redirect_stderr": "true",
-        "stdout_logfile": layout.program_log(program.name),
-        "stdout_logfile_maxbytes": LOG_BYTES,
-        "stdout_logfile_backups": LOG_BACKUPS,
-    })
+    environment = {
+        "ZODBREPL_HOME": str(installation.home),
+        "PYTHONUNBUFFERED": "1",
+        **program.environment,
+    }
+    return _section(
+        f"program:{program.name}",
+        {
+            "command": shlex.join(program.command),
+            "directory": program.directory,
+            "environment": ",".join(f'{key}="{value}"' for key, value in environment.items()),
+            "autostart": "false",
+            "autorestart": "unexpected",
+            "exitcodes": ",".join(str(int(code)) for code in program.final_exits),
+            "startsecs": START_SECONDS,
+            "startretries": 3,
+            "stopsignal": program.stop_signal,
+            "stopwaitsecs": program.stop_seconds,
+            "killasgroup": "true",
+            "redirect_stderr": "true",
+            "stdout_logfile": layout.program_log(program.name),
+            "stdout_logfile_maxbytes": LOG_BYTES,
+            "stdout_logfile_backups": LOG_BACKUPS,
+        },
+    )
 
 
 def _section(name: str, values: Mapping[str, object]) -> str:
     lines = (f"{key} = {str(value).replace('%', '%%')}" for key, value in values.items())
     return "\n".join([f"[{name}]", *lines, ""])
+
+
+# Supervisor counts an exit within this time as a failed start, whatever its code.
+START_SECONDS = 1
+
+# Threads of an Indico instance: its health check answers while a request waits.
+INDICO_THREADS = 4
+# How long a worker that is to end may go on with its requests.
+INDICO_GRACE_SECONDS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A supervised program.
+
+    Attributes:
+        stop_seconds: time to stop after the signal before it is killed.
+        final_exits: exit codes after which it is not restarted: a requested stop, or a problem that
+            an operator must solve first.
+        environment: variables in addition to the common ones.
+        stop_signal: the signal that stops it, without SIG.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    directory: Path
+    stop_seconds: int
+    final_exits: tuple[int, ...] = (0, ExitCode.BAD_CONFIG)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    stop_signal: str = "TERM"
+
+
+def zodbrepl_command(
+    cluster: Cluster, installation: Installation, *arguments: str
+) -> tuple[str, ...]:
+    """Return the command that runs ``zodbrepl`` with a cluster's file."""
+    return (str(installation.zodbrepl), "-c", str(cluster.source), *arguments)
+
+
+def indico_program(
+    cluster: Cluster, installation: Installation, instance: IndicoInstance
+) -> Program:
+    """Return the gunicorn program of an Indico instance: one worker, a few threads."""
+    layout = Layout(cluster)
+    return Program(
+        name=instance.program,
+        command=(
+            str(installation.python27),
+            "-m",
+            "gunicorn.app.wsgiapp",
+            "--config",
+            "python:indico_zodbrepl.dataplane.indico.gunicorn_conf",
+            "--name",
+            instance.program,
+            "--bind",
+            str(instance.address),
+            "--workers",
+            "1",
+            "--worker-class",
+            "gthread",
+            "--threads",
+            str(INDICO_THREADS),
+            "--timeout",
+            "120",
+            "--graceful-timeout",
+            str(INDICO_GRACE_SECONDS),
+            "--worker-tmp-dir",
+            str(layout.run),
+            "indico_zodbrepl.dataplane.indico.app:application",
+        ),
+        directory=layout.indico,
+        stop_seconds=15,
+        environment={
+            "INDICO_CONF": str(layout.indico_conf(instance)),
+            "ZODBREPL_INSTANCE": instance.name,
+            "ZODBREPL_BENCH_SECRET": str(layout.bench_secret),
+            "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance)),
+        },
+    )
+
+
+def watch_program(cluster: Cluster, installation: Installation, watch: Watch) -> Program:
+    """Return the monitor's program."""
+    return Program(
+        name=watch.program,
+        command=zodbrepl_command(cluster, installation, "watch"),
+        directory=Layout(cluster).var,
+        stop_seconds=5,
+        final_exits=(0, ExitCode.BAD_CONFIG, ExitCode.PORT_TAKEN),
+    )
+
+
+def admin_program(cluster: Cluster, installation: Installation) -> Program:
+    """Return the admin page's program."""
+    return Program(
+        name=cluster.admin.program,
+        command=zodbrepl_command(cluster, installation, "admin"),
+        directory=Layout(cluster).var,
+        stop_seconds=5,
+        final_exits=(0, ExitCode.BAD_CONFIG, ExitCode.PORT_TAKEN),
+    )

@@ -1,4 +1,4 @@
-"""What the engine sections of cluster.conf say: one dataclass a kind of engine, no I/O."""
+"""The engine sections of cluster.conf, one dataclass per engine, without I/O."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ class NeoSettings:
     """``<neo>``.
 
     Attributes:
-        replicas: further copies of each partition.
-        partitions: parts that the database is split into; fixed once there is data.
-        adapter: what a storage node keeps its part in: sqlite or mariadb.
-        hung_after: seconds without an answer after which a node that others can stand in for
-            is killed.
-        mariadb_socket: of the MariaDB server on each storage's host; None: MariaDB's default.
+        replicas: additional copies of each partition.
+        partitions: parts of the database; fixed once there is data.
+        adapter: database of a storage node: sqlite or mariadb.
+        hung_after: seconds without an answer after which a redundant node is killed.
+        mariadb_socket: of the MariaDB server on each storage's host; None for MariaDB's default.
     """
 
     replicas: int = 0
@@ -28,22 +27,21 @@ class NeoSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SQLiteSettings:
-    """``<sqlite>``; ``keep_history``: whether undo and older revisions are kept."""
+    """``<sqlite>``; ``keep_history`` keeps undo information and older revisions."""
 
     keep_history: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
 class ServerSettings:
-    """What ``<postgresql>`` and ``<mariadb>`` have in common.
+    """The settings common to ``<postgresql>`` and ``<mariadb>``.
 
     Attributes:
         database, user: of the objects' database.
-        password_file: the user's password, one line; None: one is generated for servers that
-            are started here.
-        synchronous: whether a commit waits until a follower has it.
-        keep_history: whether undo and older revisions are kept.
-        bin_directory: where the server's programs are; None: the usual places.
+        password_file: the user's password, one line; None to generate one for servers started here.
+        synchronous: True if a commit waits until a follower has it.
+        keep_history: True to keep undo information and older revisions.
+        bin_directory: folder of the server's programs; None for the usual places.
     """
 
     database: str = "indico"
@@ -66,7 +64,7 @@ class MariaDBSettings(ServerSettings):
 
 @dataclasses.dataclass(frozen=True)
 class OracleSettings:
-    """``<oracle>``; ``dsn`` as cx_Oracle takes it."""
+    """``<oracle>``; ``dsn`` in cx_Oracle's form."""
 
     dsn: str
     user: str

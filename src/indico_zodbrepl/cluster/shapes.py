@@ -1,11 +1,11 @@
-"""What a cluster file may say for each backend: roles, ports, how many of what."""
+"""The permitted roles, ports and numbers of nodes for each backend."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from .model import Role
-from .settings import (
+from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.cluster.settings import (
     MariaDBSettings,
     NeoSettings,
     PostgreSQLSettings,
@@ -22,12 +22,12 @@ class Shape:
     """What clusters of one backend look like.
 
     Attributes:
-        roles: those that a node can have.
-        ports: the keys of the ports that each node has; no others are allowed.
-        most_nodes, most_indico: None when there may be any number.
-        section: name of the section with the engine's own settings; None when there is none.
-        defaults: what counts without that section; None when it has to be there, or there is none.
-        may_be_foreign: whether a node can be a server that runs already, ``managed false``.
+        roles: permitted roles.
+        ports: the keys of each node's ports; no others are allowed.
+        most_nodes, most_indico: maximum numbers, or None.
+        section: name of the engine's section, or None.
+        defaults: settings without that section; None if the section is required or does not exist.
+        may_be_foreign: True if a node can be a server run by somebody else (``managed false``).
     """
 
     roles: tuple[Role, ...] = (Role.PRIMARY,)
@@ -46,13 +46,15 @@ SHAPES: dict[str, Shape] = {
     "zrs": Shape((*_PAIR, Role.RELAY), frozenset({STORAGE_PORT, REPLICATION_PORT})),
     "zeo": Shape(ports=_SERVER, most_nodes=1),
     "filestorage": Shape(most_nodes=1, most_indico=1),
-    "neo": Shape((Role.MASTER, Role.STORAGE, Role.ADMIN), _SERVER, section="neo",
-                 defaults=NeoSettings()),
+    "neo": Shape(
+        (Role.MASTER, Role.STORAGE, Role.ADMIN), _SERVER, section="neo", defaults=NeoSettings()
+    ),
     "relstorage-sqlite": Shape(most_nodes=1, section="sqlite", defaults=SQLiteSettings()),
-    "relstorage-postgresql": Shape(_PAIR, _SERVER, section="postgresql",
-                                   defaults=PostgreSQLSettings(), may_be_foreign=True),
-    "relstorage-mariadb": Shape(_PAIR, _SERVER, section="mariadb", defaults=MariaDBSettings(),
-                                may_be_foreign=True),
-    "relstorage-oracle": Shape(ports=_SERVER, most_nodes=1, section="oracle",
-                               may_be_foreign=True),
+    "relstorage-postgresql": Shape(
+        _PAIR, _SERVER, section="postgresql", defaults=PostgreSQLSettings(), may_be_foreign=True
+    ),
+    "relstorage-mariadb": Shape(
+        _PAIR, _SERVER, section="mariadb", defaults=MariaDBSettings(), may_be_foreign=True
+    ),
+    "relstorage-oracle": Shape(ports=_SERVER, most_nodes=1, section="oracle", may_be_foreign=True),
 }

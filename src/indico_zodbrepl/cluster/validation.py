@@ -1,6 +1,6 @@
-"""The rules between the sections of a cluster file; pure, so nothing is looked up here.
+"""Rules between the sections of a cluster file.  Pure.
 
-Rules of a single value (a port's range, an absolute path) are in ``datatypes``.
+Rules for a single value (range of a port, absolute path) are in ``datatypes``.
 """
 
 from __future__ import annotations
@@ -10,16 +10,26 @@ import ipaddress
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 
-from .model import Cluster, Encryption, Node, Position, Role, Watch
-from .settings import NeoSettings, ServerSettings
-from .shapes import REPLICATION_PORT, SHAPES, STORAGE_PORT, Shape
+from indico_zodbrepl.cluster.model import Cluster, Encryption, Node, Position, Role, Watch
+from indico_zodbrepl.cluster.settings import NeoSettings, ServerSettings
+from indico_zodbrepl.cluster.shapes import REPLICATION_PORT, SHAPES, STORAGE_PORT, Shape
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Addresses = Mapping[str, frozenset[IPAddress]]
 
-PRIVATE_NETWORKS = tuple(ipaddress.ip_network(network) for network in (
-    "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
-    "::1/128", "fc00::/7", "fe80::/10"))
+PRIVATE_NETWORKS = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "127.0.0.0/8",
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "169.254.0.0/16",
+        "::1/128",
+        "fc00::/7",
+        "fe80::/10",
+    )
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,15 +44,11 @@ class Problem:
 
 
 def problems(cluster: Cluster, addresses: Addresses) -> list[Problem]:
-    """All that is wrong with a cluster, in the order of its lines.
+    """Return all problems of a cluster, in the order of its lines; empty if it can run.
 
     Args:
-        cluster: what the file says.
-        addresses: for each host name the IP addresses it resolves to, none when it
-            doesn't resolve.
-
-    Returns:
-        The problems; an empty list when the cluster can be run.
+        cluster: as read from the file.
+        addresses: IP addresses of each host name; empty for one that does not resolve.
     """
     found = [problem for rule in RULES for problem in rule(cluster, addresses)]
     return sorted(found, key=lambda problem: (str(problem.where.file), problem.where.line))
@@ -50,8 +56,10 @@ def problems(cluster: Cluster, addresses: Addresses) -> list[Problem]:
 
 def _backend(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     if cluster.backend not in SHAPES:
-        yield Problem(cluster.where(None, key="backend"),
-                      f"unknown backend {cluster.backend!r} (known: {', '.join(SHAPES)})")
+        yield Problem(
+            cluster.where(None, key="backend"),
+            f"unknown backend {cluster.backend!r} (known: {', '.join(SHAPES)})",
+        )
 
 
 def _shape(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
@@ -61,28 +69,35 @@ def _shape(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     for node in cluster.nodes:
         yield from _node_shape(cluster, node, shape)
     for kind, most, names in (
-            ("node", shape.most_nodes, [node.name for node in cluster.nodes]),
-            ("indico", shape.most_indico, [instance.name for instance in cluster.indico])):
+        ("node", shape.most_nodes, [node.name for node in cluster.nodes]),
+        ("indico", shape.most_indico, [instance.name for instance in cluster.indico]),
+    ):
         for name in names[most:] if most is not None else ():
-            yield Problem(cluster.where(kind, name),
-                          f"with the backend {cluster.backend} there can be {most} <{kind}> only")
+            yield Problem(
+                cluster.where(kind, name),
+                f"the backend {cluster.backend} allows at most {most} <{kind}>",
+            )
 
 
 def _node_shape(cluster: Cluster, node: Node, shape: Shape) -> Iterator[Problem]:
     if node.role not in shape.roles:
-        yield Problem(cluster.where("node", node.name, "role"),
-                      f"a node of the backend {cluster.backend} can't be {node.role}; "
-                      f"it can be {', '.join(shape.roles)}")
-    for key, port in ((STORAGE_PORT, node.storage_port),
-                      (REPLICATION_PORT, node.replication_port)):
+        yield Problem(
+            cluster.where("node", node.name, "role"),
+            f"the backend {cluster.backend} has no role {node.role}; use {', '.join(shape.roles)}",
+        )
+    for key, port in ((STORAGE_PORT, node.storage_port), (REPLICATION_PORT, node.replication_port)):
         if key in shape.ports and port is None:
             yield Problem(cluster.where("node", node.name), f"node {node.name} needs a {key}")
         elif key not in shape.ports and port is not None:
-            yield Problem(cluster.where("node", node.name, key),
-                          f"nodes of the backend {cluster.backend} have no {key}")
+            yield Problem(
+                cluster.where("node", node.name, key),
+                f"nodes of the backend {cluster.backend} have no {key}",
+            )
     if not node.managed and not shape.may_be_foreign:
-        yield Problem(cluster.where("node", node.name, "managed"),
-                      f"nodes of the backend {cluster.backend} are always managed")
+        yield Problem(
+            cluster.where("node", node.name, "managed"),
+            f"nodes of the backend {cluster.backend} are always managed",
+        )
 
 
 def _engine(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
@@ -95,14 +110,17 @@ def _engine(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
         if where is not None:
             yield Problem(where, f"<{section}> is not for the backend {cluster.backend}")
     if shape.section and cluster.settings is None:
-        yield Problem(cluster.where(None, key="backend"),
-                      f"the backend {cluster.backend} needs a section <{shape.section}>")
+        yield Problem(
+            cluster.where(None, key="backend"),
+            f"the backend {cluster.backend} needs a section <{shape.section}>",
+        )
     if isinstance(cluster.settings, ServerSettings) and cluster.settings.password_file is None:
         for node in cluster.nodes:
             if not node.managed:
-                yield Problem(cluster.where("node", node.name, "managed"),
-                              f"node {node.name} is not managed, so <{shape.section}> needs a "
-                              "password-file")
+                yield Problem(
+                    cluster.where("node", node.name, "managed"),
+                    f"node {node.name} is not managed, so <{shape.section}> needs a password-file",
+                )
 
 
 def _neo(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
@@ -111,14 +129,18 @@ def _neo(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     found = [node.role for node in cluster.nodes]
     for role in (Role.MASTER, Role.STORAGE, Role.ADMIN):
         if role not in found:
-            yield Problem(cluster.where("node", cluster.nodes[0].name),
-                          f"no node has the role {role}; one must")
+            yield Problem(
+                cluster.where("node", cluster.nodes[0].name),
+                f"no node has the role {role}; one is required",
+            )
     storages = found.count(Role.STORAGE)
     if storages and cluster.settings.replicas >= storages:
-        yield Problem(cluster.where("neo", None, "replicas"),
-                      f"replicas is {cluster.settings.replicas}, so {cluster.settings.replicas + 1}"
-                      f" storage nodes are needed; there {'is' if storages == 1 else 'are'} "
-                      f"{storages}")
+        yield Problem(
+            cluster.where("neo", None, "replicas"),
+            f"replicas is {cluster.settings.replicas}, so {cluster.settings.replicas + 1}"
+            f" storage nodes are needed; there {'is' if storages == 1 else 'are'} "
+            f"{storages}",
+        )
 
 
 def _one_primary(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
@@ -126,12 +148,16 @@ def _one_primary(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
         return
     primaries = [node for node in cluster.nodes if node.role is Role.PRIMARY]
     if not primaries:
-        yield Problem(cluster.where("node", cluster.nodes[0].name),
-                      "no node has the role primary; one must")
+        yield Problem(
+            cluster.where("node", cluster.nodes[0].name),
+            "no node has the role primary; one is required",
+        )
     for node in primaries[1:]:
-        yield Problem(cluster.where("node", node.name, "role"),
-                      f"a second primary: {primaries[0].name} is one already, at "
-                      f"{cluster.where('node', primaries[0].name, 'role')}")
+        yield Problem(
+            cluster.where("node", node.name, "role"),
+            f"second primary; the first is {primaries[0].name}, at "
+            f"{cluster.where('node', primaries[0].name, 'role')}",
+        )
 
 
 def _upstreams(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
@@ -144,17 +170,19 @@ def _upstreams(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
 
 def _wrong_upstream(node: Node, nodes: Mapping[str, Node]) -> str | None:
     if not node.role.follows:
-        return None if node.upstream is None else (
-            f"node {node.name} is a {node.role}, so it has no upstream")
+        return (
+            None
+            if node.upstream is None
+            else (f"node {node.name} is a {node.role}, so it has no upstream")
+        )
     if node.upstream is None:
         return f"node {node.name} is a {node.role}, so it needs an upstream"
     if node.upstream not in nodes:
-        return f"upstream {node.upstream!r} is no node of this cluster"
+        return f"upstream {node.upstream!r} is not a node of this cluster"
     if node.upstream == node.name:
         return f"node {node.name} is its own upstream"
     if not nodes[node.upstream].role.has_followers:
-        return (f"upstream {node.upstream} is a plain secondary; nodes follow a primary "
-                "or a relay")
+        return f"upstream {node.upstream} is a secondary; choose a primary or a relay"
     return _cycle(node, nodes)
 
 
@@ -166,7 +194,7 @@ def _cycle(node: Node, nodes: Mapping[str, Node]) -> str | None:
         upstream = nodes[upstream].upstream
     if upstream != node.name:
         return None
-    return f"the upstreams go in a circle: {' -> '.join([*path, node.name])}"
+    return f"the upstreams form a cycle: {' -> '.join([*path, node.name])}"
 
 
 def _hosts(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
@@ -180,17 +208,22 @@ def _hosts(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
         if not addresses[host]:
             yield Problem(where, f"host name {host!r} does not resolve")
         elif not cluster.allow_public_addresses and any(map(_public, addresses[host])):
-            yield Problem(where, f"{host} is a public address; to listen there set "
-                          "'allow-public-addresses true'")
+            yield Problem(
+                where,
+                f"{host} is a public address; to use it set 'allow-public-addresses true'",
+            )
 
 
 def _ports(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
     for earlier, later in itertools.combinations(cluster.endpoints(), 2):
-        if (earlier.address.port == later.address.port
-                and _overlap(addresses[earlier.address.host], addresses[later.address.host])):
-            yield Problem(cluster.where(later.kind, later.name, later.key),
-                          f"port {later.address.port} is the {earlier} already, at "
-                          f"{cluster.where(earlier.kind, earlier.name, earlier.key)}")
+        if earlier.address.port == later.address.port and _overlap(
+            addresses[earlier.address.host], addresses[later.address.host]
+        ):
+            yield Problem(
+                cluster.where(later.kind, later.name, later.key),
+                f"port {later.address.port} is the {earlier} already, at "
+                f"{cluster.where(earlier.kind, earlier.name, earlier.key)}",
+            )
 
 
 def _data_directories(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
@@ -199,35 +232,45 @@ def _data_directories(cluster: Cluster, addresses: Addresses) -> Iterator[Proble
         if not _one_machine(addresses[earlier.host], addresses[later.host]):
             continue
         if mine == other or mine in other.parents or other in mine.parents:
-            yield Problem(cluster.where("node", later.name, "data-directory"),
-                          f"the data directory of node {earlier.name} is there too, at "
-                          f"{cluster.where('node', earlier.name, 'data-directory')}")
+            yield Problem(
+                cluster.where("node", later.name, "data-directory"),
+                f"the data directory of node {earlier.name} overlaps, at "
+                f"{cluster.where('node', earlier.name, 'data-directory')}",
+            )
 
 
 def _backup_directory(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     folder = cluster.backup_directory
     for node in cluster.nodes:
         if folder is not None and folder.is_relative_to(node.data_directory):
-            yield Problem(cluster.where(None, key="backup-directory"),
-                          f"backups in {folder} would be lost with the data of node {node.name}")
+            yield Problem(
+                cluster.where(None, key="backup-directory"),
+                f"backups in {folder} would be lost with the data of node {node.name}",
+            )
 
 
 def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     if cluster.min_followers and cluster.backend != "zrs":
-        yield Problem(cluster.where(None, key="min-followers"),
-                      "min-followers is for the backend zrs; others have settings of their own")
+        yield Problem(
+            cluster.where(None, key="min-followers"),
+            "min-followers is for the backend zrs only; other backends have their own settings",
+        )
         return
     others = len(cluster.nodes) - 1
     if cluster.min_followers > others:
-        yield Problem(cluster.where(None, key="min-followers"),
-                      f"min-followers is {cluster.min_followers}, but the primary can have "
-                      f"{others} at most: it would never take a write")
+        yield Problem(
+            cluster.where(None, key="min-followers"),
+            f"min-followers is {cluster.min_followers}, but the primary can have "
+            f"at most {others}; it would never accept a write",
+        )
 
 
 def _admin(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     if cluster.admin.trusted_proxy and not cluster.admin.public_url:
-        yield Problem(cluster.where("admin", None, "trusted-proxy"),
-                      "trusted-proxy needs public-url too: what people see of the proxy")
+        yield Problem(
+            cluster.where("admin", None, "trusted-proxy"),
+            "trusted-proxy needs public-url too: the address that users see",
+        )
 
 
 def _watch_hooks(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
@@ -235,12 +278,13 @@ def _watch_hooks(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     if watch is None:
         return
     if watch.webhook_secret_file and not watch.webhook:
-        yield Problem(cluster.where("watch", None, "webhook-secret-file"),
-                      "webhook-secret-file is for a webhook, and there is none")
+        yield Problem(
+            cluster.where("watch", None, "webhook-secret-file"),
+            "webhook-secret-file needs webhook too",
+        )
     for key, given in (("mail-from", watch.mail_from), ("mail-to", watch.mail_to)):
         if watch.mail_server and not given:
-            yield Problem(cluster.where("watch", None, "mail-host"),
-                          f"mail-host needs {key} too")
+            yield Problem(cluster.where("watch", None, "mail-host"), f"mail-host needs {key} too")
         if given and not watch.mail_server:
             yield Problem(cluster.where("watch", None, key), f"{key} needs mail-host too")
     yield from _mail_login(cluster, watch)
@@ -253,16 +297,18 @@ def _mail_login(cluster: Cluster, watch: Watch) -> Iterator[Problem]:
             yield Problem(cluster.where("watch", None, key), f"{key} needs {other} too")
     encrypted = watch.mail_encryption is not Encryption.NONE
     if encrypted and not watch.mail_server:
-        yield Problem(cluster.where("watch", None, "mail-encryption"),
-                      "mail-encryption needs mail-host too")
+        yield Problem(
+            cluster.where("watch", None, "mail-encryption"), "mail-encryption needs mail-host too"
+        )
     if watch.mail_user and not encrypted:
-        yield Problem(cluster.where("watch", None, "mail-user"),
-                      "mail-user needs mail-encryption: a password is sent to nobody in the clear")
+        yield Problem(
+            cluster.where("watch", None, "mail-user"),
+            "mail-user needs mail-encryption: passwords are never sent unencrypted",
+        )
 
 
 def _public(address: IPAddress) -> bool:
-    return address.is_unspecified or not any(
-        address in network for network in PRIVATE_NETWORKS)
+    return address.is_unspecified or not any(address in network for network in PRIVATE_NETWORKS)
 
 
 def _overlap(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool:
@@ -270,10 +316,24 @@ def _overlap(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool:
 
 
 def _one_machine(one: frozenset[IPAddress], other: frozenset[IPAddress]) -> bool:
-    return _overlap(one, other) or (any(address.is_loopback for address in one)
-                                    and any(address.is_loopback for address in other))
+    return _overlap(one, other) or (
+        any(address.is_loopback for address in one)
+        and any(address.is_loopback for address in other)
+    )
 
 
 RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
-    _backend, _shape, _engine, _neo, _one_primary, _upstreams, _hosts, _ports, _data_directories,
-    _min_followers, _admin, _watch_hooks, _backup_directory)
+    _backend,
+    _shape,
+    _engine,
+    _neo,
+    _one_primary,
+    _upstreams,
+    _hosts,
+    _ports,
+    _data_directories,
+    _min_followers,
+    _admin,
+    _watch_hooks,
+    _backup_directory,
+)

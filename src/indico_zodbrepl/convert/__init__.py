@@ -1,15 +1,27 @@
-"""Conversion of a cluster's data, or of a Data.fs, into another cluster of whatever backend.
+"""Convert a cluster's data, or a Data.fs, into a cluster of any backend.
 
-The data plane's program copies and verifies; what is here decides whether it may, starts the
-servers that it needs, and tells of it.
+The data plane's program copies and verifies.  This package checks the conditions, starts the
+servers that the program needs, and reports progress.
 """
 
 from __future__ import annotations
 
-from .carrying_out import carry_out
-from .planning import Conversion, plan
-from .program import Done, Progress
-from .sides import Source, source_of_cluster, source_of_file
+from indico_zodbrepl.convert.planning import (
+    Conversion,
+    Source,
+    plan,
+    source_of_cluster,
+    source_of_file,
+)
+from indico_zodbrepl.convert.run import Done, Progress, carry_out
 
-__all__ = ["Conversion", "Done", "Progress", "Source", "carry_out", "plan", "source_of_cluster",
-           "source_of_file"]
+__all__ = [
+    "Conversion",
+    "Done",
+    "Progress",
+    "Source",
+    "carry_out",
+    "plan",
+    "source_of_cluster",
+    "source_of_file",
+]

@@ -1,1 +1,1 @@
-"""The demo: a cluster with real Indico, filled, and shown to replicate."""
+"""The demo: a cluster with a real Indico, filled with conferences."""

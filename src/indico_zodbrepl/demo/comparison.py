@@ -1,4 +1,4 @@
-"""Counts what a cluster holds, and shows that every follower holds what the primary holds."""
+"""Counts what a cluster holds, and checks that every follower holds the same."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.indico_programs import Indico27
 from indico_zodbrepl.monitor import Snapshot, take_snapshot
-from indico_zodbrepl.node.indico_programs import Indico27
 
 CATCH_UP_SECONDS = 60.0
 WHOLE = "all nodes together"
@@ -34,21 +34,25 @@ def compare(cluster: Cluster, indico: Indico27) -> dict[str, Counts]:
     if any(node.role.follows for node in cluster.nodes):
         _wait_until_in_step(cluster)
     layout = Layout(cluster)
-    files = {node.name: layout.node_zodb_conf(node)
-             for node in backend_of(cluster).readable_nodes(cluster)} or {WHOLE: layout.zodb_conf}
+    files = {
+        node.name: layout.node_zodb_conf(node)
+        for node in backend_of(cluster).readable_nodes(cluster)
+    } or {WHOLE: layout.zodb_conf}
     with ThreadPoolExecutor() as pool:
         found = dict(zip(files, pool.map(indico.count, files.values()), strict=True))
     first, *others = files
     for other in others:
         if found[other] != found[first]:
-            raise OperatorError("the nodes hold different data",
-                                f"{first}: {found[first]}\n{other}: {found[other]}",
-                                _see(cluster))
+            raise OperatorError(
+                "the nodes hold different data",
+                f"{first}: {found[first]}\n{other}: {found[other]}",
+                _see(cluster),
+            )
     return found
 
 
 def is_loaded(found: Mapping[str, Counts]) -> bool:
-    """Whether the nodes hold a finished load; people may have changed its events since."""
+    """Return True if the nodes hold a finished load; people may have changed its events since."""
     return all(0 < counts["runs"] == counts["finished"] for counts in found.values())
 
 
@@ -56,8 +60,12 @@ def _wait_until_in_step(cluster: Cluster) -> None:
     deadline = time.monotonic() + CATCH_UP_SECONDS
     while not _in_step(snapshot := take_snapshot(cluster)):
         if time.monotonic() > deadline:
-            raise OperatorError("the followers did not catch up with the primary",
-                                snapshot.sentence, _see(cluster), ExitCode.TIMED_OUT)
+            raise OperatorError(
+                "the followers did not catch up with the primary",
+                snapshot.sentence,
+                _see(cluster),
+                ExitCode.TIMED_OUT,
+            )
         time.sleep(0.3)
 
 
@@ -69,4 +77,6 @@ def _in_step(snapshot: Snapshot) -> bool:
     """Every follower is connected and has the primary's last transaction."""
     return snapshot.primary is not None and all(
         node.connected and node.lag_transactions == 0
-        for node in snapshot.nodes if node.assigned_role is not Role.PRIMARY)
+        for node in snapshot.nodes
+        if node.assigned_role is not Role.PRIMARY
+    )

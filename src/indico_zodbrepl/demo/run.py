@@ -1,4 +1,4 @@
-"""The demo from its first step to its end."""
+"""Run the demo."""
 
 from __future__ import annotations
 
@@ -9,38 +9,44 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.demo import admin_page
-from indico_zodbrepl.demo.filling import fill
+from indico_zodbrepl.demo import login
+from indico_zodbrepl.demo.data import fill
 from indico_zodbrepl.demo.show import block
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.node import credentials, daemon, lifecycle
-from indico_zodbrepl.node.interruption import as_keyboard_interrupt, held_off
-from indico_zodbrepl.node.supervisor import SupervisorSilentError
+from indico_zodbrepl.host import daemon, lifecycle, secrets
+from indico_zodbrepl.host.locking import as_keyboard_interrupt, held_off
+from indico_zodbrepl.host.supervisor import SupervisorSilentError
+from indico_zodbrepl.monitor import take_snapshot
 
 WATCH_SECONDS = 2.0
 
 Progress = Callable[[str], None]
 
 
-def run(cluster: Cluster, installation: Installation, say: Callable[[str], None],
-        progress: Progress) -> ExitCode:
-    """Bring the cluster up, fill it, compare its nodes, show it, and wait for Ctrl-C.
+def run(
+    cluster: Cluster, installation: Installation, say: Callable[[str], None], progress: Progress
+) -> ExitCode:
+    """Start the cluster, fill it, compare its nodes, print its addresses, and wait for Ctrl-C.
 
-    A cluster that ran before is reused and left running; then this returns at once.
+    A cluster that is already running is reused and left running; then return at once.
 
     Args:
         say: prints a text for the person at the terminal.
         progress: called with each step done, one line.
 
     Returns:
-        OK; INTERRUPTED when it was interrupted before everything was ready.
+        OK; INTERRUPTED after an interruption before everything was ready.
 
     Raises:
-        OperatorError: a step failed; what this run had started is stopped again.
+        OperatorError: a step failed; programs that this run started are stopped.
     """
     if not cluster.indico:
-        raise OperatorError("the demo needs an Indico instance", str(cluster.source),
-                            "add an <indico NAME> section", ExitCode.BAD_CONFIG)
+        raise OperatorError(
+            "the demo needs an Indico instance",
+            str(cluster.source),
+            "add an <indico NAME> section",
+            ExitCode.BAD_CONFIG,
+        )
     with as_keyboard_interrupt():
         ours = not daemon.is_running(cluster)
         ready = False
@@ -48,12 +54,14 @@ def run(cluster: Cluster, installation: Installation, say: Callable[[str], None]
             say(prepare(cluster, installation, progress))
             ready = True
             if not ours:
-                say("The cluster was running before and goes on; to stop it: "
-                    f"{Commands.here(cluster).zodbrepl('down')}")
+                say(
+                    "The cluster was already running and keeps running. Stop it: "
+                    f"{Commands.here(cluster).zodbrepl('down')}"
+                )
                 return ExitCode.OK
             say("Ctrl-C stops everything.")
             _wait_while_running(cluster)
-            say("supervisord has ended: another command stopped the cluster, or it was killed.")
+            say("supervisord has stopped: another command stopped the cluster, or it was killed.")
             return ExitCode.OK
         except KeyboardInterrupt:
             return ExitCode.OK if ready else ExitCode.INTERRUPTED
@@ -66,18 +74,16 @@ def run(cluster: Cluster, installation: Installation, say: Callable[[str], None]
 
 
 def prepare(cluster: Cluster, installation: Installation, progress: Progress) -> str:
-    """Everything but waiting; each step finds what an earlier run has done.
-
-    Returns:
-        The text that shows what there is now.
+    """Start and fill the cluster; return the text to print.  Idempotent.
 
     Raises:
         OperatorError: a step failed.
     """
     admin, found = fill(cluster, installation, progress)
-    file = credentials.path_in(Layout(cluster).var)
-    operator = admin_page.ensure(cluster)
-    return "\n" + block(cluster, admin, file, found, operator) + "\n"
+    file = secrets.path_in(Layout(cluster).var)
+    operator = login.ensure(cluster)
+    shown = block(cluster, admin, file, found, operator, snapshot=take_snapshot(cluster))
+    return f"\n{shown}\n"
 
 
 def _wait_while_running(cluster: Cluster) -> None:
@@ -86,7 +92,7 @@ def _wait_while_running(cluster: Cluster) -> None:
 
 
 def _may_run(cluster: Cluster) -> bool:
-    """Whether supervisord runs; one that is silent for a moment does, on a busy machine."""
+    """Return True if supervisord runs; a silent one does, on a busy machine."""
     try:
         return daemon.is_running(cluster)
     except SupervisorSilentError:

@@ -1,4 +1,4 @@
-"""What the demo prints at its end."""
+"""The text that the demo prints when it is ready."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.demo.admin_page import Login
 from indico_zodbrepl.demo.comparison import Counts
+from indico_zodbrepl.demo.login import Login
 from indico_zodbrepl.demo.suggestions import suggestions
-from indico_zodbrepl.node.credentials import Credentials
+from indico_zodbrepl.host.secrets import Credentials
+from indico_zodbrepl.monitor import Snapshot
 
 COUNTED = ("categories", "conferences", "contributions")
 
@@ -27,13 +28,21 @@ TITLES = {
 """Backend to what Indico works on there."""
 
 
-def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
-          found: Mapping[str, Counts], operator: Login | None) -> str:
+def block(
+    cluster: Cluster,
+    credentials: Credentials,
+    credentials_file: Path,
+    found: Mapping[str, Counts],
+    operator: Login | None,
+    *,
+    snapshot: Snapshot,
+) -> str:
     """URLs, logins and what to try next.
 
     Args:
         operator: who logs in on the admin page; None when that is somebody else's account.
         found: for each node that can be read by itself, what its storage holds.
+        snapshot: the situation, for what to try next.
     """
     first, *others = cluster.indico
     counts = next(iter(found.values()))
@@ -53,7 +62,7 @@ def block(cluster: Cluster, credentials: Credentials, credentials_file: Path,
         "What to try next, in another terminal:",
         "",
     ]
-    for command, what in suggestions(cluster):
+    for command, what in suggestions(cluster, snapshot):
         lines += [f"  {command}", *(f"      {line}" for line in what)]
     return "\n".join(lines)
 
@@ -63,5 +72,7 @@ def _admin_login(cluster: Cluster, operator: Login | None) -> list[str]:
     if operator is None:
         command = Commands.here(cluster).zodbrepl("admin", "user", "list")
         return [f"{indent}as somebody of: {command}"]
-    return [f"{indent}as {operator.name} / {operator.password}",
-            f"{indent}(also in {operator.file})"]
+    return [
+        f"{indent}as {operator.name} / {operator.password}",
+        f"{indent}(also in {operator.file})",
+    ]

@@ -1,4 +1,4 @@
-"""What the cluster does right now: probes, and one snapshot made of their answers."""
+"""The state of the cluster now: probes, and one snapshot made of their answers."""
 
 from indico_zodbrepl.monitor.collect import take_snapshot
 from indico_zodbrepl.monitor.snapshot import Snapshot, State

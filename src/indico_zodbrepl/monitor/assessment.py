@@ -8,9 +8,16 @@ from pathlib import Path
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Address, Cluster, IndicoInstance, Node, Role
-from indico_zodbrepl.monitor import rules, verdict
+from indico_zodbrepl.monitor import rules
 from indico_zodbrepl.monitor.findings import Assignment, Findings, assignments, source_of_truth
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import (
+    IndicoStatus,
+    Mark,
+    NodeStatus,
+    Snapshot,
+    StartRefusal,
+)
+from indico_zodbrepl.monitor.verdict import overall_state, sentence
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
@@ -34,27 +41,41 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
     nodes = tuple(_node(cluster, node, assigned, findings) for node in cluster.nodes)
     indico = tuple(_instance(cluster, instance, findings) for instance in cluster.indico)
     commands = Commands(cluster, home)
-    warnings = tuple(rules.warnings(rules.Facts(cluster, findings, nodes, indico, commands)))
+    facts = rules.Facts(cluster, findings, nodes, indico, commands)
+    warnings = tuple(rules.warnings(facts))
     primaries = [node.name for node in nodes if node.writable_primary]
-    state = verdict.state(findings, nodes, indico, warnings)
+    state = overall_state(facts, warnings)
     return Snapshot(
-        cluster=cluster.name, backend=cluster.backend, taken_at=findings.taken_at,
-        duration=findings.duration, state=state,
-        sentence=verdict.sentence(cluster, state, nodes, indico, warnings),
+        cluster=cluster.name,
+        backend=cluster.backend,
+        taken_at=findings.taken_at,
+        duration=findings.duration,
+        state=state,
+        sentence=sentence(facts, state, warnings),
         primary=primaries[0] if len(primaries) == 1 else None,
-        supervisor_problem=findings.supervisor_problem, nodes=nodes, indico=indico,
-        warnings=warnings, epoch=_epoch(nodes, findings), records=findings.records,
-        operations=findings.operations)
+        supervisor_problem=findings.supervisor_problem,
+        nodes=nodes,
+        indico=indico,
+        warnings=warnings,
+        epoch=_epoch(nodes, findings),
+        records=findings.records,
+        operations=findings.operations,
+        rivals=tuple(node.name for node in facts.rivals),
+    )
 
 
 def _epoch(nodes: Sequence[NodeStatus], findings: Findings) -> int | None:
-    said = [*(node.epoch for node in nodes), *(node.assigned_epoch for node in nodes),
-            *(record.epoch for record in findings.records)]
+    said = [
+        *(node.epoch for node in nodes),
+        *(node.assigned_epoch for node in nodes),
+        *(record.epoch for record in findings.records),
+    ]
     return max((epoch for epoch in said if epoch is not None), default=None)
 
 
-def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
-          findings: Findings) -> NodeStatus:
+def _node(
+    cluster: Cluster, node: Node, assigned: dict[str, Assignment], findings: Findings
+) -> NodeStatus:
     own = assigned[node.name]
     found = findings.servers[node.name]
     answer = found if isinstance(found, ServerAnswer) else None
@@ -65,34 +86,55 @@ def _node(cluster: Cluster, node: Node, assigned: dict[str, Assignment],
     leader = _leader(assigned, findings)
     condition, detail = findings.lineages.get(node.name, (None, ""))
     return NodeStatus(
-        name=node.name, address=_shown(node, node.storage_port),
+        name=node.name,
+        address=_shown(node, node.storage_port),
         replication_address=_shown(node, node.replication_port),
         program=findings.programs.get(node.program),
         mark=_mark(cluster, answer, ours, own),
         problem=found.detail if isinstance(found, Failure) else "",
-        assigned_role=own.role, assigned_upstream=own.upstream,
-        assigned_epoch=own.epoch if backend_of(cluster).guarded else None,
+        assigned_role=own.role,
+        assigned_upstream=own.upstream,
+        assigned_epoch=own.epoch if backend_of(cluster).has_epochs else None,
         actual_role=ours.role if ours else None,
         upstream=_node_at(cluster, ours.upstream, "replication") if ours else None,
         connected=ours.connected if ours else None,
-        epoch=ours.epoch if ours and backend_of(cluster).guarded else None,
-        pid=ours.pid if ours else None, read_only=ours.read_only if ours else None,
-        size=ours.size if ours else None, clients=answer.clients if answer and ours else None,
-        last_tid=last, last_time=None if last is None else tid.committed_at(last),
+        epoch=ours.epoch if ours and backend_of(cluster).has_epochs else None,
+        pid=ours.pid if ours else None,
+        read_only=ours.read_only if ours else None,
+        size=ours.size if ours else None,
+        clients=answer.clients if answer and ours else None,
+        last_tid=last,
+        last_time=None if last is None else tid.committed_at(last),
         followers=_followers(cluster, node, findings),
         follower_addresses=ours.followers if ours else (),
-        lag_seconds=lag.seconds, lag_transactions=lag.transactions, lag_exact=lag.exact,
-        held=ours.held if ours else None, min_followers=ours.min_followers if ours else 0,
-        refused=ours.refused if ours else (), membership=lag.membership,
-        condition=condition, condition_detail=detail, facts=answer.facts if answer else (),
+        lag_seconds=lag.seconds,
+        lag_transactions=lag.transactions,
+        lag_exact=lag.exact,
+        held=ours.held if ours else None,
+        min_followers=ours.min_followers if ours else 0,
+        refused=ours.refused if ours else (),
+        membership=lag.membership,
+        condition=condition,
+        condition_detail=detail,
+        facts=answer.facts if answer else (),
         managed=node.managed,
-        refusal=findings.refusals.get(node.name),
-        superseded_by=leader[1] if own.role is Role.PRIMARY and leader[1] != node.name
-        and leader[0] > (own.epoch or 0) else None)
+        refusal=_refusal(findings, node.name),
+        superseded_by=leader[1]
+        if own.role is Role.PRIMARY and leader[1] != node.name and leader[0] > (own.epoch or 0)
+        else None,
+    )
+
+
+def _refusal(findings: Findings, name: str) -> StartRefusal | None:
+    """Return why a node refused to start; None if a later promotion made that obsolete."""
+    began, refused_at = findings.epoch_began, findings.refused_at.get(name)
+    if began is not None and refused_at is not None and refused_at < began:
+        return None
+    return findings.refusals.get(name)
 
 
 def _last(last_tid: int, replication: Replication) -> int | None:
-    """A server's last transaction; a storage of NEO knows none while no master leads."""
+    """Return a server's last transaction; a NEO storage has none while no master leads."""
     if last_tid == tid.EMPTY and replication.role is ServerRole.STORAGE:
         return None
     return last_tid
@@ -103,11 +145,17 @@ def _shown(node: Node, port: int | None) -> str | None:
 
 
 def _leader(assigned: dict[str, Assignment], findings: Findings) -> tuple[int, str | None]:
-    """The highest epoch that names a primary, and that primary: records and state files."""
-    said = [(record.epoch, record.primary) for record in findings.records
-            if record.epoch is not None and record.primary is not None]
-    said += [(own.epoch, name) for name, own in assigned.items()
-             if own.role is Role.PRIMARY and own.epoch is not None]
+    """Return the highest epoch in records and state files that names a primary, and the primary."""
+    said = [
+        (record.epoch, record.primary)
+        for record in findings.records
+        if record.epoch is not None and record.primary is not None
+    ]
+    said += [
+        (own.epoch, name)
+        for name, own in assigned.items()
+        if own.role is Role.PRIMARY and own.epoch is not None
+    ]
     return max(said, key=lambda each: each[0], default=(0, None))
 
 
@@ -115,54 +163,76 @@ def _is(cluster: Cluster, node: Node, replication: Replication) -> bool:
     return replication.cluster == cluster.name and replication.node == node.name
 
 
-def _mark(cluster: Cluster, answer: ServerAnswer | None, ours: Replication | None,
-          assigned: Assignment) -> Mark:
+def _mark(
+    cluster: Cluster, answer: ServerAnswer | None, ours: Replication | None, assigned: Assignment
+) -> Mark:
     if answer is None:
         return Mark.UNREACHABLE
-    as_assigned = (ours is not None and rules.plays(cluster, ours.role, assigned.role)
-                   and ours.connected is not False)
+    as_assigned = (
+        ours is not None
+        and rules.plays(cluster, ours.role, assigned.role)
+        and ours.connected is not False
+    )
     return Mark.AS_ASSIGNED if as_assigned else Mark.DIFFERS
 
 
 def _node_at(cluster: Cluster, address: str | None, kind: str) -> str | None:
-    """The node with that address; the address itself when no node has it."""
+    """Return the node with that address; the address itself when no node has it."""
+
     def of(node: Node) -> str | None:
         if kind == "storage" or node.replication_port is None:
             return _shown(node, node.storage_port)
         return _shown(node, node.replication_port)
-    return next((node.name for node in cluster.nodes
-                 if address is not None and of(node) == address), address)
+
+    return next(
+        (node.name for node in cluster.nodes if address is not None and of(node) == address),
+        address,
+    )
 
 
 def _followers(cluster: Cluster, node: Node, findings: Findings) -> tuple[str, ...]:
     def follows(other: Node) -> bool:
         answer = findings.servers[other.name]
-        return (isinstance(answer, ServerAnswer) and answer.replication is not None
-                and _is(cluster, other, answer.replication)
-                and answer.replication.connected is True
-                and answer.replication.upstream == str(node.link_address))
+        return (
+            isinstance(answer, ServerAnswer)
+            and answer.replication is not None
+            and _is(cluster, other, answer.replication)
+            and answer.replication.connected is True
+            and answer.replication.upstream == str(node.link_address)
+        )
+
     return tuple(other.name for other in cluster.nodes if other is not node and follows(other))
 
 
 class _Lag:
     """Lag of a node; everything None when there is nothing sound to compare it with."""
 
-    def __init__(self, seconds: float | None, transactions: int | None, exact: bool,
-                 membership: Membership | None = None) -> None:
+    def __init__(
+        self,
+        seconds: float | None,
+        transactions: int | None,
+        exact: bool,
+        membership: Membership | None = None,
+    ) -> None:
         self.seconds = seconds
         self.transactions = transactions
         self.exact = exact
         self.membership = membership
 
     @classmethod
-    def of(cls, cluster: Cluster, node: Node, assigned: dict[str, Assignment],
-           findings: Findings) -> _Lag:
+    def of(
+        cls, cluster: Cluster, node: Node, assigned: dict[str, Assignment], findings: Findings
+    ) -> _Lag:
         comparison = findings.comparisons.get(node.name)
         answer = findings.servers[node.name]
-        if (comparison is None or not isinstance(answer, ServerAnswer)
-                or answer.replication is None or not _is(cluster, node, answer.replication)
-                or comparison.primary != source_of_truth(node.name, assigned)
-                or not _runs_as_primary(cluster, comparison.primary, findings)):
+        if (
+            comparison is None
+            or not isinstance(answer, ServerAnswer)
+            or answer.replication is None
+            or not _is(cluster, node, answer.replication)
+            or comparison.primary != source_of_truth(node.name, assigned)
+            or not _runs_as_primary(cluster, comparison.primary, findings)
+        ):
             return cls(None, None, True)
         membership = comparison.membership
         if answer.last_tid >= comparison.primary_tid:
@@ -175,7 +245,7 @@ class _Lag:
 
 
 def _seconds_behind(last: int, comparison: Comparison, now: float) -> float | None:
-    """How long ago the oldest transaction that a node lacks was committed.
+    """Return how long ago the oldest transaction that a node lacks was committed.
 
     Where its tid is not known, the time since the node's own last one: it is no more than that.
     """
@@ -191,35 +261,52 @@ def _seconds_behind(last: int, comparison: Comparison, now: float) -> float | No
 
 def _runs_as_primary(cluster: Cluster, name: str, findings: Findings) -> bool:
     answer = findings.servers[name]
-    return (isinstance(answer, ServerAnswer) and answer.replication is not None
-            and _is(cluster, cluster.node(name), answer.replication)
-            and rules.plays(cluster, answer.replication.role, Role.PRIMARY))
+    return (
+        isinstance(answer, ServerAnswer)
+        and answer.replication is not None
+        and _is(cluster, cluster.node(name), answer.replication)
+        and rules.plays(cluster, answer.replication.role, Role.PRIMARY)
+    )
 
 
 def _instance(cluster: Cluster, instance: IndicoInstance, findings: Findings) -> IndicoStatus:
     found = findings.indico[instance.name]
     answer = found if isinstance(found, IndicoAnswer) else None
     server_node = _node_at(cluster, answer.server, "storage") if answer else None
-    waits = (answer is not None and answer.connected
-             and isinstance(findings.servers.get(server_node or ""), Failure))
+    waits = (
+        answer is not None
+        and answer.connected
+        and isinstance(findings.servers.get(server_node or ""), Failure)
+    )
     return IndicoStatus(
-        name=instance.name, url=instance.base_url,
+        name=instance.name,
+        url=instance.base_url,
         program=findings.programs.get(instance.program),
         mark=_instance_mark(instance, answer, waits),
         problem=found.detail if isinstance(found, Failure) else "",
         instance=answer.instance if answer else None,
         connected=answer.connected if answer else None,
         read_only=answer.read_only if answer else None,
-        waits=waits, server=answer.server if answer else None, server_node=server_node,
-        last_tid=answer.last_tid if answer else None, pid=answer.pid if answer else None,
-        built=answer.built if answer else None, set_up=answer.set_up if answer else None,
-        failure=answer.failure if answer else None)
+        waits=waits,
+        server=answer.server if answer else None,
+        server_node=server_node,
+        last_tid=answer.last_tid if answer else None,
+        pid=answer.pid if answer else None,
+        built=answer.built if answer else None,
+        set_up=answer.set_up if answer else None,
+        failure=answer.failure if answer else None,
+    )
 
 
 def _instance_mark(instance: IndicoInstance, answer: IndicoAnswer | None, waits: bool) -> Mark:
     if answer is None:
         return Mark.UNREACHABLE
-    as_meant = (answer.instance == instance.name and answer.connected and not answer.read_only
-                and not waits and answer.set_up and answer.failure is None)
+    as_meant = (
+        answer.instance == instance.name
+        and answer.connected
+        and not answer.read_only
+        and not waits
+        and answer.set_up
+        and answer.failure is None
+    )
     return Mark.AS_ASSIGNED if as_meant else Mark.DIFFERS
-

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.installation import home_from_environment
-from indico_zodbrepl.cluster.model import Cluster, Node, NodeState
-from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.monitor import files, questions
+from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.epochs import EpochRecord, seconds
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.monitor.assessment import assess
-from indico_zodbrepl.monitor.findings import Findings, assignments, source_of_truth
+from indico_zodbrepl.monitor.files import jobs, start_refusal
+from indico_zodbrepl.monitor.findings import Findings, Results, assignments, source_of_truth
 from indico_zodbrepl.monitor.snapshot import (
     EpochWord,
     Program,
     Snapshot,
     StartRefusal,
 )
-from indico_zodbrepl.node import epochs
-from indico_zodbrepl.node import state as node_state
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure
+from indico_zodbrepl.probing.probes import probe_indico
 from indico_zodbrepl.probing.race import Race
-from indico_zodbrepl.probing.wire import FailureKind
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 TIME_LIMIT = 1.25
 """Seconds for a round; leaves room within the two seconds promised for a whole command."""
 STATE_FILES_LIMIT = 0.3
 """Seconds for reading state files, which are needed to know whom to compare with whom."""
 
-Results = Iterable[tuple[tuple[str, str], object]]
-
 
 def look(cluster: Cluster, time_limit: float = TIME_LIMIT) -> tuple[Findings, Snapshot]:
-    """As ``take_snapshot``; what was found comes with it, for who has to judge by himself."""
+    """Take a snapshot and return it with the raw findings."""
     findings = collect(cluster, time_limit)
     return findings, assess(cluster, findings, home_from_environment())
 
@@ -62,12 +61,11 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     for node in cluster.nodes:
         truth = source_of_truth(node.name, assigned)
         primary = None if truth is None else cluster.node(truth)
-        race.start(node.name, partial(questions.probe_node, cluster, node, primary,
-                                      deadline))
+        race.start(node.name, partial(probe_node, cluster, node, primary, deadline))
     for instance in cluster.indico:
-        race.start(instance.name, partial(questions.probe_instance, instance, deadline))
-    race.start("supervisor", partial(questions.ask_supervisor, cluster, time_limit))
-    for name, job in files.jobs(cluster):
+        race.start(instance.name, partial(probe_instance, instance, deadline))
+    race.start("supervisor", partial(ask_supervisor, cluster, time_limit))
+    for name, job in jobs(cluster):
         race.start(name, job)
     found = race.wait(deadline)
     return _findings(cluster, found, states, taken_at, time.monotonic() - started)
@@ -92,16 +90,20 @@ def _read_states(cluster: Cluster, deadline: float) -> dict[str, NodeState | Fai
 
 def _read_state(cluster: Cluster, node: Node) -> Results:
     try:
-        yield ("state", node.name), node_state.current(cluster, node)
+        yield ("state", node.name), host_of(cluster).state(node.name)
     except OperatorError as error:
         yield ("state", node.name), Failure(FailureKind.MALFORMED, error.detail or error.notice)
     except OSError as error:
         yield ("state", node.name), Failure(FailureKind.UNREACHABLE, str(error))
 
 
-def _findings(cluster: Cluster, found: Mapping[tuple[str, str], object],
-              states: Mapping[str, NodeState | Failure], taken_at: float,
-              duration: float) -> Findings:
+def _findings(
+    cluster: Cluster,
+    found: Mapping[tuple[str, str], object],
+    states: Mapping[str, NodeState | Failure],
+    taken_at: float,
+    duration: float,
+) -> Findings:
     late = Failure(FailureKind.SILENT, "no answer in time")
     servers: dict[str, ServerAnswer | Failure] = {}
     comparisons = {}
@@ -115,7 +117,7 @@ def _findings(cluster: Cluster, found: Mapping[tuple[str, str], object],
     for instance in cluster.indico:
         health = found.get(("indico", instance.name), late)
         indico[instance.name] = health if isinstance(health, IndicoAnswer | Failure) else late
-    lineages, refusals = {}, {}
+    lineages, refusals, refused_at = {}, {}, {}
     for node in cluster.nodes:
         lineage = found.get(("lineage", node.name))
         if isinstance(lineage, tuple):
@@ -123,16 +125,42 @@ def _findings(cluster: Cluster, found: Mapping[tuple[str, str], object],
         refusal = found.get(("refusal", node.name))
         if isinstance(refusal, StartRefusal):
             refusals[node.name] = refusal
-    words = [found.get(("record", keeper), EpochWord(keeper, None, None, "not read in time"))
-             for keeper in (epochs.paths(cluster) if backend_of(cluster).guarded else ())]
+        stopped = found.get(("refused at", node.name))
+        if isinstance(stopped, float):
+            refused_at[node.name] = stopped
+    words = [
+        found.get(("record", keeper), EpochWord(keeper, None, None, "not read in time"))
+        for keeper in host_of(cluster).keepers()
+    ]
     operations = found.get(("operations", ""), ())
     programs, problem = _programs(found.get(("programs", "")))
     return Findings(
-        taken_at=taken_at, duration=duration, states=states, servers=servers,
-        comparisons=comparisons, indico=indico, programs=programs, supervisor_problem=problem,
+        taken_at=taken_at,
+        duration=duration,
+        states=states,
+        servers=servers,
+        comparisons=comparisons,
+        indico=indico,
+        programs=programs,
+        supervisor_problem=problem,
         records=tuple(word for word in words if isinstance(word, EpochWord)),
-        lineages=lineages, refusals=refusals,
-        operations=operations if isinstance(operations, tuple) else ())
+        lineages=lineages,
+        refusals=refusals,
+        operations=operations if isinstance(operations, tuple) else (),
+        refused_at=refused_at,
+        epoch_began=_epoch_began(found),
+    )
+
+
+def _epoch_began(found: Mapping[tuple[str, str], object]) -> float | None:
+    """Return when the highest epoch was recorded first."""
+    recorded = [
+        (-each.epoch, seconds(each.at))
+        for key, each in found.items()
+        if key[0] == "recorded" and isinstance(each, EpochRecord)
+    ]
+    known = [(epoch, at) for epoch, at in recorded if at is not None]
+    return min(known)[1] if known else None
 
 
 def _programs(found: object) -> tuple[dict[str, Program], str]:
@@ -142,3 +170,55 @@ def _programs(found: object) -> tuple[dict[str, Program], str]:
     if unreachable:
         return {}, unreachable[0].description
     return found, ""
+
+
+def probe_node(cluster: Cluster, node: Node, primary: Node | None, deadline: float) -> Results:
+    """Probe a node: yield ("server", name), and ("comparison", name) with its primary, if any."""
+    backend = backend_of(cluster)
+    try:
+        answer = backend.ask(cluster, node, deadline)
+    except ProbeError as error:
+        yield ("server", node.name), Failure(error.kind, error.detail)
+        return
+    yield ("server", node.name), answer
+    if primary is None:
+        return
+    for comparison in backend.compare(cluster, node, primary, answer, deadline):
+        yield ("comparison", node.name), comparison
+
+
+def probe_instance(instance: IndicoInstance, deadline: float) -> Results:
+    """Probe an Indico instance: yield ("indico", name)."""
+    try:
+        yield ("indico", instance.name), probe_indico(instance.address, deadline)
+    except ProbeError as error:
+        yield ("indico", instance.name), Failure(error.kind, error.detail)
+
+
+def ask_supervisor(cluster: Cluster, time_limit: float) -> Results:
+    """supervisord: ("programs", ""), and ("refusal", node) for nodes that refused to start."""
+    host = host_of(cluster)
+    programs = host.programs(time_limit)
+    yield (
+        ("programs", ""),
+        {
+            name: Program(
+                program.name,
+                program.state,
+                program.pid or 0,
+                program.description,
+                program.exit_status,
+            )
+            for name, program in programs.items()
+        },
+    )
+    refused = [
+        node
+        for node in cluster.nodes
+        if node.has_program
+        and programs[node.program].state == "EXITED"
+        and programs[node.program].exit_status == ExitCode.REFUSED
+    ]
+    for node in refused:
+        yield ("refusal", node.name), start_refusal(host.last_refusal(node.name))
+        yield ("refused at", node.name), programs[node.program].stopped_at

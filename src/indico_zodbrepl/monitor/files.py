@@ -1,23 +1,27 @@
-"""What files of this host tell of the cluster: records, lineages, operations, refused starts."""
+"""Files of this host that report on the cluster: records, histories, operations, refusals."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, Node
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, StartRefusal
-from indico_zodbrepl.node import epochs, lineage, program_logs
+from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.monitor.findings import Results
+from indico_zodbrepl.monitor.snapshot import (
+    EpochWord,
+    OpenOperation,
+    StartRefusal,
+)
 from indico_zodbrepl.probing.answers import clean
 
-Results = Iterable[tuple[tuple[str, str], object]]
 Jobs = Iterator[tuple[str, Callable[[], Results]]]
 
 OPEN = ("running", "stopped")
@@ -25,39 +29,46 @@ OPEN = ("running", "stopped")
 
 
 def jobs(cluster: Cluster) -> Jobs:
-    """A name and a job for each file or folder; a hung disk then delays no other answer.
+    """Yield a name and a job for each file or folder; a hung disk delays no other answer.
 
     They yield, under these keys, ("record", keeper) an EpochWord, ("lineage", node) a Condition or
     None with its detail, and ("operations", "") OpenOperations.  Records and lineages are only
     where the backend is guarded.
     """
-    if backend_of(cluster).guarded:
-        for keeper, path in epochs.paths(cluster).items():
-            yield f"record {path}", partial(_record, cluster, keeper, path)
+    host = host_of(cluster)
+    for keeper in host.keepers():
+        yield f"record of {keeper}", partial(_record, host, keeper)
+    if backend_of(cluster).has_epochs:
         for node in cluster.nodes:
-            yield f"lineage {node.name}", partial(_lineage, node)
+            yield f"lineage {node.name}", partial(_lineage, host, node.name)
     yield "operations", partial(_operations, cluster)
 
 
-def _record(cluster: Cluster, keeper: str, path: Path) -> Results:
+def _record(host: Host, keeper: str) -> Results:
     try:
-        record = epochs.read(cluster, path)
+        record = host.record(keeper)
     except OperatorError as error:
         yield ("record", keeper), EpochWord(keeper, None, None, error.detail)
         return
-    yield ("record", keeper), (
-        EpochWord(keeper, None, None, "") if record is None
-        else EpochWord(keeper, record.epoch, record.primary, ""))
+    yield (
+        ("record", keeper),
+        (
+            EpochWord(keeper, None, None, "")
+            if record is None
+            else EpochWord(keeper, record.epoch, record.primary, "")
+        ),
+    )
+    yield ("recorded", keeper), record
 
 
-def _lineage(node: Node) -> Results:
+def _lineage(host: Host, name: str) -> Results:
     try:
-        found = lineage.read(node)
+        found = host.history(name)
     except OperatorError as error:
-        yield ("lineage", node.name), (None, error.detail)
+        yield ("lineage", name), (None, error.detail)
     else:
         if found is not None:
-            yield ("lineage", node.name), (found.condition, clean(found.detail))
+            yield ("lineage", name), (found.condition, clean(found.detail))
 
 
 def _operations(cluster: Cluster) -> Results:
@@ -72,13 +83,15 @@ def _operations(cluster: Cluster) -> Results:
                         found.append(operation)
     except FileNotFoundError:
         pass  # there was no operation yet, or a file has just been replaced
-    yield ("operations", ""), tuple(
-        _with_process(*each) for each in sorted(found, key=lambda each: each[0].began))
+    yield (
+        ("operations", ""),
+        tuple(_with_process(*each) for each in sorted(found, key=lambda each: each[0].began)),
+    )
 
 
 @functools.lru_cache(maxsize=1024)
 def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, int] | None:
-    """An operation and its process id; None when it has ended.
+    """Return an operation and its process id; None when it has ended.
 
     A file that can't be understood counts as one that is open: somebody has to look at it.
     """
@@ -88,12 +101,18 @@ def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, in
         if values["outcome"] not in OPEN:
             return None
         return OpenOperation(
-            clean(str(values["id"])), clean(str(values["operation"])),
-            clean(str(values["plan"]["target"])), clean(str(values["actor"])),
-            float(values["began"]), values["outcome"], at_work=False), int(values["pid"])
+            clean(str(values["id"])),
+            clean(str(values["operation"])),
+            clean(str(values["plan"]["target"])),
+            clean(str(values["actor"])),
+            float(values["began"]),
+            values["outcome"],
+            at_work=False,
+        ), int(values["pid"])
     except (OSError, ValueError, KeyError, TypeError):
-        return OpenOperation(name, "operation", name, "", 0.0, "stopped", at_work=False,
-                             damaged=True), 0
+        return OpenOperation(
+            name, "operation", name, "", 0.0, "stopped", at_work=False, damaged=True
+        ), 0
 
 
 def _with_process(operation: OpenOperation, pid: int) -> OpenOperation:
@@ -103,15 +122,24 @@ def _with_process(operation: OpenOperation, pid: int) -> OpenOperation:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return operation
-    return OpenOperation(operation.identifier, operation.operation, operation.target,
-                         operation.actor, operation.began, operation.outcome,
-                         at_work=b"zodbrepl" in command)
+    return OpenOperation(
+        operation.identifier,
+        operation.operation,
+        operation.target,
+        operation.actor,
+        operation.began,
+        operation.outcome,
+        at_work=b"zodbrepl" in command,
+    )
 
 
-def last_refusal(log: Path) -> StartRefusal | None:
-    """Why a program refused to start, by its log; each part one line that is safe to print."""
-    found = program_logs.last_refusal(log)
+def start_refusal(found: OperatorError | None) -> StartRefusal | None:
+    """Return the parts of a refusal, each one line that is safe to print."""
     if found is None:
         return None
-    return StartRefusal(*("; ".join(clean(line).strip() for line in part.splitlines())
-                          for part in (found.notice, found.detail, found.hint)))
+    return StartRefusal(
+        *(
+            "; ".join(clean(line).strip() for line in part.splitlines())
+            for part in (found.notice, found.detail, found.hint)
+        )
+    )

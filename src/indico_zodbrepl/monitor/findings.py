@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
-from indico_zodbrepl.monitor.snapshot import (
-    EpochWord,
-    OpenOperation,
-    Program,
-    StartRefusal,
-)
-from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Program, StartRefusal
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure
+
+Results = Iterable[tuple[tuple[str, str], object]]
+"""Results of a probe: a key of kind and name, and the value."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +30,8 @@ class Findings:
         lineages: condition of each node that has a lineage file, and its detail; no condition
             when the file is unusable.
         refusals: of nodes that refused to start.
+        refused_at: when each of them did, seconds since 1970; absent when unknown.
+        epoch_began: when the highest recorded epoch began; None when no record says.
         operations: those that have not ended.
     """
 
@@ -46,20 +47,23 @@ class Findings:
     lineages: Mapping[str, tuple[Condition | None, str]] = dataclasses.field(default_factory=dict)
     refusals: Mapping[str, StartRefusal] = dataclasses.field(default_factory=dict)
     operations: tuple[OpenOperation, ...] = ()
+    refused_at: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    epoch_began: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Assignment:
-    """What a node has to be; ``epoch`` is None when its state file is unusable."""
+    """The assigned role of a node; ``epoch`` is None when its state file is unusable."""
 
     role: Role
     upstream: str | None
     epoch: int | None
 
 
-def assignments(cluster: Cluster,
-                states: Mapping[str, NodeState | Failure]) -> dict[str, Assignment]:
-    """The state file rules; a node whose file is unusable has what cluster.conf says."""
+def assignments(
+    cluster: Cluster, states: Mapping[str, NodeState | Failure]
+) -> dict[str, Assignment]:
+    """Return assignments by state file; by cluster.conf when a file is unusable."""
     found = {}
     for node in cluster.nodes:
         state = states.get(node.name)
@@ -71,15 +75,11 @@ def assignments(cluster: Cluster,
 
 
 def source_of_truth(name: str, assigned: Mapping[str, Assignment]) -> str | None:
-    """The primary at the end of a node's chain of upstreams; None when the chain has no end.
+    """Return the primary at the end of a node's chain of upstreams; None without an end.
 
     None for a primary itself too.
     """
-    seen: set[str] = set()
-    while name not in seen and name in assigned:
-        seen.add(name)
-        upstream = assigned[name].upstream
-        if upstream is None or assigned[name].role is Role.PRIMARY:
-            return name if assigned[name].role is Role.PRIMARY and len(seen) > 1 else None
-        name = upstream
-    return None
+    root = root_of(name, assigned)
+    if root is None or root == name or root not in assigned:
+        return None
+    return root

@@ -1,16 +1,21 @@
-"""The cluster in figures, for Prometheus: one table of metrics, and their values in a snapshot."""
+"""The cluster in figures, for Prometheus: one table of metrics, and their values."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
 
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, Level, NodeStatus, Snapshot, State
+from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
 from indico_zodbrepl.probing.answers import ServerRole
 
 PREFIX = "zodbrepl_"
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 Values = Iterator[tuple[str, list[tuple[tuple[str, ...], float]]]]
 """Names without PREFIX; for each the values of its labels with the figure."""
@@ -18,7 +23,7 @@ Values = Iterator[tuple[str, list[tuple[tuple[str, ...], float]]]]
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """A metric without its values; counters' names end in ``_total``."""
+    """A metric without its values; the name of a counter ends in ``_total``."""
 
     name: str
     labels: tuple[str, ...]
@@ -30,73 +35,127 @@ class Description:
 
 
 def described(*rows: tuple[str, str, str]) -> tuple[Description, ...]:
-    """Metrics of rows with the name without PREFIX, the labels' names and what it is."""
-    return tuple(Description(PREFIX + name, tuple(labels.split()), text)
-                 for name, labels, text in rows)
+    """Return metrics of rows with the name without PREFIX, the labels' names and the help."""
+    return tuple(
+        Description(PREFIX + name, tuple(labels.split()), text) for name, labels, text in rows
+    )
 
 
 SNAPSHOT_METRICS = described(
-    ("state", "", "0 healthy, 1 degraded, 2 down, 3 unknown: the exit code of status"),
-    ("snapshot_age_seconds", "", "time since the last look was complete"),
-    ("snapshot_duration_seconds", "", "time that the last look took"),
-    ("snapshots_total", "", "looks so far"),
+    ("state", "", "0 healthy, 1 degraded, 2 critical or down, 3 unknown: the exit code of status"),
+    ("snapshot_age_seconds", "", "time since the last snapshot was complete"),
+    ("snapshot_duration_seconds", "", "time that the last snapshot took"),
+    ("snapshots_total", "", "snapshots taken"),
     ("alerts", "level", "present alerts of each level"),
     ("epoch", "", "highest epoch that any node, record or state says; absent without epochs"),
     ("primary", "node", "1 for the one writable primary or elected master, else 0"),
     ("node_up", "node", "1 when the node's own server answers, else 0"),
-    ("node_as_assigned", "node", "1 when it runs in the assigned role and its link stands"),
+    ("node_as_assigned", "node", "1 when it runs in the assigned role and is connected"),
     ("node_epoch", "node", "epoch its server runs in"),
-    ("node_connected", "node", "1 while its link to its upstream stands; absent without one"),
+    ("node_connected", "node", "1 while it is connected to its upstream; absent without one"),
     ("node_followers", "node", "followers connected to it; absent where no node follows another"),
     ("node_clients", "node", "clients connected to it"),
     ("node_data_bytes", "node", "size of its data"),
     ("node_last_transaction_timestamp_seconds", "node", "when its last transaction was committed"),
     ("node_lag_seconds", "node", "how long it has been behind the primary; absent when unknown"),
     ("node_lag_transactions", "node", "transactions it lacks; absent when unknown"),
-    ("node_out_of_line", "node", "1 when its history is known not to be the cluster's, else 0"),
+    ("node_out_of_line", "node", "1 when its history is known to have diverged, else 0"),
     ("node_start_refused", "node", "1 while it is down because it refused to start, else 0"),
-    ("node_writes_held", "node", "1 while its server lets no commit begin, else 0"),
-    ("node_refused_followers", "node", "followers that its server turned away"),
-    ("operations_open", "", "operations that have not ended; 1 while one is at work"),
+    ("node_writes_held", "node", "1 while its writes are paused or refused, else 0"),
+    ("node_refused_followers", "node", "followers that its server refused"),
+    ("operations_open", "", "open operations; 1 while one is running"),
     ("indico_up", "indico", "1 when the Indico instance answers, else 0"),
-    ("indico_writable", "indico", "1 when it could save something, else 0"),
+    ("indico_writable", "indico", "1 when it can save, else 0"),
 )
+
+PROCESS_METRICS = described(
+    ("node_lag_seconds_max", "node", "largest node_lag_seconds of the last hour"),
+    ("events_total", "kind", "events reported since the program started"),
+    ("deliveries_total", "hook result", "deliveries of events: result delivered or failed"),
+    ("deliveries_waiting", "hook", "deliveries that wait or are retried"),
+    ("unwritten_total", "", "writes to files of the program that failed"),
+)
+"""Only the monitor process has these."""
+METRICS = SNAPSHOT_METRICS + PROCESS_METRICS
 
 NodeFigure = Callable[[NodeStatus], float | None]
 
 
-def families(metrics: Sequence[Description], values: Values) -> Iterable[Metric]:
-    """The families of all metrics, those without a value too.
+def exposition(metrics: Sequence[Description], values: Values) -> bytes:
+    """Return the answer to a scrape: every metric, also one without a value.
 
-    Raises LookupError when there is a value of a metric that is not among them.
+    Raises:
+        LookupError: there is a value of a metric that is not among them.
     """
-    left = dict(values)
-    for description in metrics:
-        kind = CounterMetricFamily if description.is_counter else GaugeMetricFamily
-        family = kind(description.name, description.help, labels=description.labels)
-        for labels, value in left.pop(description.name.removeprefix(PREFIX), ()):
-            family.add_metric(labels, value)
-        yield family
-    if left:
-        raise LookupError(f"not described: {', '.join(left)}")
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Figures(metrics, values))
+    return generate_latest(registry)
+
+
+class _Figures(Collector):
+    def __init__(self, metrics: Sequence[Description], values: Values) -> None:
+        self._metrics = metrics
+        self._values = values
+
+    def collect(self) -> Iterable[Metric]:
+        left = dict(self._values)
+        for description in self._metrics:
+            kind = CounterMetricFamily if description.is_counter else GaugeMetricFamily
+            family = kind(description.name, description.help, labels=description.labels)
+            for labels, value in left.pop(description.name.removeprefix(PREFIX), ()):
+                family.add_metric(labels, value)
+            yield family
+        if left:
+            raise LookupError(f"not described: {', '.join(left)}")
+
+
+def of_sighting(sighting: TimestampedSnapshot | None) -> Values:
+    """Yield the values of SNAPSHOT_METRICS; none before the first snapshot."""
+    if sighting is None:
+        return
+    snapshot = sighting.snapshot
+    yield "snapshot_age_seconds", [((), sighting.age)]
+    yield "snapshots_total", [((), sighting.number)]
+    yield from of_snapshot(snapshot)
+    yield (
+        "node_lag_seconds",
+        [
+            ((node.name,), node.lag_seconds)
+            for node in snapshot.nodes
+            if node.name != snapshot.primary and node.lag_seconds is not None
+        ],
+    )
 
 
 def of_snapshot(snapshot: Snapshot) -> Values:
-    """Figures of SNAPSHOT_METRICS; not the lag in seconds, nor the snapshot's age and number."""
+    """Yield the values of one snapshot, except its age, its number and the lag in seconds."""
     yield "state", [((), snapshot.state.exit_code)]
     yield "snapshot_duration_seconds", [((), snapshot.duration)]
-    yield "alerts", [((level.value,), sum(alert.level is level for alert in snapshot.warnings))
-                     for level in Level]
+    yield (
+        "alerts",
+        [
+            ((level.value,), sum(alert.level is level for alert in snapshot.warnings))
+            for level in Level
+        ],
+    )
     if snapshot.epoch is not None:
         yield "epoch", [((), snapshot.epoch)]
     yield "operations_open", [((), len(snapshot.operations))]
     yield "primary", [((node.name,), node.name == snapshot.primary) for node in snapshot.nodes]
     for name, figure in NODE_FIGURES.items():
-        yield name, [((node.name,), float(value)) for node in snapshot.nodes
-                     if (value := figure(node)) is not None]
+        yield (
+            name,
+            [
+                ((node.name,), float(value))
+                for node in snapshot.nodes
+                if (value := figure(node)) is not None
+            ],
+        )
     yield "indico_up", [((instance.name,), instance.up) for instance in snapshot.indico]
-    yield "indico_writable", [((instance.name,), _saves(snapshot, instance))
-                              for instance in snapshot.indico]
+    yield (
+        "indico_writable",
+        [((instance.name,), _saves(snapshot, instance)) for instance in snapshot.indico],
+    )
 
 
 def _saves(snapshot: Snapshot, instance: IndicoStatus) -> bool:
@@ -110,7 +169,8 @@ NODE_FIGURES: dict[str, NodeFigure] = {
     "node_epoch": lambda node: node.epoch,
     "node_connected": lambda node: node.connected,
     "node_followers": lambda node: (
-        None if node.actual_role not in REPLICATING else len(node.follower_addresses)),
+        None if node.actual_role not in REPLICATING else len(node.follower_addresses)
+    ),
     "node_clients": lambda node: node.clients,
     "node_data_bytes": lambda node: node.size,
     "node_last_transaction_timestamp_seconds": lambda node: node.last_time,
@@ -118,6 +178,7 @@ NODE_FIGURES: dict[str, NodeFigure] = {
     "node_start_refused": lambda node: node.refusal is not None and not node.reachable,
     "node_writes_held": lambda node: None if node.actual_role is None else node.held is not None,
     "node_refused_followers": lambda node: (
-        None if node.actual_role not in REPLICATING else len(node.refused)),
+        None if node.actual_role not in REPLICATING else len(node.refused)
+    ),
     "node_lag_transactions": lambda node: node.lag_transactions,
 }

@@ -1,4 +1,4 @@
-"""Who could become primary, and what every node would be then.  Pure."""
+"""The candidate for the role of primary, and the states after its promotion.  Pure."""
 
 from __future__ import annotations
 
@@ -9,33 +9,41 @@ from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 
 
 def best_candidate(snapshot: Snapshot, unfit: Collection[str] = ()) -> NodeStatus | None:
-    """The follower with the newest transaction; the first one when none can be reached.
+    """Return the follower with the newest transaction; the first one when none can be reached.
 
     None when no node is assigned to follow, apart from those named ``unfit``.
     """
-    followers = [node for node in snapshot.nodes
-                 if node.assigned_role.follows and node.name not in unfit]
-    return max(followers, key=lambda node: -1 if node.last_tid is None else node.last_tid,
-               default=None)
+    followers = [
+        node for node in snapshot.nodes if node.assigned_role.follows and node.name not in unfit
+    ]
+    return max(
+        followers, key=lambda node: -1 if node.last_tid is None else node.last_tid, default=None
+    )
 
 
-def states_after(cluster: Cluster, snapshot: Snapshot, old: NodeStatus,
-                 new: NodeStatus) -> dict[str, NodeState]:
-    """The state of every node, by name, once ``new`` is primary in the place of ``old``.
+def states_after(
+    cluster: Cluster, snapshot: Snapshot, old: NodeStatus, new: NodeStatus
+) -> dict[str, NodeState]:
+    """Return the state of every node, by name, once ``new`` is primary in the place of ``old``.
 
     ``old`` follows ``new``, and so does whoever followed ``old``, or was a primary before it; a
     relay that ``new`` itself followed turns to ``new``.  The epoch is above every epoch seen.
     """
-    known = [epoch for node in snapshot.nodes for epoch in (node.epoch, node.assigned_epoch)
-             if epoch is not None]
+    known = [
+        epoch
+        for node in snapshot.nodes
+        for epoch in (node.epoch, node.assigned_epoch)
+        if epoch is not None
+    ]
     if snapshot.epoch is not None:
         known.append(snapshot.epoch)
     epoch = max(known, default=1) + 1
     return {node.name: _state(cluster, node, old, new, epoch) for node in snapshot.nodes}
 
 
-def _state(cluster: Cluster, node: NodeStatus, old: NodeStatus, new: NodeStatus,
-           epoch: int) -> NodeState:
+def _state(
+    cluster: Cluster, node: NodeStatus, old: NodeStatus, new: NodeStatus, epoch: int
+) -> NodeState:
     if node.name == new.name:
         return NodeState(cluster.name, node.name, Role.PRIMARY, None, epoch)
     if node.name == old.name or node.assigned_role is Role.PRIMARY:

@@ -8,7 +8,7 @@ import itertools
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Fact, Hold, RefusedFollower, ServerRole
 from indico_zodbrepl.probing.comparison import Membership
@@ -21,18 +21,25 @@ class State(enum.StrEnum):
     """Overall state.
 
     healthy: everything runs as assigned.  degraded: the service works, something is wrong.
-    down: no writable primary, or no Indico instance works.  unknown: nothing could be probed.
+    critical: split brain, two nodes take writes.  down: no writable primary, or no Indico
+    instance works.  unknown: nothing could be probed.
     """
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
+    CRITICAL = "critical"
     DOWN = "down"
     UNKNOWN = "unknown"
 
     @property
     def exit_code(self) -> int:
-        """As monitoring plug-ins exit: OK, WARNING, CRITICAL, UNKNOWN."""
-        return list(State).index(self)
+        """Return the exit code of monitoring plug-ins: OK, WARNING, CRITICAL or UNKNOWN."""
+        return {"healthy": 0, "degraded": 1, "critical": 2, "down": 2, "unknown": 3}[self]
+
+    @property
+    def works(self) -> bool:
+        """Return True if Indico can be used without making things worse."""
+        return self in (State.HEALTHY, State.DEGRADED)
 
 
 class Mark(enum.StrEnum):
@@ -85,7 +92,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class StartRefusal:
-    """Why a node refused to start, in its own words: NOTICE, DETAIL, HINT."""
+    """The reason of a refused start: NOTICE, DETAIL, HINT."""
 
     notice: str
     detail: str
@@ -94,7 +101,7 @@ class StartRefusal:
 
 @dataclasses.dataclass(frozen=True)
 class EpochWord:
-    """What one record says of the current epoch.
+    """The current epoch according to one record.
 
     Attributes:
         keeper: whose record it is, such as ``the control host``.
@@ -154,7 +161,7 @@ class NodeStatus:
         lag_exact: False when it is at least ``lag_transactions``.
         held: why its server lets no commit begin; None when it does.
         min_followers: followers without which its server takes no writes.
-        refused: followers that its server turned away.
+        refused: followers that its server refused.
         membership: its last transaction in the history of its primary; None when unknown.
         condition: what its lineage file says; None when there is none or it is unusable.
         condition_detail: the same for people; why it is unusable.
@@ -205,50 +212,57 @@ class NodeStatus:
 
     @property
     def writable_primary(self) -> bool:
-        return (self.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE, ServerRole.MASTER)
-                and self.read_only is False and self.held not in (Hold.EPOCH, Hold.FOLLOWERS))
+        return (
+            self.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE, ServerRole.MASTER)
+            and self.read_only is False
+            and self.held not in (Hold.EPOCH, Hold.FOLLOWERS)
+        )
 
     @property
     def leads(self) -> bool | None:
-        """Whether a master is the elected one; None for other roles, or when it can't be told."""
+        """Return True if a master is elected; None for other roles, or if unknown."""
         if self.actual_role is not ServerRole.MASTER or self.read_only is None:
             return None
         return not self.read_only
 
     @property
     def differs_in_role(self) -> bool:
-        """Whether its server is something else than assigned; one that stands alone, as
-        assigned, is a primary's equal."""
+        """Return True if its server has another role than assigned; standalone, as assigned,
+        equals primary."""
         alone = self.actual_role is ServerRole.STANDALONE and self.mark is Mark.AS_ASSIGNED
-        return (self.actual_role is not None and not alone
-                and self.actual_role.value != self.assigned_role.value)
+        return (
+            self.actual_role is not None
+            and not alone
+            and self.actual_role.value != self.assigned_role.value
+        )
 
     @property
     def keeps_transactions(self) -> bool:
-        """Whether it has a last transaction: an admin node and a master that doesn't lead have
-        none."""
+        """Return True if it has a last transaction; an admin node and a master that does not
+        lead have none."""
         return self.assigned_role is not Role.ADMIN and self.leads is not False
 
     @property
     def has_program(self) -> bool:
-        """Whether there is a server that we run."""
+        """Return True if its server is managed here."""
         return self.managed and self.address is not None
 
     @property
     def out_of_line(self) -> bool:
-        """Whether its history is known not to be that of the cluster."""
-        return (self.condition not in (None, Condition.OK)
-                or self.membership in (Membership.ABSENT, Membership.DIFFERENT))
+        """Return True if its history is known to have diverged from the cluster's."""
+        return self.condition not in (None, Condition.OK) or self.membership in (
+            Membership.ABSENT,
+            Membership.DIFFERENT,
+        )
 
     @property
     def shown_mark(self) -> Mark:
-        """As ``mark``, but what is odd in itself is not as it should be, whatever it was assigned.
-        """
+        """Return ``mark``, or DIFFERS when the node has issues whatever its assignment."""
         return Mark.DIFFERS if self.oddities and self.mark is Mark.AS_ASSIGNED else self.mark
 
     @property
     def oddities(self) -> list[str]:
-        """What is wrong with its history, its start or its writes, in a word or two each."""
+        """Return issues with its history, its start or its writes, in a word or two each."""
         found = []
         if self.out_of_line:
             known = self.condition not in (None, Condition.OK)
@@ -297,7 +311,7 @@ class IndicoStatus:
 
     @property
     def serves(self) -> bool:
-        """Whether it answers pages, or is about to."""
+        """Return True if it serves pages, or will in a moment."""
         return self.connected is True and self.set_up is not False and self.failure is None
 
     @property
@@ -319,6 +333,7 @@ class Snapshot:
         epoch: the highest that any server, state file or record says; None when none does.
         records: what each record of the epoch says; the control host's comes first.
         operations: those that have not ended, the oldest first.
+        rivals: nodes of a split brain, the one to fence last; empty without one.
     """
 
     cluster: str
@@ -335,22 +350,28 @@ class Snapshot:
     epoch: int | None = None
     records: tuple[EpochWord, ...] = ()
     operations: tuple[OpenOperation, ...] = ()
+    rivals: tuple[str, ...] = ()
 
     @property
     def replicates(self) -> bool:
-        """Whether any node follows another one, or is meant to."""
-        return any(node.assigned_role.follows or node.upstream or node.followers
-                   or node.follower_addresses for node in self.nodes)
+        """Return True if any node follows another one, or is assigned to."""
+        return any(
+            node.assigned_role.follows or node.upstream or node.followers or node.follower_addresses
+            for node in self.nodes
+        )
 
     @property
     def facts(self) -> list[tuple[str, tuple[Fact, ...]]]:
-        """What the engine says: names of nodes, and what they say; neighbours that say the same
-        share it."""
-        return [(", ".join(node.name for node in those), said) for said, those in
-                itertools.groupby(self.nodes, key=lambda node: node.facts) if said]
+        """Return what database servers report: names of nodes and their facts; neighbours with
+        the same facts share an entry."""
+        return [
+            (", ".join(node.name for node in those), said)
+            for said, those in itertools.groupby(self.nodes, key=lambda node: node.facts)
+            if said
+        ]
 
     def node(self, name: str) -> NodeStatus:
-        """The node of that name; KeyError when there is none."""
+        """Return the node of that name; raise KeyError when there is none."""
         for node in self.nodes:
             if node.name == name:
                 return node
@@ -358,10 +379,11 @@ class Snapshot:
 
     def to_json(self) -> dict[str, Any]:
         """For ``json.dumps``; TIDS are rendered as hex."""
-        return {**dataclasses.asdict(self, dict_factory=_json_object),
-                "code": self.state.exit_code}
+        return {**dataclasses.asdict(self, dict_factory=_json_object), "code": self.state.exit_code}
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {key: tid.render(value) if key in TIDS and value is not None else value
-            for key, value in pairs}
+    return {
+        key: tid.render(value) if key in TIDS and value is not None else value
+        for key, value in pairs
+    }

@@ -1,4 +1,4 @@
-"""The overall state, and the one sentence that says it."""
+"""The overall state of a cluster, and the sentence that explains it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ from collections.abc import Sequence
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.monitor import rules
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.snapshot import Alert, IndicoStatus, Level, NodeStatus, State
+from indico_zodbrepl.monitor.snapshot import (
+    Alert,
+    IndicoStatus,
+    Level,
+    NodeStatus,
+    State,
+)
 from indico_zodbrepl.monitor.words import called, listed
 from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
 
-def state(findings: Findings, nodes: Sequence[NodeStatus], indico: Sequence[IndicoStatus],
-          warnings: Sequence[Alert]) -> State:
-    """The overall state; see ``State``.
+def overall_state(facts: rules.Facts, warnings: Sequence[Alert]) -> State:
+    """Return the overall state; see ``State``.
 
     A refused connection is an answer of the host: nothing runs there.  So a stopped cluster is
     down, and only one of which nothing at all could be learnt is unknown.
     """
-    if not _anything_learnt(findings):
+    nodes, indico = facts.nodes, facts.indico
+    if not _anything_learnt(facts.findings):
         return State.UNKNOWN
+    if facts.rivals:
+        return State.CRITICAL
     works = any(instance.serves for instance in indico) or not indico
     if not any(node.writable_primary for node in nodes) or not works:
         return State.DOWN
@@ -34,14 +43,19 @@ def _anything_learnt(findings: Findings) -> bool:
     probed = [*findings.servers.values(), *findings.indico.values()]
     silent = (FailureKind.SILENT, FailureKind.UNREACHABLE)
     return not findings.supervisor_problem or not all(
-        isinstance(found, Failure) and found.kind in silent for found in probed)
+        isinstance(found, Failure) and found.kind in silent for found in probed
+    )
 
 
-def sentence(cluster: Cluster, overall: State, nodes: Sequence[NodeStatus],
-             indico: Sequence[IndicoStatus], warnings: Sequence[Alert]) -> str:
-    """What an operator wants to know first: can Indico save, through whom, and if not, why."""
+def sentence(facts: rules.Facts, overall: State, warnings: Sequence[Alert]) -> str:
+    """Return what an operator wants to know first: can Indico save, through whom, else why."""
+    cluster, nodes, indico = facts.cluster, facts.nodes, facts.indico
     if overall is State.UNKNOWN:
         return "Nothing could be probed: no server, no Indico instance and no supervisord answers."
+    if overall is State.CRITICAL:
+        extra = facts.rivals[-1]
+        verb = "fence" if extra.managed else "stop"
+        return f"{rules.split_brain(facts)}; {verb} node {extra.name} now."
     if overall is State.DOWN:
         return _down(cluster, nodes, indico, warnings)
     leads = _leads(cluster, [node for node in nodes if node.writable_primary])
@@ -58,12 +72,12 @@ def sentence(cluster: Cluster, overall: State, nodes: Sequence[NodeStatus],
 
 
 def _leads(cluster: Cluster, primaries: Sequence[NodeStatus]) -> str:
-    """Who takes the writes, as the end of a sentence."""
+    """Return which nodes take the writes, as the end of a sentence."""
     names = listed([node.name for node in primaries])
     one = len(primaries) == 1
     if primaries[0].assigned_role is Role.MASTER:
         return f"master {names} leads" if one else f"masters {names} both lead"
-    if not backend_of(cluster).guarded:
+    if not backend_of(cluster).has_epochs:
         return f"node {names} holds the data"
     return f"{names} is primary" if one else f"{names} are both primary"
 
@@ -75,21 +89,31 @@ def _following(nodes: Sequence[NodeStatus]) -> str:
     return f", {listed(followers)} {'follows' if len(followers) == 1 else 'follow'}"
 
 
-def _down(cluster: Cluster, nodes: Sequence[NodeStatus], indico: Sequence[IndicoStatus],
-          warnings: Sequence[Alert]) -> str:
+def _down(
+    cluster: Cluster,
+    nodes: Sequence[NodeStatus],
+    indico: Sequence[IndicoStatus],
+    warnings: Sequence[Alert],
+) -> str:
     primary = next((node for node in nodes if node.writable_primary), None)
     if primary is not None:
         who = called(cluster, primary.assigned_role, primary.name)
         if any(instance.set_up is False for instance in indico):
-            return (f"The database holds no Indico, so each page is answered 503; {who} "
-                    f"{'leads' if primary.leads else 'is writable'}.")
+            return (
+                f"The database holds no Indico, so each page is answered 503; {who} "
+                f"{'leads' if primary.leads else 'is writable'}."
+            )
         return f"No Indico instance works; {who} {'leads' if primary.leads else 'is writable'}."
-    cause = next((warning.text for warning in warnings if warning.level is Level.CRITICAL),
-                 _nobody(cluster, nodes))
+    cause = next(
+        (warning.text for warning in warnings if warning.level is Level.CRITICAL),
+        _nobody(cluster, nodes),
+    )
     reading = sum(instance.serves and not instance.waits for instance in indico)
     if reading:
-        return (f"Nothing can be saved: {cause}. Pages can be read "
-                f"({reading} of {len(indico)} Indico instances).")
+        return (
+            f"Nothing can be saved: {cause}. Pages can be read "
+            f"({reading} of {len(indico)} Indico instances)."
+        )
     if any(instance.waits for instance in indico):
         return f"Nothing can be saved: {cause}. Indico still waits for it, so pages hang or fail."
     if indico:
@@ -98,9 +122,9 @@ def _down(cluster: Cluster, nodes: Sequence[NodeStatus], indico: Sequence[Indico
 
 
 def _nobody(cluster: Cluster, nodes: Sequence[NodeStatus]) -> str:
-    """That there is nobody to write to, where no alert says why."""
+    """Return that no node takes writes, if no alert explains it."""
     if any(node.assigned_role is Role.MASTER for node in nodes):
         return "no master leads"
-    if not backend_of(cluster).guarded:
+    if not backend_of(cluster).has_epochs:
         return f"node {nodes[0].name} takes no writes"
     return "there is no writable primary"

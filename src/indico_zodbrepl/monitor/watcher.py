@@ -1,4 +1,4 @@
-"""One thread that probes for everybody: ten open pages cost the servers no more than one."""
+"""The loop that takes a snapshot each second, for every reader in a process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,33 @@ STALE_AFTER = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Sighting:
-    """A snapshot and how long ago it was complete, in seconds.
+class Taken:
+    """A snapshot as it was taken.
 
-    ``number`` counts the watcher's snapshots: what was made of one can be kept by it.
+    Attributes:
+        age: seconds since it was complete.
+        shared: whether the monitor process took it, and not this one.
+    """
+
+    snapshot: Snapshot
+    age: float = 0.0
+    shared: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class TimestampedSnapshot:
+    """The latest snapshot.
+
+    Attributes:
+        age: seconds since it was complete.
+        number: counts the watcher's snapshots, as a key for what is made of one.
+        shared: whether the monitor process took it, and not this one.
     """
 
     snapshot: Snapshot
     age: float
     number: int = 0
+    shared: bool = False
 
     @property
     def stale(self) -> bool:
@@ -34,20 +52,20 @@ class Sighting:
 
 
 class Watcher:
-    """Takes a snapshot each second in a daemon thread of its own.
+    """A daemon thread that takes a snapshot each second.
 
     Args:
-        take: takes one snapshot; what it raises is logged, and the last snapshot grows stale.
+        take: takes one snapshot; its errors are logged, and the last snapshot grows stale.
         interval: seconds from the start of a round to the start of the next.
 
     Threads: ``latest`` may be called from any; ``start`` once.
     """
 
-    def __init__(self, take: Callable[[], Snapshot], interval: float = INTERVAL) -> None:
+    def __init__(self, take: Callable[[], Snapshot | Taken], interval: float = INTERVAL) -> None:
         self._take = take
         self._interval = interval
         self._changed = threading.Condition()
-        self._latest: tuple[Snapshot, float, int] | None = None
+        self._latest: tuple[Taken, float, int] | None = None
         self._ended = threading.Event()
 
     def start(self) -> None:
@@ -57,25 +75,28 @@ class Watcher:
         """Take no further snapshot; a round under way is not waited for."""
         self._ended.set()
 
-    def latest(self, patience: float = 3.0) -> Sighting | None:
-        """The last snapshot; None when even the first one fails to come in ``patience`` seconds."""
+    def latest(self, patience: float = 3.0) -> TimestampedSnapshot | None:
+        """Return the last snapshot; None if there is none yet after ``patience`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._latest is not None, timeout=patience)
             if self._latest is None:
                 return None
-            snapshot, completed, number = self._latest
-        return Sighting(snapshot, time.monotonic() - completed, number)
+            taken, completed, number = self._latest
+        return TimestampedSnapshot(
+            taken.snapshot, time.monotonic() - completed, number, taken.shared
+        )
 
     def _run(self) -> None:
         while not self._ended.is_set():
             started = time.monotonic()
             try:
-                snapshot = self._take()
+                found = self._take()
+                taken = found if isinstance(found, Taken) else Taken(found)
             except Exception:  # whatever it was, the next round may succeed
                 logger.exception("no snapshot could be taken")
             else:
                 with self._changed:
                     number = 1 if self._latest is None else self._latest[2] + 1
-                    self._latest = snapshot, time.monotonic(), number
+                    self._latest = taken, time.monotonic() - taken.age, number
                     self._changed.notify_all()
             self._ended.wait(max(0.0, started + self._interval - time.monotonic()))

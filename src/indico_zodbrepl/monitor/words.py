@@ -1,4 +1,4 @@
-"""How a node is called in a sentence, by its role and by what its backend knows of roles."""
+"""Names of nodes in sentences, by role, and lists of names."""
 
 from __future__ import annotations
 
@@ -20,21 +20,26 @@ def called(cluster: Cluster, role: Role | ServerRole | None, name: str) -> str:
     knows no primary."""
     if role in NODES:
         return f"{role} node {name}"
-    if role is None or (role != Role.MASTER and not backend_of(cluster).guarded):
+    if role is None or (role != Role.MASTER and not backend_of(cluster).has_epochs):
         return f"node {name}"
     return f"{role} {name}"
 
 
 def listed(names: Sequence[str], conjunction: str = "and") -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return ``a``, ``a and b`` or ``a, b and c``."""
     if len(names) == 1:
         return names[0]
     return f"{', '.join(names[:-1])} {conjunction} {names[-1]}"
 
 
 def set_up(commands: Commands, instance: str) -> str:
-    """The command that makes an empty database an Indico, by the configuration of an instance."""
-    conf = next(Layout(commands.cluster).indico_conf(each) for each in commands.cluster.indico
-                if each.name == instance)
-    return (f"INDICO_CONF={shlex.quote(commands.path(conf))} bin/indico-python -m "
-            "indico_zodbrepl.dataplane.firstrun --admin-file admin.json")
+    """Return the command that creates an Indico in an empty database, for an instance."""
+    conf = next(
+        Layout(commands.cluster).indico_conf(each)
+        for each in commands.cluster.indico
+        if each.name == instance
+    )
+    return (
+        f"INDICO_CONF={shlex.quote(commands.path(conf))} bin/indico-python -m "
+        "indico_zodbrepl.dataplane.indico.firstrun --admin-file admin.json"
+    )

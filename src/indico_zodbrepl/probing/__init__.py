@@ -1,1 +1,1 @@
-"""Questions to servers and Indico instances over the network, each with a deadline."""
+"""Probes of servers and Indico instances over the network, each with a deadline."""

@@ -1,7 +1,7 @@
-"""What servers and Indico instances answer to a probe, checked and typed.
+"""Typed answers of servers and Indico instances to probes.
 
-Answers come over the network, so every field is checked, lengths are bounded, and characters
-that could steer a terminal are replaced before anybody prints them.
+Answers come over the network: every field is checked, lengths are bounded, and control characters
+are replaced before they are printed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-import json
-from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
@@ -186,160 +187,159 @@ class IndicoAnswer:
     failure: str | None = None
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class _Refused(msgspec.Struct):
+    peer: str
+    tid: str
+    at: Any = None
+
+
+class _Replication(msgspec.Struct):
+    cluster: str
+    node: str
+    role: ServerRole
+    epoch: Count
+    followers: list[str]
+    pid: Count
+    size: Count
+    read_only: bool
+    upstream: str | None = None
+    connected: bool | None = None
+    held: Hold | None = None
+    min_followers: Count | None = None
+    refused: list[_Refused] = []
+
+
+class _Server(msgspec.Struct):
+    last: str = msgspec.field(name="last-transaction")
+    connections: Count
+    zodbrepl: _Replication | None = None
+
+
+class _History(msgspec.Struct):
+    known: bool | None = None
+    digest: str | None = None
+
+
+class _Missing(msgspec.Struct):
+    transactions: Count
+    exact: bool
+    first: str | None = None
+
+
+class _Indico(msgspec.Struct):
+    instance: str
+    pid: Count
+    connected: bool
+    read_only: bool
+    server: str | None = None
+    last_tid: str | None = None
+    epoch: Count | None = None
+    epoch_primary: str | None = None
+    built: Any = True
+    set_up: Any = True
+    failure: str | None = None
+
+
+Kind = TypeVar("Kind")
+
+
 def read_server_answer(raw: bytes) -> ServerAnswer:
-    """Raises ProbeError (MALFORMED) when it is no answer to ``ruok``."""
-    storage = _Fields(_storage(raw))
-    try:
-        last_tid = tid.parse(storage.text("last-transaction"))
-    except ValueError as error:
-        raise _malformed(str(error)) from None
-    extension = storage.values.get("zodbrepl")
-    return ServerAnswer(last_tid, storage.count("connections"),
-                        None if extension is None else _read_replication(_mapping(extension)))
+    """Decode an answer to ``ruok``.  Raises ProbeError (MALFORMED)."""
+    found = _storage(raw, _Server)
+    replication = None if found.zodbrepl is None else _replication(found.zodbrepl)
+    return ServerAnswer(_tid(found.last), found.connections, replication)
 
 
-def _read_replication(values: Mapping[str, object]) -> Replication:
-    fields = _Fields(values)
-    try:
-        role = ServerRole(fields.text("role"))
-    except ValueError:
-        raise _malformed(f"role is {fields.text('role')!r}") from None
-    followers = values.get("followers")
-    if not isinstance(followers, list):
-        raise _malformed("followers is no list")
+def _replication(found: _Replication) -> Replication:
     return Replication(
-        cluster=fields.text("cluster"), node=fields.text("node"), role=role,
-        epoch=fields.count("epoch"), upstream=fields.text_or_none("upstream"),
-        connected=None if values.get("connected") is None else fields.flag("connected"),
-        followers=tuple(clean(str(follower)) for follower in followers[:MAX_FOLLOWERS]),
-        pid=fields.count("pid"), size=fields.count("size"), read_only=fields.flag("read_only"),
-        held=_read_hold(fields),
-        min_followers=0 if values.get("min_followers") is None else fields.count("min_followers"),
-        refused=_read_refused(values.get("refused", [])))
-
-
-def _read_hold(fields: _Fields) -> Hold | None:
-    text = fields.text_or_none("held")
-    try:
-        return None if text is None else Hold(text)
-    except ValueError:
-        raise _malformed(f"held is {text!r}") from None
-
-
-def _read_refused(values: object) -> tuple[RefusedFollower, ...]:
-    if not isinstance(values, list):
-        raise _malformed("refused is no list")
-    found = []
-    for value in values[-MAX_FOLLOWERS:]:
-        each = _Fields(_mapping(value))
-        try:
-            last = tid.parse(each.text("tid"))
-        except ValueError as error:
-            raise _malformed(str(error)) from None
-        found.append(RefusedFollower(each.text("peer"), last, _moment(each.values.get("at"))))
-    return tuple(found)
+        cluster=clean(found.cluster),
+        node=clean(found.node),
+        role=found.role,
+        epoch=found.epoch,
+        upstream=_clean(found.upstream),
+        connected=found.connected,
+        followers=tuple(map(clean, found.followers[:MAX_FOLLOWERS])),
+        pid=found.pid,
+        size=found.size,
+        read_only=found.read_only,
+        held=found.held,
+        min_followers=found.min_followers or 0,
+        refused=tuple(
+            RefusedFollower(clean(each.peer), _tid(each.tid), _moment(each.at))
+            for each in found.refused[-MAX_FOLLOWERS:]
+        ),
+    )
 
 
 def _moment(value: object) -> str:
-    """Seconds since 1970 as a time in UTC; what is something else as it stands."""
+    """Return seconds since 1970 as a time in UTC, anything else as text."""
     if isinstance(value, int | float) and 0 <= value < 1 << 33:
         return f"{datetime.datetime.fromtimestamp(value, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
     return clean(str(value))
 
 
 def read_history_answer(raw: bytes) -> HistoryAnswer:
-    """Raises ProbeError (MALFORMED) when it is no answer to ``history``."""
-    fields = _Fields(_storage(raw))
-    known = None if fields.values.get("known") is None else fields.flag("known")
-    return HistoryAnswer(known, fields.text_or_none("digest"))
+    """Decode an answer to ``history``.  Raises ProbeError (MALFORMED)."""
+    found = _storage(raw, _History)
+    return HistoryAnswer(found.known, _clean(found.digest))
 
 
 def read_missing_answer(raw: bytes) -> MissingAnswer:
-    """Raises ProbeError (MALFORMED) when it is no answer to ``since``."""
-    fields = _Fields(_storage(raw))
-    first = fields.text_or_none("first")
-    try:
-        return MissingAnswer(fields.count("transactions"), fields.flag("exact"),
-                             None if first is None else tid.parse(first))
-    except ValueError as error:
-        raise _malformed(str(error)) from None
+    """Decode an answer to ``since``.  Raises ProbeError (MALFORMED)."""
+    found = _storage(raw, _Missing)
+    first = None if found.first is None else _tid(found.first)
+    return MissingAnswer(found.transactions, found.exact, first)
 
 
 def read_indico_answer(raw: bytes) -> IndicoAnswer:
-    """Raises ProbeError (MALFORMED) when it is no answer of our health probe."""
-    values = _load(raw)
-    fields = _Fields(values)
-    last = fields.text_or_none("last_tid")
-    try:
-        last_tid = None if last is None else tid.parse(last)
-    except ValueError as error:
-        raise _malformed(str(error)) from None
-    return IndicoAnswer(fields.text("instance"), fields.count("pid"),
-                        fields.text_or_none("server"), fields.flag("connected"),
-                        fields.flag("read_only"), last_tid,
-                        None if values.get("epoch") is None else fields.count("epoch"),
-                        fields.text_or_none("epoch_primary"),
-                        built=values.get("built") is not False,
-                        set_up=values.get("set_up") is not False,
-                        failure=fields.text_or_none("failure"))
+    """Decode an answer of Indico's health check.  Raises ProbeError (MALFORMED)."""
+    found = _decode(raw, _Indico)
+    return IndicoAnswer(
+        clean(found.instance),
+        found.pid,
+        _clean(found.server),
+        found.connected,
+        found.read_only,
+        None if found.last_tid is None else _tid(found.last_tid),
+        found.epoch,
+        _clean(found.epoch_primary),
+        built=found.built is not False,
+        set_up=found.set_up is not False,
+        failure=_clean(found.failure),
+    )
 
 
 def clean(text: str) -> str:
-    """Printable characters only, at most MAX_TEXT of them."""
+    """Return the first MAX_TEXT characters; those that are not printable become ``?``."""
     return "".join(c if c.isprintable() else "?" for c in text[:MAX_TEXT])
 
 
-class _Fields:
-    def __init__(self, values: Mapping[str, object]) -> None:
-        self.values = values
-
-    def text(self, key: str) -> str:
-        value = self.values.get(key)
-        if not isinstance(value, str):
-            raise _malformed(f"{key} is {_shown(value)}, not text")
-        return clean(value)
-
-    def text_or_none(self, key: str) -> str | None:
-        return None if self.values.get(key) is None else self.text(key)
-
-    def count(self, key: str) -> int:
-        value = self.values.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-            raise _malformed(f"{key} is {_shown(value)}, not a count")
-        return value
-
-    def flag(self, key: str) -> bool:
-        value = self.values.get(key)
-        if not isinstance(value, bool):
-            raise _malformed(f"{key} is {_shown(value)}, not true or false")
-        return value
+def _clean(text: str | None) -> str | None:
+    return None if text is None else clean(text)
 
 
-def _storage(raw: bytes) -> Mapping[str, object]:
-    storages = _load(raw)
-    if STORAGE not in storages:
-        raise _malformed(f"holds no storage {STORAGE!r}")
-    return _mapping(storages[STORAGE])
-
-
-def _load(raw: bytes) -> Mapping[str, object]:
+def _tid(text: str) -> int:
     try:
-        return _mapping(json.loads(raw))
-    except (ValueError, RecursionError):
-        raise _malformed(f"answered no JSON: {_shown(raw[:40])}") from None
+        return tid.parse(clean(text))
+    except ValueError as error:
+        raise ProbeError(FailureKind.MALFORMED, str(error)) from None
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise _malformed(f"answered {_shown(value)}, not a JSON object")
-    return value
+def _storage(raw: bytes, kind: type[Kind]) -> Kind:
+    storages = _decode(raw, dict[str, msgspec.Raw])
+    if STORAGE not in storages:
+        raise ProbeError(FailureKind.MALFORMED, f"holds no storage {STORAGE!r}")
+    return _decode(bytes(storages[STORAGE]), kind)
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, bytes):
-        value = value.decode("ascii", "replace")
-    return "missing" if value is None else clean(repr(value))[:60]
-
-
-def _malformed(detail: str) -> ProbeError:
-    return ProbeError(FailureKind.MALFORMED, detail)
+def _decode(raw: bytes, kind: type[Kind]) -> Kind:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        quoted = clean(raw[:40].decode("ascii", "replace"))
+        raise ProbeError(
+            FailureKind.MALFORMED, f"unusable answer: {quoted!r} ({clean(str(error))})"
+        ) from None

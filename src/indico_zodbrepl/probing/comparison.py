@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-from .answers import MissingAnswer
-from .wire import FailureKind
+from indico_zodbrepl.probing.answers import MissingAnswer
+from indico_zodbrepl.probing.wire import FailureKind
 
 
 @dataclasses.dataclass(frozen=True)

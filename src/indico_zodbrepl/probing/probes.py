@@ -9,19 +9,8 @@ from typing import cast
 
 from indico_zodbrepl.cluster.model import Address
 from indico_zodbrepl.probing import answers
-from indico_zodbrepl.probing.answers import (
-    HistoryAnswer,
-    IndicoAnswer,
-    MissingAnswer,
-    ServerAnswer,
-)
-from indico_zodbrepl.probing.wire import (
-    MAX_ANSWER,
-    FailureKind,
-    ProbeError,
-    conversation,
-    frame,
-)
+from indico_zodbrepl.probing.answers import HistoryAnswer, IndicoAnswer, MissingAnswer, ServerAnswer
+from indico_zodbrepl.probing.wire import MAX_ANSWER, FailureKind, ProbeError, conversation, frame
 
 HEALTH_PATH = "/zodbrepl/health"
 
@@ -54,8 +43,9 @@ def _ask(address: Address, request: bytes, deadline: float) -> bytes:
         peer.send(frame(request))
         protocol = peer.receive_frame()
         if not protocol[:1].isalpha() or len(protocol) > 16:
-            raise ProbeError(FailureKind.MALFORMED,
-                             f"does not speak ZEO: {answers.clean(repr(protocol[:16]))}")
+            raise ProbeError(
+                FailureKind.MALFORMED, f"does not speak ZEO: {answers.clean(repr(protocol[:16]))}"
+            )
         return peer.receive_frame()
 
 
@@ -64,8 +54,10 @@ def probe_indico(address: Address, deadline: float) -> IndicoAnswer:
 
     200 (connected) and 503 (not connected) both carry the same JSON.
     """
-    request = (f"GET {HEALTH_PATH} HTTP/1.0\r\nHost: {address}\r\n"
-               "Accept: application/json\r\nConnection: close\r\n\r\n")
+    request = (
+        f"GET {HEALTH_PATH} HTTP/1.0\r\nHost: {address}\r\n"
+        "Accept: application/json\r\nConnection: close\r\n\r\n"
+    )
     with conversation(address, deadline) as peer:
         peer.send(request.encode("ascii"))
         raw = peer.receive_all()
@@ -93,5 +85,6 @@ def _read_response(raw: bytes) -> tuple[int, bytes]:
         response.begin()
         return response.status, response.read(MAX_ANSWER)
     except (http.client.HTTPException, ValueError):
-        raise ProbeError(FailureKind.MALFORMED,
-                         f"does not speak HTTP: {answers.clean(repr(raw[:20]))}") from None
+        raise ProbeError(
+            FailureKind.MALFORMED, f"does not speak HTTP: {answers.clean(repr(raw[:20]))}"
+        ) from None

@@ -9,7 +9,7 @@ _ENDED = frozenset("ZX")
 
 
 def state_of(pid: int) -> str:
-    """The letter of a process's state (proc_pid_stat(5)).
+    """Return the letter of a process's state (proc_pid_stat(5)).
 
     Empty when there is no such process, also for one that has ended and only waits for its parent
     to notice.
@@ -36,7 +36,7 @@ def birth_of(pid: int) -> str:
 
 
 def leads_terminal(pid: int) -> bool:
-    """Whether a process leads a session with a terminal, as the shell of a person does."""
+    """Return True if a process leads a session with a terminal, as the shell of a person does."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

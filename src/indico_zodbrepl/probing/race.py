@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 GRACE = 2.0
 """Seconds after its deadline for which a job may still be ending."""
@@ -64,17 +65,19 @@ class Race:
                 self._crash = self._crash or crash
                 self._lock.notify_all()
 
-    def wait(self, deadline: float) -> dict[tuple[str, str], object]:
-        """What was found when all jobs are done or the deadline (``time.monotonic``) is reached.
+    def wait(self, deadline: float | None) -> dict[tuple[str, str], object]:
+        """Return the results once all jobs are done or at the deadline (``time.monotonic``).
 
         Raises:
             BaseException: what a job raised; jobs turn failures they expect into results.
         """
         with self._lock:
-            self._lock.wait_for(lambda: not self._running,
-                                timeout=max(0.0, deadline - time.monotonic()))
+            self._lock.wait_for(
+                lambda: not self._running,
+                timeout=None if deadline is None else max(0.0, deadline - time.monotonic()),
+            )
             self._over = True
-            if self._series:
+            if self._series and deadline is not None:
                 self._remember_hanging(deadline + GRACE)
             if self._crash is not None:
                 raise self._crash
@@ -88,3 +91,16 @@ class Race:
                     self._hanging[self._series, name] = earlier
                 elif thread.is_alive():
                     self._hanging[self._series, name] = thread, until
+
+
+def all_at_once(jobs: Iterable[Callable[[], object]]) -> None:
+    """Run jobs in parallel and wait for all of them; raise what one of them raised."""
+
+    def run(job: Callable[[], object]) -> Iterator[tuple[tuple[str, str], object]]:
+        job()
+        yield from ()
+
+    race = Race()
+    for number, job in enumerate(jobs):
+        race.start(str(number), partial(run, job))
+    race.wait(None)

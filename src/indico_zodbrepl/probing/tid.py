@@ -14,7 +14,7 @@ EMPTY = 0
 
 
 def parse(text: str) -> int:
-    """The number behind 1 to 16 hex digits, with or without ``0x``.
+    """Return the number behind 1 to 16 hex digits, with or without ``0x``.
 
     Raises:
         ValueError: it is something else.

@@ -54,7 +54,7 @@ class Conversation:
         self._sock.sendall(data)
 
     def receive(self, most: int) -> bytes:
-        """The next bytes, at most that many; empty at the end of the stream."""
+        """Return the next bytes, at most that many; empty at the end of the stream."""
         self._sock.settimeout(_remaining(self._deadline))
         return self._sock.recv(most)
 
@@ -71,8 +71,9 @@ class Conversation:
         """One length-prefixed frame of ZEO's protocol, not longer than MAX_ANSWER."""
         (length,) = struct.unpack(">I", self.receive_exactly(4))
         if length > MAX_ANSWER:
-            raise ProbeError(FailureKind.TOO_LONG,
-                             f"announced an answer of {length} bytes; not a ZEO server?")
+            raise ProbeError(
+                FailureKind.TOO_LONG, f"announced an answer of {length} bytes; not a ZEO server?"
+            )
         return self.receive_exactly(length)
 
     def receive_all(self) -> bytes:
@@ -81,8 +82,9 @@ class Conversation:
         while chunk := self.receive(65536):
             received += chunk
             if len(received) > MAX_ANSWER:
-                raise ProbeError(FailureKind.TOO_LONG,
-                                 f"sent more than {MAX_ANSWER} bytes in answer")
+                raise ProbeError(
+                    FailureKind.TOO_LONG, f"sent more than {MAX_ANSWER} bytes in answer"
+                )
         return bytes(received)
 
 
@@ -104,8 +106,9 @@ def conversation(address: Address, deadline: float) -> Iterator[Conversation]:
         ProbeError: no connection, no answer in time, or a connection lost.
     """
     try:
-        with socket.create_connection((address.host, address.port),
-                                      timeout=_remaining(deadline)) as sock:
+        with socket.create_connection(
+            (address.host, address.port), timeout=_remaining(deadline)
+        ) as sock:
             yield Conversation(sock, deadline)
     except TimeoutError:
         raise ProbeError(FailureKind.SILENT, "no answer in time") from None
@@ -114,8 +117,9 @@ def conversation(address: Address, deadline: float) -> Iterator[Conversation]:
     except ConnectionError as error:
         raise ProbeError(FailureKind.CLOSED, f"connection lost: {error.strerror}") from None
     except OSError as error:
-        raise ProbeError(FailureKind.UNREACHABLE,
-                         f"cannot reach {address}: {error.strerror or error}") from None
+        raise ProbeError(
+            FailureKind.UNREACHABLE, f"cannot reach {address}: {error.strerror or error}"
+        ) from None
 
 
 def _remaining(deadline: float) -> float:

@@ -57,9 +57,18 @@ KINDS = (
     Kind("filestorage", one_process=True, victims=()),
     Kind("zeo"),
     Kind("zrs", {"a": ("primary", None), "b": ("secondary", "a")}),
-    Kind("neo", {"m1": ("master", None), "m2": ("master", None), "s1": ("storage", None),
-                 "s2": ("storage", None), "adm": ("admin", None)},
-         ("<neo>", "  replicas 1", "</neo>"), victims=(elected_master, lambda _: "s1")),
+    Kind(
+        "neo",
+        {
+            "m1": ("master", None),
+            "m2": ("master", None),
+            "s1": ("storage", None),
+            "s2": ("storage", None),
+            "adm": ("admin", None),
+        },
+        ("<neo>", "  replicas 1", "</neo>"),
+        victims=(elected_master, lambda _: "s1"),
+    ),
     Kind("relstorage-sqlite", victims=()),
     Kind("relstorage-postgresql"),
     Kind("relstorage-mariadb"),
@@ -77,19 +86,26 @@ class ClusterOfKind(ClusterUnderTest):
 
     def __init__(self, folder: Path, home: Path, kind: Kind) -> None:
         self.kind = kind
-        super().__init__(folder, home, kind.nodes,
-                         ("one",) if kind.one_process else ("one", "two"))
+        super().__init__(folder, home, kind.nodes, ("one",) if kind.one_process else ("one", "two"))
 
     def write(self) -> None:
         ports = iter(self.ports)
         keys = SHAPES[self.kind.backend].ports
         lines = ["name test", f"backend {self.kind.backend}", f"var-directory {self.folder}/var"]
         for name, (role, upstream) in self.nodes.items():
-            lines += [f"<node {name}>", "  host 127.0.0.1", f"  role {role}",
-                      f"  data-directory {self.folder}/var/node/{name}",
-                      *(f"  {key} {next(ports)}" for key in (STORAGE_PORT, REPLICATION_PORT)
-                        if key in keys),
-                      *([f"  upstream {upstream}"] if upstream else []), "</node>"]
+            lines += [
+                f"<node {name}>",
+                "  host 127.0.0.1",
+                f"  role {role}",
+                f"  data-directory {self.folder}/var/node/{name}",
+                *(
+                    f"  {key} {next(ports)}"
+                    for key in (STORAGE_PORT, REPLICATION_PORT)
+                    if key in keys
+                ),
+                *([f"  upstream {upstream}"] if upstream else []),
+                "</node>",
+            ]
         lines += self.kind.settings
         for name in self.indico:
             lines += [f"<indico {name}>", f"  port {next(ports)}", "</indico>"]

@@ -62,19 +62,38 @@ class MeasuredCluster(ClusterOfKind):
 
     @property
     def primary(self) -> str:
-        return settled(lambda: take_snapshot(self.cluster, LOOK_SECONDS).primary,
-                       lambda found: found is not None, True) or ""
+        return (
+            settled(
+                lambda: take_snapshot(self.cluster, LOOK_SECONDS).primary,
+                lambda found: found is not None,
+                True,
+            )
+            or ""
+        )
 
     def work(self, what: str, processes: int = 1, seconds: float = 0.0) -> Speed:
         """Have ``bench.py`` work in so many processes at once."""
         running = []
         with contextlib.ExitStack() as opened:
             for number in range(processes):
-                running.append(subprocess.Popen(
-                    [self.installation.python27, BENCH, self.configuration, what,
-                     f"bench-{number}", str(seconds)], cwd=self.folder, text=True,
-                    env=self.installation.environment27(), stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE, stderr=(self.folder / "bench.err").open("ab")))
+                running.append(
+                    subprocess.Popen(
+                        [
+                            self.installation.python27,
+                            BENCH,
+                            self.configuration,
+                            what,
+                            f"bench-{number}",
+                            str(seconds),
+                        ],
+                        cwd=self.folder,
+                        text=True,
+                        env=self.installation.environment27(),
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=(self.folder / "bench.err").open("ab"),
+                    )
+                )
                 opened.callback(_end, running[-1])
             for each in running:
                 assert each.stdout
@@ -88,8 +107,10 @@ class MeasuredCluster(ClusterOfKind):
         found = [json.loads(output) for output in outputs]
         if what == "fill":
             return Speed(0.0, Counter())
-        return Speed(sum(each["count"] / each["seconds"] for each in found),
-                     sum((Counter(each["failures"]) for each in found), Counter()))
+        return Speed(
+            sum(each["count"] / each["seconds"] for each in found),
+            sum((Counter(each["failures"]) for each in found), Counter()),
+        )
 
     def kill_and_wait(self) -> Disturbance:
         """Kill the server of the primary, which supervisor starts again."""
@@ -127,20 +148,25 @@ class MeasuredCluster(ClusterOfKind):
                 self.write()
                 self.up()
         return dataclasses.replace(
-            found, diverged=rejoined == [False] or len(self._tails()) > tails)
+            found, diverged=rejoined == [False] or len(self._tails()) > tails
+        )
 
     def switch_over(self) -> Disturbance:
         _, new = self._pair()
         return self._disturbed(
-            lambda _: self.succeed("switchover", new, "--reason", "to measure it"))
+            lambda _: self.succeed("switchover", new, "--reason", "to measure it")
+        )
 
     def succeed(self, *arguments: str) -> None:
         done = self.cli(*arguments)
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stdout}{done.stderr}"
 
     def _wait_until_healthy(self) -> None:
-        settled(lambda: take_snapshot(self.cluster, LOOK_SECONDS),
-                lambda found: found.state, State.HEALTHY)
+        settled(
+            lambda: take_snapshot(self.cluster, LOOK_SECONDS),
+            lambda found: found.state,
+            State.HEALTHY,
+        )
 
     def _pair(self) -> tuple[str, str]:
         old = self.primary
@@ -153,13 +179,16 @@ class MeasuredCluster(ClusterOfKind):
             disturb(writers)
             time.sleep(AFTER)
             over = time.monotonic()
-            wait_until(lambda: any(_acknowledged_since(each, over) for each in writers),
-                       "somebody commits again")
+            wait_until(
+                lambda: any(_acknowledged_since(each, over) for each in writers),
+                "somebody commits again",
+            )
             alive = [each for each in writers if not each.is_over]
             for each in alive:
                 each.wait_for_successes(5, over)
-            attempts = [attempt for each in writers for attempt in each.attempts()
-                        if attempt.acknowledged]
+            attempts = [
+                attempt for each in writers for attempt in each.attempts() if attempt.acknowledged
+            ]
             told = frozenset(each.record for each in attempts)
             missing = told - self._held()
             gap = longest_gap(each.ended for each in attempts if each.ended >= began - BEFORE)
@@ -172,8 +201,11 @@ class MeasuredCluster(ClusterOfKind):
             writers = []
             for _ in range(LOAD):
                 name = f"writer-{next(self._numbers)}"
-                writers.append(Writer(self, self.configuration, self.folder / f"{name}.log",
-                                      name, RECORD_BYTES))
+                writers.append(
+                    Writer(
+                        self, self.configuration, self.folder / f"{name}.log", name, RECORD_BYTES
+                    )
+                )
                 opened.callback(writers[-1].kill)
             for each in writers:
                 each.wait_for_successes(15, began)

@@ -71,8 +71,9 @@ def ratios(values: Rounds, control: Rounds) -> list[float]:
 
     A round that one of them lacks is left out, and so is one in which the control got nothing done.
     """
-    return [value / control[number] for number, value in sorted(values.items())
-            if control.get(number)]
+    return [
+        value / control[number] for number, value in sorted(values.items()) if control.get(number)
+    ]
 
 
 def shown(found: Spread | None) -> str:

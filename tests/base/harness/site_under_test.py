@@ -18,14 +18,22 @@ from stable import Stable, Task
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.node import credentials
+from indico_zodbrepl.host import secrets
 
 if TYPE_CHECKING:
     from indico_zodbrepl.backends import Backend
 
 CONFERENCES, CONTRIBUTIONS, CATEGORIES = 40, 2, 3
-USERS = tuple({"login": name, "password": f"{name}'s secret", "email": f"{name}@example.org",
-               "first_name": name.capitalize(), "last_name": "User"} for name in ("ann", "bob"))
+USERS = tuple(
+    {
+        "login": name,
+        "password": f"{name}'s secret",
+        "email": f"{name}@example.org",
+        "first_name": name.capitalize(),
+        "last_name": "User",
+    }
+    for name in ("ann", "bob")
+)
 WRITERS = 4
 
 
@@ -48,8 +56,14 @@ class Site:
         bytes: of all objects when they were examined last.
     """
 
-    def __init__(self, cluster: ClusterOfKind, folder: Path, tasks: Stable,
-                 admin: Mapping[str, str], filled: Filled) -> None:
+    def __init__(
+        self,
+        cluster: ClusterOfKind,
+        folder: Path,
+        tasks: Stable,
+        admin: Mapping[str, str],
+        filled: Filled,
+    ) -> None:
         self.cluster = cluster
         self.folder = folder
         self._tasks = tasks
@@ -100,10 +114,19 @@ class Site:
     def pages(self) -> dict[str, int]:
         """HTTP status of some pages on each instance, by URL."""
         event, category = self.filled.event, self.filled.categories[0]
-        paths = ("/", f"/category/{category}/", f"/event/{event}/", f"/event/{event}/timetable/",
-                 f"/event/{event}/contributions", f"/event/{event}/contribution/0")
-        return {address + path: IndicoBrowser(address).get(path).status_code
-                for address in self.addresses for path in paths}
+        paths = (
+            "/",
+            f"/category/{category}/",
+            f"/event/{event}/",
+            f"/event/{event}/timetable/",
+            f"/event/{event}/contributions",
+            f"/event/{event}/contribution/0",
+        )
+        return {
+            address + path: IndicoBrowser(address).get(path).status_code
+            for address in self.addresses
+            for path in paths
+        }
 
     def writers(self, **arguments: Any) -> Writers:
         """Begin four writers; ``arguments`` as of the task ``write``."""
@@ -148,23 +171,34 @@ class Writers:
     def begin_one(self) -> Task:
         """One more process that writes."""
         number = next(self._numbers)
-        self.tasks.append(self._site.tasks.begin(
-            "write", name=f"writer {self._folder.name} {number}",
-            category=self._site.filled.categories[0], event=self._site.filled.event,
-            log=str(self._folder / f"{number}.log"),
-            threads=WRITERS if self._site.cluster.kind.one_process else 1, **self._arguments))
+        self.tasks.append(
+            self._site.tasks.begin(
+                "write",
+                name=f"writer {self._folder.name} {number}",
+                category=self._site.filled.categories[0],
+                event=self._site.filled.event,
+                log=str(self._folder / f"{number}.log"),
+                threads=WRITERS if self._site.cluster.kind.one_process else 1,
+                **self._arguments,
+            )
+        )
         return self.tasks[-1]
 
     def told(self) -> list[str]:
         """The titles whose commit was acknowledged."""
-        return [line for log in sorted(self._folder.glob("*.log"))
-                for line in log.read_text().splitlines()]
+        return [
+            line
+            for log in sorted(self._folder.glob("*.log"))
+            for line in log.read_text().splitlines()
+        ]
 
     def wait_for_more(self, count: int = 12) -> None:
         """Wait until so many more commits were acknowledged."""
         enough = len(self.told()) + count
-        wait_until(lambda: len(self.told()) >= enough or any(each.ended for each in self.tasks),
-                   "commits are acknowledged")
+        wait_until(
+            lambda: len(self.told()) >= enough or any(each.ended for each in self.tasks),
+            "commits are acknowledged",
+        )
 
     def conflicts(self) -> int:
         """How many conflicts there were, when all have ended; what they were told is kept.
@@ -189,16 +223,23 @@ def opened(cluster: ClusterOfKind, folder: Path) -> Iterator[Site]:
     """
     cluster.up()
     description = cluster.cluster
-    file = credentials.path_in(Layout(description).var)
-    credentials.ensure(file)
+    file = secrets.path_in(Layout(description).var)
+    secrets.ensure(file)
     environment = cluster.installation.environment27(
         INDICO_CONF=str(Layout(description).indico_conf(description.indico[0])),
-        ZODBREPL_HOME=str(cluster.installation.home), PYTHONPATH=str(cluster.installation.home))
+        ZODBREPL_HOME=str(cluster.installation.home),
+        PYTHONPATH=str(cluster.installation.home),
+    )
     if cluster.kind.one_process:
         cluster.stop("indico-one")
     with Stable(cluster.installation.python27, environment, folder) as tasks:
         admin = json.loads(file.read_text())
-        filled = tasks.do("fill", admin=admin, users=USERS,
-                          conferences=CONFERENCES, contributions=CONTRIBUTIONS,
-                          categories=CATEGORIES)
+        filled = tasks.do(
+            "fill",
+            admin=admin,
+            users=USERS,
+            conferences=CONFERENCES,
+            contributions=CONTRIBUTIONS,
+            categories=CATEGORIES,
+        )
         yield Site(cluster, folder, tasks, admin, Filled(**filled))

@@ -49,8 +49,7 @@ class Task:
         return f"{self.name}: {error[:1000]}\n{self._stable.errors()}"
 
     def _wait(self) -> None:
-        wait_until(lambda: self.ended or self._stable.has_ended, f"{self.name} ended",
-                   TASK_SECONDS)
+        wait_until(lambda: self.ended or self._stable.has_ended, f"{self.name} ended", TASK_SECONDS)
         assert self.ended, self._stable.errors()
 
 
@@ -70,8 +69,14 @@ class Stable:
         self._begun: collections.deque[int] = collections.deque()
         self._log = open(folder / "errors.log", "ab")  # noqa: SIM115 - closed by __exit__
         self._process = subprocess.Popen(
-            [python27, PROGRAM], env=environment, cwd=folder, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._log, text=True)
+            [python27, PROGRAM],
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
@@ -101,7 +106,8 @@ class Stable:
         assert self._process.stdin is not None
         result = self._folder / f"{next(self._numbers)}.json"
         self._process.stdin.write(
-            json.dumps({"task": task, "arguments": arguments, "result": str(result)}) + "\n")
+            json.dumps({"task": task, "arguments": arguments, "result": str(result)}) + "\n"
+        )
         self._process.stdin.flush()
         wait_until(lambda: bool(self._begun) or self.has_ended, f"{task} has begun", TASK_SECONDS)
         assert self._begun, self.errors()

@@ -25,8 +25,8 @@ from MaKaC.rb_location import Location
 from MaKaC.user import AvatarHolder
 from MaKaC.webinterface.rh.categoryDisplay import UtilsConference
 from bulkloader.__main__ import main as bulkload
-from indico_zodbrepl.dataplane import prewarm
-from indico_zodbrepl.dataplane.set_up import create_user, run as first_run
+from indico_zodbrepl.dataplane.indico import prewarm
+from indico_zodbrepl.dataplane.indico.set_up import create_user, run as first_run
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.blob import Blob
 from ZODB.POSException import ConflictError, POSKeyError, ReadOnlyError, Unsupported

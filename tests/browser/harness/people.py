@@ -40,10 +40,14 @@ class AdminPage:
         file = self.under_test.folder / "password"
         file.touch(0o600)
         file.write_text(f"{PASSWORD}\n")
-        for name, level in ((OPERATOR, "operator"), (SECOND_OPERATOR, "operator"),
-                            (VIEWER, "viewer")):
-            done = self.under_test.cli("admin", "user", "add", name, "--level", level,
-                                       "--password-file", str(file))
+        for name, level in (
+            (OPERATOR, "operator"),
+            (SECOND_OPERATOR, "operator"),
+            (VIEWER, "viewer"),
+        ):
+            done = self.under_test.cli(
+                "admin", "user", "add", name, "--level", level, "--password-file", str(file)
+            )
             assert 0 == done.returncode, done.stdout + done.stderr
 
     def log_in(self, tab: Tab, name: str = OPERATOR) -> None:
@@ -54,8 +58,11 @@ class AdminPage:
 
     def open(self, tab: Tab, path: str) -> None:
         """Open one of its pages."""
-        tab.written = {f" -c {self.under_test.path}": "",
-                       str(self.under_test.folder): HOME, str(self.under_test.home): HOME}
+        tab.written = {
+            f" -c {self.under_test.path}": "",
+            str(self.under_test.folder): HOME,
+            str(self.under_test.home): HOME,
+        }
         tab.open(self.address + path)
 
     def steps(self, tab: Tab) -> list[str]:
@@ -64,16 +71,20 @@ class AdminPage:
 
     def let_session_expire(self, tab: Tab) -> None:
         """Have the cookie of a tab say that nobody was at the keyboard for two hours."""
-        [cookie] = [each for each in tab.context.cookies()
-                    if each.get("name") == f"zodbrepl-{self.under_test.cluster.admin.port}"]
+        [cookie] = [
+            each
+            for each in tab.context.cookies()
+            if each.get("name") == f"zodbrepl-{self.under_test.cluster.admin.port}"
+        ]
         signer = Flask("signer")
         signer.secret_key = Layout(self.under_test.cluster).session_key.read_text().strip()
         serializer = SecureCookieSessionInterface().get_signing_serializer(signer)
         assert serializer is not None
         kept = serializer.loads(cookie["value"])
         kept["seen"] = int(time.time()) - 2 * 60 * 60
-        tab.context.add_cookies([{"name": cookie["name"], "value": serializer.dumps(kept),
-                                  "url": self.address}])
+        tab.context.add_cookies(
+            [{"name": cookie["name"], "value": serializer.dumps(kept), "url": self.address}]
+        )
 
     def pid(self) -> int:
         return self.under_test.pid_of("admin")
@@ -110,9 +121,11 @@ def fill_in_login(tab: Tab, name: str) -> None:
 
 def wait_in_tab(tab: Tab, condition: Callable[[], bool], what: str) -> None:
     """As ``wait_until``, while the tab's own events go on."""
+
     def waited() -> bool:
         tab.page.wait_for_timeout(100)
         return condition()
+
     wait_until(waited, what, PATIENCE)
 
 
@@ -122,5 +135,6 @@ def main(tab: Tab) -> Locator:
 
 def says(tab: Tab, pattern: str) -> None:
     """Wait until the page says something, whatever its case."""
-    expect(main(tab)).to_contain_text(re.compile(pattern, re.IGNORECASE | re.DOTALL),
-                                      timeout=chromium.PATIENCE * 1000)
+    expect(main(tab)).to_contain_text(
+        re.compile(pattern, re.IGNORECASE | re.DOTALL), timeout=chromium.PATIENCE * 1000
+    )

@@ -13,7 +13,7 @@ from bulkloader.bulk.samples import heads
 from bulkloader.database import connected, opened
 from bulkloader.loading import _creator
 from bulkloader.specification import Parameters, Specification
-from indico_zodbrepl.dataplane import prewarm
+from indico_zodbrepl.dataplane.indico import prewarm
 from MaKaC.conference import CategoryManager
 from ZODB.serialize import referencesf
 

@@ -7,7 +7,7 @@ import json
 import sys
 
 from indico.core.db import DBMgr
-from indico_zodbrepl.dataplane.app import application
+from indico_zodbrepl.dataplane.indico.app import application
 from werkzeug.test import Client
 from werkzeug.wrappers import BaseResponse
 

@@ -13,8 +13,8 @@ from hosts import PROGRAMS
 from world import World
 
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.node import datafs
-from indico_zodbrepl.node.supervisor import Supervisor
+from indico_zodbrepl.host import datafs
+from indico_zodbrepl.host.supervisor import Supervisor
 
 APART = (1, 100, 10_000)  # transactions that either file has of its own
 SMALL = 20  # MB, of a file to hold the large one against
@@ -42,8 +42,13 @@ def lineages(folder: Path, home: Path, megabytes: int, rounds: int) -> Measured:
                 began = time.monotonic()
                 found = datafs.compare(Installation(home), one, other, verified=common)
                 assert (apart, apart) == (found.private, found.missing)
-                yield (f"lineage: {size} MB, {apart:,} transactions of its own each, "
-                       f"{found.examined:,} looked at"), time.monotonic() - began
+                yield (
+                    (
+                        f"lineage: {size} MB, {apart:,} transactions of its own each, "
+                        f"{found.examined:,} looked at"
+                    ),
+                    time.monotonic() - began,
+                )
         for path in (one, other):
             path.unlink()
 
@@ -87,6 +92,10 @@ def filled(world: World, *command: str) -> float:
 def grow(home: Path, path: Path, what: str, number: int) -> str:
     """Make a Data.fs larger, see ``python27/grow.py``; its last transaction."""
     done = subprocess.run(
-        [Installation(home).python27, PROGRAMS / "grow.py", what, path, str(number)], check=True,
-        capture_output=True, text=True, timeout=HOUR)
+        [Installation(home).python27, PROGRAMS / "grow.py", what, path, str(number)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=HOUR,
+    )
     return done.stdout.strip()

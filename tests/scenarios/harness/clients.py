@@ -25,16 +25,31 @@ class Client:
         arguments: what the program takes besides.
     """
 
-    def __init__(self, under_test: ClusterUnderTest, program: str, configuration: Path, log: Path,
-                 *arguments: str) -> None:
+    def __init__(
+        self,
+        under_test: ClusterUnderTest,
+        program: str,
+        configuration: Path,
+        log: Path,
+        *arguments: str,
+    ) -> None:
         self._log = log
         log.touch()
         errors = log.with_suffix(".err").open("ab")
         with errors:
             self._process = subprocess.Popen(
-                [under_test.installation.python27, PROGRAMS / program, configuration, log,
-                 *arguments], cwd=log.parent, stdin=subprocess.PIPE, stdout=errors,
-                stderr=errors)
+                [
+                    under_test.installation.python27,
+                    PROGRAMS / program,
+                    configuration,
+                    log,
+                    *arguments,
+                ],
+                cwd=log.parent,
+                stdin=subprocess.PIPE,
+                stdout=errors,
+                stderr=errors,
+            )
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """What it logged; a line that is being written is left out."""
@@ -44,12 +59,16 @@ class Client:
 
     def successes_since(self, moment: float) -> int:
         """How many attempts that began at a moment or later succeeded."""
-        return sum(each["kind"] in ("acknowledged", "seen") and each["began"] >= moment
-                   for each in self.entries())
+        return sum(
+            each["kind"] in ("acknowledged", "seen") and each["began"] >= moment
+            for each in self.entries()
+        )
 
     def wait_for_successes(self, count: int, since: float) -> None:
-        wait_until(lambda: self.successes_since(since) >= count or self.is_over,
-                   f"{self._log.stem} succeeds; its last entry: {self._last_entry()}")
+        wait_until(
+            lambda: self.successes_since(since) >= count or self.is_over,
+            f"{self._log.stem} succeeds; its last entry: {self._last_entry()}",
+        )
         assert not self.is_over, self._log.with_suffix(".err").read_text()[-2000:]
 
     def end(self) -> None:
@@ -82,17 +101,23 @@ class Writer(Client):
         size: bytes of a record, about.
     """
 
-    def __init__(self, under_test: ClusterUnderTest, configuration: Path, log: Path, name: str,
-                 size: int) -> None:
+    def __init__(
+        self, under_test: ClusterUnderTest, configuration: Path, log: Path, name: str, size: int
+    ) -> None:
         self.name = name
-        super().__init__(under_test, "writer.py", configuration, log, name, str(size),
-                         "0.04")
+        super().__init__(under_test, "writer.py", configuration, log, name, str(size), "0.04")
 
     def attempts(self) -> Iterator[Attempt]:
         for each in self.entries():
             if "number" in each:
-                yield Attempt((self.name, each["number"]), each["kind"] == "acknowledged",
-                              each["began"], each["ended"], self.name, each.get("tid"))
+                yield Attempt(
+                    (self.name, each["number"]),
+                    each["kind"] == "acknowledged",
+                    each["began"],
+                    each["ended"],
+                    self.name,
+                    each.get("tid"),
+                )
 
 
 class Reader(Client):
@@ -111,7 +136,12 @@ def examine(under_test: ClusterUnderTest, what: str, paths: Iterable[Path]) -> l
     """What ``python27/examine.py`` tells of nodes or tails, in their order."""
     done = subprocess.run(
         [under_test.installation.python27, PROGRAMS / "examine.py", what, *paths],
-        cwd=under_test.folder, capture_output=True, text=True, timeout=240, check=False)
+        cwd=under_test.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found: list[Any] = json.loads(done.stdout)
     return found

@@ -17,8 +17,8 @@ from link import Link
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.node import epochs, state, supervisor
-from indico_zodbrepl.node.freezing import freeze
+from indico_zodbrepl.host import epochs, state, supervisor
+from indico_zodbrepl.host.fencing import freeze
 
 PROGRAMS = Path(__file__).parent.parent / "python27"
 # The number of a record that ``merge.py`` leaves on the old primary alone.
@@ -38,8 +38,9 @@ exec {zodbrepl} "$@"
 class Hosts(ClusterUnderTest):
     """A cluster of a scenario."""
 
-    def __init__(self, folder: Path, home: Path, nodes: Roles, indico: tuple[str, ...] = (),
-                 **backend: Any) -> None:
+    def __init__(
+        self, folder: Path, home: Path, nodes: Roles, indico: tuple[str, ...] = (), **backend: Any
+    ) -> None:
         super().__init__(folder, home, nodes, indico, **backend)
         self._links: list[Link] = []
 
@@ -52,12 +53,19 @@ class Hosts(ClusterUnderTest):
         [port] = free_ports(1)
         self._links.append(Link(port, target))
         copy = self.folder / f"cluster-on-{follower}.conf"
-        copy.write_text(self.path.read_text().replace(
-            f"replication-port {target}\n", f"replication-port {port}\n"))
+        copy.write_text(
+            self.path.read_text().replace(
+                f"replication-port {target}\n", f"replication-port {port}\n"
+            )
+        )
         real = Installation(self.home)
-        self.home = self._installation_with(ZODBREPL.format(
-            follower=follower, zodbrepl=shlex.quote(str(real.zodbrepl)),
-            copy=shlex.quote(str(copy))))
+        self.home = self._installation_with(
+            ZODBREPL.format(
+                follower=follower,
+                zodbrepl=shlex.quote(str(real.zodbrepl)),
+                copy=shlex.quote(str(copy)),
+            )
+        )
         return self._links[-1]
 
     def _installation_with(self, zodbrepl: str) -> Path:
@@ -76,9 +84,13 @@ class Hosts(ClusterUnderTest):
     def command(self, *arguments: str) -> subprocess.Popen[str]:
         """Start ``bin/zodbrepl -c cluster.conf ARGUMENTS``; both outputs as one text."""
         return subprocess.Popen(
-            [self.installation.zodbrepl, "-c", self.path, *arguments], text=True,
-            env={**os.environ, "ZODBREPL_HOME": str(self.home)}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            [self.installation.zodbrepl, "-c", self.path, *arguments],
+            text=True,
+            env={**os.environ, "ZODBREPL_HOME": str(self.home)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = self.command(*arguments)
@@ -106,8 +118,11 @@ class Hosts(ClusterUnderTest):
 
     def stall_senders(self, node: str) -> None:
         """Have a PostgreSQL server send its standbys nothing, while it goes on working."""
-        senders = [pid for pid in self.processes_of(node)
-                   if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        senders = [
+            pid
+            for pid in self.processes_of(node)
+            if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
         assert senders, f"nobody follows {node}"
         for pid in senders:
             os.kill(pid, signal.SIGSTOP)
@@ -137,18 +152,29 @@ class Hosts(ClusterUnderTest):
 
     def has_begun(self, action: str) -> bool:
         """Whether an operation's file tells of a step of that kind that has begun."""
-        found = [json.loads(path.read_text()) for path in
-                 sorted((self.layout.var / "operations").glob("*.json"))]
-        return any(step["action"] == action and record["progress"] != "pending"
-                   for operation in found[-1:]
-                   for step, record in zip(operation["plan"]["steps"], operation["steps"],
-                                           strict=True))
+        found = [
+            json.loads(path.read_text())
+            for path in sorted((self.layout.var / "operations").glob("*.json"))
+        ]
+        return any(
+            step["action"] == action and record["progress"] != "pending"
+            for operation in found[-1:]
+            for step, record in zip(operation["plan"]["steps"], operation["steps"], strict=True)
+        )
 
     def merge_silently(self, old: str, new: str, writer: str) -> None:
         """Leave data and state as stock zc.zrs does when an old primary follows the new one."""
         subprocess.run(
-            [self.installation.python27, PROGRAMS / "merge.py", self.data_fs(old),
-             self.data_fs(new), writer], check=True, timeout=120)
+            [
+                self.installation.python27,
+                PROGRAMS / "merge.py",
+                self.data_fs(old),
+                self.data_fs(new),
+                writer,
+            ],
+            check=True,
+            timeout=120,
+        )
         cluster = self.cluster
         for node, role, upstream in ((old, Role.SECONDARY, new), (new, Role.PRIMARY, None)):
             state.write(cluster.node(node), NodeState(cluster.name, node, role, upstream, 2))
@@ -158,15 +184,26 @@ class Hosts(ClusterUnderTest):
     def last_in_file(self, node: str) -> str:
         """Id of the last transaction in a node's data file."""
         done = subprocess.run(
-            [self.installation.python27, "-m", "indico_zodbrepl.dataplane.datafs", "last",
-             self.data_fs(node)], check=True, capture_output=True, text=True, timeout=120)
+            [
+                self.installation.python27,
+                "-m",
+                "indico_zodbrepl.dataplane.datafs",
+                "last",
+                self.data_fs(node),
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         last: str = json.loads(done.stdout)["tid"]
         return last
 
     def state(self, node: str) -> dict[str, object]:
         """A node's state file."""
         found: dict[str, object] = json.loads(
-            (self.cluster.node(node).data_directory / "state.json").read_text())
+            (self.cluster.node(node).data_directory / "state.json").read_text()
+        )
         return found
 
     def data_fs(self, node: str) -> Path:

@@ -82,9 +82,16 @@ class Account:
         return self.missing - self.exported - self.told
 
 
-def account(attempts: Iterable[Attempt], sights: Iterable[Sight], held: frozenset[Record],
-            exported: frozenset[Record], *, settled: float, out_of_reach: str | None = None,
-            disturbed: float = 0.0) -> Account:
+def account(
+    attempts: Iterable[Attempt],
+    sights: Iterable[Sight],
+    held: frozenset[Record],
+    exported: frozenset[Record],
+    *,
+    settled: float,
+    out_of_reach: str | None = None,
+    disturbed: float = 0.0,
+) -> Account:
     """Compare what was told with what is there.
 
     Args:
@@ -99,13 +106,21 @@ def account(attempts: Iterable[Attempt], sights: Iterable[Sight], held: frozense
     sights = list(sights)
     acknowledged = {each.record for each in saved}
     missing = frozenset(acknowledged - held)
-    told = frozenset(each.record for each in saved if out_of_reach is not None
-                     and each.tid is not None and each.tid > out_of_reach)
+    told = frozenset(
+        each.record
+        for each in saved
+        if out_of_reach is not None and each.tid is not None and each.tid > out_of_reach
+    )
     seen = seen_in(each for each in sights if each.began >= settled)
     return Account(
-        acknowledged=len(acknowledged), missing=missing, exported=missing & exported,
-        told=(missing - exported) & told, phantom=seen - held,
-        write_gap=worst_gap(saved, disturbed), read_gap=worst_gap(sights, disturbed))
+        acknowledged=len(acknowledged),
+        missing=missing,
+        exported=missing & exported,
+        told=(missing - exported) & told,
+        phantom=seen - held,
+        write_gap=worst_gap(saved, disturbed),
+        read_gap=worst_gap(sights, disturbed),
+    )
 
 
 def worst_gap(successes: Iterable[Attempt | Sight], since: float) -> Gap:
@@ -114,15 +129,26 @@ def worst_gap(successes: Iterable[Attempt | Sight], since: float) -> Gap:
     for each in successes:
         if each.client:
             ends.setdefault(each.client, []).append(each.ended)
-    return max((Gap(later - earlier, earlier, client) for client, moments in ends.items()
-                for earlier, later in itertools.pairwise(sorted(moments)) if later >= since),
-               key=lambda gap: gap.seconds, default=Gap())
+    return max(
+        (
+            Gap(later - earlier, earlier, client)
+            for client, moments in ends.items()
+            for earlier, later in itertools.pairwise(sorted(moments))
+            if later >= since
+        ),
+        key=lambda gap: gap.seconds,
+        default=Gap(),
+    )
 
 
 def seen_in(sights: Iterable[Sight]) -> frozenset[Record]:
     """All records that were seen; a reader sees nearly the same ones thousands of times."""
-    spans = {(name, first, last) for sight in sights
-             for name, found in sight.seen.items() for first, last in found}
+    spans = {
+        (name, first, last)
+        for sight in sights
+        for name, found in sight.seen.items()
+        for first, last in found
+    }
     merged: dict[str, list[list[int]]] = {}
     for name, first, last in sorted(spans):
         found = merged.setdefault(name, [])
@@ -141,5 +167,9 @@ def longest_gap(moments: Iterable[float]) -> float:
 
 def records(ranges: Ranges) -> frozenset[Record]:
     """What the 2.7 programs write as lists of [first, last] by writer."""
-    return frozenset((name, number) for name, spans in ranges.items()
-                     for first, last in spans for number in range(first, last + 1))
+    return frozenset(
+        (name, number)
+        for name, spans in ranges.items()
+        for first, last in spans
+        for number in range(first, last + 1)
+    )

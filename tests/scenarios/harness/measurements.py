@@ -20,13 +20,22 @@ Figures = dict[str, list[float]]
 
 def show(figures: Figures, rounds: int, load: list[float]) -> None:
     """Print medians and ranges."""
-    table = Table("seconds, where nothing else is said", "median", "least", "most", "to reach",
-                  title=f"{rounds} rounds, load {load[0]:.1f} to {load[-1]:.1f}")
+    table = Table(
+        "seconds, where nothing else is said",
+        "median",
+        "least",
+        "most",
+        "to reach",
+        title=f"{rounds} rounds, load {load[0]:.1f} to {load[-1]:.1f}",
+    )
     for name, found in figures.items():
         figures_of_it = (statistics.median(found), min(found), max(found))
         goal = TO_REACH.get(name.removeprefix("zrs: "), "")
-        table.add_row(name, *(str(value) if isinstance(value, int) else f"{value:.2f}"
-                              for value in figures_of_it), goal)
+        table.add_row(
+            name,
+            *(str(value) if isinstance(value, int) else f"{value:.2f}" for value in figures_of_it),
+            goal,
+        )
     Console(width=WIDTH).print(table)
 
 

@@ -46,11 +46,14 @@ class Row:
         """Of the account, in the order of COLUMNS."""
         if self.account is None:
             return ["-"] * len(COLUMNS)
-        return [str(self.account.acknowledged), str(len(self.account.missing)),
-                str(len(self.account.exported)), str(len(self.account.told)),
-                str(len(self.account.phantom)),
-                *(f"{gap.seconds:.2f} s" for gap in (self.account.write_gap,
-                                                     self.account.read_gap))]
+        return [
+            str(self.account.acknowledged),
+            str(len(self.account.missing)),
+            str(len(self.account.exported)),
+            str(len(self.account.told)),
+            str(len(self.account.phantom)),
+            *(f"{gap.seconds:.2f} s" for gap in (self.account.write_gap, self.account.read_gap)),
+        ]
 
     def gap(self, gap: Gap) -> dict[str, object]:
         """A gap for people who look for its cause: who waited, and during which sentences."""
@@ -63,15 +66,23 @@ class Row:
 
     def to_json(self) -> dict[str, object]:
         figures = self.account and {
-            "acknowledged": self.account.acknowledged, "missing": len(self.account.missing),
-            "exported": len(self.account.exported), "told": len(self.account.told),
-            "unaccounted": len(self.account.unaccounted), "phantom": len(self.account.phantom),
+            "acknowledged": self.account.acknowledged,
+            "missing": len(self.account.missing),
+            "exported": len(self.account.exported),
+            "told": len(self.account.told),
+            "unaccounted": len(self.account.unaccounted),
+            "phantom": len(self.account.phantom),
             "write_gap": self.gap(self.account.write_gap),
-            "read_gap": self.gap(self.account.read_gap)}
-        return {"feature": self.feature, "scenario": self.scenario, "result": self.result,
-                **(figures or {}),
-                "commands": [[name, round(seconds, 3)] for name, seconds in self.times],
-                "steps": [[name, round(seconds, 3)] for name, seconds in self.steps]}
+            "read_gap": self.gap(self.account.read_gap),
+        }
+        return {
+            "feature": self.feature,
+            "scenario": self.scenario,
+            "result": self.result,
+            **(figures or {}),
+            "commands": [[name, round(seconds, 3)] for name, seconds in self.times],
+            "steps": [[name, round(seconds, 3)] for name, seconds in self.steps],
+        }
 
 
 def table(rows: list[Row], width: int = 130) -> str:

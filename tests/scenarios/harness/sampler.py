@@ -35,9 +35,11 @@ class Writable:
 
 def overlaps(times: Iterable[Writable]) -> list[tuple[Writable, Writable]]:
     """The pairs of different nodes that were writable at the same moment."""
-    return [(one, other) for one, other in itertools.combinations(times, 2)
-            if one.node != other.node
-            and max(one.since, other.since) < min(one.until, other.until)]
+    return [
+        (one, other)
+        for one, other in itertools.combinations(times, 2)
+        if one.node != other.node and max(one.since, other.since) < min(one.until, other.until)
+    ]
 
 
 class Sampler:
@@ -45,19 +47,25 @@ class Sampler:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._pause = PAUSE if backend_of(cluster).data_files else ENGINE_PAUSE
+        self._pause = ENGINE_PAUSE if backend_of(cluster).fenced_by_folder else PAUSE
         self._ended = threading.Event()
         self._found: list[Writable] = []
-        self._threads = [threading.Thread(target=self._watch, args=(node,), daemon=True)
-                         for node in cluster.nodes]
+        self._threads = [
+            threading.Thread(target=self._watch, args=(node,), daemon=True)
+            for node in cluster.nodes
+        ]
 
     def __enter__(self) -> Sampler:
         for thread in self._threads:
             thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -68,14 +76,14 @@ class Sampler:
 
     def primaries(self) -> list[str]:
         """The nodes that were seen writable, the first one first."""
-        return list(dict.fromkeys(
-            each.node for each in sorted(self._found, key=lambda each: each.since)))
+        return list(
+            dict.fromkeys(each.node for each in sorted(self._found, key=lambda each: each.since))
+        )
 
     def ask(self, node: Node) -> ServerAnswer | None:
         """What a node's server says of itself; None when it says nothing in time."""
         try:
-            return backend_of(self._cluster).ask(self._cluster, node,
-                                                 time.monotonic() + PATIENCE)
+            return backend_of(self._cluster).ask(self._cluster, node, time.monotonic() + PATIENCE)
         except ProbeError:
             return None
 
@@ -85,8 +93,12 @@ class Sampler:
             asked = time.monotonic()
             found = self.ask(node)
             answer = found and found.replication
-            if not (answer and answer.role is ServerRole.PRIMARY and not answer.read_only
-                    and answer.held is None):
+            if not (
+                answer
+                and answer.role is ServerRole.PRIMARY
+                and not answer.read_only
+                and answer.held is None
+            ):
                 present = None
             elif present and (present.pid, present.epoch) == (answer.pid, answer.epoch):
                 present.until = asked

@@ -18,8 +18,13 @@ FAILOVER_READS = "failover: longest time without a read, from the death on"
 SWITCHOVER_WRITES = "switchover: longest time without a committed write"
 SWITCHOVER_READS = "switchover: longest time without a read"
 LOST = "acknowledged transactions that are neither there nor exported"
-TO_REACH = {TO_FIRST_WRITE: "<= 1.5", FAILOVER_READS: "<= 0.5", SWITCHOVER_WRITES: "<= 1.0",
-            SWITCHOVER_READS: "<= 0.5", LOST: "0"}
+TO_REACH = {
+    TO_FIRST_WRITE: "<= 1.5",
+    FAILOVER_READS: "<= 0.5",
+    SWITCHOVER_WRITES: "<= 1.0",
+    SWITCHOVER_READS: "<= 0.5",
+    LOST: "0",
+}
 
 Measured = Iterator[tuple[str, float]]
 
@@ -37,8 +42,9 @@ def takeovers(world: World, backend: str, rounds: int) -> Measured:
         began = time.monotonic()
         world.cluster.die(old)
         command = time.monotonic()
-        writes, reads = during(world, began, partial(
-            world.run, "failover", new, "--reason", "to measure it"))
+        writes, reads = during(
+            world, began, partial(world.run, "failover", new, "--reason", "to measure it")
+        )
         world.settled = time.monotonic()
         yield TO_FIRST_WRITE, min(each for each in writes if each > command) - command
         yield FAILOVER_WRITES, longest_gap(writes)
@@ -51,13 +57,15 @@ def takeovers(world: World, backend: str, rounds: int) -> Measured:
     yield LOST, len(world.account.unaccounted)
 
 
-def during(world: World, began: float, work: Callable[[], object]
-           ) -> tuple[list[float], list[float]]:
+def during(
+    world: World, began: float, work: Callable[[], object]
+) -> tuple[list[float], list[float]]:
     """When writes and reads succeeded, from a second before until they do again after it."""
     work()
     world.wait_for_clients(time.monotonic())
-    writes = [each.ended for writer in world.writers for each in writer.attempts()
-              if each.acknowledged]
+    writes = [
+        each.ended for writer in world.writers for each in writer.attempts() if each.acknowledged
+    ]
     reads = [each.ended for reader in world.readers for each in reader.sights()]
     return since(began - BEFORE, writes), since(began - BEFORE, reads)
 

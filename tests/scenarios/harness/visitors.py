@@ -48,28 +48,45 @@ class Visitors:
 
     def wait_for_successes(self, count: int, since: float) -> None:
         """Wait until so many were told "saved", and shown a page, on each instance."""
-        wait_until(lambda: all(self._count(instance, since, told=told) >= count
-                               for instance in INSTANCES for told in ("read", "write")),
-                   "both instances save and show pages")
+        wait_until(
+            lambda: all(
+                self._count(instance, since, told=told) >= count
+                for instance in INSTANCES
+                for told in ("read", "write")
+            ),
+            "both instances save and show pages",
+        )
 
     def wait_for_conferences(self, since: float) -> None:
         """Wait until somebody was told on each instance that a new conference is saved."""
-        wait_until(lambda: set(INSTANCES) == {
-            answer.instance for answer in list(self.users.answers)
-            if answer.kind == "form" and answer.told_saved and answer.began >= since},
-            "both instances save conferences")
+        wait_until(
+            lambda: (
+                set(INSTANCES)
+                == {
+                    answer.instance
+                    for answer in list(self.users.answers)
+                    if answer.kind == "form" and answer.told_saved and answer.began >= since
+                }
+            ),
+            "both instances save conferences",
+        )
 
     def _count(self, instance: str, since: float, told: str) -> int:
-        return sum(answer.told_saved and answer.instance == instance and answer.began >= since
-                   and (answer.kind == "read") == (told == "read")
-                   for answer in list(self.users.answers))
+        return sum(
+            answer.told_saved
+            and answer.instance == instance
+            and answer.began >= since
+            and (answer.kind == "read") == (told == "read")
+            for answer in list(self.users.answers)
+        )
 
     def attempts(self) -> Iterator[Attempt]:
         """What they tried to add, each with a title of its own."""
         for answer in list(self.users.answers):
             if answer.kind in ADDITIONS:
-                yield Attempt((answer.text, 0), answer.told_saved, answer.began, answer.ended,
-                              answer.instance)
+                yield Attempt(
+                    (answer.text, 0), answer.told_saved, answer.began, answer.ended, answer.instance
+                )
 
     def last_look(self, missing: frozenset[Record]) -> Iterator[Sight]:
         """What each instance shows when the users have ended, to a visitor without a login.
@@ -78,9 +95,15 @@ class Visitors:
         users worked on and of each one that is missing.
         """
         lost = {answer.event for answer in self.users.answers if (answer.text, 0) in missing}
-        paths = ["/", f"/category/{self._category}/", *(
-            f"/event/{event}/{page}" for event in sorted(lost - {""} | {self.users.shared})
-            for page in ("", "contributions"))]
+        paths = [
+            "/",
+            f"/category/{self._category}/",
+            *(
+                f"/event/{event}/{page}"
+                for event in sorted(lost - {""} | {self.users.shared})
+                for page in ("", "contributions")
+            ),
+        ]
         for instance in self._cluster.cluster.indico:
             began = time.monotonic()
             browser = IndicoBrowser(instance.base_url)
@@ -99,8 +122,11 @@ class Visitors:
 
     def unexpected(self) -> list[object]:
         """Answers that are neither what was asked for, nor 503, nor a connection that broke."""
-        return [answer for answer in list(self.users.answers)
-                if not answer.told_saved and answer.status not in (0, 503)]
+        return [
+            answer
+            for answer in list(self.users.answers)
+            if not answer.told_saved and answer.status not in (0, 503)
+        ]
 
     def held_by(self, node: str) -> frozenset[Record]:
         """The titles that a node holds; each object of it is loaded."""

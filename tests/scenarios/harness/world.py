@@ -17,8 +17,8 @@ from sampler import Sampler
 from visitors import ROUNDS, Visitors, titles_in
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.failover import journal
-from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations.operation import Outcome
 
 STARTED = 15  # successes of each client before a fault, and after it
 
@@ -82,13 +82,19 @@ class World:
         self.wait_for_clients(time.monotonic())
 
     def start_writer(self, name: str, size: int = 2000) -> None:
-        self.writers.append(Writer(
-            self.cluster, self.cluster.layout.zodb_conf, self.folder / f"{name}.log", name, size))
+        self.writers.append(
+            Writer(
+                self.cluster, self.cluster.layout.zodb_conf, self.folder / f"{name}.log", name, size
+            )
+        )
         self._opened.callback(self.writers[-1].kill)
 
     def start_reader(self, name: str, configuration: Path | None = None) -> Reader:
-        reader = Reader(self.cluster, configuration or self.cluster.layout.zodb_conf,
-                        self.folder / f"{name}.log")
+        reader = Reader(
+            self.cluster,
+            configuration or self.cluster.layout.zodb_conf,
+            self.folder / f"{name}.log",
+        )
         self.readers.append(reader)
         self._opened.callback(reader.kill)
         return reader
@@ -114,13 +120,15 @@ class World:
         done = self.cluster.cli(*arguments)
         self.times.append((arguments[0], time.monotonic() - began))
         assert done.returncode == 0, (
-            f"zodbrepl {' '.join(arguments)}: {done.returncode}\n{done.stdout}")
+            f"zodbrepl {' '.join(arguments)}: {done.returncode}\n{done.stdout}"
+        )
         return done.stdout
 
     def examine(self, nodes: Sequence[str]) -> dict[str, Any]:
         """What nodes hold, each by its own word."""
-        paths = [self.cluster.layout.node_zodb_conf(self.cluster.cluster.node(node))
-                 for node in nodes]
+        paths = [
+            self.cluster.layout.node_zodb_conf(self.cluster.cluster.node(node)) for node in nodes
+        ]
         return dict(zip(nodes, examine(self.cluster, "nodes", paths), strict=True))
 
     def stop_writers(self) -> None:
@@ -132,8 +140,10 @@ class World:
     def wait_until_equal(self, nodes: list[str]) -> None:
         """End the writers, then wait until the nodes hold the same, object by object."""
         self.stop_writers()
-        wait_until(lambda: len({self.last(node) for node in nodes}) == 1,
-                   f"{', '.join(nodes)} end with the same transaction")
+        wait_until(
+            lambda: len({self.last(node) for node in nodes}) == 1,
+            f"{', '.join(nodes)} end with the same transaction",
+        )
         found = self.examine(nodes)
         assert dict.fromkeys(nodes, found[nodes[0]]) == found
 
@@ -145,10 +155,15 @@ class World:
     def primary(self) -> str:
         """The node that is assigned as primary in the highest epoch."""
         cluster = self.cluster.cluster
-        states = {name: self.cluster.state(name) for name in self.cluster.nodes
-                  if backend_of(cluster).has_data(cluster, cluster.node(name))}
-        return max((name for name, state in states.items() if state["role"] == "primary"),
-                   key=lambda name: str(states[name]["epoch"]).zfill(9))
+        states = {
+            name: self.cluster.state(name)
+            for name in self.cluster.nodes
+            if backend_of(cluster).has_data(cluster, cluster.node(name))
+        }
+        return max(
+            (name for name, state in states.items() if state["role"] == "primary"),
+            key=lambda name: str(states[name]["epoch"]).zfill(9),
+        )
 
     @functools.cached_property
     def account(self) -> Account:
@@ -165,20 +180,37 @@ class World:
             held |= self.visitors.held_by(primary)
             saved = frozenset(each.record for each in attempts if each.acknowledged)
             sights += [*self.visitors.pages_read(), *self.visitors.last_look(saved - held)]
-        return account(attempts, sights, held, self.exported(), settled=self.settled,
-                       out_of_reach=self.out_of_reach(), disturbed=self.disturbed)
+        return account(
+            attempts,
+            sights,
+            held,
+            self.exported(),
+            settled=self.settled,
+            out_of_reach=self.out_of_reach(),
+            disturbed=self.disturbed,
+        )
 
     def out_of_reach(self) -> str | None:
         """After which transaction, as the journal says, those of a lost primary are out of reach.
 
         None when its data could be read at the failover, or came back and it rejoined.
         """
-        entries = [each for each in journal.read(self.cluster.cluster)[0]
-                   if each.outcome is Outcome.DONE]
+        entries = [
+            each for each in journal.read(self.cluster.cluster)[0] if each.outcome is Outcome.DONE
+        ]
         back = {each.plan.target for each in entries if each.plan.operation == "rejoin"}
         lost = [each.plan.loss for each in entries if each.plan.operation == "failover"]
-        return min((each.after for each in lost if each is not None and each.after is not None
-                    and not each.exact and each.node not in back), default=None)
+        return min(
+            (
+                each.after
+                for each in lost
+                if each is not None
+                and each.after is not None
+                and not each.exact
+                and each.node not in back
+            ),
+            default=None,
+        )
 
     def _held(self) -> Ranges:
         """The numbers of each writer's records that the cluster has now."""

@@ -16,15 +16,16 @@ from playwright.sync_api import Browser
 from werkzeug.serving import make_server
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "monitor"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "failover"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "operations"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "host"))
 
 import chromium
 import engines
 import logins
 import situations
 
-from indico_zodbrepl.admin import create_app
+from indico_zodbrepl.admin.app import create_app
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import Watcher
@@ -73,9 +74,11 @@ def viewer() -> ClientFor:
 @pytest.fixture
 def make_client(page_of: Serve, tmp_path: Path) -> MakeClient:
     """A function: a client of the page of a cluster in a situation, with logs in tmp_path."""
+
     def make(cluster_changes: dict[str, Any] | None = None, **situation: Any) -> FlaskClient:
-        cluster = dataclasses.replace(situations.cluster(), var_directory=tmp_path,
-                                      **(cluster_changes or {}))
+        cluster = dataclasses.replace(
+            situations.cluster(), var_directory=tmp_path, **(cluster_changes or {})
+        )
         return page_of(cluster, lambda: situations.snapshot(cluster, **situation))
 
     return make
@@ -84,9 +87,11 @@ def make_client(page_of: Serve, tmp_path: Path) -> MakeClient:
 @pytest.fixture
 def client_of(page_of: Serve, tmp_path: Path) -> ClientOf:
     """A function: a client of the page of another backend's cluster, with logs in tmp_path."""
+
     def make(situation: engines.Situation) -> FlaskClient:
-        placed = dataclasses.replace(situation, cluster=dataclasses.replace(
-            situation.cluster, var_directory=tmp_path))
+        placed = dataclasses.replace(
+            situation, cluster=dataclasses.replace(situation.cluster, var_directory=tmp_path)
+        )
         return page_of(placed.cluster, lambda: placed.snapshot)
 
     return make
@@ -117,6 +122,7 @@ def new_tab(browser: Browser, sessions: dict[str, chromium.Cookie]) -> Iterator[
     In it is logged in who is in the clients whose pages are served.
     """
     with contextlib.ExitStack() as opened:
+
         def make(width: int = 1280, scheme: chromium.Scheme = "light") -> chromium.Tab:
             tab = chromium.Tab(browser, width, scheme, sessions)
             opened.callback(tab.close)

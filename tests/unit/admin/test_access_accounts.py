@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 from flask.testing import FlaskClient
 
-from indico_zodbrepl.admin.access import accounts, changes, passwords, secret
-from indico_zodbrepl.admin.access.accounts import Account, Accounts, Reader
-from indico_zodbrepl.admin.access.levels import Level
+from indico_zodbrepl.admin.access import accounts, passwords, sessions
+from indico_zodbrepl.admin.access import accounts as changes
+from indico_zodbrepl.admin.access.accounts import Account, Accounts, Level, Reader
 from indico_zodbrepl.admin.site import EXTENSION
 from indico_zodbrepl.cli import main
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -43,8 +43,7 @@ def kept(home: Path) -> Accounts:
 
 def journal() -> list[tuple[str, str, str]]:
     found = json.loads(CliRunner().invoke(main, ["journal", "--json"]).stdout)
-    return [(each["plan"]["operation"], each["plan"]["target"], each["outcome"])
-            for each in found]
+    return [(each["plan"]["operation"], each["plan"]["target"], each["outcome"]) for each in found]
 
 
 def test_what_is_written_is_read_again_and_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -70,28 +69,39 @@ def test_neither_passwords_nor_tokens_are_kept(tmp_path: Path) -> None:
     assert "scrypt:" in text
 
 
-@pytest.mark.parametrize("content", [
-    "", "{", "[]", "null", "{}", '{"version": 2, "users": {}, "tokens": {}}',
-    '{"version": 1, "users": {"alice": {"level": "god", "password": "x"}}, "tokens": {}}',
-    '{"version": 1, "users": {"alice": {"level": "viewer"}}, "tokens": {}}',
-    '{"version": 1, "users": {"alice": {"level": "viewer", "password": ""}}, "tokens": {}}',
-    '{"version": 1, "users": {"alice": []}, "tokens": {}}',
-    '{"version": 1, "users": [], "tokens": {}}', "\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        '{"version": 2, "users": {}, "tokens": {}}',
+        '{"version": 1, "users": {"alice": {"level": "god", "password": "x"}}, "tokens": {}}',
+        '{"version": 1, "users": {"alice": {"level": "viewer"}}, "tokens": {}}',
+        '{"version": 1, "users": {"alice": {"level": "viewer", "password": ""}}, "tokens": {}}',
+        '{"version": 1, "users": {"alice": []}, "tokens": {}}',
+        '{"version": 1, "users": [], "tokens": {}}',
+        "\xff",
+    ],
+)
 def test_with_a_damaged_file_nobody_gets_in_and_everybody_is_told(
-        make_client: MakeClient, tmp_path: Path, content: str) -> None:
+    make_client: MakeClient, tmp_path: Path, content: str
+) -> None:
     client = make_client()
     path = tmp_path / "admin" / "accounts.json"
     path.write_text(content, "latin-1")
     for page in ("/", "/login", "/nowhere"):
         answer = client.get(page)
         assert 503 == answer.status_code, page
-        assert "nobody gets in" in answer.text, page
+        assert "nobody can log in" in answer.text, page
         assert f"mv {path}" in answer.text, page
     for headers in ({}, {"Authorization": f"Bearer {logins.OPERATOR_TOKEN}"}):
         answer = client.get("/api/status", headers=headers)
         assert 503 == answer.status_code
         assert answer.json is not None
-        assert "nobody gets in" in answer.text
+        assert "nobody can log in" in answer.text
     assert 200 == client.get("/health").status_code
     logins.give_accounts(client.application.extensions[EXTENSION].cluster)
     assert 200 == client.get("/").status_code
@@ -108,13 +118,14 @@ def test_a_file_that_others_may_use_lets_nobody_in(tmp_path: Path, mode: int) ->
 
 
 def test_without_an_account_every_page_says_how_to_make_one(
-        make_client: MakeClient, tmp_path: Path) -> None:
+    make_client: MakeClient, tmp_path: Path
+) -> None:
     client = logins.stranger(make_client())
     (tmp_path / "admin" / "accounts.json").unlink()
     for path in ("/", "/node/a", "/login"):
         answer = client.get(path, follow_redirects=True)
         assert 503 == answer.status_code
-        assert "Nobody has an account yet" in answer.text
+        assert "There is no account yet" in answer.text
         assert "admin user add NAME --level operator" in answer.text
     assert 200 == client.get("/health").status_code
 
@@ -132,8 +143,13 @@ def test_a_change_of_the_file_counts_at_once(tmp_path: Path) -> None:
 
 def test_changes_at_once_lose_none(tmp_path: Path) -> None:
     path = tmp_path / "accounts.json"
-    threads = [threading.Thread(target=changes.make, args=(path, changes.add_token(
-        f"t{number}", Level.VIEWER, str(number)))) for number in range(12)]
+    threads = [
+        threading.Thread(
+            target=changes.make,
+            args=(path, changes.add_token(f"t{number}", Level.VIEWER, str(number))),
+        )
+        for number in range(12)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -157,20 +173,20 @@ def test_a_password_is_right_only_whole() -> None:
 
 def test_the_key_of_sessions_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "admin" / "session-key"
-    key = secret.ensure(path)
-    assert key == secret.ensure(path)
+    key = sessions.ensure(path)
+    assert key == sessions.ensure(path)
     assert 0o600 == path.stat().st_mode & 0o777
     path.chmod(0o640)
-    with pytest.raises(OperatorError, match="can't be used"):
-        secret.ensure(path)
+    with pytest.raises(OperatorError, match="cannot use the key"):
+        sessions.ensure(path)
     path.chmod(0o600)
     path.write_text("short")
-    with pytest.raises(OperatorError, match="can't be used"):
-        secret.ensure(path)
+    with pytest.raises(OperatorError, match="cannot use the key"):
+        sessions.ensure(path)
 
 
 def test_an_account_is_made_shown_changed_and_removed(home: Path) -> None:
-    assert "Nobody has an account.\n" == call("user", "list").stdout
+    assert "There are no accounts.\n" == call("user", "list").stdout
     result = call("user", "add", "Alice", "--level", "operator", typed=f"{GOOD}\n{GOOD}\n")
     assert 0 == result.exit_code, result.output
     assert GOOD not in result.output
@@ -185,13 +201,17 @@ def test_an_account_is_made_shown_changed_and_removed(home: Path) -> None:
     assert before.person.get_id() != after.person.get_id()
     assert 0 == call("user", "remove", "alice").exit_code
     assert {} == kept(home).users
-    assert [("admin-user-add", "alice", "done"), ("admin-user-password", "alice", "done"),
-            ("admin-user-remove", "alice", "done")] == journal()
+    assert [
+        ("admin-user-add", "alice", "done"),
+        ("admin-user-password", "alice", "done"),
+        ("admin-user-remove", "alice", "done"),
+    ] == journal()
 
 
 def test_a_password_comes_from_standard_input_too(home: Path) -> None:
-    assert 0 == call("user", "add", "alice", "--password-file", "-",
-                     typed=f"{GOOD}\nmore\n").exit_code
+    assert (
+        0 == call("user", "add", "alice", "--password-file", "-", typed=f"{GOOD}\nmore\n").exit_code
+    )
     assert passwords.is_right(kept(home).users["alice"].password, GOOD)
 
 
@@ -204,19 +224,24 @@ def test_a_token_is_printed_once_and_works_until_it_is_removed(home: Path) -> No
     assert text not in call("token", "list").stdout
     assert 0 == call("token", "remove", "dashboard").exit_code
     assert kept(home).of_token(text) is None
-    assert "There is no token.\n" == call("token", "list").stdout
+    assert "There are no tokens.\n" == call("token", "list").stdout
 
 
-@pytest.mark.parametrize(("arguments", "code"), [
-    (("user", "add", "alice"), ExitCode.REFUSED),
-    (("user", "add", "al ice"), ExitCode.BAD_CONFIG),
-    (("user", "add", "../x"), ExitCode.BAD_CONFIG),
-    (("user", "add", "a" * 33), ExitCode.BAD_CONFIG),
-    (("user", "remove", "bob"), ExitCode.BAD_CONFIG),
-    (("user", "password", "bob"), ExitCode.BAD_CONFIG),
-    (("token", "remove", "x"), ExitCode.BAD_CONFIG)])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("user", "add", "alice"), ExitCode.REFUSED),
+        (("user", "add", "al ice"), ExitCode.BAD_CONFIG),
+        (("user", "add", "../x"), ExitCode.BAD_CONFIG),
+        (("user", "add", "a" * 33), ExitCode.BAD_CONFIG),
+        (("user", "remove", "bob"), ExitCode.BAD_CONFIG),
+        (("user", "password", "bob"), ExitCode.BAD_CONFIG),
+        (("token", "remove", "x"), ExitCode.BAD_CONFIG),
+    ],
+)
 def test_what_can_t_be_done_changes_nothing(
-        home: Path, arguments: tuple[str, ...], code: ExitCode) -> None:
+    home: Path, arguments: tuple[str, ...], code: ExitCode
+) -> None:
     accounts.write(home / "var" / "admin" / "accounts.json", Accounts({"alice": ALICE}))
     result = call(*arguments, typed=f"{GOOD}\n{GOOD}\n")
     assert code == result.exit_code, result.output
@@ -224,11 +249,18 @@ def test_what_can_t_be_done_changes_nothing(
     assert [] == journal()
 
 
-@pytest.mark.parametrize("arguments", [
-    ("user", "add", "bob"), ("user", "password", "alice"), ("user", "remove", "alice"),
-    ("token", "add", "x")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("user", "add", "bob"),
+        ("user", "password", "alice"),
+        ("user", "remove", "alice"),
+        ("token", "add", "x"),
+    ],
+)
 def test_a_dry_run_changes_nothing_and_asks_for_nothing(
-        home: Path, arguments: tuple[str, ...]) -> None:
+    home: Path, arguments: tuple[str, ...]
+) -> None:
     path = home / "var" / "admin" / "accounts.json"
     accounts.write(path, Accounts({"alice": ALICE}))
     result = call(*arguments, "--dry-run")
@@ -241,11 +273,12 @@ def test_a_dry_run_changes_nothing_and_asks_for_nothing(
 
 def test_the_last_operator_s_removal_is_told(home: Path) -> None:
     accounts.write(home / "var" / "admin" / "accounts.json", Accounts({"alice": ALICE}))
-    assert "no account is an operator's" in call("user", "remove", "alice").stderr
+    assert "no account has the level operator" in call("user", "remove", "alice").stderr
 
 
 def test_a_folder_that_can_t_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "admin").write_text("not a folder")
-    with pytest.raises(OperatorError, match="can't be changed"):
-        changes.make(tmp_path / "admin" / "accounts.json",
-                     changes.add_token("x", Level.VIEWER, "x"))
+    with pytest.raises(OperatorError, match="cannot change the accounts"):
+        changes.make(
+            tmp_path / "admin" / "accounts.json", changes.add_token("x", Level.VIEWER, "x")
+        )

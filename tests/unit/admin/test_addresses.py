@@ -21,6 +21,7 @@ def test_a_template_or_script_has_no_address_of_its_own(file: Path) -> None:
 
 
 def test_the_api_answers_with_addresses_below_the_path(make_client: MakeClient) -> None:
-    answer = make_client().get("/api/operations/nothing",
-                               environ_overrides={"SCRIPT_NAME": "/zodb"})
-    assert "/zodb/api/operations lists those that there are" == answer.get_json()["hint"]
+    answer = make_client().get(
+        "/api/operations/nothing", environ_overrides={"SCRIPT_NAME": "/zodb"}
+    )
+    assert "GET /zodb/api/operations lists them" == answer.get_json()["hint"]

@@ -15,14 +15,14 @@ import situations
 from bs4 import BeautifulSoup
 from flask.testing import FlaskClient
 
-from indico_zodbrepl.admin import bench_plots, bench_rows
-from indico_zodbrepl.admin.data_forms import TOLD
+from indico_zodbrepl.admin import benchmarks
+from indico_zodbrepl.admin.forms import TEST_TITLES
 from indico_zodbrepl.admin.jobs import Job
 from indico_zodbrepl.bench import results
-from indico_zodbrepl.bench.in_app import READ, TESTS, WRITE
+from indico_zodbrepl.bench.suites.in_app import READ, TESTS, WRITE
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.node import kept_statistics
+from indico_zodbrepl.host import statistics
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
@@ -40,13 +40,24 @@ class FakeJobs:
         self.begun.append((list(arguments), actor))
         return job(arguments[0])
 
-    def recent(self) -> list[Job]:
-        return self.known
+    def running(self, kind: str) -> Job | None:
+        return next(
+            (each for each in self.known if each.ended is None and f"-{kind}-" in each.identifier),
+            None,
+        )
 
 
 def job(kind: str, ended: float | None = None) -> Job:
-    return Job(f"20261120T110607.123Z-{kind}-0a1b", f"bin/zodbrepl {kind}", "bob (admin page)",
-               1795172767.0, ended, None if ended is None else 0, (), None)
+    return Job(
+        f"20261120T110607.123Z-{kind}-0a1b",
+        f"bin/zodbrepl {kind}",
+        "bob (admin page)",
+        1795172767.0,
+        ended,
+        None if ended is None else 0,
+        (),
+        None,
+    )
 
 
 @pytest.fixture
@@ -55,8 +66,9 @@ def of(tmp_path: Path) -> Cluster:
     before = situations.cluster()
     source = tmp_path / "cluster.conf"
     source.write_text("made up\n")
-    nodes = tuple(dataclasses.replace(node, data_directory=tmp_path / node.name)
-                  for node in before.nodes)
+    nodes = tuple(
+        dataclasses.replace(node, data_directory=tmp_path / node.name) for node in before.nodes
+    )
     data_fs(nodes[0]).parent.mkdir()
     data_fs(nodes[0]).write_bytes(b"FS21")
     return dataclasses.replace(before, var_directory=tmp_path, source=source, nodes=nodes)
@@ -90,20 +102,30 @@ def text_of(page: BeautifulSoup, selector: str = "main") -> str:
 
 def test_before_the_first_look_the_page_says_how_to_have_one(client: FlaskClient) -> None:
     told = text_of(soup(client, "/data"))
-    assert "It was not looked at yet" in told
+    assert "No statistics yet" in told
     assert "zodbrepl" in told
 
 
 def test_the_last_look_is_shown_with_its_age(client: FlaskClient, of: Cluster) -> None:
-    kept_statistics.keep(of, dataclasses.replace(kept.KEPT, at=time.time() - 4000))
+    statistics.keep(of, dataclasses.replace(kept.KEPT, at=time.time() - 4000))
     page = soup(client, "/data")
     told = text_of(page)
-    for expected in ("66 minutes ago", "/srv/zodb/a/Data.fs", "node a", "5,042", "885.7 KiB",
-                     "MaKaC.conference.Conference", 'Conference 591 "<b>Spring</b>"',
-                     "00000000000000ee", "11", "1.2 MiB", "3,007 records a second"):
+    for expected in (
+        "66 minutes ago",
+        "/srv/zodb/a/Data.fs",
+        "node a",
+        "5,042",
+        "885.7 KiB",
+        "MaKaC.conference.Conference",
+        'Conference 591 "<b>Spring</b>"',
+        "00000000000000ee",
+        "11",
+        "1.2 MiB",
+        "3,007 records per second",
+    ):
         assert expected in told
     assert "99.23%" == page.select(".share .part")[0]["width"]
-    assert "and 27 more of 2.6 KiB together" in told
+    assert "and 27 more with a total of 2.6 KiB" in told
 
 
 def test_a_file_that_can_not_be_used_is_told(client: FlaskClient, of: Cluster) -> None:
@@ -111,38 +133,71 @@ def test_a_file_that_can_not_be_used_is_told(client: FlaskClient, of: Cluster) -
     assert "can't be used" in text_of(soup(client, "/data"), "[role=alert]")
 
 
-@pytest.mark.parametrize(("sent", "expected"), [
-    ({"top": "7", "history": "y"}, ["stats", "--top", "7"]),
-    ({"top": "0", "node": "a"}, ["stats", "--top", "0", "--node", "a", "--no-history"])])
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"top": "7", "history": "y"}, ["stats", "--top", "7"]),
+        ({"top": "0", "node": "a"}, ["stats", "--top", "0", "--node", "a", "--no-history"]),
+    ],
+)
 def test_an_operator_has_the_database_read_as_a_job(
-        client: FlaskClient, jobs: FakeJobs, sent: dict[str, str], expected: list[str]) -> None:
+    client: FlaskClient, jobs: FakeJobs, sent: dict[str, str], expected: list[str]
+) -> None:
     answer = client.post("/data", data=sent)
     assert (303, f"/jobs/{job('stats').identifier}") == (
-        answer.status_code, answer.headers["Location"])
+        answer.status_code,
+        answer.headers["Location"],
+    )
     assert [(expected, "alice (admin page)")] == jobs.begun
 
 
-@pytest.mark.parametrize("sent", [
-    {}, {"top": "-1"}, {"top": "201"}, {"top": "x"}, {"top": "9" * 5000}, {"top": "5", "node": "z"},
-    {"top": "5", "node": "--json"}, {"top": "5", "node": "b"}, {"top": "5", "node": "\0"}])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {},
+        {"top": "-1"},
+        {"top": "201"},
+        {"top": "x"},
+        {"top": "9" * 5000},
+        {"top": "5", "node": "z"},
+        {"top": "5", "node": "--json"},
+        {"top": "5", "node": "b"},
+        {"top": "5", "node": "\0"},
+    ],
+)
 def test_what_is_out_of_bounds_begins_nothing(
-        client: FlaskClient, jobs: FakeJobs, sent: dict[str, str]) -> None:
+    client: FlaskClient, jobs: FakeJobs, sent: dict[str, str]
+) -> None:
     answer = client.post("/data", data=sent)
     assert 400 == answer.status_code
     assert 'class="error"' in answer.text
     assert [] == jobs.begun
 
 
-@pytest.mark.parametrize(("path", "kind", "sent"), [
-    ("/data", "stats", {"top": "5"}),
-    ("/data/benchmarks", "bench", {
-        "tests": READ[0], "instance": "one", "seconds": "1", "rounds": "1",
-        "modify": "description", "repetitions": "1"})])
+@pytest.mark.parametrize(
+    ("path", "kind", "sent"),
+    [
+        ("/data", "stats", {"top": "5"}),
+        (
+            "/data/benchmarks",
+            "bench",
+            {
+                "tests": READ[0],
+                "instance": "one",
+                "seconds": "1",
+                "rounds": "1",
+                "modify": "description",
+                "repetitions": "1",
+            },
+        ),
+    ],
+)
 def test_what_is_at_work_is_linked_and_not_begun_twice(
-        client: FlaskClient, jobs: FakeJobs, path: str, kind: str, sent: dict[str, str]) -> None:
+    client: FlaskClient, jobs: FakeJobs, path: str, kind: str, sent: dict[str, str]
+) -> None:
     jobs.known = [job("failover"), job(kind), job(kind, 7.0)]
     page = soup(client, path)
-    assert "begun by bob (admin page)" in text_of(page, ".running")
+    assert "started by bob (admin page)" in text_of(page, ".running")
     assert [] == page.select("form.start")
     assert 409 == client.post(path, data=sent).status_code
     jobs.known = [job("failover"), job(kind, 7.0)]
@@ -153,22 +208,21 @@ def test_what_is_at_work_is_linked_and_not_begun_twice(
 
 @pytest.mark.parametrize("path", ["/data", "/data/benchmarks"])
 def test_a_viewer_sees_all_and_begins_nothing(
-        client: FlaskClient, of: Cluster, viewer: ClientFor, anonymous: ClientFor,
-        path: str) -> None:
-    kept_statistics.keep(of, kept.KEPT)
+    client: FlaskClient, of: Cluster, viewer: ClientFor, anonymous: ClientFor, path: str
+) -> None:
+    statistics.keep(of, kept.KEPT)
     kept.run(of, asked=QUICK)
     page = soup(viewer(client), path)
     assert page.select("table, .chart")
     assert [] == page.select("form.start")
-    assert "only operators" in text_of(page, ".why-not")
+    assert "Only operators" in text_of(page, ".why-not")
     assert 403 == viewer(client).post(path).status_code
     assert 303 == anonymous(client).get(path).status_code
     assert [] == client.application.extensions["zodbrepl"].jobs.begun
 
 
 @pytest.mark.parametrize("path", ["/data", "/data/benchmarks"])
-def test_a_read_only_page_begins_nothing(
-        make_client: MakeClient, of: Cluster, path: str) -> None:
+def test_a_read_only_page_begins_nothing(make_client: MakeClient, of: Cluster, path: str) -> None:
     client = make_client({"admin": dataclasses.replace(of.admin, read_only=True)})
     page = soup(client, path)
     assert [] == page.select("form.start")
@@ -178,14 +232,16 @@ def test_a_read_only_page_begins_nothing(
 
 @pytest.mark.parametrize("path", ["/data", "/data/benchmarks"])
 def test_a_form_of_another_site_begins_nothing(
-        client: FlaskClient, jobs: FakeJobs, path: str) -> None:
+    client: FlaskClient, jobs: FakeJobs, path: str
+) -> None:
     del client.environ_base["HTTP_X_CSRFTOKEN"]
     assert 400 == client.post(path, data={"top": "5"}).status_code
     assert [] == jobs.begun
 
 
 def test_without_a_database_the_page_says_why_it_can_not_be_read(
-        make_client: MakeClient, of: Cluster) -> None:
+    make_client: MakeClient, of: Cluster
+) -> None:
     data_fs(of.nodes[0]).unlink()
     page = soup(make_client({"source": of.source, "nodes": of.nodes}), "/data")
     assert "There is no database yet" in text_of(page, ".why-not")
@@ -195,7 +251,7 @@ def test_without_a_database_the_page_says_why_it_can_not_be_read(
 
 def test_before_the_first_run_nothing_is_shown(client: FlaskClient) -> None:
     page = soup(client, "/data/benchmarks")
-    assert "Nothing was measured yet" in text_of(page)
+    assert "No benchmark yet" in text_of(page)
     assert [] == page.select(".chart")
 
 
@@ -227,8 +283,12 @@ def test_long_figures_of_an_axis_leave_each_other_room(client: FlaskClient, of: 
 def test_nothing_is_drawn_outside_of_its_plot(client: FlaskClient, of: Cluster) -> None:
     kept.runs(of, [100, 3, 5000])
     page = soup(client, "/data/benchmarks")
-    places = [str(shape[name]) for shape in page.select("svg.spread *, svg.trend *, .axis *")
-              for name in ("x", "x1", "x2", "cx", "y", "y1", "y2", "width") if name in shape.attrs]
+    places = [
+        str(shape[name])
+        for shape in page.select("svg.spread *, svg.trend *, .axis *")
+        for name in ("x", "x1", "x2", "cx", "y", "y1", "y2", "width")
+        if name in shape.attrs
+    ]
     percents = [float(place[:-1]) for place in places if place.endswith("%")]
     assert len(percents) > 200
     assert 0 <= min(percents)
@@ -240,7 +300,8 @@ def test_another_run_is_chosen_by_its_name(client: FlaskClient, of: Cluster) -> 
     page = soup(client, f"/data/benchmarks?run={older.folder.name}")
     assert f"Run {older.folder.name}" == text_of(page, "#run-title")
     assert [newer.folder.name, older.folder.name] == [
-        each.get_text() for each in page.select(".runs a")]
+        each.get_text() for each in page.select(".runs a")
+    ]
     for name in ("../../etc", "gone", "%00"):
         soup(client, f"/data/benchmarks?run={name}", 404)
 
@@ -252,19 +313,34 @@ def test_a_test_that_failed_says_why(client: FlaskClient, of: Cluster) -> None:
     assert READ[0] not in [each.get_text() for each in page.select("figcaption")]
 
 
-@pytest.mark.parametrize(("path", "value"), [
-    ((), None), (("began",), "x"), (("began",), 1e300), (("backend",), ["x"]), (("settings",), []),
-    (("environment",), 7), (("planned",), "all"), (("ended",), []), (("measurements",), [{}]),
-    (("measurements", 0, "metrics"), 5), (("measurements", 0, "test"), 5),
-    (("measurements", 0, "metrics", "rate"), "quick"),
-    (("measurements", 0, "metrics", "rate"), 1e300),
-    (("measurements", 0, "metrics", "p50_ms"), "12"),
-    (("measurements", 0, "metrics", "loads"), None), (("measurements", 0, "parameters"), {}),
-    (("measurements", 0, "parameters", "caches"), "lukewarm"),
-    (("measurements", 0, "details", "unit"), 3), (("measurements", 0, "details"), {}),
-    (("settings", "options"), {})])
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ((), None),
+        (("began",), "x"),
+        (("began",), 1e300),
+        (("backend",), ["x"]),
+        (("settings",), []),
+        (("environment",), 7),
+        (("planned",), "all"),
+        (("ended",), []),
+        (("measurements",), [{}]),
+        (("measurements", 0, "metrics"), 5),
+        (("measurements", 0, "test"), 5),
+        (("measurements", 0, "metrics", "rate"), "quick"),
+        (("measurements", 0, "metrics", "rate"), 1e300),
+        (("measurements", 0, "metrics", "p50_ms"), "12"),
+        (("measurements", 0, "metrics", "loads"), None),
+        (("measurements", 0, "parameters"), {}),
+        (("measurements", 0, "parameters", "caches"), "lukewarm"),
+        (("measurements", 0, "details", "unit"), 3),
+        (("measurements", 0, "details"), {}),
+        (("settings", "options"), {}),
+    ],
+)
 def test_results_that_can_not_be_shown_are_told(
-        client: FlaskClient, of: Cluster, path: tuple[Any, ...], value: object) -> None:
+    client: FlaskClient, of: Cluster, path: tuple[Any, ...], value: object
+) -> None:
     whole = kept.run(of, asked=kept.settings(READ[:1], 1))
     file = whole.folder / results.FILE
     values: Any = json.loads(file.read_text())
@@ -277,12 +353,13 @@ def test_results_that_can_not_be_shown_are_told(
         values = value
     file.write_text(json.dumps(values))
     page = soup(client, "/data/benchmarks")
-    assert "This run can not be shown" in text_of(page, ".alarm")
+    assert "Cannot show this run" in text_of(page, ".alarm")
     assert page.select("form.start")
 
 
 def test_comparisons_of_storages_are_named_with_what_makes_their_report(
-        client: FlaskClient, of: Cluster) -> None:
+    client: FlaskClient, of: Cluster
+) -> None:
     drawn = kept.run(of, asked=QUICK)
     others = [kept.compared(of), kept.compared(of, "raw")]
     page = soup(client, "/data/benchmarks")
@@ -290,53 +367,110 @@ def test_comparisons_of_storages_are_named_with_what_makes_their_report(
     told = [" ".join(each.get_text(" ").split()) for each in page.select(".others li")]
     assert len(told) == 2
     for run in others:
-        assert any(each.startswith(f"{run.name} ") and each.endswith(f"bench report {run.folder}")
-                   for each in told)
+        assert any(
+            each.startswith(f"{run.name} ") and each.endswith(f"bench report {run.folder}")
+            for each in told
+        )
     soup(client, f"/data/benchmarks?run={others[0].name}", 404)
 
 
 def send(**changes: object) -> dict[str, object]:
-    return {"tests": [READ[0]], "instance": "one", "seconds": "2.5", "rounds": "2",
-            "modify": "room", "repetitions": "40", **changes}
+    return {
+        "tests": [READ[0]],
+        "instance": "one",
+        "seconds": "2.5",
+        "rounds": "2",
+        "modify": "room",
+        "repetitions": "40",
+        **changes,
+    }
 
 
 def test_reading_is_measured_as_a_job(client: FlaskClient, jobs: FakeJobs) -> None:
     answer = client.post("/data/benchmarks", data=send())
     assert (303, f"/jobs/{job('bench').identifier}") == (
-        answer.status_code, answer.headers["Location"])
-    assert [(["bench", "in-app", "--instance", "one", "--test", READ[0], "--seconds", "2.5",
-              "--rounds", "2"], "alice (admin page)")] == jobs.begun
+        answer.status_code,
+        answer.headers["Location"],
+    )
+    assert [
+        (
+            [
+                "bench",
+                "in-app",
+                "--instance",
+                "one",
+                "--test",
+                READ[0],
+                "--seconds",
+                "2.5",
+                "--rounds",
+                "2",
+            ],
+            "alice (admin page)",
+        )
+    ] == jobs.begun
 
 
-def test_writing_is_measured_by_who_knows_what_it_does(
-        client: FlaskClient, jobs: FakeJobs) -> None:
+def test_writing_is_measured_by_who_knows_what_it_does(client: FlaskClient, jobs: FakeJobs) -> None:
     answer = client.post("/data/benchmarks", data=send(tests=[WRITE[0]]))
     assert 400 == answer.status_code
     told = BeautifulSoup(answer.text, "html.parser").select_one("[role=alert]")
     assert told is not None
-    assert "Say so, or choose tests that read only." in told.get_text()
+    assert "Confirm this, or choose only tests that read." in told.get_text()
     assert [] == jobs.begun
-    assert 303 == client.post(
-        "/data/benchmarks", data=send(tests=[WRITE[0]], writes="y")).status_code
-    assert [["bench", "in-app", "--instance", "one", "--test", WRITE[0], "--seconds", "2.5",
-             "--rounds", "2", "--modify", "room", "--repetitions", "40"]] == [
-                 arguments for arguments, _ in jobs.begun]
+    assert (
+        303 == client.post("/data/benchmarks", data=send(tests=[WRITE[0]], writes="y")).status_code
+    )
+    assert [
+        [
+            "bench",
+            "in-app",
+            "--instance",
+            "one",
+            "--test",
+            WRITE[0],
+            "--seconds",
+            "2.5",
+            "--rounds",
+            "2",
+            "--modify",
+            "room",
+            "--repetitions",
+            "40",
+        ]
+    ] == [arguments for arguments, _ in jobs.begun]
 
 
 def test_the_form_says_what_writing_changes_and_that_it_is_put_back(client: FlaskClient) -> None:
     told = text_of(soup(client, "/data/benchmarks"), ".writing")
-    for expected in (*WRITE, "bulk loader", "put back", "history until the next pack"):
+    for expected in (*WRITE, "bulk loader", "restore the values", "history until the next pack"):
         assert expected in told
-    assert set(TESTS) == set(TOLD)
+    assert set(TESTS) == set(TEST_TITLES)
 
 
-@pytest.mark.parametrize("changes", [
-    {"tests": []}, {"tests": ["rm -rf"]}, {"instance": "three"}, {"seconds": "0"},
-    {"seconds": "61"}, {"seconds": "nan"}, {"seconds": "inf"}, {"seconds": "x"}, {"rounds": "0"},
-    {"rounds": "21"}, {"rounds": "1.5"}, {"modify": "everything"}, {"repetitions": "0"},
-    {"repetitions": "1001"}, {"tests": list(READ), "seconds": "60", "rounds": "20"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tests": []},
+        {"tests": ["rm -rf"]},
+        {"instance": "three"},
+        {"seconds": "0"},
+        {"seconds": "61"},
+        {"seconds": "nan"},
+        {"seconds": "inf"},
+        {"seconds": "x"},
+        {"rounds": "0"},
+        {"rounds": "21"},
+        {"rounds": "1.5"},
+        {"modify": "everything"},
+        {"repetitions": "0"},
+        {"repetitions": "1001"},
+        {"tests": list(READ), "seconds": "60", "rounds": "20"},
+    ],
+)
 def test_a_run_out_of_bounds_is_not_begun(
-        client: FlaskClient, jobs: FakeJobs, changes: dict[str, object]) -> None:
+    client: FlaskClient, jobs: FakeJobs, changes: dict[str, object]
+) -> None:
     answer = client.post("/data/benchmarks", data=send(**changes))
     assert 400 == answer.status_code
     assert 'class="error"' in answer.text
@@ -352,10 +486,18 @@ def test_a_cluster_without_indico_can_not_be_measured(make_client: MakeClient) -
 
 
 def test_runs_of_other_settings_are_not_one_line(of: Cluster) -> None:
-    runs = [bench_rows.shown(run) for run in (
-        *kept.runs(of, [100, 50]), kept.run(of, asked=kept.settings(rounds=1, modify="title")))]
+    runs = [
+        benchmarks.shown(run)
+        for run in (
+            *kept.runs(of, [100, 50]),
+            kept.run(of, asked=kept.settings(rounds=1, modify="title")),
+        )
+    ]
     like = runs[0]
-    assert {2} == {len(line.points) for change in bench_plots.changes(runs, like)
-                   for line in change.lines.values()}
-    assert [] == bench_plots.changes(runs, runs[-1])
-    assert [] == bench_plots.changes([], like)
+    assert {2} == {
+        len(line.points)
+        for change in benchmarks.changes(runs, like)
+        for line in change.lines.values()
+    }
+    assert [] == benchmarks.changes(runs, runs[-1])
+    assert [] == benchmarks.changes([], like)

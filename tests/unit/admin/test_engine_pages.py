@@ -25,7 +25,7 @@ def test_every_page_shows_every_situation(client_of: ClientOf, situation: Situat
         answer = client.get(path)
         assert 200 == answer.status_code, path
         assert "None" not in answer.text, path
-        if not backends.backend_of(situation.cluster).guarded and path != "/api/status":
+        if not backends.backend_of(situation.cluster).has_epochs and path != "/api/status":
             assert "poch" not in answer.text, path
 
 
@@ -33,16 +33,17 @@ def test_facts_are_on_the_node_s_page_and_below_the_table(client_of: ClientOf) -
     client = client_of(POSTGRESQL)
     assert "WAL receiver streaming" in words(client.get("/node/b").text)
     overview = client.get("/").text
-    assert "What PostgreSQL says of itself" in words(overview)
+    assert "Reported by PostgreSQL" in words(overview)
     assert '<details id="facts"' in overview
-    assert {"label": "WAL receiver", "value": "streaming"} in client.get(
-        "/api/status").json["nodes"][1]["facts"]  # type: ignore[index]
+    assert {"label": "WAL receiver", "value": "streaming"} in client.get("/api/status").json[
+        "nodes"
+    ][1]["facts"]  # type: ignore[index]
 
 
 def test_a_master_that_leads_is_told_from_one_that_stands_by(client_of: ClientOf) -> None:
     text = words(client_of(NEO).get("/").text)
     assert "master leads" in text
-    assert "master stands by" in text
+    assert "master standby" in text
     assert "Upstream" not in text
     assert "storage read-only" not in text
     assert "Writes accepted" in words(client_of(NEO).get("/node/m1").text)
@@ -53,11 +54,11 @@ def test_a_node_without_a_server_shows_neither_address_nor_log(client_of: Client
     page = words(client_of(SQLITE).get("/node/a").text)
     assert "Program none needed" in page
     assert "Storage address" not in page
-    assert "End of its log" not in page
+    assert "End of the log" not in page
     assert "its own process" in client_of(SQLITE).get("/").text
 
 
 def test_a_server_of_somebody_else_is_called_so(client_of: ClientOf) -> None:
     page = words(client_of(FOREIGN).get("/node/a").text)
     assert "Program not managed here" in page
-    assert "End of its log" not in page
+    assert "End of the log" not in page

@@ -23,16 +23,20 @@ from indico_zodbrepl.probing.wire import FailureKind
 
 LONG_PATH = HOME / "where_the_university_keeps_its_events" / "node_b" / "state.json"
 SITUATIONS = {
-    "healthy": HEALTHY, "secondary killed": SECONDARY_KILLED, "primary killed": PRIMARY_KILLED,
-    "all stopped": ALL_STOPPED, "unknown": UNKNOWN,
-    "state lost": {"states": {"b": Failure(FailureKind.MALFORMED, f"{LONG_PATH}: is no JSON")}}}
+    "healthy": HEALTHY,
+    "secondary killed": SECONDARY_KILLED,
+    "primary killed": PRIMARY_KILLED,
+    "all stopped": ALL_STOPPED,
+    "unknown": UNKNOWN,
+    "state lost": {"states": {"b": Failure(FailureKind.MALFORMED, f"{LONG_PATH}: is no JSON")}},
+}
 WIDTHS = (1280, 390)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
 def test_a_page_fits_and_can_be_read(
-        new_tab: NewTab, serve_client: Any, make_client: Any,
-        situation: dict[str, Any]) -> None:
+    new_tab: NewTab, serve_client: Any, make_client: Any, situation: dict[str, Any]
+) -> None:
     address = serve_client(make_client(**situation))
     for width in WIDTHS:
         tab = new_tab(width)
@@ -45,8 +49,8 @@ def test_a_page_fits_and_can_be_read(
 
 @pytest.mark.parametrize("situation", engines.SITUATIONS.values(), ids=engines.SITUATIONS)
 def test_a_page_of_another_backend_fits_and_can_be_read(
-        new_tab: NewTab, serve_client: Any, client_of: Any,
-        situation: engines.Situation) -> None:
+    new_tab: NewTab, serve_client: Any, client_of: Any, situation: engines.Situation
+) -> None:
     address = serve_client(client_of(situation))
     for width in WIDTHS:
         tab = new_tab(width)
@@ -56,11 +60,12 @@ def test_a_page_of_another_backend_fits_and_can_be_read(
 
 
 def test_the_first_tab_leads_past_the_header(
-        new_tab: NewTab, serve_client: Any, make_client: Any) -> None:
+    new_tab: NewTab, serve_client: Any, make_client: Any
+) -> None:
     tab = new_tab()
     tab.open(serve_client(make_client()))
     tab.page.keyboard.press("Tab")
-    skip = tab.page.get_by_role("link", name="Skip to the content")
+    skip = tab.page.get_by_role("link", name="Skip to content")
     expect(skip).to_be_focused()
     expect(skip).to_be_in_viewport(ratio=1)
     tab.page.keyboard.press("Enter")

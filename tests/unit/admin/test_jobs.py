@@ -16,15 +16,16 @@ from typing import Any
 
 import pytest
 
-from indico_zodbrepl.admin import job_files, jobs
+from indico_zodbrepl.admin import jobs
+from indico_zodbrepl.admin import jobs as job_files
 from indico_zodbrepl.admin.jobs import Job, Jobs
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Admin, Cluster, IndicoInstance, Node, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.failover import operation, store
-from indico_zodbrepl.failover.requests import Request
-from indico_zodbrepl.failover.steps import Plan
+from indico_zodbrepl.operations import operation, store
+from indico_zodbrepl.operations.model import Plan
+from indico_zodbrepl.operations.planning import Request
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 120.0
@@ -36,8 +37,8 @@ import os, sys, time
 sys.path.insert(0, {source!r})
 from pathlib import Path
 from indico_zodbrepl.admin import jobs
-from indico_zodbrepl.failover import operation, store
-from indico_zodbrepl.failover.steps import Plan
+from indico_zodbrepl.operations import operation, store
+from indico_zodbrepl.operations.model import Plan
 folder = Path({folder!r})
 print("called with", sys.argv[1:])
 print("by", operation.actor())
@@ -55,21 +56,36 @@ sys.exit(int((folder / "go").read_text()))
 
 
 def make(folder: Path) -> Cluster:
-    nodes = (Node("a", "127.0.0.1", 1, 2, folder / "a", Role.PRIMARY),
-             Node("b", "127.0.0.1", 3, 4, folder / "b", Role.SECONDARY, "a"))
-    return Cluster(name="demo", backend="zrs", nodes=nodes,
-                   indico=(IndicoInstance("one", "127.0.0.1", 5),),
-                   admin=Admin("127.0.0.1", 6), var_directory=folder / "var", reconnect_delay=1.0,
-                   keep_alive_delay=5.0, allow_public_addresses=False,
-                   source=folder / "cluster.conf")
+    nodes = (
+        Node("a", "127.0.0.1", 1, 2, folder / "a", Role.PRIMARY),
+        Node("b", "127.0.0.1", 3, 4, folder / "b", Role.SECONDARY, "a"),
+    )
+    return Cluster(
+        name="demo",
+        backend="zrs",
+        nodes=nodes,
+        indico=(IndicoInstance("one", "127.0.0.1", 5),),
+        admin=Admin("127.0.0.1", 6),
+        var_directory=folder / "var",
+        reconnect_delay=1.0,
+        keep_alive_delay=5.0,
+        allow_public_addresses=False,
+        source=folder / "cluster.conf",
+    )
 
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "zodbrepl"
-    program.write_text(PROGRAM.format(python=sys.executable, source=str(ROOT / "src"),
-                                      folder=str(tmp_path), tests=str(Path(__file__).parent)))
+    program.write_text(
+        PROGRAM.format(
+            python=sys.executable,
+            source=str(ROOT / "src"),
+            folder=str(tmp_path),
+            tests=str(Path(__file__).parent),
+        )
+    )
     program.chmod(0o755)
     return Installation(tmp_path)
 
@@ -101,15 +117,26 @@ def has_ended(job: Job) -> bool:
 
 
 def test_an_operation_runs_as_the_command_that_a_person_would_type(
-        site: Jobs, tmp_path: Path) -> None:
+    site: Jobs, tmp_path: Path
+) -> None:
     asked = Request("seed", "b", "a new disk\nin b", {"source": "a"})
     job = site.begin(asked, "alice (admin page)", "d1ge57")
     assert "bin/zodbrepl -c cluster.conf seed b --from a --reason 'a new disk in b'" == job.command
     assert "alice (admin page)" == job.actor
     running = until(site, job, is_ready)
     assert (None, None) == (running.ended, running.exit_code)
-    called = ["-c", str(tmp_path / "cluster.conf"), "seed", "b", "--from", "a", "--reason",
-              "a new disk in b", "--expect", "d1ge57"]
+    called = [
+        "-c",
+        str(tmp_path / "cluster.conf"),
+        "seed",
+        "b",
+        "--from",
+        "a",
+        "--reason",
+        "a new disk in b",
+        "--expect",
+        "d1ge57",
+    ]
     assert (f"called with {called}", "by alice (admin page)") == running.output[:2]
     (tmp_path / "go").write_text("3")
     ended = until(site, job, has_ended)
@@ -132,15 +159,21 @@ def test_any_other_command_can_be_run(site: Jobs, tmp_path: Path) -> None:
 
 
 def test_jobs_outlive_the_page_and_are_found_by_the_next_one(site: Jobs, tmp_path: Path) -> None:
-    page = ("import sys; sys.path[:0] = sys.argv[2:]\n"
-            "from pathlib import Path\n"
-            "from test_jobs import make, Jobs, Installation, Request\n"
-            "folder = Path(sys.argv[1])\n"
-            "jobs = Jobs(make(folder), Installation(folder))\n"
-            "print(jobs.begin(Request('restart', 'b'), 'alice', '').identifier)\n")
+    page = (
+        "import sys; sys.path[:0] = sys.argv[2:]\n"
+        "from pathlib import Path\n"
+        "from test_jobs import make, Jobs, Installation, Request\n"
+        "folder = Path(sys.argv[1])\n"
+        "jobs = Jobs(make(folder), Installation(folder))\n"
+        "print(jobs.begin(Request('restart', 'b'), 'alice', '').identifier)\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", page, tmp_path, str(ROOT / "src"), str(Path(__file__).parent)],
-        capture_output=True, text=True, check=True, timeout=PATIENCE)
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
+    )
     (found,) = site.recent()
     assert done.stdout.strip() == found.identifier
     running = until(site, found, is_ready)
@@ -165,7 +198,8 @@ def test_it_is_in_a_session_of_its_own(site: Jobs) -> None:
 
 
 def test_the_newest_come_first_and_the_oldest_are_forgotten(
-        site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(jobs, "KEPT", 3)
     running = until(site, site.run(["stats"], "bob"), is_ready)
     (tmp_path / "go").write_text("0")
@@ -193,11 +227,15 @@ def test_a_command_that_is_not_there_says_so(site: Jobs, installation: Installat
     assert [] == site.recent()
 
 
-@pytest.mark.parametrize(("asked", "expected"), [
-    (Request("restart", "--help"), "there is no restart of --help"),
-    (Request("format"), "there is no format"),
-    (Request("seed", "b", options={"source": "c"}), "there is no seed of c"),
-    (Request("failover", "b", " \n"), "a failover needs a reason")])
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (Request("restart", "--help"), "cannot do restart of --help"),
+        (Request("format"), "cannot do format"),
+        (Request("seed", "b", options={"source": "c"}), "cannot do seed of c"),
+        (Request("failover", "b", " \n"), "a failover needs a reason"),
+    ],
+)
 def test_what_is_no_command_is_not_begun(site: Jobs, asked: Request, expected: str) -> None:
     with pytest.raises(OperatorError, match=expected) as raised:
         site.begin(asked, "alice", "")
@@ -215,15 +253,21 @@ def left_open(tmp_path: Path) -> operation.Operation:
 
 @pytest.mark.usefixtures("left_open")
 def test_nothing_begins_before_the_open_operation_was_ended(site: Jobs) -> None:
-    with pytest.raises(OperatorError, match="switchover to b has begun and not ended"):
+    with pytest.raises(OperatorError, match="switchover to b was interrupted"):
         site.begin(Request("restart", "b"), "alice", "")
 
 
-@pytest.mark.parametrize(("how", "expected"), [
-    ("resume", ["resume"]), ("undo", ["resume", "--undo"]),
-    ("abandon", ["resume", "--abandon", "--reason", "it is gone"])])
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("resume", ["resume"]),
+        ("undo", ["resume", "--undo"]),
+        ("abandon", ["resume", "--abandon", "--reason", "it is gone"]),
+    ],
+)
 def test_an_open_operation_is_ended_in_each_way(
-        site: Jobs, left_open: operation.Operation, how: jobs.Ending, expected: list[str]) -> None:
+    site: Jobs, left_open: operation.Operation, how: jobs.Ending, expected: list[str]
+) -> None:
     job = until(site, site.end_open(how, "it is gone", "alice"), is_ready)
     assert job.output[0].endswith(f"{[*expected, '--expect', left_open.identifier]}"[1:])
     assert job.operation is not None
@@ -232,7 +276,7 @@ def test_an_open_operation_is_ended_in_each_way(
 
 @pytest.mark.usefixtures("left_open")
 def test_abandoning_needs_a_reason(site: Jobs) -> None:
-    with pytest.raises(OperatorError, match="can't be ended by 'abandon'"):
+    with pytest.raises(OperatorError, match="cannot end the operation by 'abandon'"):
         site.end_open("abandon", " ", "alice")
 
 
@@ -273,15 +317,17 @@ def test_what_is_over_is_not_read_again(site: Jobs, tmp_path: Path) -> None:
 
 
 def test_an_operation_of_a_later_process_of_that_number_is_not_the_job_s(
-        site: Jobs, tmp_path: Path) -> None:
+    site: Jobs, tmp_path: Path
+) -> None:
     job = until(site, site.run(["stats"], "bob"), is_ready)
     (tmp_path / "go").write_text("0")
     until(site, job, has_ended)
     record = job_files.read(tmp_path / "var" / "jobs", job.identifier)
     assert record is not None
     assert record.ended is not None
-    later = operation.new("demo", Plan("failover", "b", "a", "", 2, (), None, ()), "carol",
-                          record.ended + 1)
+    later = operation.new(
+        "demo", Plan("failover", "b", "a", "", 2, (), None, ()), "carol", record.ended + 1
+    )
     store.save(make(tmp_path), dataclasses.replace(later, pid=record.pid))
     restarted = Jobs(make(tmp_path), Installation(tmp_path)).get(job.identifier)
     assert restarted is not None
@@ -289,7 +335,8 @@ def test_an_operation_of_a_later_process_of_that_number_is_not_the_job_s(
 
 
 def test_nothing_begins_that_could_not_be_written_down(
-        site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -304,7 +351,8 @@ def test_nothing_begins_that_could_not_be_written_down(
 
 
 def test_a_disk_that_fills_up_meanwhile_hides_no_end(
-        site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = until(site, site.run(["stats"], "bob"), is_ready)
 
     def full(*_arguments: object) -> None:
@@ -317,7 +365,8 @@ def test_a_disk_that_fills_up_meanwhile_hides_no_end(
 
 
 def test_a_job_of_a_page_that_was_killed_as_it_began_is_known(
-        site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class KilledError(BaseException):
         """In the place of the page's end."""
 
@@ -334,6 +383,9 @@ def test_a_job_of_a_page_that_was_killed_as_it_began_is_known(
         site.run(["stats"], "bob")
     (found,) = Jobs(make(tmp_path), Installation(tmp_path)).recent()
     assert ("bin/zodbrepl -c cluster.conf stats", "bob", None) == (
-        found.command, found.actor, found.exit_code)
+        found.command,
+        found.actor,
+        found.exit_code,
+    )
     assert found.ended is not None
     assert "ready" in found.output

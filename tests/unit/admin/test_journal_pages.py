@@ -17,12 +17,12 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indico_zodbrepl.admin.journal_filter import PAGE, Wanted, select
+from indico_zodbrepl.admin.journal_view import PAGE, Wanted, select
 from indico_zodbrepl.admin.pages import journal as pages
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.failover import journal, store
-from indico_zodbrepl.failover.operation import Outcome, Progress, StepRecord
+from indico_zodbrepl.operations import journal, store
+from indico_zodbrepl.operations.operation import Outcome, Progress, StepRecord
 
 MakeClient = Callable[[], FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
@@ -57,24 +57,34 @@ def text_of(page: BeautifulSoup, selector: str = "main") -> str:
 
 
 def test_an_empty_journal_says_so(client: FlaskClient) -> None:
-    assert "nothing was done to this cluster yet" in text_of(soup(client, "/journal"))
+    assert "there was no operation yet" in text_of(soup(client, "/journal"))
 
 
 def test_operations_are_listed_newest_first_with_who_what_came_of_it_and_what_it_cost(
-        client: FlaskClient, of: Cluster) -> None:
+    client: FlaskClient, of: Cluster
+) -> None:
     failover, later = past.failover(Path("/x")), past.packing(1)
     past.keep(of, failover, later)
     page = soup(client, "/journal")
     assert [later.identifier, failover.identifier] == listed(page)
     row = text_of(page, "table.journal tbody tr:nth-of-type(2)")
-    for expected in ("Failover to b", "from a", "2026-11-20 11:06:07", "anna", "incomplete", "3",
-                     "4.25 s", "a's disk is broken"):
+    for expected in (
+        "Failover to b",
+        "from a",
+        "2026-11-20 11:06:07",
+        "anna",
+        "incomplete",
+        "3",
+        "4.25 s",
+        "a's disk is broken",
+    ):
         assert expected in row
     assert "2 operations" in text_of(page)
 
 
 def test_the_filter_names_in_words_what_has_a_name_that_is_no_word(
-        client: FlaskClient, of: Cluster) -> None:
+    client: FlaskClient, of: Cluster
+) -> None:
     with journal.journaled(of, "admin-user-add", "alice", ""):
         pass
     page = soup(client, "/journal?kind=admin-user-add")
@@ -83,15 +93,29 @@ def test_the_filter_names_in_words_what_has_a_name_that_is_no_word(
     assert "Account added: alice" in text_of(page, "table.journal th a")
 
 
-@pytest.mark.parametrize(("query", "expected"), [
-    ("kind=failover", [0]), ("kind=pack", [2, 1]), ("node=c", [0]), ("node=test", [2, 1]),
-    ("outcome=incomplete", [0]), ("outcome=running", []), ("actor=eve", [2]),
-    ("since=2026-11-20T11:07", [2, 1]), ("until=2026-11-20T11:07", [0]),
-    ("since=2026-11-20T11:07:07&until=2026-11-20T11:08:07", [1]), ("text=DISK", [0]),
-    ("text=spring", [0]), ("text=no+answer+within", [0]), ("kind=pack&actor=cron", [1]),
-    ("kind=&node=&outcome=&actor=&since=&until=&text=&page=", [2, 1, 0])])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("kind=failover", [0]),
+        ("kind=pack", [2, 1]),
+        ("node=c", [0]),
+        ("node=test", [2, 1]),
+        ("outcome=incomplete", [0]),
+        ("outcome=running", []),
+        ("actor=eve", [2]),
+        ("since=2026-11-20T11:07", [2, 1]),
+        ("until=2026-11-20T11:07", [0]),
+        ("since=2026-11-20T11:07:07&until=2026-11-20T11:08:07", [1]),
+        ("text=DISK", [0]),
+        ("text=spring", [0]),
+        ("text=no+answer+within", [0]),
+        ("kind=pack&actor=cron", [1]),
+        ("kind=&node=&outcome=&actor=&since=&until=&text=&page=", [2, 1, 0]),
+    ],
+)
 def test_a_filter_leaves_what_fits(
-        client: FlaskClient, of: Cluster, query: str, expected: list[int]) -> None:
+    client: FlaskClient, of: Cluster, query: str, expected: list[int]
+) -> None:
     entries = [past.failover(Path("/x")), past.packing(1), past.packing(2, "eve")]
     past.keep(of, *entries)
     page = soup(client, f"/journal?{query}")
@@ -111,23 +135,41 @@ def test_pages_follow_one_another_and_keep_the_filter(client: FlaskClient, of: C
     assert [each.identifier for each in reversed(entries)] == seen
 
 
-@pytest.mark.parametrize("query", [
-    "kind=nonsense", "outcome=fine", "since=yesterday", "until=2026-99-99T00:00", "page=0",
-    "page=x", "page=" + "9" * 5000, "text=" + "x" * 201, "node=%00", "since=%ff"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "kind=nonsense",
+        "outcome=fine",
+        "since=yesterday",
+        "until=2026-99-99T00:00",
+        "page=0",
+        "page=x",
+        "page=" + "9" * 5000,
+        "text=" + "x" * 201,
+        "node=%00",
+        "since=%ff",
+    ],
+)
 def test_what_can_not_be_understood_is_said_and_finds_nothing(
-        client: FlaskClient, of: Cluster, query: str) -> None:
+    client: FlaskClient, of: Cluster, query: str
+) -> None:
     past.keep(of, past.packing(0))
     page = soup(client, f"/journal?{query}", 400)
     assert [] == listed(page)
-    assert "what was asked can not be understood" in text_of(page, "[role=alert]")
+    assert "Invalid filter" in text_of(page, "[role=alert]")
 
 
-@given(st.dictionaries(st.sampled_from(
-    ["kind", "node", "outcome", "actor", "since", "until", "text", "page"]), st.text()))
+@given(
+    st.dictionaries(
+        st.sampled_from(["kind", "node", "outcome", "actor", "since", "until", "text", "page"]),
+        st.text(),
+    )
+)
 def test_no_filter_ends_in_an_error_of_the_page(asked: dict[str, str]) -> None:
     """Whatever is asked: pure, as the test above asks through the page."""
-    wanted = Wanted(kind=asked.get("kind", ""), node=asked.get("node", ""),
-                    text=asked.get("text", ""))
+    wanted = Wanted(
+        kind=asked.get("kind", ""), node=asked.get("node", ""), text=asked.get("text", "")
+    )
     found = select([past.failover(Path("/x")), past.packing(1)], wanted, 1)
     assert found.fitting == len(found.entries) == sum(found.outcomes.values())
 
@@ -140,7 +182,7 @@ def test_damaged_lines_are_told_and_the_others_shown(client: FlaskClient, of: Cl
     page = soup(client, "/journal")
     assert 2 == len(listed(page))
     told = text_of(page, ".damaged")
-    assert "1 line of the journal can't be used" in told
+    assert "1 line of the journal is unreadable" in told
     assert f"{Layout(of).journal}:2" in told
 
 
@@ -156,15 +198,25 @@ def test_one_operation_is_shown_whole(client: FlaskClient, of: Cluster) -> None:
     page = soup(client, f"/journal/{entry.identifier}")
     told = text_of(page)
     for expected in (
-            "Failover to b is done, but for some steps", "a's disk is broken", "anna",
-            "2026-11-20 11:06:07 UTC", "3 transactions of 1.5 s, from 2 users",
-            'Conference 7 "Spring <school>"', "does not answer", "(no answer within 2 s)",
-            "has <b>another</b> history", "c: no answer within 2 s", "Processes killed 812",
-            "Writable after the plan was made 4.25 s", "bin/zodbrepl node promote b",
-            "Point of no return"):
+        "Failover to b is done, but some steps failed",
+        "a's disk is broken",
+        "anna",
+        "2026-11-20 11:06:07 UTC",
+        "3 transactions of 1.5 s, from 2 users",
+        'Conference 7 "Spring <school>"',
+        "does not answer",
+        "(no answer within 2 s)",
+        "has <b>another</b> history",
+        "c: no answer within 2 s",
+        "Processes killed 812",
+        "Writable after the plan was made 4.25 s",
+        "bin/zodbrepl node promote b",
+        "Point of no return",
+    ):
         assert expected in told
-    assert [f"/salvage/{past.TAIL}", f"/journal/{entry.identifier}/tail?name={past.TAIL}"] == [
-        link["href"] for link in page.select(".tail a")]
+    assert [f"/recover/{past.TAIL}", f"/journal/{entry.identifier}/tail?name={past.TAIL}"] == [
+        link["href"] for link in page.select(".tail a")
+    ]
 
 
 def test_each_step_has_a_bar_of_its_part_of_the_time(client: FlaskClient, of: Cluster) -> None:
@@ -172,7 +224,8 @@ def test_each_step_has_a_bar_of_its_part_of_the_time(client: FlaskClient, of: Cl
     past.keep(of, entry)
     parts = soup(client, f"/journal/{entry.identifier}").select("svg.bar-of-step .part")
     assert [("0.0%", "20.0%"), ("20.0%", "20.0%"), ("40.0%", "20.0%"), ("60.0%", "40.0%")] == [
-        (part["x"], part["width"]) for part in parts]
+        (part["x"], part["width"]) for part in parts
+    ]
 
 
 def test_the_unambiguous_beginning_of_an_id_is_enough(client: FlaskClient, of: Cluster) -> None:
@@ -181,21 +234,26 @@ def test_the_unambiguous_beginning_of_an_id_is_enough(client: FlaskClient, of: C
     assert entry.identifier in text_of(soup(client, "/journal/20261120T110607"))
     for wrong, number in (("20261120", 2), ("nothing", 0), ("%00", 0), ("%ff", 0)):
         assert f"The journal has {number} operations" in text_of(
-            soup(client, f"/journal/{wrong}", 404))
+            soup(client, f"/journal/{wrong}", 404)
+        )
 
 
 def test_an_open_operation_is_shown_as_far_as_it_has_come(client: FlaskClient, of: Cluster) -> None:
     ended = past.failover(Path("/x"))
     begun = dataclasses.replace(
-        ended, outcome=Outcome.RUNNING, ended=None, records=tuple(StepRecord() for _ in range(4)))
+        ended, outcome=Outcome.RUNNING, ended=None, records=tuple(StepRecord() for _ in range(4))
+    )
     past.keep(of, begun)
     Layout(of).run.mkdir(exist_ok=True)
-    store.save(of, begun.changed(0, ended.records[0]).changed(
-        1, StepRecord(Progress.BEGUN, past.BEGAN + 1)))
+    store.save(
+        of,
+        begun.changed(0, ended.records[0]).changed(1, StepRecord(Progress.BEGUN, past.BEGAN + 1)),
+    )
     page = soup(client, f"/journal/{begun.identifier}")
-    assert "Nobody works on it now" in text_of(page)
-    assert ["done", "cut short", "waits", "waits"] == [
-        each.get_text() for each in page.select(".step .word")]
+    assert "no process executes it" in text_of(page)
+    assert ["done", "interrupted", "pending", "pending"] == [
+        each.get_text() for each in page.select(".step .word")
+    ]
     assert page.select("[data-live]#steps")
 
 
@@ -210,18 +268,25 @@ def test_a_page_of_the_journal_needs_no_snapshot(client: FlaskClient, of: Cluste
 
 
 def test_a_tail_is_downloaded_as_a_zip_file_with_its_blobs(
-        client: FlaskClient, of: Cluster) -> None:
+    client: FlaskClient, of: Cluster
+) -> None:
     folder = past.tail(of)
     entry = past.failover(folder)
     past.keep(of, entry)
     answer = client.get(f"/journal/{entry.identifier}/tail", buffered=True)
     assert (200, "application/zip", f"attachment; filename={past.TAIL}.zip") == (
-        answer.status_code, answer.mimetype, answer.headers["Content-Disposition"])
+        answer.status_code,
+        answer.mimetype,
+        answer.headers["Content-Disposition"],
+    )
     with zipfile.ZipFile(io.BytesIO(answer.data)) as archive:
         assert archive.testzip() is None
         found = {name: archive.read(name) for name in archive.namelist()}
-    expected = {f"{past.TAIL}/{path.relative_to(folder)}": path.read_bytes()
-                for path in folder.rglob("*") if path.is_file()}
+    expected = {
+        f"{past.TAIL}/{path.relative_to(folder)}": path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     assert expected == found
     assert 3 == len(found)
 
@@ -238,11 +303,26 @@ def test_a_large_tail_is_never_whole_in_memory(client: FlaskClient, of: Cluster)
     assert "Content-Length" not in answer.headers
 
 
-@pytest.mark.parametrize("exported_to", [
-    "/etc", "", ".", "..", "{tails}", "{tails}/..", "{tails}/../secrets", "{tails}/../../{tail}",
-    "{var}/secrets", "{tails}/gone", "{tails}/linked", "{tails}/{tail}/blobs"])
+@pytest.mark.parametrize(
+    "exported_to",
+    [
+        "/etc",
+        "",
+        ".",
+        "..",
+        "{tails}",
+        "{tails}/..",
+        "{tails}/../secrets",
+        "{tails}/../../{tail}",
+        "{var}/secrets",
+        "{tails}/gone",
+        "{tails}/linked",
+        "{tails}/{tail}/blobs",
+    ],
+)
 def test_nothing_but_a_tail_is_downloaded(
-        client: FlaskClient, of: Cluster, exported_to: str) -> None:
+    client: FlaskClient, of: Cluster, exported_to: str
+) -> None:
     past.tail(of)
     secrets = Layout(of).var / "secrets"
     secrets.mkdir(exist_ok=True)
@@ -255,7 +335,8 @@ def test_nothing_but_a_tail_is_downloaded(
 
 @pytest.mark.parametrize("name", ["other", "..", "", "../secrets", past.TAIL + "/blobs", "%00"])
 def test_a_name_that_the_operation_did_not_export_is_not_found(
-        client: FlaskClient, of: Cluster, name: str) -> None:
+    client: FlaskClient, of: Cluster, name: str
+) -> None:
     past.keep(of, entry := past.failover(past.tail(of)))
     assert 404 == client.get(f"/journal/{entry.identifier}/tail?name={name}").status_code
 
@@ -270,10 +351,11 @@ def test_a_link_in_a_tail_is_not_followed(client: FlaskClient, of: Cluster) -> N
 
 
 def test_only_operators_download_and_a_viewer_is_told_why(
-        client: FlaskClient, of: Cluster, viewer: ClientFor, anonymous: ClientFor) -> None:
+    client: FlaskClient, of: Cluster, viewer: ClientFor, anonymous: ClientFor
+) -> None:
     past.keep(of, entry := past.failover(past.tail(of)))
     path = f"/journal/{entry.identifier}"
-    assert "Only operators download" in text_of(soup(viewer(client), path), ".tail")
+    assert "Only operators can download" in text_of(soup(viewer(client), path), ".tail")
     assert 403 == viewer(client).get(f"{path}/tail", buffered=True).status_code
     assert 303 == anonymous(client).get(f"{path}/tail", buffered=True).status_code
     assert 303 == anonymous(client).get("/journal").status_code
@@ -283,7 +365,7 @@ def test_downloads_leave_threads_for_others(client: FlaskClient, of: Cluster) ->
     past.keep(of, entry := past.failover(past.tail(of)))
     path = f"/journal/{entry.identifier}/tail"
     taken = [client.get(path, buffered=False) for _ in range(pages.DOWNLOADS)]
-    assert "being downloaded already" in text_of(soup(client, path, 503))
+    assert "being downloaded" in text_of(soup(client, path, 503))
     for answer in taken:
         answer.close()
     assert 200 == client.get(path, buffered=True).status_code

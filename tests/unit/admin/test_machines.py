@@ -10,7 +10,14 @@ import pytest
 from flask.testing import FlaskClient
 from logins import OPERATOR_TOKEN, VIEWER_TOKEN
 from prometheus_client.parser import text_string_to_metric_families
-from situations import ALL_STOPPED, HEALTHY, PRIMARY_KILLED, SECONDARY_KILLED, UNKNOWN
+from situations import (
+    ALL_STOPPED,
+    HEALTHY,
+    PRIMARY_KILLED,
+    SECONDARY_KILLED,
+    SPLIT_BRAIN,
+    UNKNOWN,
+)
 
 from indico_zodbrepl.monitor import watcher
 from indico_zodbrepl.monitor.metrics import SNAPSHOT_METRICS
@@ -27,15 +34,27 @@ def stale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "STALE_AFTER", -1.0)
 
 
-@pytest.mark.parametrize(("path", "situation", "expected"), [
-    ("/primary", HEALTHY, (200, ["a"])), ("/primary?node=a", HEALTHY, (200, ["a"])),
-    ("/primary?node=b", HEALTHY, (503, [])), ("/primary", PRIMARY_KILLED, (503, [])),
-    ("/replica", HEALTHY, (200, ["b"])), ("/replica?lag=5&node=b", HEALTHY, (200, ["b"])),
-    ("/replica?lag=5&node=a", HEALTHY, (503, [])), ("/replica?lag=0", SECONDARY_KILLED, (503, [])),
-    ("/replica", UNKNOWN, (503, []))])
+@pytest.mark.parametrize(
+    ("path", "situation", "expected"),
+    [
+        ("/primary", HEALTHY, (200, ["a"])),
+        ("/primary?node=a", HEALTHY, (200, ["a"])),
+        ("/primary?node=b", HEALTHY, (503, [])),
+        ("/primary", PRIMARY_KILLED, (503, [])),
+        ("/replica", HEALTHY, (200, ["b"])),
+        ("/replica?lag=5&node=b", HEALTHY, (200, ["b"])),
+        ("/replica?lag=5&node=a", HEALTHY, (503, [])),
+        ("/replica?lag=0", SECONDARY_KILLED, (503, [])),
+        ("/replica", UNKNOWN, (503, [])),
+    ],
+)
 def test_a_load_balancer_is_told_who_serves_by_the_status_alone(
-        make_client: MakeClient, anonymous: ClientFor, path: str, situation: dict[str, Any],
-        expected: tuple[int, list[str]]) -> None:
+    make_client: MakeClient,
+    anonymous: ClientFor,
+    path: str,
+    situation: dict[str, Any],
+    expected: tuple[int, list[str]],
+) -> None:
     status = expected[0]
     answer = anonymous(make_client(**situation)).get(path)
     assert answer.json is not None
@@ -45,17 +64,30 @@ def test_a_load_balancer_is_told_who_serves_by_the_status_alone(
     assert status == anonymous(make_client(**situation)).head(path).status_code
 
 
+@pytest.mark.parametrize(
+    ("situation", "expected"),
+    [(SECONDARY_KILLED, (200, 1)), (PRIMARY_KILLED, (503, 2)), (SPLIT_BRAIN, (503, 2))],
+)
+def test_health_answers_503_while_the_cluster_is_down_or_split(
+    make_client: MakeClient, situation: dict[str, Any], expected: tuple[int, int]
+) -> None:
+    answer = make_client(**situation).get("/health")
+    assert answer.json is not None
+    assert expected == (answer.status_code, answer.json["code"])
+
+
 @pytest.mark.usefixtures("stale")
 @pytest.mark.parametrize("path", ["/health", "/primary", "/replica", "/primary?node=a"])
 def test_nobody_serves_by_a_look_that_is_too_old(make_client: MakeClient, path: str) -> None:
     answer = make_client().get(path)
     assert answer.json is not None
     assert 503 == answer.status_code
-    assert "takes no snapshots" in answer.json.get("why", answer.json.get("sentence"))
+    assert "no current snapshot" in answer.json.get("why", answer.json.get("sentence"))
 
 
 def test_nobody_serves_before_the_first_look(
-        page_of: Any, monkeypatch: pytest.MonkeyPatch, make_client: MakeClient) -> None:
+    page_of: Any, monkeypatch: pytest.MonkeyPatch, make_client: MakeClient
+) -> None:
     def fail() -> Snapshot:
         raise OSError("the disk is gone")
 
@@ -74,34 +106,44 @@ def test_a_lag_that_is_no_number_of_seconds_is_refused(make_client: MakeClient, 
     answer = make_client().get("/replica", query_string={"lag": lag})
     assert answer.json is not None
     assert (400, "application/problem+json") == (answer.status_code, answer.content_type)
-    assert "lag is no number of seconds" == answer.json["notice"]
+    assert "lag is not a number of seconds" == answer.json["notice"]
 
 
 @pytest.mark.parametrize("path", ["/primary?node=c", "/replica?node=", "/replica?node=c&lag=1"])
 def test_a_node_that_is_not_there_is_not_found(make_client: MakeClient, path: str) -> None:
     answer = make_client().get(path)
     assert answer.json is not None
-    assert (404, "there are: a, b") == (answer.status_code, answer.json["detail"])
+    assert (404, "nodes: a, b") == (answer.status_code, answer.json["detail"])
 
 
-@pytest.mark.parametrize("situation", [
-    HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED, UNKNOWN])
+@pytest.mark.parametrize(
+    "situation",
+    [HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED, UNKNOWN, SPLIT_BRAIN],
+)
 def test_prometheus_gets_every_metric_of_the_table_and_no_other(
-        make_client: MakeClient, anonymous: ClientFor, situation: dict[str, Any]) -> None:
+    make_client: MakeClient, anonymous: ClientFor, situation: dict[str, Any]
+) -> None:
     answer = anonymous(make_client(**situation)).get("/metrics")
     families = list(text_string_to_metric_families(answer.text))
     assert {each.name.removesuffix("_total") for each in SNAPSHOT_METRICS} == {
-        family.name for family in families}
+        family.name for family in families
+    }
     assert answer.content_type.startswith("text/plain")
 
 
 def test_prometheus_gets_the_figures_that_the_page_shows(make_client: MakeClient) -> None:
-    found = {(sample.name, *sample.labels.values()): sample.value
-             for family in text_string_to_metric_families(make_client().get("/metrics").text)
-             for sample in family.samples}
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(make_client().get("/metrics").text)
+        for sample in family.samples
+    }
     expected: dict[tuple[str, ...], float] = {
-        ("zodbrepl_state",): 0, ("zodbrepl_primary", "a"): 1, ("zodbrepl_node_connected", "b"): 1,
-        ("zodbrepl_node_lag_seconds", "b"): 0, ("zodbrepl_indico_writable", "two"): 1}
+        ("zodbrepl_state",): 0,
+        ("zodbrepl_primary", "a"): 1,
+        ("zodbrepl_node_connected", "b"): 1,
+        ("zodbrepl_node_lag_seconds", "b"): 0,
+        ("zodbrepl_indico_writable", "two"): 1,
+    }
     assert expected == {key: found.get(key) for key in expected}
     assert ("zodbrepl_node_lag_seconds", "a") not in found
     assert found["zodbrepl_snapshots_total",] >= 1
@@ -110,30 +152,43 @@ def test_prometheus_gets_the_figures_that_the_page_shows(make_client: MakeClient
 
 @pytest.mark.parametrize("path", PUBLIC)
 def test_programs_without_a_token_may_ask_how_the_cluster_is(
-        make_client: MakeClient, anonymous: ClientFor, path: str) -> None:
+    make_client: MakeClient, anonymous: ClientFor, path: str
+) -> None:
     assert 200 == anonymous(make_client()).get(path).status_code
 
 
-@pytest.mark.parametrize("path", ["/api/status", "/api/openapi.json", "/api/operations",
-                                  "/api/operations/x", "/api/nowhere"])
+@pytest.mark.parametrize(
+    "path",
+    ["/api/status", "/api/openapi.json", "/api/operations", "/api/operations/x", "/api/nowhere"],
+)
 def test_all_else_needs_a_token_and_says_how_to_get_one(
-        make_client: MakeClient, anonymous: ClientFor, path: str) -> None:
+    make_client: MakeClient, anonymous: ClientFor, path: str
+) -> None:
     client = anonymous(make_client())
     answer = client.get(path)
     assert answer.json is not None
     assert (401, "application/problem+json") == (answer.status_code, answer.content_type)
     assert "admin token add" in answer.json["detail"]
     for token in (OPERATOR_TOKEN, VIEWER_TOKEN):
-        assert client.get(
-            path, headers={"Authorization": f"Bearer {token}"}).status_code in (200, 404)
+        assert client.get(path, headers={"Authorization": f"Bearer {token}"}).status_code in (
+            200,
+            404,
+        )
     assert 401 == client.get(path, headers={"Authorization": "Bearer nonsense"}).status_code
 
 
-@pytest.mark.parametrize(("path", "method", "status"), [
-    ("/api/nowhere", "GET", 404), ("/api/status", "PUT", 405), ("/health", "POST", 405),
-    ("/primary", "DELETE", 405)])
+@pytest.mark.parametrize(
+    ("path", "method", "status"),
+    [
+        ("/api/nowhere", "GET", 404),
+        ("/api/status", "PUT", 405),
+        ("/health", "POST", 405),
+        ("/primary", "DELETE", 405),
+    ],
+)
 def test_errors_of_programs_are_problems_in_json(
-        make_client: MakeClient, path: str, method: str, status: int) -> None:
+    make_client: MakeClient, path: str, method: str, status: int
+) -> None:
     answer = make_client().open(path, method=method)
     assert answer.json is not None
     assert (status, "application/problem+json") == (answer.status_code, answer.content_type)

@@ -17,10 +17,10 @@ from logins import OPERATOR_TOKEN, VIEWER_TOKEN
 
 from indico_zodbrepl.admin.site import Site
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.failover import journal, operation, requests, store
-from indico_zodbrepl.failover.operation import Outcome, Progress
-from indico_zodbrepl.failover.requests import Request
-from indico_zodbrepl.failover.steps import Finding, Plan, Refusal, Verdict
+from indico_zodbrepl.operations import journal, operation, planning, store
+from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Verdict
+from indico_zodbrepl.operations.operation import Outcome, Progress
+from indico_zodbrepl.operations.planning import Request
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
@@ -59,15 +59,18 @@ def wait_until(condition: Callable[[], Any]) -> Any:
 
 def ended(client: FlaskClient, href: str) -> dict[str, Any]:
     """The job's JSON once it has ended."""
+
     def look() -> dict[str, Any] | None:
         found: dict[str, Any] = client.get(href).json  # type: ignore[assignment]
         return found if found["job"]["ended"] is not None else None
+
     found: dict[str, Any] = wait_until(look)
     return found
 
 
 def test_an_operation_begins_and_is_followed_to_its_end(
-        client: FlaskClient, stub: stub_command.Stub) -> None:
+    client: FlaskClient, stub: stub_command.Stub
+) -> None:
     stub.hold()
     begun = client.post("/api/operations", json=SEED)
     assert begun.json is not None
@@ -83,7 +86,10 @@ def test_an_operation_begins_and_is_followed_to_its_end(
     stub.let_go()
     found = ended(client, begun.json["href"])
     assert ("done", 0, "deploy (token)") == (
-        found["state"], found["job"]["exit_code"], found["job"]["actor"])
+        found["state"],
+        found["job"]["exit_code"],
+        found["job"]["actor"],
+    )
     assert "done as told" in found["job"]["output"]
     assert "rejoin b --reason 'it is back'" in found["job"]["command"]
     [[actor, arguments]] = stub.calls
@@ -93,21 +99,33 @@ def test_an_operation_begins_and_is_followed_to_its_end(
 
 @pytest.mark.parametrize(("code", "state"), [(8, "refused"), (1, "failed"), (77, "failed")])
 def test_a_command_that_did_nothing_says_so(
-        client: FlaskClient, stub: stub_command.Stub, code: int, state: str) -> None:
+    client: FlaskClient, stub: stub_command.Stub, code: int, state: str
+) -> None:
     stub.let_go(code)
     found = ended(client, client.post("/api/operations", json=SEED).headers["Location"])
     assert (state, code) == (found["state"], found["job"]["exit_code"])
 
 
 def test_a_job_shows_the_operation_that_it_carries_out_step_by_step(
-        client: FlaskClient, stub: stub_command.Stub) -> None:
+    client: FlaskClient, stub: stub_command.Stub
+) -> None:
     stub.hold()
     href = client.post("/api/operations", json=SEED).headers["Location"]
-    record = json.loads((cluster_of(client).var_directory / "jobs" / href.rpartition("/")[2]
-                         / "job.json").read_text())
-    store.save(cluster_of(client), dataclasses.replace(
-        past.failover(Path("/tails")), outcome=Outcome.RUNNING, ended=None, pid=record["pid"],
-        identifier=f"{operation.stamp(record['began'] + 1)}-failover"))
+    record = json.loads(
+        (
+            cluster_of(client).var_directory / "jobs" / href.rpartition("/")[2] / "job.json"
+        ).read_text()
+    )
+    store.save(
+        cluster_of(client),
+        dataclasses.replace(
+            past.failover(Path("/tails")),
+            outcome=Outcome.RUNNING,
+            ended=None,
+            pid=record["pid"],
+            identifier=f"{operation.stamp(record['began'] + 1)}-failover",
+        ),
+    )
     found: dict[str, Any] = client.get(href).json  # type: ignore[assignment]
     assert "running" == found["state"]
     steps = found["operation"]["steps"]
@@ -133,32 +151,51 @@ def test_the_journal_comes_in_pages_newest_first(client: FlaskClient) -> None:
     assert ([2, 2, 1], names) == (sizes, found)
 
 
-@pytest.mark.parametrize(("query", "expected"), [
-    ({"operation": "failover"}, ["failover"]), ({"node": "c"}, ["failover"]),
-    ({"outcome": "done"}, ["pack"]), ({"actor": "anna"}, ["failover"]),
-    ({"actor": "nobody"}, []), ({}, ["pack", "failover"])])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"operation": "failover"}, ["failover"]),
+        ({"node": "c"}, ["failover"]),
+        ({"outcome": "done"}, ["pack"]),
+        ({"actor": "anna"}, ["failover"]),
+        ({"actor": "nobody"}, []),
+        ({}, ["pack", "failover"]),
+    ],
+)
 def test_the_journal_is_filtered(
-        client: FlaskClient, query: dict[str, str], expected: list[str]) -> None:
+    client: FlaskClient, query: dict[str, str], expected: list[str]
+) -> None:
     past.keep(cluster_of(client), past.failover(Path("/tails")), past.packing(1))
     page: dict[str, Any] = client.get(  # type: ignore[assignment]
-        "/api/operations", query_string=query).json
+        "/api/operations", query_string=query
+    ).json
     assert expected == [entry["operation"] for entry in page["operations"]]
 
 
 def test_filters_stay_on_the_next_page(client: FlaskClient) -> None:
-    past.keep(cluster_of(client), *(past.packing(number, f"a & {number % 2}")
-                                    for number in range(6)))
+    past.keep(
+        cluster_of(client), *(past.packing(number, f"a & {number % 2}") for number in range(6))
+    )
     page: dict[str, Any] = client.get(  # type: ignore[assignment]
-        "/api/operations", query_string={"actor": "a & 1", "limit": "2"}).json
+        "/api/operations", query_string={"actor": "a & 1", "limit": "2"}
+    ).json
     second: dict[str, Any] = client.get(page["next"]).json  # type: ignore[assignment]
-    assert ["a & 1"] * 3 == [
-        entry["actor"] for entry in page["operations"] + second["operations"]]
+    assert ["a & 1"] * 3 == [entry["actor"] for entry in page["operations"] + second["operations"]]
     assert second["next"] is None
 
 
-@pytest.mark.parametrize("query", [
-    {"limit": "0"}, {"limit": "-1"}, {"limit": "x"}, {"limit": "201"}, {"limit": "\u0663"},
-    {"limit": "1" * 5000}, {"outcome": "good"}])
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "-1"},
+        {"limit": "x"},
+        {"limit": "201"},
+        {"limit": "\u0663"},
+        {"limit": "1" * 5000},
+        {"outcome": "good"},
+    ],
+)
 def test_a_parameter_that_is_none_is_refused(client: FlaskClient, query: dict[str, str]) -> None:
     assert 400 == client.get("/api/operations", query_string=query).status_code
 
@@ -175,22 +212,25 @@ def test_an_operation_of_the_journal_is_told_whole(client: FlaskClient) -> None:
     entry = past.failover(Path("/tails"))
     past.keep(cluster_of(client), entry)
     found: dict[str, Any] = client.get(  # type: ignore[assignment]
-        f"/api/operations/{entry.identifier}").json
+        f"/api/operations/{entry.identifier}"
+    ).json
     whole = found["operation"]
     assert ("incomplete", None, False) == (found["state"], found["job"], whole["at_work"])
     assert 3 == whole["loss"]["transactions"]
     assert ["fine", "warning", "against"] == [each["verdict"] for each in whole["findings"]]
 
 
-@pytest.mark.parametrize("path", [
-    "nowhere", "..", "%2e%2e", "20261120T110607.123Z-failover", "a" * 5000, "%00", "%ff"])
+@pytest.mark.parametrize(
+    "path", ["nowhere", "..", "%2e%2e", "20261120T110607.123Z-failover", "a" * 5000, "%00", "%ff"]
+)
 def test_an_id_that_is_none_is_not_found(client: FlaskClient, path: str) -> None:
     assert 404 == client.get(f"/api/operations/{path}").status_code
     assert 404 == client.post(f"/api/operations/{path}/resume").status_code
 
 
 def test_a_plan_is_told_with_the_digest_that_a_begin_expects(
-        client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = past.failover(Path("/tails")).plan
     asked = []
 
@@ -198,31 +238,45 @@ def test_a_plan_is_told_with_the_digest_that_a_begin_expects(
         asked.append(request)
         return plan
 
-    monkeypatch.setattr(requests, "prepare", prepare)
-    answer = client.post("/api/operations/plan", json={
-        "operation": "seed", "target": "b", "options": {"source": "a"}, "reason": "new disk"})
+    monkeypatch.setattr(planning, "prepare", prepare)
+    answer = client.post(
+        "/api/operations/plan",
+        json={"operation": "seed", "target": "b", "options": {"source": "a"}, "reason": "new disk"},
+    )
     assert answer.json is not None
-    assert (200, requests.digest(plan)) == (
-        answer.status_code, answer.json["digest"].partition("-")[0])
+    assert (200, planning.digest(plan)) == (
+        answer.status_code,
+        answer.json["digest"].partition("-")[0],
+    )
     assert [Request("seed", "b", "new disk", {"source": "a"})] == asked
     assert "make b the primary of epoch 2" == answer.json["plan"]["steps"][2]["title"]
 
 
 def test_a_refusal_is_told_with_what_was_looked_at(
-        client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = Refusal("no failover: the primary serves", "look at a", (
-        Finding(Verdict.FINE, "b", "can take over"),
-        Finding(Verdict.AGAINST, "a", "takes writes", "it answered")))
-    monkeypatch.setattr(requests, "prepare", lambda *_all: refusal)
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = Refusal(
+        "no failover: the primary serves",
+        "look at a",
+        (
+            Finding(Verdict.FINE, "b", "can take over"),
+            Finding(Verdict.AGAINST, "a", "takes writes", "it answered"),
+        ),
+    )
+    monkeypatch.setattr(planning, "prepare", lambda *_all: refusal)
     answer = client.post("/api/operations/plan", json={"operation": "failover"})
     assert answer.json is not None
     assert (409, 8, "a: takes writes") == (
-        answer.status_code, answer.json["exit_code"], answer.json["detail"])
+        answer.status_code,
+        answer.json["exit_code"],
+        answer.json["detail"],
+    )
     assert ["fine", "against"] == [each["verdict"] for each in answer.json["findings"]]
 
 
 def test_a_viewer_plans_but_begins_and_ends_nothing(
-        client: FlaskClient, stub: stub_command.Stub) -> None:
+    client: FlaskClient, stub: stub_command.Stub
+) -> None:
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {VIEWER_TOKEN}"
     planned = client.post("/api/operations/plan", json={"operation": "rejoin", "target": "b"})
     assert planned.status_code not in (401, 403)
@@ -242,22 +296,32 @@ def test_a_session_needs_its_csrf_token(make_client: MakeClient, stub: stub_comm
     assert "alice (admin page)" == stub.calls[0][0]
 
 
-@pytest.mark.parametrize(("content", "status"), [
-    (b"", 400), (b"[]", 400), (b"{", 400), (b"[" * 10_000, 400), (b"\xff", 400),
-    (b"{}", 422), (b'{"operation": 1, "expected": "x"}', 422),
-    (b'{"operation": "rejoin", "expected": ""}', 422),
-    (b'{"operation": "rejoin", "expected": "x", "target": "nobody"}', 422),
-    (b'{"operation": "burn", "expected": "x"}', 422),
-    (b'{"operation": "failover", "expected": "x", "target": "b"}', 422),
-    (b'{"operation": "rejoin", "expected": "x", "more": 1}', 422),
-    (b'{"operation": "rejoin", "expected": "x", "options": []}', 422),
-    (b'{"operation": "rejoin", "expected": "x", "options": {"source": 1}}', 422),
-    (b'{"operation": "rejoin", "expected": "x", "reason": "a\\u0000b"}', 422),
-    (b'{"operation": "rejoin", "expected": "x", "reason": "\\ud800"}', 422),
-    (b'{"operation": "rejoin", "expected": "x", "reason": "' + b"a" * 600 + b'"}', 422),
-    (b'{"operation": "rejoin", "expected": "x", "reason": "' + b"a" * 20_000 + b'"}', 413)])
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 400),
+        (b"[]", 400),
+        (b"{", 400),
+        (b"[" * 10_000, 400),
+        (b"\xff", 400),
+        (b"{}", 422),
+        (b'{"operation": 1, "expected": "x"}', 422),
+        (b'{"operation": "rejoin", "expected": ""}', 422),
+        (b'{"operation": "rejoin", "expected": "x", "target": "nobody"}', 422),
+        (b'{"operation": "burn", "expected": "x"}', 422),
+        (b'{"operation": "failover", "expected": "x", "target": "b"}', 422),
+        (b'{"operation": "rejoin", "expected": "x", "more": 1}', 422),
+        (b'{"operation": "rejoin", "expected": "x", "options": []}', 422),
+        (b'{"operation": "rejoin", "expected": "x", "options": {"source": 1}}', 422),
+        (b'{"operation": "rejoin", "expected": "x", "reason": "a\\u0000b"}', 422),
+        (b'{"operation": "rejoin", "expected": "x", "reason": "\\ud800"}', 400),
+        (b'{"operation": "rejoin", "expected": "x", "reason": "' + b"a" * 600 + b'"}', 422),
+        (b'{"operation": "rejoin", "expected": "x", "reason": "' + b"a" * 20_000 + b'"}', 413),
+    ],
+)
 def test_a_body_that_can_t_be_used_begins_nothing(
-        client: FlaskClient, stub: stub_command.Stub, content: bytes, status: int) -> None:
+    client: FlaskClient, stub: stub_command.Stub, content: bytes, status: int
+) -> None:
     answer = client.post("/api/operations", data=content, content_type="application/json")
     assert (status, "application/problem+json") == (answer.status_code, answer.content_type)
     assert [] == stub.calls
@@ -268,7 +332,8 @@ def test_a_body_of_another_kind_is_refused(client: FlaskClient) -> None:
 
 
 def test_nothing_begins_while_another_operation_is_open(
-        client: FlaskClient, stub: stub_command.Stub) -> None:
+    client: FlaskClient, stub: stub_command.Stub
+) -> None:
     leave_open(client)
     answer = client.post("/api/operations", json=SEED)
     assert answer.json is not None
@@ -280,22 +345,35 @@ def test_nothing_begins_while_another_operation_is_open(
 def leave_open(client: FlaskClient) -> str:
     """The id of an operation whose process is gone."""
     stopped = dataclasses.replace(
-        past.failover(Path("/tails")), outcome=Outcome.STOPPED, ended=None, pid=0)
+        past.failover(Path("/tails")), outcome=Outcome.STOPPED, ended=None, pid=0
+    )
     journal.append(cluster_of(client), stopped)
     store.save(cluster_of(client), stopped)
     return stopped.identifier
 
 
-@pytest.mark.parametrize(("how", "body", "arguments"), [
-    ("resume", None, ["resume"]), ("resume", {}, ["resume"]),
-    ("undo", {"reason": "not now"}, ["resume", "--undo"]),
-    ("abandon", {"reason": "by hand"}, ["resume", "--abandon", "--reason", "by hand"])])
+@pytest.mark.parametrize(
+    ("how", "body", "arguments"),
+    [
+        ("resume", None, ["resume"]),
+        ("resume", {}, ["resume"]),
+        ("undo", {"reason": "not now"}, ["resume", "--undo"]),
+        ("abandon", {"reason": "by hand"}, ["resume", "--abandon", "--reason", "by hand"]),
+    ],
+)
 def test_an_open_operation_is_ended(
-        client: FlaskClient, stub: stub_command.Stub, how: str, body: dict[str, str] | None,
-        arguments: list[str]) -> None:
+    client: FlaskClient,
+    stub: stub_command.Stub,
+    how: str,
+    body: dict[str, str] | None,
+    arguments: list[str],
+) -> None:
     identifier = leave_open(client)
-    answer = client.post(f"/api/operations/{identifier}/{how}", json=body) if body is not None \
+    answer = (
+        client.post(f"/api/operations/{identifier}/{how}", json=body)
+        if body is not None
         else client.post(f"/api/operations/{identifier}/{how}")
+    )
     assert 202 == answer.status_code
     found = ended(client, answer.headers["Location"])
     assert identifier == found["operation"]["id"]
@@ -304,24 +382,31 @@ def test_an_open_operation_is_ended(
 
 def test_an_operation_whose_process_was_killed_is_told_as_stopped(client: FlaskClient) -> None:
     killed = dataclasses.replace(
-        past.failover(Path("/tails")), outcome=Outcome.RUNNING, ended=None, pid=0)
+        past.failover(Path("/tails")), outcome=Outcome.RUNNING, ended=None, pid=0
+    )
     past.keep(cluster_of(client), killed)
     store.save(cluster_of(client), killed)
     found: dict[str, Any] = client.get(  # type: ignore[assignment]
-        f"/api/operations/{killed.identifier}").json
+        f"/api/operations/{killed.identifier}"
+    ).json
     assert ("stopped", "running", False) == (
-        found["state"], found["operation"]["outcome"], found["operation"]["at_work"])
+        found["state"],
+        found["operation"]["outcome"],
+        found["operation"]["at_work"],
+    )
 
 
 def test_to_abandon_an_operation_takes_a_reason(
-        client: FlaskClient, stub: stub_command.Stub) -> None:
+    client: FlaskClient, stub: stub_command.Stub
+) -> None:
     answer = client.post(f"/api/operations/{leave_open(client)}/abandon", json={"reason": " "})
     assert 422 == answer.status_code
     assert [] == stub.calls
 
 
 def test_only_the_operation_that_is_open_is_ended(
-        client: FlaskClient, stub: stub_command.Stub) -> None:
+    client: FlaskClient, stub: stub_command.Stub
+) -> None:
     leave_open(client)
     other = past.packing(1)
     past.keep(cluster_of(client), other)
@@ -331,22 +416,30 @@ def test_only_the_operation_that_is_open_is_ended(
 
 
 def test_an_operation_whose_file_is_damaged_is_abandoned_and_not_gone_on_with(
-        client: FlaskClient, stub: stub_command.Stub) -> None:
+    client: FlaskClient, stub: stub_command.Stub
+) -> None:
     identifier = leave_open(client)
     path = cluster_of(client).var_directory / "operations" / f"{identifier}.json"
     path.write_text("{")
     refused = client.post(f"/api/operations/{identifier}/resume")
     assert refused.json is not None
-    assert (409, "an operation's file can't be used") == (
-        refused.status_code, refused.json["notice"])
+    assert (409, "the file of an operation is damaged") == (
+        refused.status_code,
+        refused.json["notice"],
+    )
     assert [] == stub.calls
-    assert 202 == client.post(f"/api/operations/{identifier}/abandon",
-                              json={"reason": "by hand"}).status_code
+    assert (
+        202
+        == client.post(
+            f"/api/operations/{identifier}/abandon", json={"reason": "by hand"}
+        ).status_code
+    )
     wait_until(lambda: stub.calls)
 
 
 def test_a_command_that_can_t_be_started_is_told(
-        client: FlaskClient, stub: stub_command.Stub) -> None:
+    client: FlaskClient, stub: stub_command.Stub
+) -> None:
     (stub.home / "bin" / "zodbrepl").unlink()
     answer = client.post("/api/operations", json=SEED)
     assert answer.json is not None

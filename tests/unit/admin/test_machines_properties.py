@@ -25,33 +25,49 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 from werkzeug.datastructures import Headers
 
-from indico_zodbrepl.admin import create_app
+from indico_zodbrepl.admin.app import create_app
 from indico_zodbrepl.cluster.model import Cluster, Node, Role
-from indico_zodbrepl.failover import journal, store
-from indico_zodbrepl.failover.operation import Operation, Outcome
 from indico_zodbrepl.monitor.watcher import Watcher
+from indico_zodbrepl.operations import journal, store
+from indico_zodbrepl.operations.operation import Operation, Outcome
 
 BOUNDED = settings(
-    deadline=None, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck))
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 API_EXAMPLES = settings(BOUNDED, max_examples=8)
 """Of each method of a path, with what fits the description, and again with what doesn't."""
-PAGE_EXAMPLES = {"nobody": 50, logins.VIEWER: 50, logins.OPERATOR: 120}
+PAGE_EXAMPLES = {"nobody": 50, logins.VIEWER: 120, logins.OPERATOR: 120}
 """Of all pages together, by whoever asks, with and without an open operation."""
 load_all_checks()
-DESCRIBED = CHECKS.get_by_names([
-    "status_code_conformance", "content_type_conformance", "response_headers_conformance",
-    "response_schema_conformance"])
+DESCRIBED = CHECKS.get_by_names(
+    [
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_headers_conformance",
+        "response_schema_conformance",
+    ]
+)
 
 
 def closed_cluster(folder: Path) -> Cluster:
     """A cluster none of whose servers runs, with accounts."""
-    nodes = (Node("a", "127.0.0.1", 1, 2, folder / "a", Role.PRIMARY),
-             Node("b", "127.0.0.1", 3, 4, folder / "b", Role.SECONDARY, "a"))
+    nodes = (
+        Node("a", "127.0.0.1", 1, 2, folder / "a", Role.PRIMARY),
+        Node("b", "127.0.0.1", 3, 4, folder / "b", Role.SECONDARY, "a"),
+    )
     made = situations.cluster(
-        nodes=nodes, indico=tuple(dataclasses.replace(each, port=5 + number) for number, each in
-                                  enumerate(situations.cluster().indico)),
-        var_directory=folder / "var", source=folder / "cluster.conf")
+        nodes=nodes,
+        indico=tuple(
+            dataclasses.replace(each, port=5 + number)
+            for number, each in enumerate(situations.cluster().indico)
+        ),
+        var_directory=folder / "var",
+        source=folder / "cluster.conf",
+    )
     made.var_directory.mkdir()
     logins.give_accounts(made)
     return made
@@ -65,10 +81,24 @@ class Pages:
         self.cluster = closed_cluster(folder)
         ended = past.failover(past.tail(self.cluster), 1)
         self.open: Operation = dataclasses.replace(
-            past.failover(folder, 2), outcome=Outcome.STOPPED, ended=None, pid=0)
+            past.failover(folder, 2), outcome=Outcome.STOPPED, ended=None, pid=0
+        )
         past.keep(self.cluster, past.packing(0), ended, self.open)
-        self.known = ["a", "b", "c", "one", "failover", "rejoin", "restart", "pack", "resume",
-                      past.TAIL, ended.identifier, self.open.identifier, ended.identifier[:8]]
+        self.known = [
+            "a",
+            "b",
+            "c",
+            "one",
+            "failover",
+            "rejoin",
+            "restart",
+            "pack",
+            "resume",
+            past.TAIL,
+            ended.identifier,
+            self.open.identifier,
+            ended.identifier[:8],
+        ]
         self.watcher = Watcher(lambda: situations.snapshot(self.cluster))
         self.watcher.start()
         self.app = create_app(self.cluster, self.watcher, self.stub.home)
@@ -85,8 +115,10 @@ class Pages:
 
     def close(self) -> None:
         store.forget(self.cluster, self.open)
-        journal.append(self.cluster, dataclasses.replace(
-            self.open, outcome=Outcome.ABANDONED, ended=self.open.began + 60))
+        journal.append(
+            self.cluster,
+            dataclasses.replace(self.open, outcome=Outcome.ABANDONED, ended=self.open.began + 60),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +144,8 @@ def answered(answer: Any) -> None:
 
 @pytest.mark.parametrize("token", ["", logins.OPERATOR_TOKEN], ids=["nobody", "operator"])
 def test_programs_are_answered_as_described_whatever_they_send(
-        pages_as_they_are: Pages, token: str) -> None:
+    pages_as_they_are: Pages, token: str
+) -> None:
     pages = pages_as_they_are
     bearer = {"Authorization": f"Bearer {logins.OPERATOR_TOKEN}"}
     described = schemathesis.openapi.from_wsgi("/api/openapi.json", pages.app, headers=bearer)
@@ -124,8 +157,10 @@ def test_programs_are_answered_as_described_whatever_they_send(
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
             if mode is GenerationMode.NEGATIVE and not _can_be_wrong(operation):
                 continue
-            cases = st.one_of(operation.as_strategy(mode), *(
-                operation.as_strategy(mode, path_parameters=each) for each in fixed))
+            cases = st.one_of(
+                operation.as_strategy(mode),
+                *(operation.as_strategy(mode, path_parameters=each) for each in fixed),
+            )
 
             @API_EXAMPLES
             @given(cases)
@@ -149,16 +184,88 @@ def _can_be_wrong(operation: Any) -> bool:
     return bool(operation.body or operation.query or operation.path_parameters)
 
 
-FIELDS = ["confirm", "digest", "survey", "reason", "name", "password", "next", "csrf_token", "days",
-          "source", "node", "how", "page", "kind", "outcome", "actor", "since", "until", "text",
-          "limit", "before", "lag", "over", "operation", "target", "options", "expected", "id"]
-HEADERS = ["Accept", "Accept-Language", "Accept-Encoding", "Content-Type", "If-None-Match",
-           "If-Modified-Since", "Range", "Referer", "Origin", "X-Forwarded-For", "Forwarded",
-           "X-Forwarded-Proto", "X-Forwarded-Host", "X-Refresh", "X-CSRFToken", "Authorization",
-           "Cookie", "Transfer-Encoding", "User-Agent", "X-HTTP-Method-Override"]
-ODD = ["", " ", "-1", "0", "1e999", "nan", "..", "../../etc/passwd", "--force", "<script>", "\0",
-       "\ud800", "\u202e", "\u0663", "x" * 5000, "2026-11-21", "9999-99-99", "%00", "%ff", "'\"",
-       "{}", "[]", "null", "bytes=0-", "Bearer x", "Basic Og==", "text/html;q=x", "de, *;q=9"]
+FIELDS = [
+    "confirm",
+    "digest",
+    "survey",
+    "reason",
+    "name",
+    "password",
+    "next",
+    "csrf_token",
+    "days",
+    "source",
+    "node",
+    "how",
+    "page",
+    "kind",
+    "outcome",
+    "actor",
+    "since",
+    "until",
+    "text",
+    "limit",
+    "before",
+    "lag",
+    "over",
+    "operation",
+    "target",
+    "options",
+    "expected",
+    "id",
+]
+HEADERS = [
+    "Accept",
+    "Accept-Language",
+    "Accept-Encoding",
+    "Content-Type",
+    "If-None-Match",
+    "If-Modified-Since",
+    "Range",
+    "Referer",
+    "Origin",
+    "X-Forwarded-For",
+    "Forwarded",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Host",
+    "X-Refresh",
+    "X-CSRFToken",
+    "Authorization",
+    "Cookie",
+    "Transfer-Encoding",
+    "User-Agent",
+    "X-HTTP-Method-Override",
+]
+ODD = [
+    "",
+    " ",
+    "-1",
+    "0",
+    "1e999",
+    "nan",
+    "..",
+    "../../etc/passwd",
+    "--force",
+    "<script>",
+    "\0",
+    "\ud800",
+    "\u202e",
+    "\u0663",
+    "x" * 5000,
+    "2026-11-21",
+    "9999-99-99",
+    "%00",
+    "%ff",
+    "'\"",
+    "{}",
+    "[]",
+    "null",
+    "bytes=0-",
+    "Bearer x",
+    "Basic Og==",
+    "text/html;q=x",
+    "de, *;q=9",
+]
 ANY_METHOD = st.sampled_from(["GET", "GET", "POST", "POST", "HEAD", "PUT", "DELETE", "OPTIONS"])
 
 
@@ -168,9 +275,12 @@ def texts(pages: Pages) -> st.SearchStrategy[str]:
 
 def paths(pages: Pages) -> st.SearchStrategy[str]:
     """Every rule of the page, with whatever can stand in a path; and paths that have none."""
+
     def of(rule: str) -> st.SearchStrategy[str]:
-        parts = [st.just(part) if not part.startswith("<") else texts(pages).map(_quoted)
-                 for part in rule.split("/")]
+        parts = [
+            st.just(part) if not part.startswith("<") else texts(pages).map(_quoted)
+            for part in rule.split("/")
+        ]
         return st.tuples(*parts).map("/".join)
 
     rules = sorted({rule.rule for rule in pages.app.url_map.iter_rules()})
@@ -188,27 +298,59 @@ def _bytes(text: str) -> bytes:
 @st.composite
 def requests(draw: st.DrawFn, pages: Pages) -> dict[str, Any]:
     """What ``FlaskClient.open`` takes."""
-    some = st.dictionaries(st.one_of(st.sampled_from(FIELDS), st.text(max_size=10)), texts(pages),
-                           max_size=5)
-    form = some.map(lambda fields: (urllib.parse.urlencode(
-        {_bytes(name): _bytes(value) for name, value in fields.items()}).encode(),
-        "application/x-www-form-urlencoded"))
-    other = st.tuples(st.one_of(
-        st.binary(max_size=200), some.map(lambda fields: json.dumps(fields).encode())),
-        st.sampled_from(["application/json", "multipart/form-data; boundary=x", "text/plain", "a",
-                         "multipart/form-data", "application/x-www-form-urlencoded", ""]))
+    some = st.dictionaries(
+        st.one_of(st.sampled_from(FIELDS), st.text(max_size=10)), texts(pages), max_size=5
+    )
+    form = some.map(
+        lambda fields: (
+            urllib.parse.urlencode(
+                {_bytes(name): _bytes(value) for name, value in fields.items()}
+            ).encode(),
+            "application/x-www-form-urlencoded",
+        )
+    )
+    other = st.tuples(
+        st.one_of(st.binary(max_size=200), some.map(lambda fields: json.dumps(fields).encode())),
+        st.sampled_from(
+            [
+                "application/json",
+                "multipart/form-data; boundary=x",
+                "text/plain",
+                "a",
+                "multipart/form-data",
+                "application/x-www-form-urlencoded",
+                "",
+            ]
+        ),
+    )
     data, kind = draw(st.one_of(form, form, other))
     headers = Headers()
-    for name, value in draw(st.dictionaries(
-            st.sampled_from(HEADERS), texts(pages), max_size=3)).items():
-        headers[name] = "".join(c for c in value if c.isprintable()).encode(
-            "utf-8", "replace").decode("latin-1")
-    query = draw(st.one_of(some.map(lambda fields: urllib.parse.urlencode(
-        {_bytes(name): _bytes(value) for name, value in fields.items()})),
-        st.binary(max_size=20).map(lambda raw: raw.decode("latin-1"))))
+    for name, value in draw(
+        st.dictionaries(st.sampled_from(HEADERS), texts(pages), max_size=3)
+    ).items():
+        headers[name] = (
+            "".join(c for c in value if c.isprintable())
+            .encode("utf-8", "replace")
+            .decode("latin-1")
+        )
+    query = draw(
+        st.one_of(
+            some.map(
+                lambda fields: urllib.parse.urlencode(
+                    {_bytes(name): _bytes(value) for name, value in fields.items()}
+                )
+            ),
+            st.binary(max_size=20).map(lambda raw: raw.decode("latin-1")),
+        )
+    )
     headers.setdefault("Content-Type", kind)
-    return {"path": draw(paths(pages)), "method": draw(ANY_METHOD), "data": data,
-            "query_string": _visible(query), "headers": headers}
+    return {
+        "path": draw(paths(pages)),
+        "method": draw(ANY_METHOD),
+        "data": data,
+        "query_string": _visible(query),
+        "headers": headers,
+    }
 
 
 def _visible(text: str) -> str:
@@ -244,21 +386,27 @@ def test_no_request_to_any_page_gives_a_500(pages_as_they_are: Pages, who: str) 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_no_page_gives_a_500_for_any_odd_value_in_its_path_or_all_its_fields(
-        pages: Pages, method: str) -> None:
+    pages: Pages, method: str
+) -> None:
     """Each path that there is with each value: what chance would seldom put together."""
     client = pages.app.test_client()
     client.environ_base["HTTP_HOST"] = "127.0.0.1:8100"
-    rules = sorted({rule.rule for rule in pages.app.url_map.iter_rules()
-                    if method in (rule.methods or ())})
+    rules = sorted(
+        {rule.rule for rule in pages.app.url_map.iter_rules() if method in (rule.methods or ())}
+    )
     asked = 0
     for rule in rules:
         for value in pages.known + ODD:
             logins.log_in(client)
-            path = "/".join(_quoted(value) if part.startswith("<") else part
-                            for part in rule.split("/"))
+            path = "/".join(
+                _quoted(value) if part.startswith("<") else part for part in rule.split("/")
+            )
             fields = urllib.parse.urlencode(dict.fromkeys(FIELDS, _bytes(value)))
-            sent: dict[str, Any] = {"query_string": fields} if method == "GET" else {
-                "data": fields, "content_type": "application/x-www-form-urlencoded"}
+            sent: dict[str, Any] = (
+                {"query_string": fields}
+                if method == "GET"
+                else {"data": fields, "content_type": "application/x-www-form-urlencoded"}
+            )
             answer = client.open(path, method=method, **sent)
             answered(answer)
             answer.close()

@@ -19,13 +19,13 @@ from logins import OPERATOR_TOKEN, VIEWER_TOKEN
 from situations import ALL_STOPPED, HEALTHY, PRIMARY_KILLED, SECONDARY_KILLED, UNKNOWN
 from werkzeug.test import TestResponse
 
-from indico_zodbrepl.admin.access import rules
-from indico_zodbrepl.admin.api import bodies, problems
-from indico_zodbrepl.admin.api.description import description
+from indico_zodbrepl.admin.access import gate
+from indico_zodbrepl.admin.api import exchange
+from indico_zodbrepl.admin.api.reference import description
 from indico_zodbrepl.admin.pages import api
-from indico_zodbrepl.failover import journal, requests, store
-from indico_zodbrepl.failover.operation import Outcome
-from indico_zodbrepl.failover.steps import Refusal
+from indico_zodbrepl.operations import journal, planning, store
+from indico_zodbrepl.operations.model import Refusal
+from indico_zodbrepl.operations.operation import Outcome
 
 MakeClient = Callable[..., FlaskClient]
 ClientOf = Callable[[Situation], FlaskClient]
@@ -46,8 +46,7 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    return jsonschema_rs.Draft202012Validator(
-        {**schema, "components": description()["components"]})
+    return jsonschema_rs.Draft202012Validator({**schema, "components": description()["components"]})
 
 
 def check(path: str, method: str, answer: TestResponse) -> Response:
@@ -56,8 +55,10 @@ def check(path: str, method: str, answer: TestResponse) -> Response:
     [(kind, media)] = said["content"].items()
     assert kind == answer.content_type, (path, method, answer.status_code)
     if kind.startswith("application/"):
-        faults = [f"{fault.instance_path}: {fault.message}" for fault in validator(
-            media["schema"]).iter_errors(json.loads(answer.data))]
+        faults = [
+            f"{fault.instance_path}: {fault.message}"
+            for fault in validator(media["schema"]).iter_errors(json.loads(answer.data))
+        ]
         assert [] == faults, (path, method, answer.status_code)
     for name in said.get("headers", {}):
         assert name in answer.headers, (path, method, answer.status_code)
@@ -86,21 +87,27 @@ def test_every_path_and_method_is_described_and_no_other(make_client: MakeClient
 def test_what_needs_no_login_is_described_so_and_nothing_else(make_client: MakeClient) -> None:
     app = make_client().application
     with app.app_context():
-        public = {re.sub("<identifier>", "{id}", rule.rule) for rule in app.url_map.iter_rules()
-                  if rule.endpoint.partition(".")[0] in ("machines", "api")
-                  and rules.needed(rule.endpoint) == rules.NOBODY}
+        public = {
+            re.sub("<identifier>", "{id}", rule.rule)
+            for rule in app.url_map.iter_rules()
+            if rule.endpoint.partition(".")[0] in ("machines", "api")
+            and gate.needed(rule.endpoint) == gate.NOBODY
+        }
     assert public == {path for path, _method, said in operations() if said.get("security") == []}
-    assert public <= {path for path in description()["paths"] if problems.is_for_programs(path)}
+    assert public <= {path for path in description()["paths"] if exchange.is_for_programs(path)}
 
 
 def test_what_only_operators_may_is_described_with_403(make_client: MakeClient) -> None:
     app = make_client().application
     with app.app_context():
-        restricted = {(re.sub("<identifier>", "{id}", rule.rule), "post")
-                      for rule in app.url_map.iter_rules() if rule.endpoint.startswith("api.")
-                      and rules.needed(rule.endpoint) == "operator"}
-    assert restricted == {(path, method) for path, method, said in operations()
-                          if "403" in said["responses"]}
+        restricted = {
+            (re.sub("<identifier>", "{id}", rule.rule), "post")
+            for rule in app.url_map.iter_rules()
+            if rule.endpoint.startswith("api.") and gate.needed(rule.endpoint) == "operator"
+        }
+    assert restricted == {
+        (path, method) for path, method, said in operations() if "403" in said["responses"]
+    }
 
 
 @pytest.fixture
@@ -122,8 +129,7 @@ class Programs:
 
 
 @pytest.fixture
-def programs(
-        stub: stub_command.Stub, make_client: MakeClient, anonymous: ClientFor) -> Programs:
+def programs(stub: stub_command.Stub, make_client: MakeClient, anonymous: ClientFor) -> Programs:
     assert stub.home.is_dir()
     return Programs(make_client(), anonymous)
 
@@ -132,8 +138,11 @@ def every_refusal_by_who_asks(programs: Programs) -> Iterator[tuple[str, str, Te
     """400, 401, 403 and 503 of each path, by the one who asks and the state of the accounts."""
     for path, method, said in operations():
         there = path.format(id="x")
-        yield path, method, programs.operator.open(
-            there, method=method, headers={"Host": "evil.example.org"})
+        yield (
+            path,
+            method,
+            programs.operator.open(there, method=method, headers={"Host": "evil.example.org"}),
+        )
         if said.get("security") == []:
             continue
         yield path, method, programs.anonymous.open(there, method=method)
@@ -152,20 +161,39 @@ def every_body_that_is_none(programs: Programs) -> Iterator[tuple[str, str, Test
     for path, method, said in operations():
         if "requestBody" in said:
             there = path.format(id="x")
-            for sent in (b"[]", b"{" + b" " * bodies.MOST_BYTES + b"}", b'{"other": 1}'):
-                yield path, method, programs.operator.open(
-                    there, method=method, data=sent, content_type="application/json")
+            for sent in (b"[]", b"{" + b" " * exchange.MAX_BYTES + b"}", b'{"other": 1}'):
+                yield (
+                    path,
+                    method,
+                    programs.operator.open(
+                        there, method=method, data=sent, content_type="application/json"
+                    ),
+                )
             yield path, method, programs.operator.open(there, method=method, data=b"operation=x")
 
 
 def what_only_shows(programs: Programs) -> Iterator[tuple[str, str, TestResponse]]:
     entry = past.failover(Path("/tails"))
     past.keep(programs.cluster, entry, *(past.packing(number) for number in range(1, 4)))
-    for asked in ("/health", "/primary", "/primary?node=b", "/primary?node=c", "/replica",
-                  "/replica?node=a", "/replica?node=c", "/replica?lag=x", "/metrics"):
+    for asked in (
+        "/health",
+        "/primary",
+        "/primary?node=b",
+        "/primary?node=c",
+        "/replica",
+        "/replica?node=a",
+        "/replica?node=c",
+        "/replica?lag=x",
+        "/metrics",
+    ):
         yield asked.partition("?")[0], "get", programs.anonymous.get(asked)
-    for asked in ("/api/status", "/api/openapi.json", "/api/operations", "/api/operations?limit=2",
-                  "/api/operations?limit=x"):
+    for asked in (
+        "/api/status",
+        "/api/openapi.json",
+        "/api/operations",
+        "/api/operations?limit=2",
+        "/api/operations?limit=x",
+    ):
         yield asked.partition("?")[0], "get", programs.viewer.get(asked)
     for identifier in ("nothing", entry.identifier):
         yield "/api/operations/{id}", "get", programs.viewer.get(f"/api/operations/{identifier}")
@@ -178,10 +206,14 @@ def what_begins(programs: Programs) -> Iterator[tuple[str, str, TestResponse]]:
     yield path, "get", programs.operator.get(path)
     yield f"{path}/{{id}}", "get", programs.operator.get(begun.headers["Location"])
     for how in ("resume", "undo", "abandon"):
-        yield f"{path}/{{id}}/{how}", "post", programs.operator.post(
-            f"{path}/x/{how}", json={"reason": "why"})
-    stopped = dataclasses.replace(past.failover(Path("/tails"), 7), outcome=Outcome.STOPPED,
-                                  ended=None, pid=0)
+        yield (
+            f"{path}/{{id}}/{how}",
+            "post",
+            programs.operator.post(f"{path}/x/{how}", json={"reason": "why"}),
+        )
+    stopped = dataclasses.replace(
+        past.failover(Path("/tails"), 7), outcome=Outcome.STOPPED, ended=None, pid=0
+    )
     journal.append(programs.cluster, stopped)
     store.save(programs.cluster, stopped)
     yield path, "post", programs.operator.post(path, json=BEGIN)
@@ -189,27 +221,37 @@ def what_begins(programs: Programs) -> Iterator[tuple[str, str, TestResponse]]:
     past.keep(programs.cluster, other)
     for how in ("resume", "undo", "abandon"):
         for identifier in (stopped.identifier, other.identifier):
-            yield f"{path}/{{id}}/{how}", "post", programs.operator.post(
-                f"{path}/{identifier}/{how}", json={"reason": "why"})
+            yield (
+                f"{path}/{{id}}/{how}",
+                "post",
+                programs.operator.post(f"{path}/{identifier}/{how}", json={"reason": "why"}),
+            )
 
 
 def what_is_planned(
-        programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, Any]]:
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, str, Any]]:
     entry = past.failover(Path("/tails"))
     for made in (entry.plan, Refusal("no", "wait", entry.plan.findings)):
         with monkeypatch.context() as changed:
-            changed.setattr(requests, "prepare", lambda *_all, found=made: found)
-            yield "/api/operations/plan", "post", programs.viewer.post(
-                "/api/operations/plan", json={"operation": "failover"})
+            changed.setattr(planning, "prepare", lambda *_all, found=made: found)
+            yield (
+                "/api/operations/plan",
+                "post",
+                programs.viewer.post("/api/operations/plan", json={"operation": "failover"}),
+            )
     with monkeypatch.context() as changed:
         changed.setattr(api._planning, "acquire", lambda **_options: False)
-        yield "/api/operations/plan", "post", programs.viewer.post(
-            "/api/operations/plan", json={"operation": "failover"})
+        yield (
+            "/api/operations/plan",
+            "post",
+            programs.viewer.post("/api/operations/plan", json={"operation": "failover"}),
+        )
 
 
 def what_can_not_be_done(
-        programs: Programs, stub: stub_command.Stub,
-        monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, TestResponse]]:
+    programs: Programs, stub: stub_command.Stub, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, str, TestResponse]]:
     for path in ("/health", "/primary", "/replica"):
         monkeypatch.setattr("indico_zodbrepl.monitor.watcher.STALE_AFTER", -1.0)
         yield path, "get", programs.anonymous.get(path)
@@ -220,19 +262,31 @@ def what_can_not_be_done(
 
 
 def test_every_status_code_is_described_and_each_that_is_described_can_come(
-        programs: Programs, stub: stub_command.Stub, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = {check(*found) for answers in (
-        every_refusal_by_who_asks(programs), every_body_that_is_none(programs),
-        what_only_shows(programs), what_begins(programs), what_is_planned(programs, monkeypatch),
-        what_can_not_be_done(programs, stub, monkeypatch)) for found in answers}
-    assert {(path, method, code) for path, method, said in operations()
-            for code in said["responses"]} == seen
+    programs: Programs, stub: stub_command.Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = {
+        check(*found)
+        for answers in (
+            every_refusal_by_who_asks(programs),
+            every_body_that_is_none(programs),
+            what_only_shows(programs),
+            what_begins(programs),
+            what_is_planned(programs, monkeypatch),
+            what_can_not_be_done(programs, stub, monkeypatch),
+        )
+        for found in answers
+    }
+    assert {
+        (path, method, code) for path, method, said in operations() for code in said["responses"]
+    } == seen
 
 
-@pytest.mark.parametrize("situation", [
-    HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED, UNKNOWN])
+@pytest.mark.parametrize(
+    "situation", [HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED, UNKNOWN]
+)
 def test_every_situation_fits_the_schemas(
-        make_client: MakeClient, situation: dict[str, Any]) -> None:
+    make_client: MakeClient, situation: dict[str, Any]
+) -> None:
     client = make_client(**situation)
     for path in ("/api/status", "/health", "/primary", "/replica"):
         check(path, "get", client.get(path))
@@ -240,26 +294,41 @@ def test_every_situation_fits_the_schemas(
 
 @pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
 def test_every_situation_of_every_backend_fits_the_schemas(
-        client_of: ClientOf, situation: Situation) -> None:
+    client_of: ClientOf, situation: Situation
+) -> None:
     client = client_of(situation)
     for path in ("/api/status", "/health", "/primary", "/replica"):
         check(path, "get", client.get(path))
 
 
-@pytest.mark.parametrize("kind", [bodies.PlanBody, bodies.BeginBody, bodies.EndBody])
-@pytest.mark.parametrize("content", [
-    {}, {"operation": "seed"}, {"operation": "burn"}, {"operation": "seed", "expected": "x"},
-    {"operation": "seed", "options": {"source": "a"}}, {"operation": "seed", "options": {"a": 1}},
-    {"operation": "seed", "target": None}, {"operation": "seed", "reason": "a\nb"}, {"more": 1},
-    {"reason": "x" * 500}, {"reason": "x" * 501}, {"reason": 5}, [], "operation"])
+@pytest.mark.parametrize("kind", [exchange.PlanBody, exchange.BeginBody, exchange.EndBody])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"operation": "seed"},
+        {"operation": "burn"},
+        {"operation": "seed", "expected": "x"},
+        {"operation": "seed", "options": {"source": "a"}},
+        {"operation": "seed", "options": {"a": 1}},
+        {"operation": "seed", "target": None},
+        {"operation": "seed", "reason": "a\nb"},
+        {"more": 1},
+        {"reason": "x" * 500},
+        {"reason": "x" * 501},
+        {"reason": 5},
+        [],
+        "operation",
+    ],
+)
 def test_a_body_is_read_as_its_schema_says(kind: Any, content: Any) -> None:
     fits = validator({"$ref": f"#/components/schemas/{kind.__name__}"}).is_valid(content)
     try:
-        read = bodies.parse(kind, json.dumps(content).encode())
-    except bodies.Unusable:
+        read = exchange.decode(kind, json.dumps(content).encode())
+    except exchange.Unusable:
         assert not fits
     else:
-        assert fits or getattr(read, "operation", "") not in requests.OPERATIONS
+        assert fits or getattr(read, "operation", "") not in planning.OPERATIONS
 
 
 def test_a_schema_that_does_not_fit_is_found(make_client: MakeClient) -> None:
@@ -271,5 +340,3 @@ def test_a_schema_that_does_not_fit_is_found(make_client: MakeClient) -> None:
     assert not schema.is_valid({**health, "more": 1})
     assert not schema.is_valid({**health, "state": "fine"})
     assert not schema.is_valid({**health, "last": None} | {"age": "1"})
-
-

@@ -21,20 +21,20 @@ from flask.testing import FlaskClient
 from situations import PRIMARY_KILLED
 from werkzeug.test import TestResponse
 
-from indico_zodbrepl.admin import looks as made_looks
 from indico_zodbrepl.admin import surveys
+from indico_zodbrepl.admin import surveys as made_looks
 from indico_zodbrepl.admin.jobs import Job, Jobs
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.failover import journal, operation, store
-from indico_zodbrepl.failover.at_stake import AtStake
-from indico_zodbrepl.failover.failover import plan_failover
-from indico_zodbrepl.failover.operation import Operation, Outcome, Progress, StepRecord
-from indico_zodbrepl.failover.requests import Request, digest
-from indico_zodbrepl.failover.steps import Finding, Loss, Plan, Refusal, Verdict
+from indico_zodbrepl.operations import journal, operation, store
+from indico_zodbrepl.operations.exports import AtStake
+from indico_zodbrepl.operations.failover import plan_failover
+from indico_zodbrepl.operations.model import Finding, Loss, Plan, Refusal, Verdict
+from indico_zodbrepl.operations.operation import Operation, Outcome, Progress, StepRecord
+from indico_zodbrepl.operations.planning import Request, digest
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
@@ -45,11 +45,12 @@ NAMES = ('Conference 12 "Spring <school>"', "and 3 more objects")
 def plan_of(cluster: Cluster) -> Plan:
     """A failover that loses something, as the planner makes it."""
     made = plan_failover(
-        cluster, planning.situation(cluster, **PRIMARY_KILLED), "b", "",
-        planning.COMMANDS(cluster))
+        cluster, planning.situation(cluster, **PRIMARY_KILLED), "b", "", planning.COMMANDS(cluster)
+    )
     assert isinstance(made, Plan)
-    return dataclasses.replace(made, loss=Loss(
-        "a", 3, 1.5, True, "040d243a1e64b6aa", "3 transactions that only a has"))
+    return dataclasses.replace(
+        made, loss=Loss("a", 3, 1.5, True, "040d243a1e64b6aa", "3 transactions that only a has")
+    )
 
 
 class Begun:
@@ -74,8 +75,18 @@ class Begun:
         return self.known
 
     def _job(self, command: str) -> Job:
-        self.known.append(Job(f"job-{len(self.known)}", command, "alice (admin page)",
-                              time.time(), None, None, ("looking",), None))
+        self.known.append(
+            Job(
+                f"job-{len(self.known)}",
+                command,
+                "alice (admin page)",
+                time.time(),
+                None,
+                None,
+                ("looking",),
+                None,
+            )
+        )
         return self.known[-1]
 
 
@@ -102,6 +113,7 @@ def client(make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatc
 
 def give(monkeypatch: pytest.MonkeyPatch, found: Callable[[Cluster], Plan | Refusal]) -> None:
     """Let every request be answered by this plan or refusal."""
+
     def prepare(cluster: Cluster, _installation: object, _request: Request) -> Plan | Refusal:
         return found(cluster)
 
@@ -118,10 +130,11 @@ def text(page: TestResponse) -> str:
 
 def fields(page: TestResponse) -> dict[str, str]:
     """The hidden fields of the form that begins something."""
-    form = page.text[page.text.index('<form class="confirm"'):]
+    form = page.text[page.text.index('<form class="confirm"') :]
     found = re.findall(r'<input[^>]*type="hidden"[^>]*>', form)
-    pairs = [(re.search('name="([^"]*)"', each), re.search('value="([^"]*)"', each))
-             for each in found]
+    pairs = [
+        (re.search('name="([^"]*)"', each), re.search('value="([^"]*)"', each)) for each in found
+    ]
     return {name[1]: value[1] for name, value in pairs if name and value}
 
 
@@ -131,42 +144,51 @@ def filled(page: TestResponse, **changes: str) -> dict[str, str]:
 
 # What is offered
 
+
 def test_what_applies_comes_first_and_the_next_safe_step_is_marked(client: FlaskClient) -> None:
     shown = text(client.get("/operations"))
     assert "Next safe step" in shown
-    assert shown.index("Failover to b") < shown.index("Not now, and why") < shown.index(
-        "Switchover to b")
+    assert (
+        shown.index("Fail over to b")
+        < shown.index("Not possible now")
+        < shown.index("Switch over to b")
+    )
     assert 'href="/operations/failover?node=b"' in client.get("/operations").text
 
 
 def test_jobs_of_this_page_are_listed_with_how_they_ended(
-        client: FlaskClient, begun: Begun) -> None:
-    begun.known.append(Job("one", "bin/zodbrepl pack", "bob (admin page)", 1795172767.0,
-                           1795172768.0, 8, (), None))
+    client: FlaskClient, begun: Begun
+) -> None:
+    begun.known.append(
+        Job("one", "bin/zodbrepl pack", "bob (admin page)", 1795172767.0, 1795172768.0, 8, (), None)
+    )
     shown = client.get("/operations")
-    assert "ended with 8: refused" in text(shown)
+    assert "exit code 8: refused" in text(shown)
     assert '<a id="job-one" href="/jobs/one">' in shown.text
 
 
 def test_an_operation_begun_on_the_command_line_is_shown_and_followed(
-        client: FlaskClient, tmp_path: Path) -> None:
+    client: FlaskClient, tmp_path: Path
+) -> None:
     cluster = cluster_in(tmp_path)
     running = opened(cluster)
     with store.alone(cluster):
         store.save(cluster, running.changed(0, StepRecord(Progress.BEGUN, time.time())))
-        assert "Failover to b from a is at work" not in text(client.get("/operations"))
-        assert "Failover to b is at work." in text(client.get("/operations"))
+        assert "Failover to b from a is running" not in text(client.get("/operations"))
+        assert "Failover to b is running." in text(client.get("/operations"))
         followed = text(client.get("/operations/current"))
-        assert f"is at work: 0 of {len(running.plan.steps)} steps" in followed
+        assert f"is running: 0 of {len(running.plan.steps)} steps" in followed
         assert "carol" in followed
         assert 'aria-current="step"' in client.get("/operations/current").text
-    assert "nothing works on it" in text(client.get("/operations"))
+    assert "no process executes it" in text(client.get("/operations"))
 
 
 # The plan
 
+
 def test_a_plan_is_shown_whole_before_anything_is_asked(
-        client: FlaskClient, tmp_path: Path) -> None:
+    client: FlaskClient, tmp_path: Path
+) -> None:
     plan = plan_of(cluster_in(tmp_path))
     page = client.get(AT)
     shown = text(page)
@@ -184,28 +206,37 @@ def test_a_plan_is_shown_whole_before_anything_is_asked(
     assert len(plan.steps) - plan.no_return() == after.count('class="step ')
     assert "bin/zodbrepl failover b --reason WHY" in shown
     assert digest(plan) == fields(page)["digest"].partition("-")[0]
-    assert "Type the name b." in shown
+    assert "Type the name b to confirm." in shown
 
 
 def test_what_is_right_begins_what_was_shown(client: FlaskClient, begun: Begun) -> None:
     page = client.get(AT)
     answer = client.post(AT, data=filled(page))
     assert (303, "/jobs/job-0") == (answer.status_code, answer.headers["Location"])
-    assert [(Request("failover", "b", "the host is dead", {}), "alice (admin page)",
-             fields(page)["digest"])] == begun.calls
-    assert "At work" in text(client.get("/jobs/job-0"))
+    assert [
+        (
+            Request("failover", "b", "the host is dead", {}),
+            "alice (admin page)",
+            fields(page)["digest"],
+        )
+    ] == begun.calls
+    assert "Running" in text(client.get("/jobs/job-0"))
 
 
-@pytest.mark.parametrize(("changes", "status", "said"), [
-    ({"confirm": "a"}, 400, "This is not b. Nothing was begun."),
-    ({"confirm": ""}, 400, "Type the name to confirm."),
-    ({"reason": "  "}, 400, "Say why: it goes into the journal."),
-    ({"reason": "x" * 501}, 400, "longer than 500"),
-    ({"digest": "f" * 32}, 409, "The situation has changed since the plan was shown"),
-    ({"digest": ""}, 409, "The situation has changed since the plan was shown")])
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"confirm": "a"}, 400, "This is not b. Nothing was started."),
+        ({"confirm": ""}, 400, "Type the name to confirm."),
+        ({"reason": "  "}, 400, "Give a reason for the journal."),
+        ({"reason": "x" * 501}, 400, "longer than 500"),
+        ({"digest": "f" * 32}, 409, "The plan has changed since it was shown"),
+        ({"digest": ""}, 409, "The plan has changed since it was shown"),
+    ],
+)
 def test_what_is_wrong_begins_nothing_and_says_why(
-        client: FlaskClient, begun: Begun, changes: dict[str, str], status: int,
-        said: str) -> None:
+    client: FlaskClient, begun: Begun, changes: dict[str, str], status: int, said: str
+) -> None:
     answer = client.post(AT, data=filled(client.get(AT), **changes))
     assert (status, []) == (answer.status_code, begun.calls)
     assert said in text(answer)
@@ -218,16 +249,15 @@ def test_what_was_typed_is_kept_when_the_name_is_wrong(client: FlaskClient) -> N
 
 
 def test_a_plan_that_is_not_kept_any_more_leads_to_a_new_one(
-        client: FlaskClient, begun: Begun) -> None:
-    answer = client.post(AT, data=filled(client.get(AT), survey="forgotten"),
-                         follow_redirects=True)
+    client: FlaskClient, begun: Begun
+) -> None:
+    answer = client.post(AT, data=filled(client.get(AT), survey="forgotten"), follow_redirects=True)
     assert [] == begun.calls
-    assert "is not kept any more" in text(answer)
-    assert "What would be lost" in text(answer)
+    assert "has expired" in text(answer)
+    assert "Data loss" in text(answer)
 
 
-def test_a_plan_for_one_node_begins_nothing_for_another(
-        client: FlaskClient, begun: Begun) -> None:
+def test_a_plan_for_one_node_begins_nothing_for_another(client: FlaskClient, begun: Begun) -> None:
     client.post("/operations/switchover?node=b", data=filled(client.get(AT)))
     assert [] == begun.calls
 
@@ -241,18 +271,20 @@ def test_a_post_without_the_token_is_refused(client: FlaskClient, begun: Begun) 
 
 
 def test_a_viewer_sees_the_plan_and_why_there_is_no_button(
-        client: FlaskClient, viewer: ClientFor, begun: Begun) -> None:
+    client: FlaskClient, viewer: ClientFor, begun: Begun
+) -> None:
     watching = viewer(client)
     page = watching.get(AT)
-    assert "What would be lost" in text(page)
-    assert "victor is a viewer: only operators begin operations." in text(page)
+    assert "Data loss" in text(page)
+    assert "victor is a viewer. Only operators can begin operations." in text(page)
     assert '<form class="confirm"' not in page.text
     assert 403 == watching.post(AT, data={"reason": "x", "confirm": "b"}).status_code
     assert [] == begun.calls
 
 
 def test_a_page_that_is_read_only_begins_nothing(
-        make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     give(monkeypatch, plan_of)
     admin = dataclasses.replace(situations.cluster().admin, read_only=True)
     client = make_client({"admin": admin}, **PRIMARY_KILLED)
@@ -269,16 +301,25 @@ def test_who_is_not_logged_in_sees_no_plan(client: FlaskClient, anonymous: Clien
     assert "/login" in answer.headers["Location"]
 
 
-@pytest.mark.parametrize("path", [
-    "/operations/nothing", "/operations/failover?node=c", "/operations/failover?node=../b",
-    "/operations/seed?node=b&source=nobody", "/operations/failover?node=one", "/jobs/nothing",
-    "/jobs/..%2f..%2fsecrets"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/operations/nothing",
+        "/operations/failover?node=c",
+        "/operations/failover?node=../b",
+        "/operations/seed?node=b&source=nobody",
+        "/operations/failover?node=one",
+        "/jobs/nothing",
+        "/jobs/..%2f..%2fsecrets",
+    ],
+)
 def test_what_is_not_there_is_not_found(client: FlaskClient, path: str) -> None:
     assert 404 == client.get(path).status_code
 
 
 def test_the_source_of_a_seed_and_the_days_of_a_pack_are_part_of_the_request(
-        make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Request] = []
     give(monkeypatch, plan_of)
 
@@ -290,57 +331,80 @@ def test_the_source_of_a_seed_and_the_days_of_a_pack_are_part_of_the_request(
     client = make_client(**PRIMARY_KILLED)
     client.get("/operations/seed?node=b&source=a&days=4")
     client.get("/operations/pack?days=4")
-    assert [Request("seed", "b", "", {"source": "a"}),
-            Request("pack", None, "", {"days": "4"})] == asked
+    assert [
+        Request("seed", "b", "", {"source": "a"}),
+        Request("pack", None, "", {"days": "4"}),
+    ] == asked
     client.post("/operations/pack?days=4", data=filled(client.get("/operations/pack?days=4")))
     assert {"days": "4"} == begun.calls[0][0].options
 
 
 # Why there is none
 
+
 def test_a_refusal_says_why_and_what_can_be_done_instead(
-        make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del begun
-    give(monkeypatch, lambda _cluster: Refusal("a is alive", "use a switchover", (
-        Finding(Verdict.FINE, "b", "is level"),
-        Finding(Verdict.AGAINST, "a", "takes writes", "its own answer"))))
+    give(
+        monkeypatch,
+        lambda _cluster: Refusal(
+            "a is alive",
+            "use a switchover",
+            (
+                Finding(Verdict.FINE, "b", "is level"),
+                Finding(Verdict.AGAINST, "a", "takes writes", "its own answer"),
+            ),
+        ),
+    )
     page = make_client().get(AT)
     shown = text(page)
     assert "A is alive" in shown
     assert "use a switchover" in shown
     assert shown.index("takes writes") < shown.index("is level"), "what is against it is first"
-    assert "Known by: its own answer" in shown
+    assert "Evidence: its own answer" in shown
     assert '<a href="/operations/switchover?node=b">' in page.text
     assert '<form class="confirm"' not in page.text
 
 
 def test_what_is_done_already_is_no_refusal(
-        make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del begun
-    give(monkeypatch, lambda _cluster: Refusal("b follows already", "", (
-        Finding(Verdict.FINE, "b", "follows a"),)))
+    give(
+        monkeypatch,
+        lambda _cluster: Refusal(
+            "b follows already", "", (Finding(Verdict.FINE, "b", "follows a"),)
+        ),
+    )
     shown = text(make_client().get("/operations/rejoin?node=b"))
     assert "Rejoin b: nothing to do" in shown
     assert "refused" not in shown
 
 
 def test_an_error_of_the_look_is_told_with_its_hint(
-        make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del begun
 
     def prepare(*_arguments: object) -> Plan:
-        raise OperatorError("another operation is at work", "failover to b, by carol",
-                            "wait until it has ended", ExitCode.REFUSED)
+        raise OperatorError(
+            "another operation is at work",
+            "failover to b, by carol",
+            "wait until it ends, then retry",
+            ExitCode.REFUSED,
+        )
 
     monkeypatch.setattr(made_looks, "prepare", prepare)
     shown = text(make_client().get(AT))
     assert "Another operation is at work" in shown
     assert "by carol" in shown
-    assert "wait until it has ended" in shown
+    assert "wait until it ends, then retry" in shown
 
 
 def test_a_slow_look_does_not_hang_the_page(
-        make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del begun
     over = threading.Event()
     looked = []
@@ -356,34 +420,36 @@ def test_a_slow_look_does_not_hang_the_page(
     first = client.get(AT)
     assert 303 == first.status_code
     waiting = client.get(first.headers["Location"])
-    assert "Looking at the cluster" in text(waiting)
+    assert "Planning: " in text(waiting)
     assert f'content="2; url={first.headers["Location"]}"'.replace("&", "&amp;") in waiting.text
     assert 303 == client.get(AT).status_code
     over.set()
     monkeypatch.setattr(surveys.Survey.wait, "__defaults__", (180.0,))
-    assert "Nothing is lost." in text(client.get(first.headers["Location"]))
+    assert "No data is lost." in text(client.get(first.headers["Location"]))
     assert 1 == len(looked), "a second look joins the first"
 
 
 # Two operators
 
-def test_the_page_of_what_runs_does_not_tell_it_twice(
-        client: FlaskClient, tmp_path: Path) -> None:
+
+def test_the_page_of_what_runs_does_not_tell_it_twice(client: FlaskClient, tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path)
     with store.alone(cluster):
         store.save(cluster, opened(cluster))
         page = client.get("/operations/current", follow_redirects=True)
     assert '<div id="banner" data-live></div>' in page.text
-    assert 1 == text(page).lower().count("failover to b is at work")
+    assert 1 == text(page).lower().count("failover to b is running")
 
 
 @pytest.mark.parametrize(("kind", "results"), [("bench", "/data/benchmarks"), ("stats", "/data")])
 def test_what_was_measured_is_a_click_from_the_end_of_its_job(
-        client: FlaskClient, begun: Begun, kind: str, results: str) -> None:
+    client: FlaskClient, begun: Begun, kind: str, results: str
+) -> None:
     for ended, code in ((None, None), (time.time(), 1), (time.time(), 0)):
-        begun.known = [Job(f"x-{kind}-1", f"bin/zodbrepl {kind}", "alice", 1.0, ended, code, (),
-                           None)]
-        shown = f'href="{results}">See the results</a>' in client.get(f"/jobs/x-{kind}-1").text
+        begun.known = [
+            Job(f"x-{kind}-1", f"bin/zodbrepl {kind}", "alice", 1.0, ended, code, (), None)
+        ]
+        shown = f'href="{results}">Show the results</a>' in client.get(f"/jobs/x-{kind}-1").text
         assert (code == 0) == shown
 
 
@@ -395,7 +461,8 @@ def test_jobs_belong_to_the_operations(client: FlaskClient, begun: Begun) -> Non
 
 
 def test_the_second_operator_is_led_to_the_operation_of_the_first(
-        client: FlaskClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client: FlaskClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = client.get(AT)
     cluster = cluster_in(tmp_path)
 
@@ -414,52 +481,84 @@ def test_the_second_operator_is_led_to_the_operation_of_the_first(
 
 
 def test_a_job_whose_plan_has_changed_leads_to_the_new_plan(
-        client: FlaskClient, begun: Begun) -> None:
-    begun.known.append(Job(
-        "late", "bin/zodbrepl -c /x.conf seed b --from a --reason 'a reason'", "bob", 1.0, 2.0, 8,
-        ("NOTICE: the situation has changed since the plan was shown",), None))
+    client: FlaskClient, begun: Begun
+) -> None:
+    begun.known.append(
+        Job(
+            "late",
+            "bin/zodbrepl -c /x.conf seed b --from a --reason 'a reason'",
+            "bob",
+            1.0,
+            2.0,
+            8,
+            ("NOTICE: the situation has changed since the plan was shown",),
+            None,
+        )
+    )
     page = client.get("/jobs/late")
-    assert "Nothing was begun." in text(page)
+    assert "Nothing was started." in text(page)
     assert '<a class="action" href="/operations/seed?node=b&amp;source=a">' in page.text
 
 
 def test_a_job_that_came_second_leads_to_the_operation_that_came_first(
-        client: FlaskClient, begun: Begun, tmp_path: Path) -> None:
+    client: FlaskClient, begun: Begun, tmp_path: Path
+) -> None:
     cluster = cluster_in(tmp_path)
-    begun.known.append(Job("second", "bin/zodbrepl failover b", "bob", 1.0, 2.0, 8, (
-        "NOTICE: another operation is at work (process 7)", "DETAIL: failover to b"), None))
+    begun.known.append(
+        Job(
+            "second",
+            "bin/zodbrepl failover b",
+            "bob",
+            1.0,
+            2.0,
+            8,
+            ("NOTICE: another operation is at work (process 7)", "DETAIL: failover to b"),
+            None,
+        )
+    )
     store.save(cluster, opened(cluster))
     page = client.get("/jobs/second")
-    assert "Another operation is at work (process 7) Ended with 8: refused" in text(page)
-    assert '<a href="/operations/current">What is open: failover to b</a>' in page.text
+    assert "Another operation is at work (process 7) Exit code 8: refused" in text(page)
+    assert '<a href="/operations/current">Show the open operation: failover to b</a>' in page.text
     assert 'href="/operations/failover?node=b"' in page.text
 
 
 # What is followed
 
+
 def test_what_an_operation_came_to_is_told_as_on_the_command_line(
-        client: FlaskClient, begun: Begun, tmp_path: Path) -> None:
+    client: FlaskClient, begun: Begun, tmp_path: Path
+) -> None:
     cluster = cluster_in(tmp_path)
     folder = Layout(cluster).lost_tails / "a-2-x"
     folder.mkdir(parents=True)
     (folder / "tail.json").write_text('{"file": "f", "after": "0", "transactions": []}')
-    ended = done(opened(cluster), {"lost_transactions": 3, "exported_to": str(folder),
-                                   "exported_objects": list(NAMES), "diverged": ["a"],
-                                   "writable_after_seconds": 2.5})
-    begun.known.append(Job("over", "bin/zodbrepl failover b", "carol", 1.0, 2.0, 0, ("said",),
-                           ended))
+    ended = done(
+        opened(cluster),
+        {
+            "lost_transactions": 3,
+            "exported_to": str(folder),
+            "exported_objects": list(NAMES),
+            "diverged": ["a"],
+            "writable_after_seconds": 2.5,
+        },
+    )
+    begun.known.append(
+        Job("over", "bin/zodbrepl failover b", "carol", 1.0, 2.0, 0, ("said",), ended)
+    )
     page = client.get("/jobs/over")
     shown = text(page)
     assert "Failover to b is done" in shown
     assert "Writes are possible again 2.50 s after the plan." in shown
-    assert "Not in the cluster any more: 3 transactions." in shown
+    assert "Lost from the cluster: 3 transactions." in shown
     assert NAMES[0] in shown
-    assert 'href="/salvage/a-2-x"' in page.text
+    assert 'href="/recover/a-2-x"' in page.text
     assert 'href="/operations/rejoin?node=a"' in page.text
 
 
 def test_a_failed_step_shows_its_error_and_the_three_ways_out(
-        client: FlaskClient, tmp_path: Path) -> None:
+    client: FlaskClient, tmp_path: Path
+) -> None:
     cluster = cluster_in(tmp_path)
     store.save(cluster, stopped(cluster))
     page = client.get("/operations/current")
@@ -470,7 +569,8 @@ def test_a_failed_step_shows_its_error_and_the_three_ways_out(
 
 @pytest.mark.parametrize(("how", "reason"), [("resume", ""), ("undo", ""), ("abandon", "why")])
 def test_each_end_says_what_it_would_do_and_does_that(
-        client: FlaskClient, begun: Begun, tmp_path: Path, how: str, reason: str) -> None:
+    client: FlaskClient, begun: Begun, tmp_path: Path, how: str, reason: str
+) -> None:
     cluster = cluster_in(tmp_path)
     stuck = stopped(cluster, at=0)
     store.save(cluster, stuck)
@@ -491,65 +591,75 @@ def test_each_end_says_what_it_would_do_and_does_that(
 
 
 def test_the_end_of_another_operation_than_was_shown_ends_nothing(
-        client: FlaskClient, begun: Begun, tmp_path: Path) -> None:
+    client: FlaskClient, begun: Begun, tmp_path: Path
+) -> None:
     cluster = cluster_in(tmp_path)
     stuck = stopped(cluster)
     store.save(cluster, stuck)
     page = client.get("/operations/abandon")
     store.save(cluster, dataclasses.replace(stuck, outcome=Outcome.ABANDONED, ended=1.0))
     store.save(cluster, dataclasses.replace(stuck, identifier="20991121T101010.000Z-failover"))
-    answer = client.post("/operations/abandon", data={
-        **fields(page), "confirm": "b", "reason": "why"})
+    answer = client.post(
+        "/operations/abandon", data={**fields(page), "confirm": "b", "reason": "why"}
+    )
     assert (409, []) == (answer.status_code, begun.calls)
 
 
 def test_there_is_nothing_to_end_when_everything_has_ended(client: FlaskClient) -> None:
     assert "There is nothing to resume" in text(client.get("/operations/resume"))
-    assert "There was no operation yet." in text(client.get("/operations/current"))
+    assert "There is no operation yet." in text(client.get("/operations/current"))
 
 
 def test_a_damaged_file_of_an_operation_can_be_put_away_here(
-        client: FlaskClient, begun: Begun, tmp_path: Path) -> None:
+    client: FlaskClient, begun: Begun, tmp_path: Path
+) -> None:
     cluster = cluster_in(tmp_path)
     path = Layout(cluster).operation("20261121T101010.000Z-failover")
     path.parent.mkdir()
     path.write_text("{")
-    assert "An operation's file can't be used" in text(client.get("/operations"))
+    assert "The file of an operation is damaged" in text(client.get("/operations"))
     page = client.get("/operations/abandon")
-    assert "kept under another name" in text(page)
-    assert "Type the name demo." in text(page)
+    assert "would be renamed to" in text(page)
+    assert "Type the name demo to confirm." in text(page)
     client.post("/operations/abandon", data={**fields(page), "confirm": "demo", "reason": "torn"})
     assert [("abandon", "torn", "alice (admin page)")] == begun.calls
 
 
-@pytest.mark.parametrize("path", [
-    "/operations", "/operations/current", AT, "/operations/resume", "/operations/rejoin?node=a"])
+@pytest.mark.parametrize(
+    "path",
+    ["/operations", "/operations/current", AT, "/operations/resume", "/operations/rejoin?node=a"],
+)
 def test_the_pages_have_nothing_that_the_policy_refuses(client: FlaskClient, path: str) -> None:
     page = client.get(path).text
     assert not re.search(r"\son\w+=|\sstyle=|<style|<script>", page)
     for reference in re.findall(r'(?:src|href)="(/[^"]*)"', page):
-        if not reference.startswith("/salvage/"):
+        if not reference.startswith("/recover/"):
             with client.get(html.unescape(reference)) as answer:
                 assert 404 != answer.status_code, reference
 
 
 def test_a_job_is_a_process_of_its_own_that_looks_for_itself(
-        page_of: Callable[..., FlaskClient], tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    page_of: Callable[..., FlaskClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing runs here: the real command does not do what was planned for another situation."""
     home = home_from_environment()
     monkeypatch.setattr(situations, "HOME", home)
     source = tmp_path / "cluster.conf"
     written = (home / "etc" / "cluster.conf").read_text()
-    source.write_text(re.sub(r"port 81\d\d", lambda _found: f"port {free_port()}", written.replace(
-        "$(ZODBREPL_HOME)/var", str(tmp_path))))
+    source.write_text(
+        re.sub(
+            r"port 81\d\d",
+            lambda _found: f"port {free_port()}",
+            written.replace("$(ZODBREPL_HOME)/var", str(tmp_path)),
+        )
+    )
     cluster = load(source, home)
     give(monkeypatch, plan_of)
     client = page_of(cluster, lambda: situations.snapshot(cluster, **PRIMARY_KILLED))
     begun = client.post(AT, data=filled(client.get(AT)))
     assert 303 == begun.status_code
     deadline = time.monotonic() + 180
-    while "Ended with 8: refused" not in (shown := text(client.get(begun.headers["Location"]))):
+    while "Exit code 8: refused" not in (shown := text(client.get(begun.headers["Location"]))):
         assert time.monotonic() < deadline, shown
         time.sleep(0.2)
     assert "NOTICE:" in shown
@@ -557,16 +667,36 @@ def test_a_job_is_a_process_of_its_own_that_looks_for_itself(
     assert "by alice (admin page)" in shown
 
 
-@pytest.mark.parametrize(("width", "scheme"), [
-    (1920, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1920, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+)
 def test_the_pages_fit_and_can_be_read(
-        client: FlaskClient, serve_client: Callable[[FlaskClient], str], new_tab: chromium.NewTab,
-        begun: Begun, tmp_path: Path, *, width: int, scheme: chromium.Scheme) -> None:
+    client: FlaskClient,
+    serve_client: Callable[[FlaskClient], str],
+    new_tab: chromium.NewTab,
+    begun: Begun,
+    tmp_path: Path,
+    *,
+    width: int,
+    scheme: chromium.Scheme,
+) -> None:
     cluster = cluster_in(tmp_path)
     address, tab = serve_client(client), new_tab(width, scheme)
-    begun.known.append(Job("over", "bin/zodbrepl failover b", "carol", 1.0, 2.0, 0, ("said",),
-                           done(opened(cluster), {"lost_transactions": 3, "diverged": ["a"],
-                                                    "exported_objects": list(NAMES)})))
+    begun.known.append(
+        Job(
+            "over",
+            "bin/zodbrepl failover b",
+            "carol",
+            1.0,
+            2.0,
+            0,
+            ("said",),
+            done(
+                opened(cluster),
+                {"lost_transactions": 3, "diverged": ["a"], "exported_objects": list(NAMES)},
+            ),
+        )
+    )
     for path in ("/operations", AT, "/operations/pack?days=4", "/jobs/over", "/operations/resume"):
         tab.open(address + path)
         looks.check(tab, path)
@@ -580,6 +710,7 @@ def test_the_pages_fit_and_can_be_read(
 
 
 # Helpers of this file
+
 
 def free_port() -> int:
     with socket.socket() as taken:
@@ -607,8 +738,9 @@ def stopped(cluster: Cluster, at: int = 1) -> Operation:
     for index in range(at):
         begun = begun.changed(index, StepRecord(Progress.DONE, 1.0, 2.0))
     failed = StepRecord(Progress.FAILED, 2.0, 3.5, error="NOTICE: the disk is full")
-    return dataclasses.replace(begun.changed(at, failed), outcome=Outcome.STOPPED, ended=4.0,
-                               pid=1 << 22)
+    return dataclasses.replace(
+        begun.changed(at, failed), outcome=Outcome.STOPPED, ended=4.0, pid=1 << 22
+    )
 
 
 def done(begun: Operation, figures: dict[str, Any]) -> Operation:

@@ -18,13 +18,13 @@ import states
 from flask.testing import FlaskClient
 from situations import PRIMARY_KILLED, SECONDARY_KILLED, server
 
-from indico_zodbrepl.admin import create_app
-from indico_zodbrepl.admin.fresh import TAKEN
-from indico_zodbrepl.admin.glance import Glances
+from indico_zodbrepl.admin.app import create_app
+from indico_zodbrepl.admin.overview_model import Overviews
+from indico_zodbrepl.admin.pages.overview import TAKEN
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.monitor.watcher import STALE_AFTER, Sighting, Watcher
+from indico_zodbrepl.monitor.watcher import STALE_AFTER, TimestampedSnapshot, Watcher
 
 Serve = Callable[[Cluster, Callable[[], Snapshot]], FlaskClient]
 
@@ -50,9 +50,9 @@ class Given(Watcher):
         self.give(snapshot)
 
     def give(self, snapshot: Snapshot, age: float = 0.1) -> None:
-        self.sighting = Sighting(snapshot, age, next(self._numbers))
+        self.sighting = TimestampedSnapshot(snapshot, age, next(self._numbers))
 
-    def latest(self, patience: float = 0.0) -> Sighting:  # noqa: ARG002 - it is there at once
+    def latest(self, patience: float = 0.0) -> TimestampedSnapshot:  # noqa: ARG002 - it is there at once
         return self.sighting
 
 
@@ -72,13 +72,18 @@ def overview(page_of: Serve, cluster: Cluster, **situation: Any) -> str:
     return page_of(cluster, lambda: situations.snapshot(cluster, **situation)).get("/").text
 
 
-@pytest.mark.parametrize(("situation", "told"), [
-    (situations.HEALTHY, "b has every transaction of a."),
-    (states.LAGGING, "b is 98.0 s behind (127 transactions)."),
-    (SECONDARY_KILLED, "It is not known how far b is behind."),
-    (PRIMARY_KILLED, "It is not known how far b is behind.")])
+@pytest.mark.parametrize(
+    ("situation", "told"),
+    [
+        (situations.HEALTHY, "b has every transaction of a."),
+        (states.LAGGING, "b is 98.0 s behind (127 transactions)."),
+        (SECONDARY_KILLED, "The lag of b is unknown."),
+        (PRIMARY_KILLED, "The lag of b is unknown."),
+    ],
+)
 def test_below_the_sentence_is_how_far_the_others_are_behind(
-        page_of: Serve, cluster: Cluster, situation: dict[str, Any], told: str) -> None:
+    page_of: Serve, cluster: Cluster, situation: dict[str, Any], told: str
+) -> None:
     assert told in words(part(overview(page_of, cluster, **situation), "situation"))
 
 
@@ -86,32 +91,41 @@ def test_of_several_the_furthest_behind_is_told_first(tmp_path: Path) -> None:
     of = five.cluster(tmp_path)
     seen = five.snapshot(of, b=five.late(of, "b", 12), c=five.cut_off(of, "c"), d=five.FROZEN)
     text = words(part(client_for(of, Given(seen)).get("/").text, "situation"))
-    assert ("e has every transaction of a. c is 150.0 s behind (270 transactions). b is 72.0 s "
-            "behind (36 transactions). It is not known how far d is behind.") in text
+    assert (
+        "e has every transaction of a. c is 150.0 s behind (270 transactions). b is 72.0 s "
+        "behind (36 transactions). The lag of d is unknown."
+    ) in text
 
 
 @pytest.mark.parametrize("situation", engines.SITUATIONS.values(), ids=engines.SITUATIONS)
 def test_where_nobody_follows_nobody_is_behind(
-        client_of: Callable[[engines.Situation], FlaskClient],
-        situation: engines.Situation) -> None:
+    client_of: Callable[[engines.Situation], FlaskClient], situation: engines.Situation
+) -> None:
     text = words(part(client_of(situation).get("/").text, "situation"))
     follows = any(node.assigned_role.follows for node in situation.snapshot.nodes)
-    assert follows == ("every transaction of" in text or "behind" in text)
+    assert follows == ("every transaction of" in text or "behind" in text or "The lag of" in text)
 
 
-@pytest.mark.parametrize(("situation", "step"), [
-    (PRIMARY_KILLED, "/operations/restart?node=a"), (states.DIVERGED, "/operations/rejoin?node=a"),
-    (states.FENCED, "/operations/rejoin?node=a"),
-    (SECONDARY_KILLED, "/operations/restart?node=b")])
+@pytest.mark.parametrize(
+    ("situation", "step"),
+    [
+        (PRIMARY_KILLED, "/operations/restart?node=a"),
+        (states.DIVERGED, "/operations/rejoin?node=a"),
+        (states.FENCED, "/operations/rejoin?node=a"),
+        (SECONDARY_KILLED, "/operations/restart?node=b"),
+    ],
+)
 def test_the_next_safe_step_is_a_link_to_its_plan(
-        page_of: Serve, cluster: Cluster, situation: dict[str, Any], step: str) -> None:
+    page_of: Serve, cluster: Cluster, situation: dict[str, Any], step: str
+) -> None:
     shown = part(overview(page_of, cluster, **situation), "situation")
     assert f'<a id="next-step" class="button" href="{step}">' in shown
     assert "The next safe step." in shown
 
 
 def test_a_fenced_primary_is_neither_marked_as_in_order_nor_called_writable(
-        page_of: Serve, cluster: Cluster) -> None:
+    page_of: Serve, cluster: Cluster
+) -> None:
     page = overview(page_of, cluster, **states.FENCED)
     row = re.search(r'id="link-a".*?</tr>', part(page, "nodes"), re.DOTALL)
     assert row is not None
@@ -125,19 +139,27 @@ def test_when_all_is_well_there_is_no_next_step(page_of: Serve, cluster: Cluster
 
 
 def test_a_viewer_is_told_why_he_may_not_begin_it(
-        make_client: Any, viewer: Callable[[FlaskClient], FlaskClient]) -> None:
+    make_client: Any, viewer: Callable[[FlaskClient], FlaskClient]
+) -> None:
     client = make_client(**PRIMARY_KILLED)
-    assert "only operators begin operations" not in client.get("/").text
-    assert "only operators begin operations" in part(
-        viewer(client).get("/").text, "situation")
+    assert "Only operators can begin operations" not in client.get("/").text
+    assert "Only operators can begin operations" in part(viewer(client).get("/").text, "situation")
 
 
-@pytest.mark.parametrize(("name", "told"), [
-    ("operation running", "Failover to b is running Step 3 of 9"),
-    ("operation failed", "Failover to b has begun and not ended; nobody works on it Step 3 of 9")])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("operation running", "Failover to b is running Step 3 of 9"),
+        (
+            "operation failed",
+            "Failover to b is open: it has not ended, and no process executes it Step 3 of 9",
+        ),
+    ],
+)
 @pytest.mark.parametrize("path", ["/", "/node/a"])
 def test_an_open_operation_is_a_banner_with_its_step(
-        cluster: Cluster, name: str, told: str, path: str) -> None:
+    cluster: Cluster, name: str, told: str, path: str
+) -> None:
     with states.operation_in(cluster, name) as seen:
         banner = part(client_for(cluster, Given(seen)).get(path).text, "banner")
     assert told in words(banner)
@@ -149,7 +171,7 @@ def test_a_failed_step_is_told_with_its_error(cluster: Cluster) -> None:
     with states.operation_in(cluster, "operation failed") as seen:
         page = client_for(cluster, Given(seen)).get("/").text
     assert "node a&#39;s host does not answer" in part(page, "banner")
-    assert "Go on with the failover to b" in part(page, "situation")
+    assert "Resume the failover to b" in part(page, "situation")
 
 
 def test_an_operation_whose_file_is_damaged_is_a_banner_too(cluster: Cluster) -> None:
@@ -157,11 +179,12 @@ def test_an_operation_whose_file_is_damaged_is_a_banner_too(cluster: Cluster) ->
         pass
     path = Layout(cluster).operation(seen.operations[0].identifier)
     path.write_text("{")
-    broken = dataclasses.replace(seen, operations=(dataclasses.replace(
-        seen.operations[0], damaged=True),))
+    broken = dataclasses.replace(
+        seen, operations=(dataclasses.replace(seen.operations[0], damaged=True),)
+    )
     page = client_for(cluster, Given(broken)).get("/").text
-    assert "its file can&#39;t be used" in part(page, "banner").replace("can't", "can&#39;t")
-    assert "Put the file of" in page
+    assert "its file is unusable" in part(page, "banner").replace("can't", "can&#39;t")
+    assert "Move the file of" in page
 
 
 def test_without_an_operation_there_is_no_banner(page_of: Serve, cluster: Cluster) -> None:
@@ -173,23 +196,28 @@ def test_what_is_old_says_so_and_does_not_look_healthy(cluster: Cluster) -> None
     client = client_for(cluster, given)
     given.give(given.sighting.snapshot, STALE_AFTER + 7)
     page = client.get("/").text
-    assert "the monitor has seen nothing new for 12 s" in part(page, "stale")
-    assert "Unknown now; at 11:07:07 UTC it was healthy" in part(page, "situation")
+    assert "the last snapshot of the cluster is 12 s old" in part(page, "stale")
+    assert "Unknown; at 11:07:07 UTC it was healthy" in part(page, "situation")
     assert 'class="situation unknown"' in page
 
 
 def test_the_picture_is_told_in_words_too(page_of: Serve, cluster: Cluster) -> None:
     told = overview(page_of, cluster, **PRIMARY_KILLED)
-    told = words(told[told.index('<ul class="spoken">'):told.index("</ul>", told.index("spoken"))])
+    told = words(
+        told[told.index('<ul class="spoken">') : told.index("</ul>", told.index("spoken"))]
+    )
     for sentence in (
-            "Node a: unreachable, assigned primary; nothing listens on 127.0.0.1:8111.",
-            "Indico instance one: up, read-only.", "b follows a; the link: broken.",
-            "Indico instance two talks to b; the link: not as it should be."):
+        "Node a: unreachable, assigned primary; nothing listens on 127.0.0.1:8111.",
+        "Indico instance one: up, read-only.",
+        "b follows a; link: broken.",
+        "Indico instance two is connected to b; link: degraded.",
+    ):
         assert sentence in told
 
 
 def test_what_servers_say_is_escaped_in_the_picture_and_cut_to_its_box(
-        page_of: Serve, cluster: Cluster) -> None:
+    page_of: Serve, cluster: Cluster
+) -> None:
     wrong = dataclasses.replace(situations.REFUSED, detail="<b>" + "x" * 300)
     page = overview(page_of, cluster, servers={"a": wrong})
     assert "<b>" not in page
@@ -204,7 +232,7 @@ def test_a_follower_s_row_has_its_last_hour(tmp_path: Path) -> None:
     assert 4 == page.count('<svg class="spark"')
     text = words(part(page, "nodes"))
     assert "at most 40 s in the last hour, at 10:27 UTC" in text
-    assert "none in the last hour; shaded: not known" in text
+    assert "none in the last hour; shaded: unknown" in text
 
 
 def test_a_node_s_page_has_its_last_hour_and_what_can_be_done(tmp_path: Path) -> None:
@@ -216,25 +244,29 @@ def test_a_node_s_page_has_its_last_hour_and_what_can_be_done(tmp_path: Path) ->
     assert "10 s 5.0 s 0 s 10:07 10:22 10:37 10:52 11:07" in text
     offers = part(page, "offers")
     assert 'href="/operations/switchover?node=e"' in offers
-    assert "Rejoin of e Not now: Node e follows b already." in words(offers)
+    assert "Rejoin node e Not possible now: Node e follows b already." in words(offers)
 
 
-@pytest.mark.parametrize(("seconds", "told"), [
-    (5, ""), (60, "The watching program has kept no lag since 11:07:06 UTC.")])
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(5, ""), (60, "The monitor process has recorded no lag since 11:07:06 UTC.")],
+)
 def test_a_watching_program_that_keeps_nothing_any_more_is_told(
-        tmp_path: Path, seconds: int, told: str) -> None:
+    tmp_path: Path, seconds: int, told: str
+) -> None:
     of = five.cluster(tmp_path)
     five.keep_an_hour(of)
     page = client_for(of, Given(five.snapshot(of, five.NOW + seconds))).get("/").text
-    assert bool(told) == ("kept no lag since" in page)
+    assert bool(told) == ("recorded no lag since" in page)
     assert told in words(page)
 
 
 def test_without_a_watching_program_that_is_why_there_is_no_hour(
-        page_of: Serve, cluster: Cluster) -> None:
+    page_of: Serve, cluster: Cluster
+) -> None:
     assert "has no &lt;watch&gt; section" in overview(page_of, cluster)
     watched = dataclasses.replace(cluster, watch=Watch("127.0.0.1", 8109))
-    assert "No lag was kept in the last hour." in overview(page_of, watched)
+    assert "No lag was recorded in the last hour." in overview(page_of, watched)
 
 
 def test_a_tab_that_has_the_page_gets_only_the_time(cluster: Cluster) -> None:
@@ -243,8 +275,7 @@ def test_a_tab_that_has_the_page_gets_only_the_time(cluster: Cluster) -> None:
     tag = client.get("/").headers["ETag"]
     given.give(dataclasses.replace(given.sighting.snapshot, taken_at=five.NOW + 1, duration=0.5))
     answer = client.get("/", headers={"If-None-Match": tag})
-    assert (304, b"", "11:07:08 UTC") == (
-        answer.status_code, answer.data, answer.headers[TAKEN])
+    assert (304, b"", "11:07:08 UTC") == (answer.status_code, answer.data, answer.headers[TAKEN])
 
 
 @pytest.mark.parametrize("path", ["/", "/node/b"])
@@ -253,9 +284,12 @@ def test_whatever_changes_is_sent(cluster: Cluster, path: str) -> None:
     given = Given(healthy)
     client = client_for(cluster, given)
     tag = client.get(path).headers["ETag"]
+    behind = situations.snapshot(cluster, servers={"b": server("b", situations.TID - 1)})
     for name, snapshot, age in (
-            ("a lag", states.snapshot(cluster, "lagging"), 0.1), ("its age", healthy, 30.0),
-            ("a server", situations.snapshot(cluster, servers={"b": server("b", size=5)}), 0.1)):
+        ("a lag", states.snapshot(cluster, "lagging"), 0.1),
+        ("its age", healthy, 30.0),
+        ("a server", behind, 0.1),
+    ):
         given.give(snapshot, age)
         assert 200 == client.get(path, headers={"If-None-Match": tag}).status_code, name
     given.give(healthy)
@@ -274,7 +308,8 @@ def test_a_log_that_grows_is_sent(cluster: Cluster) -> None:
 
 
 def test_another_person_is_sent_his_own_page(
-        cluster: Cluster, viewer: Callable[[FlaskClient], FlaskClient]) -> None:
+    cluster: Cluster, viewer: Callable[[FlaskClient], FlaskClient]
+) -> None:
     client = client_for(cluster, Given(situations.snapshot(cluster)))
     tag = client.get("/").headers["ETag"]
     assert 200 == viewer(client).get("/", headers={"If-None-Match": tag}).status_code
@@ -282,14 +317,16 @@ def test_another_person_is_sent_his_own_page(
 
 def test_what_is_the_same_for_all_requests_of_a_snapshot_is_made_once(cluster: Cluster) -> None:
     given = Given(situations.snapshot(cluster))
-    glances = Glances(cluster, situations.HOME)
-    first = glances.of(given.sighting)
+    overviews = Overviews(cluster, situations.HOME)
+    first = overviews.of(given.sighting)
     given.give(given.sighting.snapshot, 3.0)
-    second = glances.of(given.sighting)
+    second = overviews.of(given.sighting)
     assert first.wide is second.wide
     assert (0.1, 3.0) == (first.sighting.age, second.sighting.age)
-    rendered = [glance.once("part", caller) for glance, caller in (
-        (first, lambda: "made"), (second, lambda: "made again"))]
+    rendered = [
+        overview.once("part", caller)
+        for overview, caller in ((first, lambda: "made"), (second, lambda: "made again"))
+    ]
     assert ["made", "made"] == rendered
 
 

@@ -51,13 +51,16 @@ def heading(tab: Tab) -> Any:
 
 
 def test_what_a_reader_has_opened_focused_and_scrolled_to_stays(
-        new_tab: NewTab, scene: Scene) -> None:
+    new_tab: NewTab, scene: Scene
+) -> None:
     tab = new_tab()
     tab.open(scene.address + "/")
     tab.page.locator("#procedure-2 summary").click()
     tab.evaluate("() => { window.kept = 1; scrollTo(0, 120); }")
-    scene.situation = {**situations.PRIMARY_KILLED, "indico": {
-        **situations.PRIMARY_KILLED["indico"], "two": situations.REFUSED}}
+    scene.situation = {
+        **situations.PRIMARY_KILLED,
+        "indico": {**situations.PRIMARY_KILLED["indico"], "two": situations.REFUSED},
+    }
     heading(tab).to_contain_text("1 of 2 Indico instances")
     found = tab.evaluate("""() => [window.kept, document.querySelector('#procedure-2').open,
                          document.activeElement.tagName, scrollY]""")
@@ -90,11 +93,10 @@ def test_a_paused_page_changes_no_more_until_it_goes_on(new_tab: NewTab, scene: 
     heading(tab).to_contain_text("Nothing can be saved")
     pause.click()
     heading(tab).to_contain_text("Indico is writable")
-    expect(tab.page.locator("#freshness")).to_contain_text("Seen")
+    expect(tab.page.locator("#freshness")).to_contain_text("Checked")
 
 
-def test_a_page_on_which_nothing_changes_is_not_sent_again(
-        new_tab: NewTab, scene: Scene) -> None:
+def test_a_page_on_which_nothing_changes_is_not_sent_again(new_tab: NewTab, scene: Scene) -> None:
     tab = new_tab()
     tab.open(scene.address + "/")
     with tab.page.expect_response(lambda response: response.status == 304):
@@ -110,7 +112,8 @@ def test_a_page_on_which_nothing_changes_is_not_sent_again(
 
 
 def test_after_a_session_has_ended_the_page_says_so_and_leads_to_the_login(
-        new_tab: NewTab, scene: Scene) -> None:
+    new_tab: NewTab, scene: Scene
+) -> None:
     tab = new_tab()
     tab.open(scene.address + "/node/b")
     tab.context.clear_cookies()
@@ -135,12 +138,22 @@ def test_a_log_stays_where_a_reader_has_scrolled_it(new_tab: NewTab, scene: Scen
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_five_nodes_fit_and_can_be_read(
-        new_tab: NewTab, page_of: Callable[..., FlaskClient], serve_client: Any, tmp_path: Path,
-        width: int) -> None:
+    new_tab: NewTab,
+    page_of: Callable[..., FlaskClient],
+    serve_client: Any,
+    tmp_path: Path,
+    width: int,
+) -> None:
     cluster = five.cluster(tmp_path)
     five.keep_an_hour(cluster)
-    address = serve_client(page_of(cluster, lambda: five.snapshot(
-        cluster, b=five.late(cluster, "b", 12), c=five.cut_off(cluster, "c"), d=five.FROZEN)))
+    address = serve_client(
+        page_of(
+            cluster,
+            lambda: five.snapshot(
+                cluster, b=five.late(cluster, "b", 12), c=five.cut_off(cluster, "c"), d=five.FROZEN
+            ),
+        )
+    )
     tab = new_tab(width)
     for path in ("/", "/node/b", "/node/d"):
         tab.open(address + path)

@@ -15,29 +15,38 @@ from flask.testing import FlaskClient
 
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.failover.operation import Outcome
-from indico_zodbrepl.node import kept_statistics
+from indico_zodbrepl.host import statistics
+from indico_zodbrepl.operations.operation import Outcome
 
 
 def with_a_past(folder: Path) -> tuple[Cluster, list[str]]:
     """A cluster that much was done to, and the paths of the pages that tell of it."""
-    cluster = dataclasses.replace(situations.cluster(), var_directory=folder,
-                                  source=folder / "cluster.conf")
+    cluster = dataclasses.replace(
+        situations.cluster(), var_directory=folder, source=folder / "cluster.conf"
+    )
     cluster.source.write_text("made up\n")
     ended = past.failover(past.tail(cluster))
     stopped = past.failover(past.tail(cluster, f"{past.TAIL}-2"), 3, outcome=Outcome.STOPPED)
     past.keep(cluster, ended, *[past.packing(number) for number in range(4, 40)], stopped)
     with Layout(cluster).journal.open("a") as file:
         file.write("torn")
-    kept_statistics.keep(cluster, kept.KEPT)
+    statistics.keep(cluster, kept.KEPT)
     kept.runs(cluster, [100, 140, 60])
-    return cluster, ["/journal", f"/journal/{ended.identifier}", f"/journal/{stopped.identifier}",
-                     "/data", "/data/benchmarks"]
+    return cluster, [
+        "/journal",
+        f"/journal/{ended.identifier}",
+        f"/journal/{stopped.identifier}",
+        "/data",
+        "/data/benchmarks",
+    ]
 
 
 def test_the_pages_of_what_was_fit_and_can_be_read(
-        new_tab: NewTab, serve_client: Callable[[FlaskClient], str],
-        make_client: Callable[..., FlaskClient], tmp_path: Path) -> None:
+    new_tab: NewTab,
+    serve_client: Callable[[FlaskClient], str],
+    make_client: Callable[..., FlaskClient],
+    tmp_path: Path,
+) -> None:
     _cluster, paths = with_a_past(tmp_path)
     address = serve_client(make_client())
     for width in (1280, 390):
@@ -50,8 +59,11 @@ def test_the_pages_of_what_was_fit_and_can_be_read(
 
 
 def test_a_wrong_form_says_so_where_the_page_begins(
-        new_tab: NewTab, serve_client: Callable[[FlaskClient], str],
-        make_client: Callable[..., FlaskClient], tmp_path: Path) -> None:
+    new_tab: NewTab,
+    serve_client: Callable[[FlaskClient], str],
+    make_client: Callable[..., FlaskClient],
+    tmp_path: Path,
+) -> None:
     with_a_past(tmp_path)
     for width in (1280, 390):
         tab = new_tab(width)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indico_zodbrepl.admin import plots
-from indico_zodbrepl.admin.plots import Scale
+from indico_zodbrepl.admin import benchmarks
+from indico_zodbrepl.admin.benchmarks import Scale
 
 AMOUNTS = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=20)
 
 
 @given(AMOUNTS)
 def test_all_values_are_within_an_axis_from_zero(values: list[float]) -> None:
-    scale = plots.from_zero(values)
+    scale = benchmarks.from_zero(values)
     assert 0.0 == scale.low
     assert scale.high >= max(values) * (1 - 1e-9)
     assert scale.high <= 2 * max(values)
@@ -28,7 +28,7 @@ def test_all_values_are_within_an_axis_from_zero(values: list[float]) -> None:
 
 @given(AMOUNTS)
 def test_all_values_are_within_an_axis_by_tens(values: list[float]) -> None:
-    scale = plots.by_tens(values)
+    scale = benchmarks.by_tens(values)
     assert scale.low <= min(values) * (1 + 1e-9)
     assert scale.high >= max(values) * (1 - 1e-9)
     assert (0.0, 100.0) == (scale.ticks[0].at, scale.ticks[-1].at)
@@ -36,22 +36,28 @@ def test_all_values_are_within_an_axis_by_tens(values: list[float]) -> None:
 
 @given(AMOUNTS)
 def test_an_axis_has_some_marks_and_not_many(values: list[float]) -> None:
-    ticks = plots.from_zero(values).ticks
+    ticks = benchmarks.from_zero(values).ticks
     assert 2 <= len(ticks) <= 7
     assert len(ticks) == len({tick.at for tick in ticks})
 
 
-@pytest.mark.parametrize(("highest", "labels"), [
-    (100, ["0", "20", "40", "60", "80", "100"]), (7, ["0", "2", "4", "6", "8"]),
-    (0.3, ["0", "0.1", "0.2", "0.3"]), (1234, ["0", "500", "1,000", "1,500"])])
+@pytest.mark.parametrize(
+    ("highest", "labels"),
+    [
+        (100, ["0", "20", "40", "60", "80", "100"]),
+        (7, ["0", "2", "4", "6", "8"]),
+        (0.3, ["0", "0.1", "0.2", "0.3"]),
+        (1234, ["0", "500", "1,000", "1,500"]),
+    ],
+)
 def test_marks_are_round(highest: float, labels: list[str]) -> None:
-    assert labels == [tick.label for tick in plots.from_zero([highest]).ticks]
+    assert labels == [tick.label for tick in benchmarks.from_zero([highest]).ticks]
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [math.nan], [math.inf], [-3.0]])
 def test_without_a_value_to_show_there_is_an_axis_all_the_same(values: list[float]) -> None:
-    assert 0.0 == plots.from_zero(values).at(0.0)
-    assert 0.0 == plots.by_tens(values).at(0.0)
+    assert 0.0 == benchmarks.from_zero(values).at(0.0)
+    assert 0.0 == benchmarks.by_tens(values).at(0.0)
 
 
 def test_what_is_outside_of_an_axis_is_at_its_end() -> None:
@@ -60,8 +66,8 @@ def test_what_is_outside_of_an_axis_is_at_its_end() -> None:
 
 
 def test_a_line_is_in_the_order_of_time_and_high_values_are_at_the_top() -> None:
-    moments, scale = plots.span_of([100.0, 300.0]), plots.from_zero([10.0, 20.0])
-    found = plots.line([(300.0, 20.0), (100.0, 10.0), (200.0, math.nan)], moments, scale)
+    moments, scale = benchmarks.span_of([100.0, 300.0]), benchmarks.from_zero([10.0, 20.0])
+    found = benchmarks.line([(300.0, 20.0), (100.0, 10.0), (200.0, math.nan)], moments, scale)
     assert [100.0, 300.0] == [point.moment for point in found.points]
     assert found.points[0].left < found.points[1].left
     assert found.points[0].top > found.points[1].top
@@ -69,8 +75,16 @@ def test_a_line_is_in_the_order_of_time_and_high_values_are_at_the_top() -> None
     assert all(0 < place < 100 for point in found.points for place in (point.left, point.top))
 
 
-@pytest.mark.parametrize(("value", "expected"), [
-    (0, "0"), (0.01234, "0.0123"), (3.14159, "3.14"), (27.04, "27"), (27.36, "27.4"),
-    (1234567.8, "1,234,568")])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, "0"),
+        (0.01234, "0.0123"),
+        (3.14159, "3.14"),
+        (27.04, "27"),
+        (27.36, "27.4"),
+        (1234567.8, "1,234,568"),
+    ],
+)
 def test_a_number_has_the_digits_that_are_worth_reading(value: float, expected: str) -> None:
-    assert expected == plots.number(value)
+    assert expected == benchmarks.number(value)

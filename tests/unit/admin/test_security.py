@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
-from indico_zodbrepl.admin.security import is_own_host
+from indico_zodbrepl.admin.access.gate import is_own_host
 from indico_zodbrepl.cluster.model import Admin
 
 MakeClient = Callable[..., FlaskClient]
@@ -39,16 +39,25 @@ def test_every_answer_carries_the_security_headers(make_client: MakeClient, path
 
 
 def test_the_policy_allows_our_own_files_and_forms_and_nothing_else(
-        make_client: MakeClient) -> None:
+    make_client: MakeClient,
+) -> None:
     policy = make_client().get("/").headers["Content-Security-Policy"]
-    assert {"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
-            "connect-src 'self'", "base-uri 'none'", "form-action 'self'",
-            "frame-ancestors 'none'"} == set(policy.split("; "))
+    assert {
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    } == set(policy.split("; "))
 
 
 @pytest.mark.parametrize("path", ["/login", "/", "/api/status"])
 def test_what_strangers_see_is_kept_by_nobody(
-        make_client: MakeClient, anonymous: ClientFor, path: str) -> None:
+    make_client: MakeClient, anonymous: ClientFor, path: str
+) -> None:
     assert "no-store" == anonymous(make_client()).get(path).headers["Cache-Control"]
 
 
@@ -59,39 +68,46 @@ def test_a_foreign_host_name_is_refused(make_client: MakeClient, path: str) -> N
     assert "as assigned" not in answer.text
 
 
-@pytest.mark.parametrize(("bound", "host", "expected"), [
-    ("127.0.0.1", "127.0.0.1:8100", True),
-    ("127.0.0.1", "localhost:8100", True),
-    ("127.0.0.1", "localhost:9999", True),
-    ("127.0.0.1", "[::1]:8100", True),
-    ("127.0.0.1", "10.0.0.5:8100", False),
-    ("127.0.0.1", "localhost.attacker.example:8100", False),
-    ("127.0.0.1", "attacker@127.0.0.1:8100", False),
-    ("127.0.0.1", "127.0.0.1:8100/x", False),
-    ("127.0.0.1", "127.0.0.1:port", False),
-    ("127.0.0.1", "[::1", False),
-    ("127.0.0.1", "", False),
-    ("10.0.0.5", "10.0.0.5:8100", True),
-    ("10.0.0.5", "10.0.0.5:8101", False),
-    ("Control.example", "control.EXAMPLE:8100", True),
-    ("control.example", "other.example:8100", False),
-    ("0.0.0.0", "192.168.1.7:8100", True),  # noqa: S104 - a header's text; nothing is bound
-    ("0.0.0.0", "attacker.example:8100", False),  # noqa: S104 - as above
-    ("::", "[fd00::7]:8100", True),
-])
+@pytest.mark.parametrize(
+    ("bound", "host", "expected"),
+    [
+        ("127.0.0.1", "127.0.0.1:8100", True),
+        ("127.0.0.1", "localhost:8100", True),
+        ("127.0.0.1", "localhost:9999", True),
+        ("127.0.0.1", "[::1]:8100", True),
+        ("127.0.0.1", "10.0.0.5:8100", False),
+        ("127.0.0.1", "localhost.attacker.example:8100", False),
+        ("127.0.0.1", "attacker@127.0.0.1:8100", False),
+        ("127.0.0.1", "127.0.0.1:8100/x", False),
+        ("127.0.0.1", "127.0.0.1:port", False),
+        ("127.0.0.1", "[::1", False),
+        ("127.0.0.1", "", False),
+        ("10.0.0.5", "10.0.0.5:8100", True),
+        ("10.0.0.5", "10.0.0.5:8101", False),
+        ("Control.example", "control.EXAMPLE:8100", True),
+        ("control.example", "other.example:8100", False),
+        ("0.0.0.0", "192.168.1.7:8100", True),  # noqa: S104 - a header's text; nothing is bound
+        ("0.0.0.0", "attacker.example:8100", False),  # noqa: S104 - as above
+        ("::", "[fd00::7]:8100", True),
+    ],
+)
 def test_own_host_names(bound: str, host: str, expected: bool) -> None:
     assert expected == is_own_host(host, Admin(bound, 8100))
 
 
-@pytest.mark.parametrize(("url", "host", "expected"), [
-    ("https://zodb.example/", "zodb.example", True),
-    ("https://zodb.example/", "ZODB.example:443", True),
-    ("https://zodb.example/", "zodb.example:8443", False),
-    ("https://zodb.example:8443/", "zodb.example:8443", True),
-    ("http://zodb.example/", "zodb.example:80", True),
-    ("https://zodb.example/events/zodb/", "zodb.example", True),
-    ("https://zodb.example/events/zodb/", "events.example", False),
-    ("https://zodb.example/", "zodb.example.attacker.example", False),
-    ("https://zodb.example/", "127.0.0.1:8100", True)])
+@pytest.mark.parametrize(
+    ("url", "host", "expected"),
+    [
+        ("https://zodb.example/", "zodb.example", True),
+        ("https://zodb.example/", "ZODB.example:443", True),
+        ("https://zodb.example/", "zodb.example:8443", False),
+        ("https://zodb.example:8443/", "zodb.example:8443", True),
+        ("http://zodb.example/", "zodb.example:80", True),
+        ("https://zodb.example/events/zodb/", "zodb.example", True),
+        ("https://zodb.example/events/zodb/", "events.example", False),
+        ("https://zodb.example/", "zodb.example.attacker.example", False),
+        ("https://zodb.example/", "127.0.0.1:8100", True),
+    ],
+)
 def test_the_host_name_of_the_public_url_is_ours_too(url: str, host: str, expected: bool) -> None:
     assert expected == is_own_host(host, Admin("127.0.0.1", 8100, public_url=url))

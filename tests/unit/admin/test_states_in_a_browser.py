@@ -23,15 +23,27 @@ from indico_zodbrepl.monitor.snapshot import Snapshot
 
 WIDTHS = (390, 1280, 1920)
 STATES = (*states.STATES, *states.OPERATIONS, "monitor gone")
-OTHER_PAGES = ("/operations", "/operations/current", "/salvage", "/journal", "/data",
-               "/data/benchmarks")
+OTHER_PAGES = (
+    "/operations",
+    "/operations/current",
+    "/recover",
+    "/journal",
+    "/data",
+    "/data/benchmarks",
+)
 MOST_STOPS = 200
 # What tells of each state; the overview has to say it, whatever else it shows.
 TOLD = {
-    "healthy": "Healthy", "lagging": "behind", "primary dead": "primary a is stopped",
-    "frozen": "does not answer", "diverged": "diverged", "fenced": "later epoch|writes refused",
-    "operation running": "failover", "operation failed": "failover",
-    "monitor gone": "No new snapshot|is old|stale"}
+    "healthy": "Healthy",
+    "lagging": "behind",
+    "primary dead": "primary a is stopped",
+    "frozen": "does not answer",
+    "diverged": "diverged",
+    "fenced": "later epoch|writes refused",
+    "operation running": "failover",
+    "operation failed": "failover",
+    "monitor gone": "No new snapshot|is old|stale",
+}
 # The element that has the focus: where it is, whether that is shown, and by what.
 FOCUSED = """
 () => {
@@ -70,6 +82,7 @@ def show(page_of: Any, serve_client: Any, tmp_path: Path) -> Iterator[Show]:
     """A function: the address at which the pages of a cluster in a state are served."""
     cluster = dataclasses.replace(situations.cluster(), var_directory=tmp_path)
     with contextlib.ExitStack() as opened:
+
         def start(name: str) -> str:
             if name in states.OPERATIONS:
                 seen = opened.enter_context(states.operation_in(cluster, name))
@@ -90,7 +103,8 @@ def show(page_of: Any, serve_client: Any, tmp_path: Path) -> Iterator[Show]:
 
 @pytest.mark.parametrize("name", STATES)
 def test_the_overview_tells_of_each_state_at_each_width_light_and_dark(
-        new_tab: NewTab, show: Show, tmp_path: Path, name: str) -> None:
+    new_tab: NewTab, show: Show, tmp_path: Path, name: str
+) -> None:
     address = show(name)
     for width in WIDTHS:
         tab = new_tab(width)
@@ -110,7 +124,8 @@ def test_the_overview_tells_of_each_state_at_each_width_light_and_dark(
 
 @pytest.mark.parametrize("name", ["healthy", *states.OPERATIONS])
 def test_the_other_pages_fit_and_can_be_read_and_named(
-        new_tab: NewTab, show: Show, tmp_path: Path, name: str) -> None:
+    new_tab: NewTab, show: Show, tmp_path: Path, name: str
+) -> None:
     address = show(name)
     for width in WIDTHS:
         tab = new_tab(width)
@@ -127,7 +142,8 @@ def test_the_other_pages_fit_and_can_be_read_and_named(
 
 @pytest.mark.parametrize("name", ["healthy", "primary dead", "operation running"])
 def test_all_that_can_be_used_is_reached_by_keyboard_in_sight_and_marked(
-        new_tab: NewTab, show: Show, name: str) -> None:
+    new_tab: NewTab, show: Show, name: str
+) -> None:
     tab = new_tab()
     tab.open(show(name))
     pause = tab.page.get_by_role("button", name="Pause")
@@ -172,8 +188,7 @@ def test_states_are_told_apart_without_colours(new_tab: NewTab, show: Show, name
     assert [] == tab.troubles
 
 
-def test_a_page_whose_server_is_gone_says_so_itself(
-        new_tab: NewTab, show: Show) -> None:
+def test_a_page_whose_server_is_gone_says_so_itself(new_tab: NewTab, show: Show) -> None:
     tab = new_tab()
     tab.open(show("healthy"))
     tab.context.set_offline(True)

@@ -27,8 +27,8 @@ from jinja2 import Environment, nodes
 from situations import ALL_STOPPED, HEALTHY, PRIMARY_KILLED, SECONDARY_KILLED, UNKNOWN
 
 from indico_zodbrepl.admin import languages
-from indico_zodbrepl.bench import in_app
-from indico_zodbrepl.failover.operation import Outcome
+from indico_zodbrepl.bench.suites import in_app
+from indico_zodbrepl.operations.operation import Outcome
 
 MakeClient = Callable[..., FlaskClient]
 HOME = Path(__file__).parents[3]
@@ -122,7 +122,7 @@ class Skeleton:
                 if isinstance(one, nodes.Dict):
                     yield from (pair.value for pair in one.items)
                 elif isinstance(one, nodes.Tuple) and isinstance(taken.arg, nodes.Const):
-                    yield from one.items[taken.arg.value:taken.arg.value + 1]
+                    yield from one.items[taken.arg.value : taken.arg.value + 1]
 
     def _said(self, written: nodes.Expr, names: frozenset[str]) -> Iterator[str]:
         """Constants among what an expression may give."""
@@ -157,14 +157,22 @@ class Skeleton:
         page = BeautifulSoup(self.html, "html.parser")
         for tag in page.find_all(["code", "pre"]):
             tag.clear()
-        found = [str(text) for text in page.find_all(string=True)
-                 if not isinstance(text, Comment | Doctype)]
-        found += [str(value) for tag in page.find_all(True) for name, value in tag.attrs.items()
-                  if is_of_people(name)]
+        found = [
+            str(text)
+            for text in page.find_all(string=True)
+            if not isinstance(text, Comment | Doctype)
+        ]
+        found += [
+            str(value)
+            for tag in page.find_all(True)
+            for name, value in tag.attrs.items()
+            if is_of_people(name)
+        ]
         for text in list(found):
             for number in re.findall("\x00([0-9]+)\x00", text):
-                found += [re.sub("%[.0-9]*[a-z]|{[^}]*}", "", said)
-                          for said in self.said[int(number)]]
+                found += [
+                    re.sub("%[.0-9]*[a-z]|{[^}]*}", "", said) for said in self.said[int(number)]
+                ]
         return [text.strip() for text in found if words(re.sub("\x00[0-9]+\x00", " ", text))]
 
 
@@ -176,19 +184,29 @@ def environment(make_client: MakeClient) -> Environment:
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
 def test_a_template_has_no_text_that_cannot_be_translated(
-        environment: Environment, template: Path) -> None:
+    environment: Environment, template: Path
+) -> None:
     assert [] == Skeleton(environment, template.read_text("utf-8")).bare()
 
 
-@pytest.mark.parametrize("source", [
-    "<p>Nodes</p>", "<p>{{ 'none' if node else _('some') }}</p>", '<td data-label="Role"></td>',
-    "{% set unknown = 'unknown' %}<p>{{ unknown }}</p>", "<p>{{ name or 'nobody' }}</p>",
-    "{% for title in ('Node', _('Role')) %}<th>{{ title }}</th>{% endfor %}",
-    "{% for title, key in ((_('Role'), 1), ('Node', 2)) %}<th>{{ title }}</th>{% endfor %}",
-    "{% set how = {1: ('odd', 'fine')}[x] %}<p class='{{ how[0] }}'>{{ how[1] }}</p>",
-    "<p>{{ {'a': 'first', 'b': _('second')}[x]|sentence }}</p>", "<p>{{ 'epoch ' ~ number }}</p>",
-    """<svg aria-label="{% if x %}{{ 'done' }}{% endif %}"></svg>""",
-    "{% macro role() %}wrong server{% endmacro %}", "<p>{{ names|join(' and ') }}</p>"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<p>Nodes</p>",
+        "<p>{{ 'none' if node else _('some') }}</p>",
+        '<td data-label="Role"></td>',
+        "{% set unknown = 'unknown' %}<p>{{ unknown }}</p>",
+        "<p>{{ name or 'nobody' }}</p>",
+        "{% for title in ('Node', _('Role')) %}<th>{{ title }}</th>{% endfor %}",
+        "{% for title, key in ((_('Role'), 1), ('Node', 2)) %}<th>{{ title }}</th>{% endfor %}",
+        "{% set how = {1: ('odd', 'fine')}[x] %}<p class='{{ how[0] }}'>{{ how[1] }}</p>",
+        "<p>{{ {'a': 'first', 'b': _('second')}[x]|sentence }}</p>",
+        "<p>{{ 'epoch ' ~ number }}</p>",
+        """<svg aria-label="{% if x %}{{ 'done' }}{% endif %}"></svg>""",
+        "{% macro role() %}wrong server{% endmacro %}",
+        "<p>{{ names|join(' and ') }}</p>",
+    ],
+)
 def test_a_text_without_gettext_is_found(environment: Environment, source: str) -> None:
     assert [] != Skeleton(environment, source).bare()
 
@@ -237,8 +255,11 @@ def shown(page: BeautifulSoup) -> Iterator[str]:
         tag.clear()
     for tag in page.find_all(True):
         yield from (str(value) for name, value in tag.attrs.items() if is_of_people(name))
-    blocks = [tag for tag in page.find_all(True) if any(
-        isinstance(child, str) and child.strip() for child in tag.children)]
+    blocks = [
+        tag
+        for tag in page.find_all(True)
+        if any(isinstance(child, str) and child.strip() for child in tag.children)
+    ]
     yield from (tag.get_text(" ") for tag in blocks if not under(tag, blocks))
 
 
@@ -305,21 +326,38 @@ def get(client: FlaskClient, path: str, language: str | None = OTHER) -> tuple[s
     headers = {} if language is None else {"Accept-Language": language}
     with template_rendered.connected_to(keep, client.application):
         answer = client.get(path, headers=headers)
-    choices = {"cluster": client.application.jinja_env.globals["cluster"],
-               "outcomes": list(Outcome), "fields of Indico": in_app.MODIFY}
+    choices = {
+        "cluster": client.application.jinja_env.globals["cluster"],
+        "outcomes": list(Outcome),
+        "fields of Indico": in_app.MODIFY,
+    }
     return answer.text, told([*contexts, choices])
 
 
-PATHS = ["/", "/node/a", "/node/b", "/operations", "/journal", "/data", "/data/benchmarks",
-         "/salvage", "/nothing", "/operations/current", "/node/nobody"]
+PATHS = [
+    "/",
+    "/node/a",
+    "/node/b",
+    "/operations",
+    "/journal",
+    "/data",
+    "/data/benchmarks",
+    "/recover",
+    "/nothing",
+    "/operations/current",
+    "/node/nobody",
+]
 
 
-@pytest.mark.parametrize("situation", [
-    HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED, UNKNOWN],
-    ids=["healthy", "secondary killed", "primary killed", "all stopped", "unknown"])
+@pytest.mark.parametrize(
+    "situation",
+    [HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED, UNKNOWN],
+    ids=["healthy", "secondary killed", "primary killed", "all stopped", "unknown"],
+)
 @pytest.mark.usefixtures("translated")
 def test_a_page_in_another_language_has_no_english_of_its_own(
-        make_client: MakeClient, situation: dict[str, Any]) -> None:
+    make_client: MakeClient, situation: dict[str, Any]
+) -> None:
     client = make_client(**situation)
     for path in PATHS:
         text, given = get(client, path)
@@ -332,20 +370,30 @@ def test_a_page_in_another_language_has_no_english_of_its_own(
             assert [] == words(left), f"{path}: {said.strip()!r}"
 
 
-@pytest.mark.parametrize(("wanted", "language"), [
-    (None, "en"), ("en-GB,en;q=0.9,eo;q=0.5", "en"), ("eo", "eo"), ("de,eo;q=0.5", "eo"),
-    ("de", "en"), ("*", "en"), ("eo;q=nonsense", "en"), ("../../etc", "en")])
+@pytest.mark.parametrize(
+    ("wanted", "language"),
+    [
+        (None, "en"),
+        ("en-GB,en;q=0.9,eo;q=0.5", "en"),
+        ("eo", "eo"),
+        ("de,eo;q=0.5", "eo"),
+        ("de", "en"),
+        ("*", "en"),
+        ("eo;q=nonsense", "en"),
+        ("../../etc", "en"),
+    ],
+)
 @pytest.mark.usefixtures("translated")
 def test_the_language_is_the_one_that_the_browser_likes_best(
-        make_client: MakeClient, wanted: str | None, language: str) -> None:
+    make_client: MakeClient, wanted: str | None, language: str
+) -> None:
     text, _given = get(make_client(), "/", wanted)
     assert f'<html lang="{language}">' in text
     assert ("⟦Overview⟧" in text) == (language == OTHER)
 
 
 @pytest.mark.usefixtures("translated")
-def test_one_who_asks_after_another_gets_a_language_of_their_own(
-        make_client: MakeClient) -> None:
+def test_one_who_asks_after_another_gets_a_language_of_their_own(make_client: MakeClient) -> None:
     """Also what is rendered once for all who look at the same snapshot."""
     client = make_client()
     first, second, third = (get(client, "/", each)[0] for each in ("en", OTHER, "en"))
@@ -356,7 +404,8 @@ def test_one_who_asks_after_another_gets_a_language_of_their_own(
 
 @pytest.mark.usefixtures("translated")
 def test_a_page_that_refreshes_itself_is_not_told_that_its_other_language_is_the_same(
-        make_client: MakeClient) -> None:
+    make_client: MakeClient,
+) -> None:
     client = make_client()
     tag = client.get("/", headers={"Accept-Language": "en"}).headers["ETag"]
     answer = client.get("/", headers={"Accept-Language": OTHER, "If-None-Match": tag})
@@ -365,8 +414,7 @@ def test_a_page_that_refreshes_itself_is_not_told_that_its_other_language_is_the
 
 @pytest.mark.parametrize("path", ["/api/nothing", "/replica?lag=x", "/node/a/b"])
 @pytest.mark.usefixtures("translated")
-def test_programs_are_answered_in_english(
-        make_client: MakeClient, path: str) -> None:
+def test_programs_are_answered_in_english(make_client: MakeClient, path: str) -> None:
     text = make_client().get(path, headers={"Accept-Language": OTHER}).text
     assert ("⟦" in text) == path.startswith("/node")
 
@@ -377,12 +425,16 @@ def test_without_a_catalogue_there_is_english_alone() -> None:
 
 def test_the_catalogue_is_shipped_with_templates_styles_and_scripts(tmp_path: Path) -> None:
     shutil.copy(HOME / "setup.py", tmp_path)
-    shutil.copytree(HOME / "src", tmp_path / "src",
-                    ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    subprocess.run([sys.executable, "-W", "ignore", "setup.py", "-q", "build"], cwd=tmp_path,
-                   check=True, capture_output=True)
+    shutil.copytree(
+        HOME / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "setup.py", "-q", "build"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
     built = tmp_path / "build/lib/indico_zodbrepl/admin"
     expected = [CATALOGUE, *TEMPLATES, *(ADMIN / "static").iterdir()]
     assert len(expected) > 30
-    assert [] == [path.name for path in expected
-                  if not (built / path.relative_to(ADMIN)).is_file()]
+    assert [] == [path.name for path in expected if not (built / path.relative_to(ADMIN)).is_file()]

@@ -9,16 +9,17 @@ import past
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indico_zodbrepl.admin.timeline import NARROWEST, bars
-from indico_zodbrepl.failover.operation import Operation, Progress, StepRecord
+from indico_zodbrepl.admin.operation_view import NARROWEST, bars
+from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 
 ENDED = past.failover(Path("/x"))
 MOMENTS = st.floats(0, 1e10)
 
 
 def with_times(times: list[tuple[float | None, float | None]]) -> Operation:
-    return dataclasses.replace(ENDED, records=tuple(
-        StepRecord(Progress.DONE, began, ended) for began, ended in times))
+    return dataclasses.replace(
+        ENDED, records=tuple(StepRecord(Progress.DONE, began, ended) for began, ended in times)
+    )
 
 
 def test_a_step_that_has_not_begun_has_no_bar() -> None:
@@ -35,7 +36,8 @@ def test_a_step_at_work_lasts_until_now() -> None:
 
 @given(st.lists(st.tuples(MOMENTS, st.one_of(st.none(), MOMENTS)), min_size=4, max_size=4), MOMENTS)
 def test_each_bar_is_within_the_whole_and_can_be_seen(
-        times: list[tuple[float | None, float | None]], now: float) -> None:
+    times: list[tuple[float | None, float | None]], now: float
+) -> None:
     """Also when clocks were set back meanwhile."""
     for bar in bars(with_times(times), now):
         assert bar is not None

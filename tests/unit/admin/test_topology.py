@@ -13,18 +13,18 @@ import states
 from situations import PRIMARY_KILLED, cluster, server, snapshot, state
 
 from indico_zodbrepl.admin import topology
-from indico_zodbrepl.admin.links import Health
-from indico_zodbrepl.admin.topology import Box, Drawing
+from indico_zodbrepl.admin.topology import Box, Drawing, Health
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.snapshot import Snapshot
 
 FIVE = five.snapshot(five.cluster(Path("/srv/five")))
 SNAPSHOTS = {
-    "five": FIVE, **{name: states.snapshot(cluster(), name) for name in states.STATES},
-    **{name: situation.snapshot for name, situation in engines.SITUATIONS.items()}}
+    "five": FIVE,
+    **{name: states.snapshot(cluster(), name) for name in states.STATES},
+    **{name: situation.snapshot for name, situation in engines.SITUATIONS.items()},
+}
 EACH = pytest.mark.parametrize("seen", SNAPSHOTS.values(), ids=SNAPSHOTS)
-LAYOUTS = pytest.mark.parametrize("layout", [topology.wide, topology.tall],
-                                  ids=["wide", "tall"])
+LAYOUTS = pytest.mark.parametrize("layout", [topology.wide, topology.tall], ids=["wide", "tall"])
 
 
 def name_of(box: Box) -> str:
@@ -32,18 +32,19 @@ def name_of(box: Box) -> str:
 
 
 def arrows(drawing: Drawing) -> dict[tuple[str, str], Health]:
-    return {(arrow.link.source, arrow.link.target): arrow.link.health
-            for arrow in drawing.arrows}
+    return {(arrow.link.source, arrow.link.target): arrow.link.health for arrow in drawing.arrows}
 
 
 @LAYOUTS
 @EACH
 def test_each_is_drawn_once_inside_of_the_picture_and_apart_from_all_others(
-        layout: topology.Layout, seen: Snapshot) -> None:
+    layout: topology.Layout, seen: Snapshot
+) -> None:
     drawing = layout(seen)
     names = [name_of(box) for box in drawing.boxes]
-    assert sorted([*(node.name for node in seen.nodes),
-                   *(f"indico {each.name}" for each in seen.indico)]) == sorted(names)
+    assert sorted(
+        [*(node.name for node in seen.nodes), *(f"indico {each.name}" for each in seen.indico)]
+    ) == sorted(names)
     for box in drawing.boxes:
         assert box.x >= 0, name_of(box)
         assert box.y >= 0, name_of(box)
@@ -58,7 +59,8 @@ def test_each_is_drawn_once_inside_of_the_picture_and_apart_from_all_others(
 @LAYOUTS
 @EACH
 def test_arrows_begin_and_end_at_a_box_and_pass_none(
-        layout: topology.Layout, seen: Snapshot) -> None:
+    layout: topology.Layout, seen: Snapshot
+) -> None:
     drawing = layout(seen)
     for arrow in drawing.arrows:
         for x, y in (arrow.points[0], arrow.points[-1]):
@@ -66,8 +68,12 @@ def test_arrows_begin_and_end_at_a_box_and_pass_none(
         for (x1, y1), (x2, y2) in itertools.pairwise(arrow.points):
             assert x1 == x2 or y1 == y2, arrow
             for box in drawing.boxes:
-                crosses = (min(x1, x2) < box.right and max(x1, x2) > box.x
-                           and min(y1, y2) < box.y + box.height and max(y1, y2) > box.y)
+                crosses = (
+                    min(x1, x2) < box.right
+                    and max(x1, x2) > box.x
+                    and min(y1, y2) < box.y + box.height
+                    and max(y1, y2) > box.y
+                )
                 assert not crosses, (arrow, name_of(box))
 
 
@@ -82,31 +88,49 @@ def test_the_tall_one_fits_a_telephone(seen: Snapshot) -> None:
 
 def test_columns_are_steps_away_from_the_primary() -> None:
     drawing = topology.wide(FIVE)
-    columns = {x: [name_of(box) for box in boxes] for x, boxes in itertools.groupby(
-        sorted(drawing.boxes, key=lambda box: box.x), key=lambda box: box.x)}
+    columns = {
+        x: [name_of(box) for box in boxes]
+        for x, boxes in itertools.groupby(
+            sorted(drawing.boxes, key=lambda box: box.x), key=lambda box: box.x
+        )
+    }
     assert [["indico one", "indico two", "indico three"], ["a"], ["b", "c"], ["d", "e"]] == list(
-        columns.values())
+        columns.values()
+    )
 
 
 def test_below_a_node_are_those_who_talk_to_it_and_then_those_who_follow() -> None:
     drawing = topology.tall(FIVE)
-    assert [("a", 0), ("indico one", 1), ("indico two", 1), ("b", 1), ("indico three", 2),
-            ("d", 2), ("e", 2), ("c", 1)] == [
-        (name_of(box), round(box.x - 1) // topology.INDENT) for box in drawing.boxes]
+    assert [
+        ("a", 0),
+        ("indico one", 1),
+        ("indico two", 1),
+        ("b", 1),
+        ("indico three", 2),
+        ("d", 2),
+        ("e", 2),
+        ("c", 1),
+    ] == [(name_of(box), round(box.x - 1) // topology.INDENT) for box in drawing.boxes]
 
 
 def test_arrows_go_from_upstream_to_follower_and_from_indico_to_its_server() -> None:
     drawing = topology.wide(snapshot())
-    assert {("a", "b"): Health.GOOD, ("one", "a"): Health.GOOD,
-            ("two", "a"): Health.GOOD} == arrows(drawing)
+    assert {
+        ("a", "b"): Health.GOOD,
+        ("one", "a"): Health.GOOD,
+        ("two", "a"): Health.GOOD,
+    } == arrows(drawing)
     for arrow in drawing.arrows:
         end = next(box for box in drawing.boxes if name_of(box) == arrow.link.target)
         assert arrow.points[-1][0] == end.x
 
 
 def test_a_dead_primary_s_link_is_broken_and_indico_reads_elsewhere() -> None:
-    assert {("a", "b"): Health.BROKEN, ("one", "b"): Health.ODD,
-            ("two", "b"): Health.ODD} == arrows(topology.wide(snapshot(**PRIMARY_KILLED)))
+    assert {
+        ("a", "b"): Health.BROKEN,
+        ("one", "b"): Health.ODD,
+        ("two", "b"): Health.ODD,
+    } == arrows(topology.wide(snapshot(**PRIMARY_KILLED)))
 
 
 def test_a_link_that_does_not_stand_is_broken() -> None:
@@ -116,15 +140,18 @@ def test_a_link_that_does_not_stand_is_broken() -> None:
 
 def test_a_follower_of_another_than_its_assigned_upstream_is_odd() -> None:
     seen = five.snapshot(five.cluster(Path("/srv/five")))
-    nodes = tuple(dataclasses.replace(node, upstream="c") if node.name == "e" else node
-                  for node in seen.nodes)
+    nodes = tuple(
+        dataclasses.replace(node, upstream="c") if node.name == "e" else node for node in seen.nodes
+    )
     assert Health.ODD is arrows(topology.wide(dataclasses.replace(seen, nodes=nodes)))["c", "e"]
 
 
 def test_nodes_that_follow_each_other_in_a_ring_are_all_drawn() -> None:
     ring = {"b": "d", "d": "b"}
-    nodes = tuple(dataclasses.replace(node, upstream=ring.get(node.name, node.upstream))
-                  for node in FIVE.nodes)
+    nodes = tuple(
+        dataclasses.replace(node, upstream=ring.get(node.name, node.upstream))
+        for node in FIVE.nodes
+    )
     seen = dataclasses.replace(FIVE, nodes=nodes)
     for drawing in (topology.wide(seen), topology.tall(seen)):
         assert 8 == len(drawing.boxes)
@@ -137,9 +164,13 @@ def test_after_a_failover_the_new_primary_is_drawn_first() -> None:
 
 def test_neo_s_storages_hang_on_the_master_that_leads() -> None:
     seen = engines.NEO_STORAGE_KILLED.snapshot
-    assert {("m1", "s1"): Health.GOOD, ("m1", "s2"): Health.BROKEN,
-            ("m1", "adm"): Health.GOOD, ("one", "m1"): Health.GOOD,
-            ("two", "m1"): Health.GOOD} == arrows(topology.wide(seen))
+    assert {
+        ("m1", "s1"): Health.GOOD,
+        ("m1", "s2"): Health.BROKEN,
+        ("m1", "adm"): Health.GOOD,
+        ("one", "m1"): Health.GOOD,
+        ("two", "m1"): Health.GOOD,
+    } == arrows(topology.wide(seen))
 
 
 def test_an_indico_that_opens_the_data_itself_is_tied_to_the_one_node() -> None:
@@ -149,6 +180,7 @@ def test_an_indico_that_opens_the_data_itself_is_tied_to_the_one_node() -> None:
 def test_two_primaries_are_beside_each_other() -> None:
     seen = snapshot(
         servers={"b": server("b", upstream=None, connected=None, read_only=False)},
-        states={"b": state("b", role=Role.PRIMARY, upstream=None)})
+        states={"b": state("b", role=Role.PRIMARY, upstream=None)},
+    )
     drawing = topology.wide(seen)
     assert 1 == len({box.x for box in drawing.boxes if box.node})

@@ -13,7 +13,7 @@ from indico_zodbrepl.cluster.shapes import SHAPES
 # Prints the drivers that a command of a ZRS cluster has imported.
 IMPORTED = """
 import sys
-import indico_zodbrepl.cli, indico_zodbrepl.cli.node, indico_zodbrepl.cli.status
+import indico_zodbrepl.cli, indico_zodbrepl.cli.node, indico_zodbrepl.cli.status_view
 from indico_zodbrepl import backends
 backends.named("zrs")
 print(*sorted({"psycopg", "pymysql"} & set(sys.modules)))
@@ -33,6 +33,11 @@ def test_there_is_a_backend_for_each_shape_of_a_cluster_file() -> None:
 
 
 def test_a_driver_is_imported_only_for_the_backend_that_needs_it() -> None:
-    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True,
-                          check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
     assert "\npsycopg\n" == done.stdout

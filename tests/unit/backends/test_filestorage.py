@@ -22,7 +22,8 @@ def filestorage(tmp_path: Path) -> Cluster:
 
 
 def test_a_file_storage_tells_its_last_transaction_and_who_has_it_open(
-        filestorage: Cluster) -> None:
+    filestorage: Cluster,
+) -> None:
     with pytest.raises(ProbeError, match="there is no"):
         ask(filestorage)
     last = commit(filestorage, "one")
@@ -32,23 +33,28 @@ def test_a_file_storage_tells_its_last_transaction_and_who_has_it_open(
     assert data_fs(filestorage.nodes[0]).stat().st_size == answer.replication.size
     assert "nobody" == facts_of(filestorage)["opened by"]
     with subprocess.Popen(
-            [INSTALLATION.python27, "-c", COMMIT, Layout(filestorage).zodb_conf, "two", "stay"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=INSTALLATION.environment27()) as client:
+        [INSTALLATION.python27, "-c", COMMIT, Layout(filestorage).zodb_conf, "two", "stay"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=INSTALLATION.environment27(),
+    ) as client:
         try:
             assert client.stdout is not None
             last = int(client.stdout.readline(), 16)
             answer = ask(filestorage)
             assert (last, 1, client.pid) == (
-                answer.last_tid, answer.clients, answer.replication.pid)
+                answer.last_tid,
+                answer.clients,
+                answer.replication.pid,
+            )
             assert f"process {client.pid}" == facts_of(filestorage)["opened by"]
         finally:
             client.kill()
     assert "nobody" == facts_of(filestorage)["opened by"]
 
 
-def test_what_is_being_written_does_not_count_as_the_last_transaction(
-        filestorage: Cluster) -> None:
+def test_what_is_being_written_does_not_count_as_the_last_transaction(filestorage: Cluster) -> None:
     last = commit(filestorage, "one")
     path = data_fs(filestorage.nodes[0])
     complete = path.read_bytes()

@@ -22,18 +22,11 @@ import ZConfig.schemaless
 from zope.interface.verify import verifyObject
 
 from indico_zodbrepl.backends import IBackend, backend_of, relstorage
-from indico_zodbrepl.backends.mariadb import (
-    client_files,
-    names,
-    passwords,
-    positions,
-    programs,
-    reading,
-    server_files,
-)
-from indico_zodbrepl.backends.mariadb.asking import Findings
-from indico_zodbrepl.backends.mariadb.data import mark_filled, prepare
-from indico_zodbrepl.backends.mariadb.sessions import session
+from indico_zodbrepl.backends.mariadb import comparing, config, sql, status
+from indico_zodbrepl.backends.mariadb import server as programs
+from indico_zodbrepl.backends.mariadb.server import mark_filled, prepare
+from indico_zodbrepl.backends.mariadb.sql import session
+from indico_zodbrepl.backends.mariadb.status import Findings
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -43,7 +36,7 @@ from indico_zodbrepl.probing.answers import ServerRole, Severity
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster-relstorage-mariadb.conf"
-PASSWORDS = {"indico": "one", names.MONITOR_USER: "two", names.REPLICATION_USER: "three"}
+PASSWORDS = {"indico": "one", config.MONITOR_USER: "two", config.REPLICATION_USER: "three"}
 
 
 @pytest.fixture
@@ -62,7 +55,8 @@ def following(cluster: Cluster) -> NodeState:
 
 def with_settings(cluster: Cluster, **values: Any) -> Cluster:
     return dataclasses.replace(
-        cluster, settings=dataclasses.replace(names.settings(cluster), **values))
+        cluster, settings=dataclasses.replace(config.settings_of(cluster), **values)
+    )
 
 
 def options(text: str) -> dict[str, str | None]:
@@ -72,10 +66,10 @@ def options(text: str) -> dict[str, str | None]:
     return {key: value for key, value in parsed["mariadbd"].items() if not key.startswith("!")}
 
 
-def statements(cluster: Cluster, state: NodeState, *, filled: bool = True,
-               locked: bool = False) -> list[str]:
-    return server_files.init_sql(cluster, state, PASSWORDS, filled=filled,
-                                 locked=locked).splitlines()
+def statements(
+    cluster: Cluster, state: NodeState, *, filled: bool = True, locked: bool = False
+) -> list[str]:
+    return config.init_sql(cluster, state, PASSWORDS, filled=filled, locked=locked).splitlines()
 
 
 def sections(parsed: Any) -> Iterator[Any]:
@@ -100,12 +94,12 @@ def test_it_provides_the_interface_of_backends(cluster: Cluster) -> None:
 @pytest.mark.parametrize("role", [leading, following])
 def test_each_server_starts_without_taking_writes(cluster: Cluster, role: Any) -> None:
     """Its first statements end that for a primary; when they fail it stays so."""
-    found = options(server_files.my_cnf(cluster, role(cluster)))
+    found = options(config.my_cnf(cluster, role(cluster)))
     assert ("ON", None) == (found["read-only"], found["skip-slave-start"])
 
 
 def test_a_servers_options_are_for_its_own_address_and_hold_no_password(cluster: Cluster) -> None:
-    text = server_files.my_cnf(cluster, following(cluster))
+    text = config.my_cnf(cluster, following(cluster))
     found = options(text)
     assert ("127.0.0.1", "8162") == (found["bind-address"], found["port"])
     assert not [word for word in PASSWORDS.values() if word in text.split()]
@@ -113,25 +107,28 @@ def test_a_servers_options_are_for_its_own_address_and_hold_no_password(cluster:
 
 def test_only_a_primarys_commits_wait_for_a_follower(cluster: Cluster) -> None:
     """Those that a secondary repeats would wait for a follower of its own, in vain."""
-    waits = [options(server_files.my_cnf(each, role(each)))["rpl-semi-sync-master-enabled"]
-             for each in (cluster, with_settings(cluster, synchronous=False))
-             for role in (leading, following)]
+    waits = [
+        options(config.my_cnf(each, role(each)))["rpl-semi-sync-master-enabled"]
+        for each in (cluster, with_settings(cluster, synchronous=False))
+        for role in (leading, following)
+    ]
     assert ["ON", "OFF", "OFF", "OFF"] == waits
 
 
 @pytest.mark.parametrize("role", [leading, following])
 @pytest.mark.parametrize("synchronous", [True, False])
-def test_no_server_drops_what_a_kill_left_in_its_log(cluster: Cluster, role: Any, *,
-                                                     synchronous: bool) -> None:
+def test_no_server_drops_what_a_kill_left_in_its_log(
+    cluster: Cluster, role: Any, *, synchronous: bool
+) -> None:
     """It starts as one that acknowledges nothing, and is told afterwards whether it does."""
     cluster = with_settings(cluster, synchronous=synchronous)
-    found = options(server_files.my_cnf(cluster, role(cluster)))
+    found = options(config.my_cnf(cluster, role(cluster)))
     assert ("MASTER", "OFF") == (found["init-rpl-role"], found["rpl-semi-sync-slave-enabled"])
     word = "ON" if synchronous else "OFF"
     said = statements(cluster, role(cluster))
     acknowledges = f"SET GLOBAL rpl_semi_sync_slave_enabled = {word};"
     assert acknowledges in said
-    assert "START SLAVE;" not in said[:said.index(acknowledges)]
+    assert "START SLAVE;" not in said[: said.index(acknowledges)]
 
 
 def test_a_primary_takes_writes_as_the_last_of_its_first_statements(cluster: Cluster) -> None:
@@ -156,7 +153,8 @@ def test_a_follower_without_a_whole_copy_follows_nobody(cluster: Cluster) -> Non
 
 @pytest.mark.parametrize(("locked", "word"), [(True, "LOCK"), (False, "UNLOCK")])
 def test_a_server_that_may_have_diverged_follows_nobody_and_clients_are_kept_from_it(
-        cluster: Cluster, word: str, *, locked: bool) -> None:
+    cluster: Cluster, word: str, *, locked: bool
+) -> None:
     found = statements(cluster, following(cluster), locked=locked)
     assert f"ALTER USER 'indico'@'%' ACCOUNT {word};" in found
     assert locked is ("START SLAVE;" not in found)
@@ -177,36 +175,36 @@ def test_indico_may_ask_for_the_sizes_of_files(cluster: Cluster) -> None:
 
 
 def test_servers_of_a_cluster_have_different_ids_which_stay(cluster: Cluster) -> None:
-    ids = [names.server_id(cluster, node) for node in cluster.nodes]
+    ids = [config.server_id(cluster, node) for node in cluster.nodes]
     assert len(set(ids)) == len(ids)
-    assert ids == [names.server_id(cluster, node) for node in cluster.nodes]
+    assert ids == [config.server_id(cluster, node) for node in cluster.nodes]
 
 
 def test_a_socket_has_a_path_that_can_be_bound(cluster: Cluster) -> None:
     node = dataclasses.replace(cluster.node("a"), data_directory=Path("/" + "long/" * 30))
-    assert len(bytes(names.server_socket(node))) <= names.SOCKET_PATH_LIMIT
+    assert len(bytes(config.server_socket(node))) <= config.SOCKET_PATH_LIMIT
 
 
 # What clients read
 
 
 def test_clients_make_no_tables_and_come_back_when_they_saw_more(cluster: Cluster) -> None:
-    found = section(client_files.client_files(cluster)[Layout(cluster).zodb_conf], "relstorage")
+    found = section(config.client_files(cluster)[Layout(cluster).zodb_conf], "relstorage")
     assert ["false"] == found["create-schema"]
     assert ["true"] == found["revert_when_stale"]
-    assert [str(names.replica_conf(cluster))] == found["replica-conf"]
+    assert [str(config.replica_conf(cluster))] == found["replica-conf"]
 
 
 def test_no_clients_file_holds_a_password(cluster: Cluster) -> None:
     """They are for everybody to read; the password is in a file that they name."""
-    for text in client_files.client_files(cluster).values():
+    for text in config.client_files(cluster).values():
         found = section(text, "mariadb")
         assert "passwd" not in found
-        assert [str(names.client_cnf(cluster, "indico"))] == found["read_default_file"]
+        assert [str(config.client_cnf(cluster, "indico"))] == found["read_default_file"]
 
 
 def test_a_nodes_own_file_is_for_reading_alone(cluster: Cluster) -> None:
-    text = client_files.client_files(cluster)[Layout(cluster).node_zodb_conf(cluster.node("b"))]
+    text = config.client_files(cluster)[Layout(cluster).node_zodb_conf(cluster.node("b"))]
     assert ["true"] == section(text, "relstorage")["read-only"]
     assert ["8162"] == section(text, "mariadb")["port"]
 
@@ -220,39 +218,42 @@ def test_the_primary_is_first_among_the_servers(cluster: Cluster) -> None:
 
 
 def test_a_password_is_made_once_for_its_owner_alone(cluster: Cluster) -> None:
-    password = passwords.ensure(cluster, "indico")
+    password = sql.ensure(cluster, "indico")
     assert len(password) > 20
-    assert password == passwords.ensure(cluster, "indico") == passwords.of(cluster, "indico")
-    mode = names.client_cnf(cluster, "indico").stat().st_mode
+    assert password == sql.ensure(cluster, "indico") == sql.of(cluster, "indico")
+    mode = config.client_cnf(cluster, "indico").stat().st_mode
     assert 0o600 == stat.S_IMODE(mode)
 
 
 def test_nodes_that_start_at_the_same_time_have_the_same_password(cluster: Cluster) -> None:
     with concurrent.futures.ThreadPoolExecutor(4) as together:
-        made = set(together.map(lambda _: passwords.ensure(cluster, "indico"), range(4)))
-    assert {passwords.of(cluster, "indico")} == made
+        made = set(together.map(lambda _: sql.ensure(cluster, "indico"), range(4)))
+    assert {sql.of(cluster, "indico")} == made
 
 
-def test_the_sites_own_password_counts_also_when_it_changes(cluster: Cluster,
-                                                            tmp_path: Path) -> None:
+def test_the_sites_own_password_counts_also_when_it_changes(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     path = tmp_path / "password"
     given = with_settings(cluster, password_file=path)
     for password in ("first", "second"):
         path.write_text(password + "\n")
         path.chmod(0o600)
-        passwords.ensure(given, "indico")
-        assert password == passwords.of(given, "indico")
+        sql.ensure(given, "indico")
+        assert password == sql.of(given, "indico")
 
 
-@pytest.mark.parametrize("text", ["", "two\nlines\n", "a blank\n", "quote'\n", 'quote"\n', "a#\n",
-                                  "back\\slash\n"])
-def test_a_password_that_files_or_sql_would_bend_is_refused(cluster: Cluster, tmp_path: Path,
-                                                            text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "two\nlines\n", "a blank\n", "quote'\n", 'quote"\n', "a#\n", "back\\slash\n"]
+)
+def test_a_password_that_files_or_sql_would_bend_is_refused(
+    cluster: Cluster, tmp_path: Path, text: str
+) -> None:
     path = tmp_path / "password"
     path.write_text(text)
     path.chmod(0o600)
     with pytest.raises(OperatorError) as refused:
-        passwords.ensure(with_settings(cluster, password_file=path), "indico")
+        sql.ensure(with_settings(cluster, password_file=path), "indico")
     assert ExitCode.REFUSED is refused.value.exit_code
 
 
@@ -272,7 +273,7 @@ def test_programs_of_a_folder_of_the_sites_own_are_found(tmp_path: Path) -> None
 
 
 def test_names_that_the_cluster_needs_for_itself_are_refused(cluster: Cluster) -> None:
-    for values in ({"user": names.MONITOR_USER}, {"database": names.OWN_DATABASE}):
+    for values in ({"user": config.MONITOR_USER}, {"database": config.OWN_DATABASE}):
         wrong = with_settings(cluster, **values)
         with pytest.raises(OperatorError) as refused:
             backend_of(wrong).check(wrong, Installation(EXAMPLE.parents[1]))
@@ -281,20 +282,20 @@ def test_names_that_the_cluster_needs_for_itself_are_refused(cluster: Cluster) -
 
 def test_what_a_server_executes_first_is_for_its_owner_alone(cluster: Cluster) -> None:
     """It holds passwords.  The data are taken for made here."""
-    names.data_folder(cluster.node("a")).mkdir(parents=True)
+    config.data_folder(cluster.node("a")).mkdir(parents=True)
     assert [] == list(prepare(cluster, leading(cluster)))
-    path = names.init_sql(cluster, cluster.node("a"))
-    assert passwords.ensure(cluster, "indico") in path.read_text()
+    path = config.init_sql_file(cluster, cluster.node("a"))
+    assert sql.ensure(cluster, "indico") in path.read_text()
     assert 0o600 == stat.S_IMODE(path.stat().st_mode)
 
 
 def test_a_primary_whose_data_are_gone_does_not_begin_anew(cluster: Cluster) -> None:
     """Its disk may not be mounted; Indico would find an empty database."""
     node = cluster.node("a")
-    names.data_folder(node).mkdir(parents=True)
+    config.data_folder(node).mkdir(parents=True)
     mark_filled(cluster, node)
     list(prepare(cluster, leading(cluster)))
-    shutil.rmtree(names.data_folder(node))
+    shutil.rmtree(config.data_folder(node))
     with pytest.raises(OperatorError) as refused:
         list(prepare(cluster, leading(cluster)))
     assert ExitCode.REFUSED is refused.value.exit_code
@@ -302,85 +303,139 @@ def test_a_primary_whose_data_are_gone_does_not_begin_anew(cluster: Cluster) -> 
 
 
 def test_a_primary_that_is_to_follow_lets_no_client_in_at_first(cluster: Cluster) -> None:
-    names.data_folder(cluster.node("a")).mkdir(parents=True)
+    config.data_folder(cluster.node("a")).mkdir(parents=True)
     list(prepare(cluster, leading(cluster)))
     list(prepare(cluster, NodeState(cluster.name, "a", Role.SECONDARY, "b", epoch=4)))
-    assert "ACCOUNT LOCK;" in names.init_sql(cluster, cluster.node("a")).read_text()
+    assert "ACCOUNT LOCK;" in config.init_sql_file(cluster, cluster.node("a")).read_text()
 
 
 # What servers say
 
 
 RUNNING = {
-    "Master_Host": "127.0.0.1", "Master_Port": 8161, "Slave_IO_Running": "Yes",
-    "Slave_SQL_Running": "Yes", "Slave_IO_State": "Waiting for master to send event",
-    "Slave_SQL_Running_State": "Slave has read all relay log", "Seconds_Behind_Master": 0,
-    "Gtid_IO_Pos": "0-1-7", "Last_IO_Errno": 0, "Last_IO_Error": "", "Last_SQL_Errno": 0,
-    "Last_SQL_Error": ""}
+    "Master_Host": "127.0.0.1",
+    "Master_Port": 8161,
+    "Slave_IO_Running": "Yes",
+    "Slave_SQL_Running": "Yes",
+    "Slave_IO_State": "Waiting for master to send event",
+    "Slave_SQL_Running_State": "Slave has read all relay log",
+    "Seconds_Behind_Master": 0,
+    "Gtid_IO_Pos": "0-1-7",
+    "Last_IO_Errno": 0,
+    "Last_IO_Error": "",
+    "Last_SQL_Errno": 0,
+    "Last_SQL_Error": "",
+}
 OWN = {"cluster": "demo-mariadb", "epoch": 3}
 A, B = OWN | {"node": "a", "role": "primary"}, OWN | {"node": "b", "role": "secondary"}
 
 
-def said(*, read_only: bool, own: dict[str, object] | None, upstream: dict[str, object] | None,
-         semi_sync: str = "ON", waits: int = 1, denied: tuple[str, ...] = ()) -> Findings:
+def said(
+    *,
+    read_only: bool,
+    own: dict[str, object] | None,
+    upstream: dict[str, object] | None,
+    semi_sync: str = "ON",
+    waits: int = 1,
+    denied: tuple[str, ...] = (),
+) -> Findings:
     return Findings(
-        {"version": "10.11.19-MariaDB", "read_only": int(read_only), "gtid_binlog_pos": "0-1-7",
-         "gtid_slave_pos": "0-1-7", "rpl_semi_sync_master_enabled": waits,
-         "rpl_semi_sync_slave_enabled": 1, "rpl_semi_sync_master_timeout": 10000},
-        upstream, {"rpl_semi_sync_master_status": semi_sync, "rpl_semi_sync_slave_status": "ON",
-                   "rpl_semi_sync_master_clients": "1", "rpl_semi_sync_master_no_tx": "0"},
-        own, (), 4, 99, 1000, denied)
+        {
+            "version": "10.11.19-MariaDB",
+            "read_only": int(read_only),
+            "gtid_binlog_pos": "0-1-7",
+            "gtid_slave_pos": "0-1-7",
+            "rpl_semi_sync_master_enabled": waits,
+            "rpl_semi_sync_slave_enabled": 1,
+            "rpl_semi_sync_master_timeout": 10000,
+        },
+        upstream,
+        {
+            "rpl_semi_sync_master_status": semi_sync,
+            "rpl_semi_sync_slave_status": "ON",
+            "rpl_semi_sync_master_clients": "1",
+            "rpl_semi_sync_master_no_tx": "0",
+        },
+        own,
+        (),
+        4,
+        99,
+        1000,
+        denied,
+    )
 
 
 def test_a_primary_that_is_as_it_should_be_has_no_problem(cluster: Cluster) -> None:
-    found = reading.answer(cluster, cluster.node("a"), said(read_only=False, own=A, upstream=None))
+    found = status.answer(cluster, cluster.node("a"), said(read_only=False, own=A, upstream=None))
     assert found.replication is not None
     assert (ServerRole.PRIMARY, False, 3) == (
-        found.replication.role, found.replication.read_only, found.replication.epoch)
+        found.replication.role,
+        found.replication.read_only,
+        found.replication.epoch,
+    )
     assert () == found.problems
 
 
 def test_a_secondary_that_is_as_it_should_be_has_no_problem(cluster: Cluster) -> None:
-    found = reading.answer(cluster, cluster.node("b"),
-                           said(read_only=True, own=B, upstream=RUNNING))
+    found = status.answer(cluster, cluster.node("b"), said(read_only=True, own=B, upstream=RUNNING))
     assert found.replication is not None
     assert (ServerRole.SECONDARY, True, "127.0.0.1:8161") == (
-        found.replication.role, found.replication.connected, found.replication.upstream)
+        found.replication.role,
+        found.replication.connected,
+        found.replication.upstream,
+    )
     assert () == found.problems
 
 
 def test_a_secondary_that_takes_writes_is_told_as_a_primary(cluster: Cluster) -> None:
-    found = reading.answer(cluster, cluster.node("b"),
-                           said(read_only=False, own=B, upstream=RUNNING))
+    found = status.answer(
+        cluster, cluster.node("b"), said(read_only=False, own=B, upstream=RUNNING)
+    )
     assert found.replication is not None
     assert ServerRole.PRIMARY is found.replication.role
 
 
 def test_a_primary_that_takes_no_writes_is_still_one(cluster: Cluster) -> None:
-    found = reading.answer(cluster, cluster.node("a"), said(read_only=True, own=A, upstream=None))
+    found = status.answer(cluster, cluster.node("a"), said(read_only=True, own=A, upstream=None))
     assert found.replication is not None
     assert (ServerRole.PRIMARY, True) == (found.replication.role, found.replication.read_only)
 
 
 def test_a_server_that_was_not_started_here_is_told(cluster: Cluster) -> None:
-    found = reading.answer(cluster, cluster.node("a"),
-                           said(read_only=False, own=None, upstream=None))
+    found = status.answer(
+        cluster, cluster.node("a"), said(read_only=False, own=None, upstream=None)
+    )
     assert found.replication is None
 
 
-@pytest.mark.parametrize(("changes", "text"), [
-    ({"Slave_SQL_Running": "No", "Last_SQL_Errno": 1062, "Last_SQL_Error": "Duplicate entry"},
-     "node b applies no transactions, and it goes on receiving"),
-    ({"Slave_SQL_Running": "No", "Slave_IO_Running": "No"},
-     "node b applies no transactions, and it does not receive either"),
-    ({"Slave_IO_Running": "No"}, "node b applies what it has, but receives nothing"),
-    ({"Slave_IO_Running": "No", "Last_IO_Errno": 1236, "Last_IO_Error": "not in the binlog"},
-     "node b needs to be seeded"),
-])
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {
+                "Slave_SQL_Running": "No",
+                "Last_SQL_Errno": 1062,
+                "Last_SQL_Error": "Duplicate entry",
+            },
+            "node b applies no transactions, and it goes on receiving",
+        ),
+        (
+            {"Slave_SQL_Running": "No", "Slave_IO_Running": "No"},
+            "node b applies no transactions, and it does not receive either",
+        ),
+        ({"Slave_IO_Running": "No"}, "node b applies what it has, but receives nothing"),
+        (
+            {"Slave_IO_Running": "No", "Last_IO_Errno": 1236, "Last_IO_Error": "not in the binlog"},
+            "node b needs to be seeded",
+        ),
+    ],
+)
 def test_one_thread_that_stands_still_is_critical_whatever_the_other_says(
-        cluster: Cluster, changes: dict[str, object], text: str) -> None:
-    found = reading.answer(cluster, cluster.node("b"),
-                           said(read_only=True, own=B, upstream=RUNNING | changes))
+    cluster: Cluster, changes: dict[str, object], text: str
+) -> None:
+    found = status.answer(
+        cluster, cluster.node("b"), said(read_only=True, own=B, upstream=RUNNING | changes)
+    )
     assert found.replication is not None
     assert found.replication.connected is False
     (problem,) = found.problems
@@ -391,37 +446,54 @@ def test_one_thread_that_stands_still_is_critical_whatever_the_other_says(
 
 def test_a_follower_that_still_tries_to_connect_is_not_told_as_stopped(cluster: Cluster) -> None:
     """That its primary is away is told by the primary."""
-    found = reading.answer(cluster, cluster.node("b"), said(
-        read_only=True, own=B, upstream=RUNNING | {
-            "Slave_IO_Running": "Connecting", "Last_IO_Errno": 2003}))
+    found = status.answer(
+        cluster,
+        cluster.node("b"),
+        said(
+            read_only=True,
+            own=B,
+            upstream=RUNNING | {"Slave_IO_Running": "Connecting", "Last_IO_Errno": 2003},
+        ),
+    )
     assert found.replication is not None
     assert (False, ()) == (found.replication.connected, found.problems)
 
 
 def test_a_secondary_without_a_copy_says_so(cluster: Cluster) -> None:
-    found = reading.answer(cluster, cluster.node("b"), said(read_only=True, own=B, upstream=None))
+    found = status.answer(cluster, cluster.node("b"), said(read_only=True, own=B, upstream=None))
     assert ["node b follows nobody: it has no copy of the database"] == [
-        problem.text for problem in found.problems]
+        problem.text for problem in found.problems
+    ]
 
 
-@pytest.mark.parametrize(("values", "text"), [
-    ({"semi_sync": "OFF"}, "commits on node a wait for no follower"),
-    ({"waits": 0}, "node a does not replicate semi-synchronously"),
-])
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"semi_sync": "OFF"}, "commits on node a wait for no follower"),
+        ({"waits": 0}, "node a does not replicate semi-synchronously"),
+    ],
+)
 def test_commits_that_wait_for_nobody_though_they_should_are_told(
-        cluster: Cluster, values: dict[str, Any], text: str) -> None:
-    (problem,) = reading.answer(cluster, cluster.node("a"), said(
-        read_only=False, own=A, upstream=None, **values)).problems
+    cluster: Cluster, values: dict[str, Any], text: str
+) -> None:
+    (problem,) = status.answer(
+        cluster, cluster.node("a"), said(read_only=False, own=A, upstream=None, **values)
+    ).problems
     assert (Severity.WARNING, text) == (problem.severity, problem.text)
     asynchronous = with_settings(cluster, synchronous=False)
-    assert () == reading.answer(asynchronous, cluster.node("a"), said(
-        read_only=False, own=A, upstream=None, **values)).problems
+    assert (
+        ()
+        == status.answer(
+            asynchronous, cluster.node("a"), said(read_only=False, own=A, upstream=None, **values)
+        ).problems
+    )
 
 
 def test_what_somebody_elses_server_hides_is_told_with_the_cure(cluster: Cluster) -> None:
     node = dataclasses.replace(cluster.node("a"), managed=False)
-    found = reading.answer(cluster, node, said(read_only=False, own=None, upstream=None,
-                                               denied=("SLAVE MONITOR",)))
+    found = status.answer(
+        cluster, node, said(read_only=False, own=None, upstream=None, denied=("SLAVE MONITOR",))
+    )
     assert found.replication is not None
     assert found.replication.epoch is None
     (problem,) = found.problems
@@ -429,12 +501,19 @@ def test_what_somebody_elses_server_hides_is_told_with_the_cure(cluster: Cluster
     assert "GRANT SLAVE MONITOR" in problem.hint
 
 
-@pytest.mark.parametrize(("state", "position"), [
-    ("", ""), ("0-1-9\n", "0-1-9"), ("0-2-12\n0-1-9\n", "0-2-12"),
-    ("0-1-9\n0-2-12\n1-1-3\n", "0-2-12,1-1-3")])
-def test_where_a_server_ended_is_the_last_transaction_of_each_domain(state: str,
-                                                                    position: str) -> None:
-    assert position == positions.last_positions(state)
+@pytest.mark.parametrize(
+    ("state", "position"),
+    [
+        ("", ""),
+        ("0-1-9\n", "0-1-9"),
+        ("0-2-12\n0-1-9\n", "0-2-12"),
+        ("0-1-9\n0-2-12\n1-1-3\n", "0-2-12,1-1-3"),
+    ],
+)
+def test_where_a_server_ended_is_the_last_transaction_of_each_domain(
+    state: str, position: str
+) -> None:
+    assert position == comparing.last_positions(state)
 
 
 # Questions end in time
@@ -443,26 +522,28 @@ def test_where_a_server_ended_is_the_last_transaction_of_each_domain(state: str,
 @pytest.fixture
 def silent(cluster: Cluster) -> Iterator[tuple[Cluster, socket.socket]]:
     """A node whose address takes connections, as a frozen server's does."""
-    passwords.ensure(cluster, "indico")
+    sql.ensure(cluster, "indico")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         node = dataclasses.replace(cluster.node("a"), storage_port=listener.getsockname()[1])
         yield dataclasses.replace(cluster, nodes=(node,)), listener
 
 
 def ask(cluster: Cluster, seconds: float) -> ProbeError:
-    with (pytest.raises(ProbeError) as failure,
-          session(cluster, cluster.node("a"), "indico", time.monotonic() + seconds) as server):
+    with (
+        pytest.raises(ProbeError) as failure,
+        session(cluster, cluster.node("a"), "indico", time.monotonic() + seconds) as server,
+    ):
         server.rows("SELECT 1")
     return failure.value
 
 
 def test_a_server_that_says_nothing_is_left_at_the_deadline(
-        silent: tuple[Cluster, socket.socket]) -> None:
+    silent: tuple[Cluster, socket.socket],
+) -> None:
     assert FailureKind.SILENT is ask(silent[0], 0.3).kind
 
 
-def test_a_server_that_drips_is_left_at_the_deadline(
-        silent: tuple[Cluster, socket.socket]) -> None:
+def test_a_server_that_drips_is_left_at_the_deadline(silent: tuple[Cluster, socket.socket]) -> None:
     """Each byte of its greeting comes in time, the last one never."""
     over = threading.Event()
 

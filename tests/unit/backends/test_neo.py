@@ -13,7 +13,9 @@ import pytest
 
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.backends.interfaces import OPERATIONS
-from indico_zodbrepl.backends.neo import NEO, electing, names, status, warden
+from indico_zodbrepl.backends.neo import NEO, config, status
+from indico_zodbrepl.backends.neo import backend as electing
+from indico_zodbrepl.backends.neo import status as warden
 from indico_zodbrepl.cluster import Cluster, NodeState, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, control_socket
@@ -36,10 +38,13 @@ def make(folder: Path, host: str = "127.0.0.1", engine: str = "replicas 1") -> C
     nodes = "".join(
         f"<node {name}>\n  host {host}\n  storage-port {9001 + number}\n"
         f"  data-directory {folder}/{name}\n  role {role}\n</node>\n"
-        for number, (name, role) in enumerate(roles.items()))
+        for number, (name, role) in enumerate(roles.items())
+    )
     path = folder / "cluster.conf"
-    path.write_text(f"name test\nbackend neo\nvar-directory {folder}/var\n<neo>\n  {engine}\n"
-                    f"</neo>\n{nodes}<admin>\n  port 9009\n</admin>\n")
+    path.write_text(
+        f"name test\nbackend neo\nvar-directory {folder}/var\n<neo>\n  {engine}\n"
+        f"</neo>\n{nodes}<admin>\n  port 9009\n</admin>\n"
+    )
     return load(path, folder)
 
 
@@ -49,20 +54,44 @@ def state_of(cluster: Cluster, name: str) -> NodeState:
 
 def says(**changes: object) -> dict[str, object]:
     """The answer of a warden of a cluster in which all is well, but for the changes."""
-    processes = [(MASTER, "master", "M1"), (SECOND, "master", "M2"), (ONE, "storage", "S1"),
-                 (TWO, "storage", "S2"), (ADMIN, "admin", "A1"), ("127.0.0.1:5", "client", "C1")]
+    processes = [
+        (MASTER, "master", "M1"),
+        (SECOND, "master", "M2"),
+        (ONE, "storage", "S1"),
+        (TWO, "storage", "S2"),
+        (ADMIN, "admin", "A1"),
+        ("127.0.0.1:5", "client", "C1"),
+    ]
     return {
-        "began": NOW - 1, "asked": NOW, "failure": None, "cluster_state": "RUNNING",
+        "began": NOW - 1,
+        "asked": NOW,
+        "failure": None,
+        "cluster_state": "RUNNING",
         "primary": MASTER,
-        "nodes": [{"type": kind, "address": address, "id": identity, "state": "RUNNING"}
-                  for address, kind, identity in processes],
-        "partitions": {"table": 7, "count": 12, "replicas": 1, "up_to_date": 2,
-                       "cells": {ONE: {"up_to_date": 12}, TWO: {"up_to_date": 12}},
-                       "rows": [[ONE, TWO]] * 12},
-        "last_tid": "0x0000000000000005", "silent_primary": None, "silence": {},
-        "pings": dict.fromkeys((MASTER, SECOND, ONE, TWO), "answers"), "hung": [],
-        "hung_after": 10.0, "writable": True, "sizes": {ONE: 100, TWO: 200}, "problems": [],
-        "deeds": [], **changes}
+        "nodes": [
+            {"type": kind, "address": address, "id": identity, "state": "RUNNING"}
+            for address, kind, identity in processes
+        ],
+        "partitions": {
+            "table": 7,
+            "count": 12,
+            "replicas": 1,
+            "up_to_date": 2,
+            "cells": {ONE: {"up_to_date": 12}, TWO: {"up_to_date": 12}},
+            "rows": [[ONE, TWO]] * 12,
+        },
+        "last_tid": "0x0000000000000005",
+        "silent_primary": None,
+        "silence": {},
+        "pings": dict.fromkeys((MASTER, SECOND, ONE, TWO), "answers"),
+        "hung": [],
+        "hung_after": 10.0,
+        "writable": True,
+        "sizes": {ONE: 100, TWO: 200},
+        "problems": [],
+        "deeds": [],
+        **changes,
+    }
 
 
 def known(**changes: object) -> warden.Known:
@@ -82,20 +111,31 @@ def test_the_backend_of_a_cluster_file_that_says_neo(cluster: Cluster) -> None:
     assert {"failover", "rejoin"} == {each for each in OPERATIONS if can(cluster, each)}
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("m", {"bind": MASTER}),
-    ("a", {"bind": ONE, "adapter": "SQLite", "database": "{folder}/a/neo.sqlite"}),
-    ("w", {"bind": ADMIN})])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("m", {"bind": MASTER}),
+        ("a", {"bind": ONE, "adapter": "SQLite", "database": "{folder}/a/neo.sqlite"}),
+        ("w", {"bind": ADMIN}),
+    ],
+)
 def test_a_node_is_told_who_the_masters_are_and_where_its_data_are(
-        cluster: Cluster, tmp_path: Path, name: str, expected: dict[str, str]) -> None:
+    cluster: Cluster, tmp_path: Path, name: str, expected: dict[str, str]
+) -> None:
     files = NEO().node_files(cluster, state_of(cluster, name))
     (text,) = files.values()
     parser = configparser.ConfigParser()
     parser.read_string(text)
-    common = {"cluster": "test", "masters": f"{MASTER} {SECOND}", "replicas": "1",
-              "partitions": "12"}
-    assert {**common, **{key: value.format(folder=tmp_path) for key, value in expected.items()}
-            } == dict(parser[name])
+    common = {
+        "cluster": "test",
+        "masters": f"{MASTER} {SECOND}",
+        "replicas": "1",
+        "partitions": "12",
+    }
+    assert {
+        **common,
+        **{key: value.format(folder=tmp_path) for key, value in expected.items()},
+    } == dict(parser[name])
 
 
 def test_a_storage_on_mariadb_has_a_database_of_its_own(tmp_path: Path) -> None:
@@ -112,21 +152,27 @@ def test_every_command_names_the_masters_and_a_storages_writes_ahead(cluster: Cl
     installation = Installation(Path("/home"))
     for name in "mabw":
         command = NEO().server_command(cluster, installation, state_of(cluster, name))
-        assert command[command.index("-m", 2) + 1:][-1] == f"{MASTER} {SECOND}"
+        assert command[command.index("-m", 2) + 1 :][-1] == f"{MASTER} {SECOND}"
         assert ("--sqlite" in command) == (name in "ab")
 
 
 def test_the_warden_is_told_of_every_master_and_storage_and_of_the_time_limit(
-        cluster: Cluster, tmp_path: Path) -> None:
+    cluster: Cluster, tmp_path: Path
+) -> None:
     command = NEO().server_command(cluster, Installation(Path("/home")), state_of(cluster, "w"))
     nodes = [command[place + 1] for place, word in enumerate(command) if word == "--node"]
-    assert [f"{MASTER}={tmp_path}/m", f"{SECOND}={tmp_path}/n", f"{ONE}={tmp_path}/a",
-            f"{TWO}={tmp_path}/b"] == nodes
+    assert [
+        f"{MASTER}={tmp_path}/m",
+        f"{SECOND}={tmp_path}/n",
+        f"{ONE}={tmp_path}/a",
+        f"{TWO}={tmp_path}/b",
+    ] == nodes
     assert command[command.index("--hung-after") + 1] == "10"
 
 
 def test_clients_know_every_master_and_wait_longer_than_the_warden(
-        cluster: Cluster, tmp_path: Path) -> None:
+    cluster: Cluster, tmp_path: Path
+) -> None:
     files = NEO().client_files(cluster)
     text = files[Layout(cluster).zodb_conf]
     assert f"    master {MASTER}\n    master {SECOND}\n    cluster test\n" in text
@@ -161,17 +207,16 @@ def test_a_missing_driver_of_mariadb_is_told_with_what_brings_it(tmp_path: Path)
     assert "libmariadb-dev" in raised.value.hint
 
 
-def test_a_storage_without_data_in_a_cluster_that_has_data_is_remarked_on(
-        cluster: Cluster) -> None:
+def test_a_storage_without_data_in_a_cluster_that_has_data_is_remarked_on(cluster: Cluster) -> None:
     node, backend = cluster.node("a"), NEO()
     node.data_directory.mkdir()
     Layout(cluster).var.mkdir()
     state = state_of(cluster, "a")
     assert not list(backend.prepare(cluster, Installation(Path("/home")), state))
-    names.founded(cluster).write_text("{}")
+    config.founded(cluster).write_text("{}")
     (remark,) = backend.prepare(cluster, Installation(Path("/home")), state)
     assert "storage a has no data, although the cluster has" in remark
-    names.sqlite_file(node).write_text("data")
+    config.sqlite_file(node).write_text("data")
     assert backend.has_data(cluster, node)
     assert not list(backend.prepare(cluster, Installation(Path("/home")), state))
     assert not backend.has_data(cluster, cluster.node("m"))
@@ -186,10 +231,12 @@ def test_the_leading_master_is_the_one_that_takes_writes(cluster: Cluster) -> No
     assert (answer(cluster, "m").clients, answer(cluster, "n").clients) == (1, 0)
 
 
-@pytest.mark.parametrize("changes", [
-    {"cluster_state": "RECOVERING"}, {"last_tid": None}, {"primary": None}])
+@pytest.mark.parametrize(
+    "changes", [{"cluster_state": "RECOVERING"}, {"last_tid": None}, {"primary": None}]
+)
 def test_no_master_leads_while_the_cluster_does_not_run_or_it_does_not_answer(
-        cluster: Cluster, changes: dict[str, object]) -> None:
+    cluster: Cluster, changes: dict[str, object]
+) -> None:
     found = answer(cluster, "m", **changes).replication
     assert found is not None
     assert found.read_only
@@ -197,22 +244,32 @@ def test_no_master_leads_while_the_cluster_does_not_run_or_it_does_not_answer(
 
 def test_a_storage_that_is_up_to_date_has_the_last_transaction(cluster: Cluster) -> None:
     assert answer(cluster, "a").last_tid == 5
-    behind = {"table": 7, "count": 12, "replicas": 1, "up_to_date": 1,
-              "cells": {ONE: {"up_to_date": 2, "out_of_date": 10}, TWO: {"up_to_date": 12}},
-              "rows": [[ONE, TWO]] * 2 + [[TWO]] * 10}
+    behind = {
+        "table": 7,
+        "count": 12,
+        "replicas": 1,
+        "up_to_date": 1,
+        "cells": {ONE: {"up_to_date": 2, "out_of_date": 10}, TWO: {"up_to_date": 12}},
+        "rows": [[ONE, TWO]] * 2 + [[TWO]] * 10,
+    }
     late = answer(cluster, "a", partitions=behind)
     assert late.last_tid == tid.EMPTY
-    assert [fact.value for fact in late.facts] == [
-        "RUNNING, S1", "10 out of date, 2 up to date"]
+    assert [fact.value for fact in late.facts] == ["RUNNING, S1", "10 out of date, 2 up to date"]
     assert texts(cluster, "a", partitions=behind) == [
-        (Severity.WARNING, "storage a is not up to date")]
+        (Severity.WARNING, "storage a is not up to date")
+    ]
 
 
-@pytest.mark.parametrize(("changes", "kind"), [
-    ({"pings": {ONE: "refuses"}}, FailureKind.REFUSED),
-    ({"silence": {ONE: 12.3}}, FailureKind.SILENT)])
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"pings": {ONE: "refuses"}}, FailureKind.REFUSED),
+        ({"silence": {ONE: 12.3}}, FailureKind.SILENT),
+    ],
+)
 def test_a_process_that_does_not_answer_pings_is_unreachable(
-        cluster: Cluster, changes: dict[str, object], kind: FailureKind) -> None:
+    cluster: Cluster, changes: dict[str, object], kind: FailureKind
+) -> None:
     with pytest.raises(ProbeError) as raised:
         answer(cluster, "a", **changes)
     assert raised.value.kind is kind
@@ -221,35 +278,52 @@ def test_a_process_that_does_not_answer_pings_is_unreachable(
 def test_a_cluster_that_waits_for_a_storage_names_it_and_the_way_out(cluster: Cluster) -> None:
     nodes = [each for each in says()["nodes"] if each["address"] != TWO]  # type: ignore[attr-defined]
     found = answer(cluster, "w", cluster_state="RECOVERING", nodes=nodes).problems
-    assert [each.text for each in found] == [
-        "the cluster is RECOVERING, so nothing can be saved"]
+    assert [each.text for each in found] == ["the cluster is RECOVERING, so nothing can be saved"]
     assert found[0].detail == "it waits for b"
     assert f"--admin {ADMIN} start --with-what-is-there" in found[0].hint
 
 
 def test_an_empty_storage_and_a_corrupted_one_come_with_the_order_that_fills_them(
-        cluster: Cluster) -> None:
-    nodes = [{**each, "state": "PENDING"} if each["address"] == ONE else each
-             for each in says()["nodes"]]  # type: ignore[attr-defined]
+    cluster: Cluster,
+) -> None:
+    nodes = [
+        {**each, "state": "PENDING"} if each["address"] == ONE else each
+        for each in says()["nodes"]  # type: ignore[attr-defined]
+    ]
     (problem,) = answer(cluster, "a", nodes=nodes).problems
     assert problem.text == "storage a is empty and not taken in"
     assert "rejoin a`" in problem.hint
-    table = {"table": 7, "count": 12, "replicas": 1, "up_to_date": 1,
-             "cells": {ONE: {"corrupted": 12}, TWO: {"up_to_date": 12}}, "rows": [[TWO]] * 12}
+    table = {
+        "table": 7,
+        "count": 12,
+        "replicas": 1,
+        "up_to_date": 1,
+        "cells": {ONE: {"corrupted": 12}, TWO: {"up_to_date": 12}},
+        "rows": [[TWO]] * 12,
+    }
     assert texts(cluster, "a", partitions=table) == [
-        (Severity.CRITICAL, "12 partitions of storage a are corrupted")]
+        (Severity.CRITICAL, "12 partitions of storage a are corrupted")
+    ]
 
 
 def test_a_look_tells_of_nodes_by_name_who_leads_and_who_holds_what(cluster: Cluster) -> None:
-    table = {"table": 7, "count": 2, "replicas": 1, "up_to_date": 1,
-             "cells": {ONE: {"up_to_date": 1, "out_of_date": 1}, TWO: {"up_to_date": 2}},
-             "rows": [[ONE, TWO], [TWO]]}
+    table = {
+        "table": 7,
+        "count": 2,
+        "replicas": 1,
+        "up_to_date": 1,
+        "cells": {ONE: {"up_to_date": 1, "out_of_date": 1}, TWO: {"up_to_date": 2}},
+        "rows": [[ONE, TWO], [TWO]],
+    }
     look = electing.read(cluster, known(partitions=table, silence={ONE: 3.0}))
     assert (NOW - 1, "RUNNING", "m") == (look.at, look.state, look.leader)
     assert (2, 1) == (look.wanted, look.copies)
     assert (frozenset("ab"), frozenset("b")) == look.holders
     assert ("silent", 3.0, {"up_to_date": 1, "out_of_date": 1}) == (
-        look.member("a").ping, look.member("a").silent, look.member("a").cells)
+        look.member("a").ping,
+        look.member("a").silent,
+        look.member("a").cells,
+    )
     assert look.held_without("a")
     assert 1 == look.only_on("b")
 
@@ -259,28 +333,43 @@ def test_nobody_leads_while_the_cluster_does_not_answer(cluster: Cluster) -> Non
 
 
 def test_what_the_warden_did_is_news_for_ten_minutes_and_then_a_fact(cluster: Cluster) -> None:
-    deed = {"time": NOW - 60, "deed": "kill-storage", "address": ONE,
-            "reason": "silent for 10 s", "result": "taken out of the cluster"}
+    deed = {
+        "time": NOW - 60,
+        "deed": "kill-storage",
+        "address": ONE,
+        "reason": "silent for 10 s",
+        "result": "taken out of the cluster",
+    }
     assert texts(cluster, "w", deeds=[deed]) == [
-        (Severity.NOTICE, "the warden ended storage a")]
+        (Severity.NOTICE, "the NEO monitor ended storage a")
+    ]
     old = {**deed, "time": NOW - 601}
     assert texts(cluster, "w", deeds=[old]) == []
     assert "silent for 10 s" in answer(cluster, "w", deeds=[old]).facts[-1].value
 
 
 def test_what_the_warden_leaves_alone_and_what_it_is_not_told_are_critical(
-        cluster: Cluster) -> None:
+    cluster: Cluster,
+) -> None:
     assert texts(cluster, "w", problems=["x is silent"]) == [
-        (Severity.CRITICAL, "a process hangs and nobody can stand in for it")]
-    assert texts(cluster, "w", failure="not ready", cluster_state=None, nodes=[],
-                 partitions=None) == [
-        (Severity.CRITICAL, "the cluster does not answer its admin node")]
+        (Severity.CRITICAL, "a process hangs and nobody can stand in for it")
+    ]
+    assert texts(
+        cluster, "w", failure="not ready", cluster_state=None, nodes=[], partitions=None
+    ) == [(Severity.CRITICAL, "the cluster does not answer its admin node")]
 
 
-@pytest.mark.parametrize("raw", [
-    b"", b"[]", b'{"asked": 1000}', b'{"ok": false, "error": "x"}',
-    json.dumps(says(last_tid="5 apples")).encode(),
-    json.dumps(says(partitions=[1])).encode()])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b'{"asked": 1000}',
+        b'{"ok": false, "error": "x"}',
+        json.dumps(says(last_tid="5 apples")).encode(),
+        json.dumps(says(partitions=[1])).encode(),
+    ],
+)
 def test_an_answer_that_is_none_of_a_warden_is_malformed(raw: bytes) -> None:
     with pytest.raises(ProbeError) as raised:
         warden.known(raw, NOW)

@@ -12,14 +12,13 @@ from indico_zodbrepl.backends import backend_of, require
 from indico_zodbrepl.backends.interfaces import OPERATIONS
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.node import stages
+from indico_zodbrepl.host import lifecycle
 
 if TYPE_CHECKING:
     from indico_zodbrepl.backends import Backend
 
 NAMES = ("zeo", "filestorage", "relstorage-sqlite", "relstorage-oracle")
 WITHOUT_SERVER = ("filestorage", "relstorage-sqlite")
-
 
 
 @pytest.fixture(params=NAMES)
@@ -39,15 +38,17 @@ def test_nothing_is_offered_that_needs_a_second_copy(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("name", WITHOUT_SERVER)
 def test_a_node_without_a_server_has_no_program_no_files_and_listens_on_nothing(
-        name: str, tmp_path: Path) -> None:
+    name: str, tmp_path: Path
+) -> None:
     cluster = cluster_of(name, tmp_path)
     backend: Backend = backend_of(cluster)
     node = cluster.nodes[0]
     state = NodeState(cluster.name, node.name, Role.PRIMARY, None, 1)
     assert () == backend.programs(cluster, INSTALLATION, node)
     assert {} == backend.node_files(cluster, state)
-    assert [] == [each for each in stages.needed(cluster, {node.name: state})
-                  if each.kind == "node"]
+    assert [] == [
+        each for each in lifecycle.needed(cluster, {node.name: state}) if each.kind == "node"
+    ]
     with pytest.raises(OperatorError):
         backend.server_command(cluster, INSTALLATION, state)
 

@@ -43,13 +43,19 @@ def test_oracle_s_password_is_in_no_file_that_others_can_read(tmp_path: Path) ->
         assert "tiger" not in text
     for conf in (Layout(cluster).zodb_conf, Layout(cluster).node_zodb_conf(cluster.nodes[0])):
         done = subprocess.run(
-            [INSTALLATION.python27, "-c", READ, conf], check=True, capture_output=True,
-            text=True, timeout=PATIENCE, env=INSTALLATION.environment27())
+            [INSTALLATION.python27, "-c", READ, conf],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            env=INSTALLATION.environment27(),
+        )
         assert [settings.dsn, settings.user, "tiger$1"] == json.loads(done.stdout)
 
 
 def test_oracle_without_its_driver_is_told_in_one_line_that_says_what_to_install(
-        tmp_path: Path) -> None:
+    tmp_path: Path,
+) -> None:
     cluster = cluster_of("relstorage-oracle", tmp_path)
     with pytest.raises(OperatorError) as raised:
         backend_of(cluster).check(cluster, INSTALLATION)

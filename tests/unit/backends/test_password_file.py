@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.backends import password_file
+from indico_zodbrepl.backends import passwords
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 
@@ -20,14 +20,14 @@ def path(tmp_path: Path) -> Path:
 
 def refusal(path: Path) -> OperatorError:
     with pytest.raises(OperatorError) as caught:
-        password_file.read(path)
+        passwords.read_given(path)
     assert ExitCode.REFUSED is caught.value.exit_code
     assert str(path) in caught.value.detail
     return caught.value
 
 
 def test_its_only_line_is_the_password(path: Path) -> None:
-    assert "chosen by hand" == password_file.read(path)
+    assert "chosen by hand" == passwords.read_given(path)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])

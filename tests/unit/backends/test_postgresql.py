@@ -12,9 +12,8 @@ import ZConfig.schemaless
 from psycopg import conninfo
 
 from indico_zodbrepl.backends import backend_of, relstorage
-from indico_zodbrepl.backends.postgresql import configuration, names, passwords, programs, sql
-from indico_zodbrepl.backends.postgresql.identity import Identity
-from indico_zodbrepl.backends.postgresql.programs import NEEDED, Programs
+from indico_zodbrepl.backends.postgresql import config, programs, sql
+from indico_zodbrepl.backends.postgresql.programs import NEEDED, Identity, Programs
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -39,35 +38,44 @@ def standby(cluster: Cluster) -> NodeState:
 
 def server_conf(cluster: Cluster, state: NodeState) -> dict[str, str]:
     """postgresql.conf as the server reads it: the last value of a name counts."""
-    path = names.data_folder(cluster.node(state.node)) / "postgresql.conf"
-    text = configuration.server_files(cluster, state)[path]
+    path = config.data_folder(cluster.node(state.node)) / "postgresql.conf"
+    text = config.server_files(cluster, state)[path]
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return {key.strip(): value.strip() for key, _, value in
-            (line.partition("=") for line in lines)}
+    return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
 
 
 def with_settings(cluster: Cluster, **changes: Any) -> Cluster:
-    settings = names.settings(cluster)
+    settings = config.settings_of(cluster)
     return dataclasses.replace(cluster, settings=dataclasses.replace(settings, **changes))
 
 
 def test_a_server_listens_on_its_nodes_host_alone_and_on_no_unix_socket(cluster: Cluster) -> None:
     found = server_conf(cluster, primary(cluster))
     assert ("'127.0.0.1'", "8151", "''") == (
-        found["listen_addresses"], found["port"], found["unix_socket_directories"])
+        found["listen_addresses"],
+        found["port"],
+        found["unix_socket_directories"],
+    )
 
 
 def test_a_server_says_whose_it_is_and_in_which_epoch(cluster: Cluster) -> None:
     found = server_conf(cluster, standby(cluster))
     assert (f"'{cluster.name}'", "'b'", "'3'") == (
-        found["zodbrepl.cluster"], found["zodbrepl.node"], found["zodbrepl.epoch"])
+        found["zodbrepl.cluster"],
+        found["zodbrepl.node"],
+        found["zodbrepl.epoch"],
+    )
 
 
 def test_a_standby_follows_its_upstream_and_its_slot(cluster: Cluster) -> None:
     found = server_conf(cluster, standby(cluster))
     told = conninfo.conninfo_to_dict(found["primary_conninfo"][1:-1].replace("''", "'"))
     assert ("127.0.0.1", "8151", "zodbrepl_replication", "b") == (
-        told["host"], told["port"], told["user"], told["application_name"])
+        told["host"],
+        told["port"],
+        told["user"],
+        told["application_name"],
+    )
     assert "password" not in told
     assert "'zodbrepl_b'" == found["primary_slot_name"]
 
@@ -79,18 +87,21 @@ def test_a_primary_follows_nobody_and_can_end_a_recovery(cluster: Cluster) -> No
 
 def test_commits_wait_for_the_others_only_when_told_to(cluster: Cluster) -> None:
     node = cluster.node("a")
-    assert "names = ''" in configuration.synchronous_conf(cluster, node)
-    assert "names = 'ANY 1 (\"b\")'" in configuration.synchronous_conf(
-        with_settings(cluster, synchronous=True), node)
+    assert "names = ''" in config.synchronous_conf(cluster, node)
+    assert "names = 'ANY 1 (\"b\")'" in config.synchronous_conf(
+        with_settings(cluster, synchronous=True), node
+    )
     alone = dataclasses.replace(with_settings(cluster, synchronous=True), nodes=(node,))
-    assert "names = ''" in configuration.synchronous_conf(alone, node)
+    assert "names = ''" in config.synchronous_conf(alone, node)
 
 
 def test_everybody_shows_a_password(cluster: Cluster) -> None:
-    path = names.data_folder(cluster.node("a")) / "pg_hba.conf"
-    rules = [line.split() for line in
-             configuration.server_files(cluster, primary(cluster))[path].splitlines()
-             if not line.startswith("#")]
+    path = config.data_folder(cluster.node("a")) / "pg_hba.conf"
+    rules = [
+        line.split()
+        for line in config.server_files(cluster, primary(cluster))[path].splitlines()
+        if not line.startswith("#")
+    ]
     assert {("host", "scram-sha-256")} == {(rule[0], rule[-1]) for rule in rules}
     assert ["host", "indico", "indico", "all", "scram-sha-256"] in rules
 
@@ -98,30 +109,38 @@ def test_everybody_shows_a_password(cluster: Cluster) -> None:
 def test_clients_take_the_primary_first(cluster: Cluster) -> None:
     lines = relstorage.replica_conf(cluster, "b").splitlines()
     assert ["127.0.0.1:8152", "127.0.0.1:8151"] == [
-        line for line in lines if not line.startswith("#")]
+        line for line in lines if not line.startswith("#")
+    ]
 
 
 @pytest.mark.parametrize("history", [True, False])
 def test_clients_make_no_tables_and_go_back_when_their_server_knows_less(
-        cluster: Cluster, history: bool) -> None:
-    text = configuration.client_files(with_settings(cluster, keep_history=history))[
-        Layout(cluster).zodb_conf]
-    for line in ("create-schema false", "revert_when_stale true",
-                 f"keep-history {str(history).lower()}",
-                 f"replica-conf {names.replica_conf(cluster)}"):
+    cluster: Cluster, history: bool
+) -> None:
+    text = config.client_files(with_settings(cluster, keep_history=history))[
+        Layout(cluster).zodb_conf
+    ]
+    for line in (
+        "create-schema false",
+        "revert_when_stale true",
+        f"keep-history {str(history).lower()}",
+        f"replica-conf {config.replica_conf(cluster)}",
+    ):
         assert f"    {line}\n" in text
 
 
 def test_the_configuration_of_clients_holds_no_password(cluster: Cluster) -> None:
-    for text in configuration.client_files(cluster).values():
+    for text in config.client_files(cluster).values():
         (dsn,) = [line.split("dsn ", 1)[1] for line in text.splitlines() if "dsn " in line]
         told = conninfo.conninfo_to_dict(dsn)
         assert ("password" in told, told["passfile"]) == (
-            False, str(names.passfile(cluster, "indico")))
+            False,
+            str(config.passfile(cluster, "indico")),
+        )
 
 
 def test_one_node_alone_is_read_and_never_written(cluster: Cluster) -> None:
-    files = configuration.client_files(cluster)
+    files = config.client_files(cluster)
     for node in cluster.nodes:
         text = files[Layout(cluster).node_zodb_conf(node)]
         assert "read-only true" in text
@@ -130,9 +149,10 @@ def test_one_node_alone_is_read_and_never_written(cluster: Cluster) -> None:
 
 
 def test_only_the_maker_of_the_tables_makes_tables(cluster: Cluster) -> None:
-    makers = [path for path, text in configuration.client_files(cluster).items()
-              if "create-schema true" in text]
-    assert [names.schema_conf(cluster)] == makers
+    makers = [
+        path for path, text in config.client_files(cluster).items() if "create-schema true" in text
+    ]
+    assert [config.schema_conf(cluster)] == makers
 
 
 def test_a_server_of_somebody_elses_has_no_files_and_no_program(cluster: Cluster) -> None:
@@ -169,7 +189,8 @@ def folder_with(folder: Path, *found: str) -> Path:
 
 
 def test_the_newest_programs_are_taken_unless_the_data_is_of_another_version(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for version in ("9", "15", "17"):
         folder_with(tmp_path / version / "bin", *NEEDED)
     monkeypatch.setattr(programs, "DEBIAN_FOLDERS", tmp_path)
@@ -179,7 +200,9 @@ def test_the_newest_programs_are_taken_unless_the_data_is_of_another_version(
     with pytest.raises(OperatorError, match="PostgreSQL 16") as caught:
         programs.find(PostgreSQLSettings(), "16")
     assert (ExitCode.NOT_INSTALLED, True) == (
-        caught.value.exit_code, "postgresql-16" in caught.value.hint)
+        caught.value.exit_code,
+        "postgresql-16" in caught.value.hint,
+    )
 
 
 def test_a_folder_that_lacks_a_program_is_not_taken(tmp_path: Path) -> None:
@@ -187,12 +210,15 @@ def test_a_folder_that_lacks_a_program_is_not_taken(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="not installed") as caught:
         programs.find(PostgreSQLSettings(bin_directory=folder))
     assert (ExitCode.NOT_INSTALLED, True) == (
-        caught.value.exit_code, "apt-get install postgresql" in caught.value.hint)
+        caught.value.exit_code,
+        "apt-get install postgresql" in caught.value.hint,
+    )
 
 
 def test_another_user_is_handed_the_open_folder_and_not_its_path(tmp_path: Path) -> None:
     command = Identity(("setpriv",), "postgres").command(
-        Programs(Path("/bin")), "postgres", tmp_path, "-D", "{data}")
+        Programs(Path("/bin")), "postgres", tmp_path, "-D", "{data}"
+    )
     assert ("-D", "/proc/self/fd/9") == command[-2:]
     assert str(tmp_path) in command[:4]
     same = Identity(()).command(Programs(Path("/bin")), "postgres", tmp_path, "-D", "{data}")
@@ -201,33 +227,35 @@ def test_another_user_is_handed_the_open_folder_and_not_its_path(tmp_path: Path)
 
 @pytest.mark.parametrize("password", ["simple", "with:colon", "back\\slash:", "quo'te"])
 def test_a_password_stays_what_it_is_in_its_file(
-        cluster: Cluster, tmp_path: Path, password: str) -> None:
+    cluster: Cluster, tmp_path: Path, password: str
+) -> None:
     given = tmp_path / "given"
     given.write_text(password + "\n")
     given.chmod(0o600)
     own = dataclasses.replace(with_settings(cluster, password_file=given), var_directory=tmp_path)
-    assert password == passwords.ensure(own, "indico")
+    assert password == sql.ensure_password(own, "indico")
     without = dataclasses.replace(cluster, var_directory=tmp_path)
-    assert password == passwords.ensure(without, "indico")
-    assert 0o600 == names.passfile(own, "indico").stat().st_mode & 0o777
+    assert password == sql.ensure_password(without, "indico")
+    assert 0o600 == config.passfile(own, "indico").stat().st_mode & 0o777
 
 
 def test_a_generated_password_is_made_once(cluster: Cluster, tmp_path: Path) -> None:
     own = dataclasses.replace(cluster, var_directory=tmp_path)
-    first = passwords.ensure(own, "zodbrepl")
-    assert first == passwords.ensure(own, "zodbrepl")
-    assert first != passwords.ensure(own, "indico")
+    first = sql.ensure_password(own, "zodbrepl")
+    assert first == sql.ensure_password(own, "zodbrepl")
+    assert first != sql.ensure_password(own, "indico")
 
 
 @pytest.mark.parametrize("content", ["", "one\ntwo\n"])
 def test_a_password_file_with_anything_but_one_line_is_refused(
-        cluster: Cluster, tmp_path: Path, content: str) -> None:
+    cluster: Cluster, tmp_path: Path, content: str
+) -> None:
     given = tmp_path / "given"
     given.write_text(content)
     given.chmod(0o600)
     own = dataclasses.replace(with_settings(cluster, password_file=given), var_directory=tmp_path)
     with pytest.raises(OperatorError, match="password-file"):
-        passwords.ensure(own, "indico")
+        sql.ensure_password(own, "indico")
 
 
 def test_a_text_stays_one_text_in_sql() -> None:
@@ -235,6 +263,6 @@ def test_a_text_stays_one_text_in_sql() -> None:
 
 
 def test_the_clients_files_are_well_formed(cluster: Cluster) -> None:
-    for text in configuration.client_files(cluster).values():
+    for text in config.client_files(cluster).values():
         parsed = ZConfig.schemaless.loadConfigFile(io.StringIO(text))
         assert parsed.sections[0].type in ("indicostorage", "relstorage")

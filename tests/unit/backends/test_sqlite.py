@@ -37,14 +37,14 @@ def test_sqlite_s_tables_are_made_once_and_clients_share_them(sqlite: Cluster) -
     last = commit(sqlite, "two")
     answer = ask(sqlite)
     assert (last, False) == (answer.last_tid, answer.replication.read_only)
-    assert ("wal", "true") == (
-        facts_of(sqlite)["journal mode"], facts_of(sqlite)["keep-history"])
+    assert ("wal", "true") == (facts_of(sqlite)["journal mode"], facts_of(sqlite)["keep-history"])
     assert () == answer.problems
     assert 0o700 == sqlite_backend.data_folder(sqlite.nodes[0]).stat().st_mode & 0o777
 
 
 def test_what_an_interrupted_beginning_left_is_no_database(
-        sqlite: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqlite: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_installation: Installation, conf: Path, _deadline: float) -> None:
         folder = re.search(r"data-dir (\S+)", conf.read_text())
         assert folder
@@ -61,8 +61,7 @@ def test_what_an_interrupted_beginning_left_is_no_database(
     assert commit(sqlite, "one") == ask(sqlite).last_tid
 
 
-def test_sqlite_without_history_is_asked_as_well_and_its_history_is_fixed(
-        sqlite: Cluster) -> None:
+def test_sqlite_without_history_is_asked_as_well_and_its_history_is_fixed(sqlite: Cluster) -> None:
     plain = made_without_history(sqlite)
     found(plain)
     last = commit(plain, "one")
@@ -75,10 +74,11 @@ def test_sqlite_without_history_is_asked_as_well_and_its_history_is_fixed(
 
 def test_a_new_database_holds_no_figures_of_empty_tables(sqlite: Cluster) -> None:
     found(sqlite)
-    with contextlib.closing(sqlite3.connect(
-            sqlite_backend.database(sqlite.nodes[0]))) as connection:
+    with contextlib.closing(
+        sqlite3.connect(sqlite_backend.database(sqlite.nodes[0]))
+    ) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        figures = ("SELECT * FROM sqlite_stat1" if "sqlite_stat1" in tables else "SELECT 1 LIMIT 0")
+        figures = "SELECT * FROM sqlite_stat1" if "sqlite_stat1" in tables else "SELECT 1 LIMIT 0"
         assert "object_state" in tables
         assert [] == connection.execute(figures).fetchall()
 

@@ -37,6 +37,7 @@ def test_a_zeo_server_does_not_begin_anew_where_there_were_data(tmp_path: Path) 
 
     def prepare() -> list[str]:
         return list(backend_of(cluster).prepare(cluster, INSTALLATION, state))
+
     assert [] == prepare()
     path.write_bytes(b"FS21" + bytes(100))
     assert [] == prepare()

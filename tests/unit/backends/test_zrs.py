@@ -36,8 +36,10 @@ def sections(parsed: Any) -> Iterator[Any]:
 
 def parse(text: str) -> dict[str, Any]:
     """The sections of a file by their type; an %import has no section."""
-    return {section.type: section
-            for section in sections(ZConfig.schemaless.loadConfigFile(io.StringIO(text)))}
+    return {
+        section.type: section
+        for section in sections(ZConfig.schemaless.loadConfigFile(io.StringIO(text)))
+    }
 
 
 def zrs_section(cluster: Cluster, name: str, role: Role, upstream: str | None) -> dict[str, Any]:
@@ -47,7 +49,8 @@ def zrs_section(cluster: Cluster, name: str, role: Role, upstream: str | None) -
 
 
 def test_each_backend_provides_the_interface_and_is_known_to_the_cluster_file(
-        cluster: Cluster) -> None:
+    cluster: Cluster,
+) -> None:
     for name in backends.names():
         assert verifyObject(IBackend, backend_of(dataclasses.replace(cluster, backend=name)))
         assert name in SHAPES
@@ -59,12 +62,16 @@ def test_a_primary_sends(cluster: Cluster) -> None:
 
 def test_a_secondary_receives_and_keeps_the_link_alive(cluster: Cluster) -> None:
     assert {"replicate-from": ["127.0.0.1:8112"], "keep-alive-delay": ["5"]} == zrs_section(
-        cluster, "b", Role.SECONDARY, "a")
+        cluster, "b", Role.SECONDARY, "a"
+    )
 
 
 def test_a_relay_does_both(cluster: Cluster) -> None:
-    assert {"replicate-to": ["127.0.0.1:8122"], "replicate-from": ["127.0.0.1:8112"],
-            "keep-alive-delay": ["5"]} == zrs_section(cluster, "b", Role.RELAY, "a")
+    assert {
+        "replicate-to": ["127.0.0.1:8122"],
+        "replicate-from": ["127.0.0.1:8112"],
+        "keep-alive-delay": ["5"],
+    } == zrs_section(cluster, "b", Role.RELAY, "a")
 
 
 def test_the_state_and_not_the_cluster_file_says_what_a_node_is(cluster: Cluster) -> None:
@@ -92,32 +99,52 @@ def test_the_client_of_one_node_only_reads_from_it(cluster: Cluster) -> None:
     b = cluster.node("b")
     parsed = parse(backend_of(cluster).client_files(cluster)[Layout(cluster).node_zodb_conf(b)])
     assert (["127.0.0.1:8121"], ["true"]) == (
-        parsed["clientstorage"]["server"], parsed["clientstorage"]["read-only"])
+        parsed["clientstorage"]["server"],
+        parsed["clientstorage"]["read-only"],
+    )
 
 
 def test_the_server_is_told_its_node_and_epoch(cluster: Cluster) -> None:
     command = backend_of(cluster).server_command(
-        cluster, Installation(HOME), NodeState("demo", "b", Role.SECONDARY, "a", 7))
-    assert ("/opt/zodb repl/parts/python27/bin/python", "-m",
-            "indico_zodbrepl.dataplane.server", "-C", "/opt/zodb repl/var/node/b/zeo.conf",
-            "--cluster", "demo", "--node", "b", "--epoch", "7", "--reconnect-delay", "1",
-            "--min-followers", "0") == command
+        cluster, Installation(HOME), NodeState("demo", "b", Role.SECONDARY, "a", 7)
+    )
+    assert (
+        "/opt/zodb repl/parts/python27/bin/python",
+        "-m",
+        "indico_zodbrepl.dataplane.server.main",
+        "-C",
+        "/opt/zodb repl/var/node/b/zeo.conf",
+        "--cluster",
+        "demo",
+        "--node",
+        "b",
+        "--epoch",
+        "7",
+        "--reconnect-delay",
+        "1",
+        "--min-followers",
+        "0",
+    ) == command
 
 
-def test_supervisor_does_not_repeat_what_an_operator_has_to_repair(
-        cluster: Cluster) -> None:
+def test_supervisor_does_not_repeat_what_an_operator_has_to_repair(cluster: Cluster) -> None:
     """1 is an unforeseen error of both programs, which a further start may not meet again."""
     (program,) = backend_of(cluster).programs(cluster, Installation(HOME), cluster.node("a"))
     assert {0, *range(2, 9)} == set(program.final_exits)
 
 
-@pytest.mark.parametrize(("role", "upstream", "keys"), [
-    (Role.PRIMARY, None, ["storage-port", "replication-port"]),
-    (Role.RELAY, "a", ["storage-port", "replication-port"]),
-    (Role.SECONDARY, "a", ["storage-port"])])
+@pytest.mark.parametrize(
+    ("role", "upstream", "keys"),
+    [
+        (Role.PRIMARY, None, ["storage-port", "replication-port"]),
+        (Role.RELAY, "a", ["storage-port", "replication-port"]),
+        (Role.SECONDARY, "a", ["storage-port"]),
+    ],
+)
 def test_only_a_node_with_followers_listens_on_its_replication_port(
-        cluster: Cluster, role: Role, upstream: str | None, keys: list[str]) -> None:
+    cluster: Cluster, role: Role, upstream: str | None, keys: list[str]
+) -> None:
     state = NodeState("demo", "b", role, upstream, 1)
     assert [("b", key) for key in keys] == [
-        (endpoint.name, endpoint.key)
-        for endpoint in backend_of(cluster).listens_on(cluster, state)]
+        (endpoint.name, endpoint.key) for endpoint in backend_of(cluster).listens_on(cluster, state)
+    ]

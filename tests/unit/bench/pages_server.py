@@ -47,8 +47,12 @@ class PagesServer:
         assert self._ready.wait(WAIT_SECONDS)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(WAIT_SECONDS)
         assert not self._thread.is_alive()

@@ -20,9 +20,14 @@ def cluster_in(folder: Path) -> Cluster:
 
 def answer(rate: float = 100.0, **changed: Any) -> dict[str, Any]:
     """What Indico returns of a test with 10 operations."""
-    return {"unit": "contributions", "operations": 10, "units": 10, "rate": rate,
-            "latency_ms": {"mean": 1.0, "p50": 1.0, "p90": 2.0, "p99": 3.0, "max": 1000 / rate},
-            "conflicts": {"retried": 1, "given_up": 0},
-            "client_cache": {"hits": 30, "misses": 20},
-            "storage": {"loads": 20, "loaded_bytes": 999, "stores": 5, "stored_bytes": 500},
-            "versions": {"ZODB": "5.8.1"}} | changed
+    return {
+        "unit": "contributions",
+        "operations": 10,
+        "units": 10,
+        "rate": rate,
+        "latency_ms": {"mean": 1.0, "p50": 1.0, "p90": 2.0, "p99": 3.0, "max": 1000 / rate},
+        "conflicts": {"retried": 1, "given_up": 0},
+        "client_cache": {"hits": 30, "misses": 20},
+        "storage": {"loads": 20, "loaded_bytes": 999, "stores": 5, "stored_bytes": 500},
+        "versions": {"ZODB": "5.8.1"},
+    } | changed

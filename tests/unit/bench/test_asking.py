@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 from runs import cluster_in
 
-from indico_zodbrepl.bench import asking, suites
-from indico_zodbrepl.bench.in_app import SUITE, TESTS
+from indico_zodbrepl.bench import suite as asking
+from indico_zodbrepl.bench import suite as suites
+from indico_zodbrepl.bench.suites.in_app import SUITE, TESTS
 from indico_zodbrepl.cli import bench_options, main
 from indico_zodbrepl.errors import OperatorError
 
@@ -21,8 +22,9 @@ def given(*arguments: str) -> dict[str, object]:
     return bench_options.given(SUITE, values) | values
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--test", TESTS[0], "--test", TESTS[1]], ["--test", f"{TESTS[0]},{TESTS[1]}"]])
+@pytest.mark.parametrize(
+    "arguments", [["--test", TESTS[0], "--test", TESTS[1]], ["--test", f"{TESTS[0]},{TESTS[1]}"]]
+)
 def test_several_values_are_given_with_commas_or_again(arguments: list[str]) -> None:
     assert given(*arguments)["test"] == TESTS[:2]
 
@@ -30,12 +32,25 @@ def test_several_values_are_given_with_commas_or_again(arguments: list[str]) -> 
 def test_what_is_not_given_is_none() -> None:
     found = given()
     assert (None, None, None, ()) == (
-        found["test"], found["repetitions"], found["rounds"], found["storages"])
+        found["test"],
+        found["repetitions"],
+        found["rounds"],
+        found["storages"],
+    )
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--test", "testNothing"], ["--repetitions", "0"], ["--repetitions", "10001"],
-    ["--modify", "all"], ["--rounds", "0"], ["--seconds", "0"], ["--data-directory", "/gone"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--test", "testNothing"],
+        ["--repetitions", "0"],
+        ["--repetitions", "10001"],
+        ["--modify", "all"],
+        ["--rounds", "0"],
+        ["--seconds", "0"],
+        ["--data-directory", "/gone"],
+    ],
+)
 def test_what_is_out_of_bounds_is_refused(arguments: list[str]) -> None:
     with pytest.raises(click.UsageError):
         given(*arguments)

@@ -11,16 +11,17 @@ import pytest
 from click.testing import CliRunner, Result
 from runs import cluster_in
 
-from indico_zodbrepl.bench import in_app, results, suites
-from indico_zodbrepl.bench.site import Site
-from indico_zodbrepl.bench.storages import IN_MEMORY, Storage
+from indico_zodbrepl.bench import results, suite
+from indico_zodbrepl.bench.sites.site import Site
+from indico_zodbrepl.bench.sites.storages import IN_MEMORY, Storage
 from indico_zodbrepl.bench.suite import Better, Case, Made, Metric, Option, Settings, Suite
-from indico_zodbrepl.cli import bench_all, main
+from indico_zodbrepl.bench.suites import in_app
+from indico_zodbrepl.cli import bench_run, main
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.node.supervisor import SupervisorAwayError
+from indico_zodbrepl.host.supervisor import SupervisorAwayError
 
 Run = Callable[..., Result]
 
@@ -68,12 +69,13 @@ def cluster(tmp_path: Path) -> Cluster:
 @pytest.fixture
 def bench(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs ``bench`` with these suites alone."""
+
     def call(made: Sequence[Counting], *arguments: str) -> Result:
         by_name: dict[str, Suite] = {each.name: each for each in made}
         monkeypatch.setenv("ZODBREPL_HOME", str(cluster.source.parent))
         monkeypatch.setattr(Installation, "check", lambda _: None)
-        monkeypatch.setattr(suites, "known", lambda: list(by_name))
-        monkeypatch.setattr(suites, "suite", by_name.__getitem__)
+        monkeypatch.setattr(suite, "known", lambda: list(by_name))
+        monkeypatch.setattr(suite, "suite", by_name.__getitem__)
         return CliRunner().invoke(main, ["-c", str(cluster.source), "bench", *arguments])
 
     return call
@@ -82,7 +84,7 @@ def bench(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_a_suite_is_made_shown_and_kept(bench: Run, cluster: Cluster) -> None:
     done = bench([Counting("count", *range(1, 7))], "count")
     assert done.exit_code == 0, done.output
-    run, = results.read_all(cluster)
+    (run,) = results.read_all(cluster)
     assert run.is_complete
     assert [1, 2, 3, 4, 5, 6] == [each.metrics["rate"] for each in run.measurements]
     assert "bringing up in memory" in done.stderr
@@ -95,12 +97,14 @@ def test_as_json_a_program_can_read_it(bench: Run) -> None:
     done = bench([Counting("count", 5)], "count", "--quick", "--tests", "two", "--json")
     found = json.loads(done.stdout)
     assert ["two"] == [each["test"] for each in found["measurements"]]
-    assert (1, 0.1, True) == tuple(found["settings"][name]
-                                   for name in ("rounds", "seconds", "quick"))
+    assert (1, 0.1, True) == tuple(
+        found["settings"][name] for name in ("rounds", "seconds", "quick")
+    )
 
 
 def test_a_measurement_that_failed_is_told_and_the_others_are_made(
-        bench: Run, cluster: Cluster) -> None:
+    bench: Run, cluster: Cluster
+) -> None:
     done = bench([Counting("count", OperatorError("it broke"), 2)], "count", "--rounds", "1")
     assert done.exit_code == 1
     assert "failed: in memory, one: it broke" in done.stdout
@@ -109,7 +113,8 @@ def test_a_measurement_that_failed_is_told_and_the_others_are_made(
 
 
 def test_a_storage_whose_supervisor_is_away_ends_no_run(
-        bench: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers: list[dict[str, int]] = [{}]
 
     def pids(_site: Site) -> dict[str, int]:
@@ -121,21 +126,23 @@ def test_a_storage_whose_supervisor_is_away_ends_no_run(
     done = bench([Counting("count", 1, 2)], "count", "--rounds", "1")
     assert done.exit_code == 1
     assert ["", "no supervisor answers"] == [
-        each.error for each in results.read_all(cluster)[0].measurements]
+        each.error for each in results.read_all(cluster)[0].measurements
+    ]
 
 
-def test_a_full_disk_is_told_and_what_was_measured_is_kept(
-        bench: Run, cluster: Cluster) -> None:
+def test_a_full_disk_is_told_and_what_was_measured_is_kept(bench: Run, cluster: Cluster) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/scratch/x")
     done = bench([Counting("count", 7, full)], "count", "--rounds", "1")
     assert done.exit_code == 1
     assert "/scratch/x: No space left on device" in done.stderr
-    assert [7] == [each.metrics["rate"] for each in results.read_all(cluster)[0].measurements
-                   if each.metrics]
+    assert [7] == [
+        each.metrics["rate"] for each in results.read_all(cluster)[0].measurements if each.metrics
+    ]
 
 
 def test_results_that_can_not_be_kept_end_a_run_and_keep_what_was(
-        bench: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path, text: str) -> None:
         if text.count('"round":') > 1:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -175,13 +182,13 @@ def test_all_suites_are_made_into_one_folder(bench: Run, cluster: Cluster) -> No
 
 
 def test_a_suite_that_fails_as_a_whole_is_told_and_the_others_are_made(
-        bench: Run, cluster: Cluster) -> None:
+    bench: Run, cluster: Cluster
+) -> None:
     done = bench([Counting("broken"), Counting("whole", 2)], "all", "--quick")
     assert done.exit_code == 1
     assert "ValueError('a bug')" in done.stdout
     assert "1 of 2 suites failed" in done.stderr
-    assert [True] == [run.is_complete for run in results.read_all(cluster)
-                      if run.suite == "whole"]
+    assert [True] == [run.is_complete for run in results.read_all(cluster) if run.suite == "whole"]
 
 
 def test_in_full_runs_each_suite_has_sites_of_its_own(bench: Run) -> None:
@@ -191,12 +198,14 @@ def test_in_full_runs_each_suite_has_sites_of_its_own(bench: Run) -> None:
 
 @pytest.mark.parametrize("up", [True, False])
 def test_the_tests_inside_indico_are_made_in_the_clusters_own_when_it_runs(
-        bench: Run, monkeypatch: pytest.MonkeyPatch, *, up: bool) -> None:
+    bench: Run, monkeypatch: pytest.MonkeyPatch, *, up: bool
+) -> None:
     inside: list[Path] = []
-    monkeypatch.setattr(bench_all, "runs", lambda _app: up)
+    monkeypatch.setattr(bench_run, "runs", lambda _app: up)
     monkeypatch.setattr(in_app, "for_running", lambda _cluster, settings: settings)
-    monkeypatch.setattr(bench_all, "make_inside",
-                        lambda _app, _settings, **to: inside.append(to["folder"]))
+    monkeypatch.setattr(
+        bench_run, "make_inside", lambda _app, _settings, **to: inside.append(to["folder"])
+    )
     done = bench([Counting("in-app", 1)], "all", "--quick")
     assert done.exit_code == 0, done.output
     assert [each.name for each in inside] == ["in-app"] * up
@@ -210,7 +219,8 @@ def test_two_runs_are_compared(bench: Run, cluster: Cluster) -> None:
     done = bench([Counting("count")], "compare", old, new)
     assert done.exit_code == 0, done.output
     assert ["in-memory", "one,", "numbers/s", "3", "13", "4.33", "faster"] == [
-        each.removesuffix(".0") for each in done.stdout.splitlines()[2].split()]
+        each.removesuffix(".0") for each in done.stdout.splitlines()[2].split()
+    ]
     found = json.loads(bench([Counting("count")], "compare", old, new, "--json").stdout)
     assert found["comparisons"][0]["pairs"][0]["verdict"] == "faster"
 

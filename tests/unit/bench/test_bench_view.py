@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.text import Text
 from runs import answer
 
-from indico_zodbrepl.bench import in_app, runner
-from indico_zodbrepl.bench.in_app import SUITE, TESTS
+from indico_zodbrepl.bench import runner
 from indico_zodbrepl.bench.results import Measurement, Run
+from indico_zodbrepl.bench.suites import in_app
+from indico_zodbrepl.bench.suites.in_app import SUITE, TESTS
 from indico_zodbrepl.cli.bench_view import WIDTH, view
 
 TITLES = {"zeo": "ZEO", "postgresql-async": "PostgreSQL, asynchronous"}
@@ -25,21 +26,42 @@ def printed(run: Run) -> list[str]:
     return console.file.getvalue().splitlines()
 
 
-def run_of(*measurements: Measurement, titles: dict[str, str] = TITLES,
-           left_out: dict[str, str] | None = None) -> Run:
-    return Run(Path("/var/bench/x"), "in-app", 1.0, 2.0, len(measurements), "demo", "zrs",
-               {"seconds": 5.0, "rounds": 2, "options": {}, "storages": titles},
-               left_out=left_out or {}, measurements=measurements)
+def run_of(
+    *measurements: Measurement,
+    titles: dict[str, str] = TITLES,
+    left_out: dict[str, str] | None = None,
+) -> Run:
+    return Run(
+        Path("/var/bench/x"),
+        "in-app",
+        1.0,
+        2.0,
+        len(measurements),
+        "demo",
+        "zrs",
+        {"seconds": 5.0, "rounds": 2, "options": {}, "storages": titles},
+        left_out=left_out or {},
+        measurements=measurements,
+    )
 
 
 def whole() -> Run:
     factors = {"zeo": 1, "postgresql-async": 0.5}
     cases = in_app.cases(TESTS, "description")
-    return run_of(*(
-        Measurement(step.storage, step.case.test, step.case.parameters, step.round,
-                    in_app.metrics_of(told), told)
-        for step in runner.plan(dict.fromkeys(factors, cases), 2)
-        if (told := answer(123456 * factors[step.storage] * step.round))))
+    return run_of(
+        *(
+            Measurement(
+                step.storage,
+                step.case.test,
+                step.case.parameters,
+                step.round,
+                in_app.metrics_of(told),
+                told,
+            )
+            for step in runner.plan(dict.fromkeys(factors, cases), 2)
+            if (told := answer(123456 * factors[step.storage] * step.round))
+        )
+    )
 
 
 def test_each_test_is_a_table_with_storages_side_by_side() -> None:
@@ -62,7 +84,7 @@ def test_a_row_has_the_median_its_spread_and_the_ratio_to_the_control() -> None:
 def test_no_line_is_longer_than_the_width_and_what_has_no_room_is_named() -> None:
     lines = printed(whole())
     assert max(map(len, lines)) <= WIDTH
-    told = " ".join(lines).partition("Not every table has room for ")[2].partition(".")[0]
+    told = " ".join(lines).partition("Left out of some tables: ")[2].partition(".")[0]
     assert {"mean", "client misses"} <= set(told.split(", "))
 
 
@@ -73,23 +95,38 @@ def test_a_parameter_that_all_rows_have_is_told_once() -> None:
 
 def test_one_storage_has_no_ratios_and_one_round_no_spread() -> None:
     told = answer()
-    lines = printed(run_of(Measurement("running", TESTS[0], {"caches": "cold"}, 1,
-                                       in_app.metrics_of(told), told), titles={"running": "zrs"}))
+    lines = printed(
+        run_of(
+            Measurement("running", TESTS[0], {"caches": "cold"}, 1, in_app.metrics_of(told), told),
+            titles={"running": "zrs"},
+        )
+    )
     assert not any("xCTL" in line or "%" in line for line in lines)
 
 
 def test_what_failed_and_what_was_left_out_say_why() -> None:
-    text = "\n".join(printed(run_of(
-        Measurement("zeo", TESTS[0], {"caches": "cold"}, 1, error="the storage is away"),
-        left_out={"postgresql-async": "it is not installed"})))
+    text = "\n".join(
+        printed(
+            run_of(
+                Measurement("zeo", TESTS[0], {"caches": "cold"}, 1, error="the storage is away"),
+                left_out={"postgresql-async": "it is not installed"},
+            )
+        )
+    )
     assert f"failed: ZEO, {TESTS[0]} cold: the storage is away" in text
     assert "left out: PostgreSQL, asynchronous: it is not installed" in text
 
 
 def test_names_in_brackets_are_shown_as_they_are() -> None:
     """Such as folders of devices; in rich's own language they would be colours, or errors."""
-    lines = printed(run_of(*(
-        Measurement("zeo", "write", {"directory": f"/mnt/{name}"}, 1, {"rate": 1.0})
-        for name in ("[red]", "[/x]"))))
-    assert ["/mnt/[red]", "/mnt/[/x]"] == [line.split()[1] for line in lines
-                                           if line.startswith("ZEO")]
+    lines = printed(
+        run_of(
+            *(
+                Measurement("zeo", "write", {"directory": f"/mnt/{name}"}, 1, {"rate": 1.0})
+                for name in ("[red]", "[/x]")
+            )
+        )
+    )
+    assert ["/mnt/[red]", "/mnt/[/x]"] == [
+        line.split()[1] for line in lines if line.startswith("ZEO")
+    ]

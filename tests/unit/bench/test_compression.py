@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from indico_zodbrepl.bench.compression import NONE, READ, SUITE, WRITE, ZLIB, configuration, made
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Settings
+from indico_zodbrepl.bench.suites.compression import (
+    NONE,
+    READ,
+    SUITE,
+    WRITE,
+    ZLIB,
+    configuration,
+    made,
+)
 from indico_zodbrepl.errors import OperatorError
 
 ZODB_CONF = """\
@@ -27,14 +35,22 @@ INSTEAD = {Path("/data/a/Data.fs"): Path("/data/own.fs")}
 
 def answer(**changed: Any) -> dict[str, Any]:
     """What the program prints of 10 commits with 10 records each."""
-    return {"records": 100, "pickle_bytes": 40000, "stored_bytes": 20000,
-            "operations": 10, "seconds": 0.5, "cpu_seconds": 0.02,
-            "latency_ms": {"mean": 1.0, "p50": 1.0, "p90": 2.0, "p99": 3.0, "max": 4.0},
-            **changed}
+    return {
+        "records": 100,
+        "pickle_bytes": 40000,
+        "stored_bytes": 20000,
+        "operations": 10,
+        "seconds": 0.5,
+        "cpu_seconds": 0.02,
+        "latency_ms": {"mean": 1.0, "p50": 1.0, "p90": 2.0, "p99": 3.0, "max": 4.0},
+        **changed,
+    }
 
 
 def test_compression_goes_around_the_storage_that_indico_opens() -> None:
-    assert configuration(ZODB_CONF, ZLIB, {}) == """\
+    assert (
+        configuration(ZODB_CONF, ZLIB, {})
+        == """\
 %import indico_zodbrepl.dataplane
 %import zc.zlibstorage
 <zlibstorage>
@@ -45,6 +61,7 @@ def test_compression_goes_around_the_storage_that_indico_opens() -> None:
   </indicostorage>
 </zlibstorage>
 """
+    )
 
 
 def test_without_compression_the_configuration_is_as_ever() -> None:

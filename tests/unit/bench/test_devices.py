@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.bench.devices import SUITE
-from indico_zodbrepl.bench.devices_probe import block_device, describe, fsync_seconds
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Settings
+from indico_zodbrepl.bench.suites.devices import SUITE, block_device, describe, fsync_seconds
 
 
 def settings(**options: object) -> Settings:
@@ -23,17 +22,24 @@ def told(**options: object) -> list[str]:
 
 
 def test_directories_take_turns_at_each_test() -> None:
-    assert ["fsync directory /a", "fsync directory /b",
-            "write directory /a interval 30", "write directory /b interval 30",
-            "read directory /a interval 30", "read directory /b interval 30"] == told(
-        **{"data-directories": ("/a", "/b")})
+    assert [
+        "fsync directory /a",
+        "fsync directory /b",
+        "write directory /a interval 30",
+        "write directory /b interval 30",
+        "read directory /a interval 30",
+        "read directory /b interval 30",
+    ] == told(**{"data-directories": ("/a", "/b")})
 
 
 def test_each_interval_is_measured() -> None:
-    assert ["fsync directory /a", "write directory /a interval 60.0",
-            "read directory /a interval 60.0", "write directory /a interval 120.0",
-            "read directory /a interval 120.0"] == told(
-        **{"data-directories": ("/a",), "intervals": (60.0, 120.0)})
+    assert [
+        "fsync directory /a",
+        "write directory /a interval 60.0",
+        "read directory /a interval 60.0",
+        "write directory /a interval 120.0",
+        "read directory /a interval 120.0",
+    ] == told(**{"data-directories": ("/a",), "intervals": (60.0, 120.0)})
 
 
 def test_a_storage_in_memory_is_on_no_disk() -> None:
@@ -62,17 +68,22 @@ def device(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("minor", [0, 1])
 def test_a_partition_is_described_by_its_disk(device: Path, minor: int) -> None:
-    assert {"rotational": True, "write_cache": "write back", "scheduler": "mq-deadline"} \
-        == block_device(os.makedev(8, minor), device)
+    assert {
+        "rotational": True,
+        "write_cache": "write back",
+        "scheduler": "mq-deadline",
+    } == block_device(os.makedev(8, minor), device)
 
 
 def test_what_the_kernel_does_not_tell_is_none(device: Path) -> None:
     (device / "sda/queue/write_cache").unlink()
     assert block_device(os.makedev(8, 0), device)["write_cache"] is None
-    assert {"rotational": None, "write_cache": None, "scheduler": None} \
-        == block_device(os.makedev(0, 24), device)
+    assert {"rotational": None, "write_cache": None, "scheduler": None} == block_device(
+        os.makedev(0, 24), device
+    )
 
 
 def test_a_disk_is_described_with_its_file_system(tmp_path: Path) -> None:
-    assert {"type", "options", "block_bytes", "free_bytes",
-            "rotational"} <= describe(tmp_path).keys()
+    assert {"type", "options", "block_bytes", "free_bytes", "rotational"} <= describe(
+        tmp_path
+    ).keys()

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from runs import cluster_in
 
-from indico_zodbrepl.bench.endpoint import Endpoint
+from indico_zodbrepl.bench.suites.in_app import Endpoint
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.node import bench_secret
+from indico_zodbrepl.host import secrets
 
 Serve = Callable[[int, str], "Fake"]
 TEST = "testReadCategoryThroughput"
@@ -34,8 +34,9 @@ class Fake:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 length = int(self.headers["Content-Length"])
-                fake.asked.append((self.path, self.headers["X-Zodbrepl-Secret"],
-                                   self.rfile.read(length).decode()))
+                fake.asked.append(
+                    (self.path, self.headers["X-Zodbrepl-Secret"], self.rfile.read(length).decode())
+                )
                 self.send_response(status)
                 self.end_headers()
                 self.wfile.write(body.encode())
@@ -47,8 +48,9 @@ class Fake:
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
         cluster = cluster_in(tmp_path)
-        instance = dataclasses.replace(cluster.indico[0], host="127.0.0.1",
-                                       port=self.server.server_port)
+        instance = dataclasses.replace(
+            cluster.indico[0], host="127.0.0.1", port=self.server.server_port
+        )
         self.endpoint = Endpoint(cluster, instance, "the secret")
 
     def close(self) -> None:
@@ -60,6 +62,7 @@ class Fake:
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     with contextlib.ExitStack() as opened:
+
         def begin(status: int, body: str) -> Fake:
             fake = Fake(tmp_path, status, body)
             opened.callback(fake.close)
@@ -77,8 +80,9 @@ def refusal(fake: Fake) -> OperatorError:
 def test_the_secret_and_the_parameters_are_sent_and_the_result_comes_back(serve: Serve) -> None:
     fake = serve(200, '{"rate": 5}')
     assert fake.endpoint.measure(TEST, {"caches": "hot", "seconds": "1"}, 1) == {"rate": 5}
-    assert [(f"/indico/zodbrepl/benchmarks/{TEST}", "the secret",
-             "caches=hot&seconds=1")] == fake.asked
+    assert [
+        (f"/indico/zodbrepl/benchmarks/{TEST}", "the secret", "caches=hot&seconds=1")
+    ] == fake.asked
 
 
 def test_another_test_that_runs_is_told_with_who_began_it_and_when(serve: Serve) -> None:
@@ -94,9 +98,15 @@ def test_an_indico_that_knows_no_secret_needs_up(serve: Serve, status: int) -> N
     assert " up`" in error.hint
 
 
-@pytest.mark.parametrize(("status", "body", "detail"), [
-    (503, '{"error": "storage away"}', "storage away"), (500, "<html>", "HTTP status 500"),
-    (412, '{"error": "nothing loaded"}', "nothing loaded"), (502, "[]", "HTTP status 502")])
+@pytest.mark.parametrize(
+    ("status", "body", "detail"),
+    [
+        (503, '{"error": "storage away"}', "storage away"),
+        (500, "<html>", "HTTP status 500"),
+        (412, '{"error": "nothing loaded"}', "nothing loaded"),
+        (502, "[]", "HTTP status 502"),
+    ],
+)
 def test_a_test_that_failed_says_why(serve: Serve, status: int, body: str, detail: str) -> None:
     error = refusal(serve(status, body))
     assert (ExitCode.FAILED, detail) == (error.exit_code, error.detail)
@@ -113,17 +123,17 @@ def test_the_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path)
     path = Layout(cluster).bench_secret
     path.parent.mkdir(parents=True)
-    bench_secret.ensure(cluster)
-    made = bench_secret.read(cluster)
+    secrets.ensure_bench_secret(cluster)
+    made = secrets.read_bench_secret(cluster)
     assert len(made) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    bench_secret.ensure(cluster)
-    assert made == bench_secret.read(cluster)
+    secrets.ensure_bench_secret(cluster)
+    assert made == secrets.read_bench_secret(cluster)
     assert made == Endpoint.of(cluster, cluster.indico[0]).secret
 
 
 def test_without_a_secret_the_operator_is_told_what_makes_one(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="can't be read") as raised:
-        bench_secret.read(cluster_in(tmp_path))
+        secrets.read_bench_secret(cluster_in(tmp_path))
     assert raised.value.exit_code == ExitCode.REFUSED
     assert " up`" in raised.value.hint

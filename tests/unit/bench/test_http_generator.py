@@ -21,7 +21,7 @@ from pages_server import (
     two_servers,
 )
 
-from indico_zodbrepl.bench.http_generator import (
+from indico_zodbrepl.bench.suites.http_generator import (
     ARRIVALS,
     POISSON,
     UNIFORM,
@@ -31,25 +31,43 @@ from indico_zodbrepl.bench.http_generator import (
     load,
     summed_up,
 )
-from indico_zodbrepl.bench.http_trials import generator
+from indico_zodbrepl.bench.suites.http_trials import generator
 from indico_zodbrepl.errors import OperatorError
 
 RATES = st.floats(0.5, 500)
 SECONDS = st.floats(0.1, 20)
 
 
-def outcome_of(server: PagesServer, paths: list[str], rate: float = 100.0, *,
-               seconds: float | None = None, in_flight: int = 100,
-               timeout_seconds: float = 20.0) -> Outcome:
+def outcome_of(
+    server: PagesServer,
+    paths: list[str],
+    rate: float = 100.0,
+    *,
+    seconds: float | None = None,
+    in_flight: int = 100,
+    timeout_seconds: float = 20.0,
+) -> Outcome:
     """What becomes of each path, asked for once unless ``seconds`` says otherwise."""
-    return asyncio.run(load(Job(
-        [server.base], paths, rate, seconds or len(paths) / rate, UNIFORM, 0, in_flight,
-        timeout_seconds)))
+    return asyncio.run(
+        load(
+            Job(
+                [server.base],
+                paths,
+                rate,
+                seconds or len(paths) / rate,
+                UNIFORM,
+                0,
+                in_flight,
+                timeout_seconds,
+            )
+        )
+    )
 
 
 @given(RATES, SECONDS, st.sampled_from(ARRIVALS), st.integers())
 def test_requests_are_due_in_order_within_the_time_and_as_many_as_the_rate_says(
-        rate: float, seconds: float, arrivals: str, seed: int) -> None:
+    rate: float, seconds: float, arrivals: str, seed: int
+) -> None:
     due = due_times(rate, seconds, arrivals, seed)
     assert max(1, round(rate * seconds)) == len(due)
     assert due == sorted(due)
@@ -61,8 +79,9 @@ def test_requests_are_due_in_order_within_the_time_and_as_many_as_the_rate_says(
 def test_uniform_arrivals_are_equally_far_apart(rate: float, seconds: float) -> None:
     due = due_times(rate, seconds, UNIFORM, 0)
     step = seconds / len(due)
-    assert all(math.isclose(step, later - each, rel_tol=1e-6)
-               for each, later in itertools.pairwise(due))
+    assert all(
+        math.isclose(step, later - each, rel_tol=1e-6) for each, later in itertools.pairwise(due)
+    )
 
 
 def test_poisson_arrivals_are_as_irregular_as_chance_and_differ_by_seed() -> None:
@@ -110,8 +129,9 @@ def test_what_is_due_while_too_many_are_in_flight_is_dropped_and_counted() -> No
     assert {} == found.latencies
 
 
-@pytest.mark.parametrize(("path", "why"), [
-    (MISSING, "HTTP status 404"), (CLOSING, "ServerDisconnectedError")])
+@pytest.mark.parametrize(
+    ("path", "why"), [(MISSING, "HTTP status 404"), (CLOSING, "ServerDisconnectedError")]
+)
 def test_other_answers_than_pages_have_failed(path: str, why: str) -> None:
     with PagesServer() as server:
         found = outcome_of(server, ["/", path])
@@ -161,5 +181,8 @@ def test_an_interruption_ends_the_program(tmp_path: Path) -> None:
 
 
 def children() -> list[str]:
-    return sorted(pid for path in Path("/proc/self/task").glob("*/children")
-                  for pid in path.read_text().split())
+    return sorted(
+        pid
+        for path in Path("/proc/self/task").glob("*/children")
+        for pid in path.read_text().split()
+    )

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pages_server import CALL_SECONDS, MISSING, PagesServer
 
-from indico_zodbrepl.bench.http_load import PAGES_FILE, SUITE
-from indico_zodbrepl.bench.site import Site
-from indico_zodbrepl.bench.storages import IN_MEMORY, STORAGES
+from indico_zodbrepl.bench.sites.site import Site
+from indico_zodbrepl.bench.sites.storages import IN_MEMORY, STORAGES
 from indico_zodbrepl.bench.suite import Case, Settings
+from indico_zodbrepl.bench.suites.http import PAGES_FILE, SUITE
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -48,8 +48,9 @@ class WithoutSupervisor(Site):
 
 def settings(**options: Any) -> Settings:
     values = {each.name: each.default for each in SUITE.options}
-    return Settings(1, 0.5, False, values | {
-        name.replace("_", "-"): value for name, value in options.items()})
+    return Settings(
+        1, 0.5, False, values | {name.replace("_", "-"): value for name, value in options.items()}
+    )
 
 
 @pytest.fixture
@@ -71,17 +72,20 @@ def site(tmp_path: Path, server: PagesServer) -> Site:
 
 def test_each_number_of_workers_is_a_case() -> None:
     assert [Case("highest rate", {"workers": 1}), Case("highest rate", {"workers": 2})] == (
-        SUITE.cases(settings(), STORAGES["zeo"]))
+        SUITE.cases(settings(), STORAGES["zeo"])
+    )
 
 
 def test_a_storage_for_one_process_has_one_worker() -> None:
     assert [Case("highest rate", {"workers": 1})] == SUITE.cases(
-        settings(), STORAGES["filestorage"])
+        settings(), STORAGES["filestorage"]
+    )
 
 
 def test_a_given_rate_is_measured_instead_of_searching() -> None:
     assert [Case("fixed rate", {"workers": 1, "rate": 20.0})] == SUITE.cases(
-        settings(rate=20.0, indico=1), STORAGES["zeo"])
+        settings(rate=20.0, indico=1), STORAGES["zeo"]
+    )
 
 
 def test_a_database_in_memory_can_not_be_measured() -> None:
@@ -90,8 +94,9 @@ def test_a_database_in_memory_can_not_be_measured() -> None:
 
 
 def test_a_search_tells_the_highest_rate_and_all_trials(site: Site) -> None:
-    made = SUITE.measure(Case("highest rate", {"workers": 1}), site,
-                         settings(trials=3, limit_ms=10_000.0))
+    made = SUITE.measure(
+        Case("highest rate", {"workers": 1}), site, settings(trials=3, limit_ms=10_000.0)
+    )
     assert 20 == made.metrics["rate"]
     assert {"mean_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms"} < set(made.metrics)
     assert set(made.metrics) <= {each.name for each in SUITE.metrics}
@@ -100,7 +105,10 @@ def test_a_search_tells_the_highest_rate_and_all_trials(site: Site) -> None:
     assert [5, 10, 10] == [each["scheduled"] for each in details["trials"]]
     assert [10, 20, 20] == [each["rate"] for each in details["curve"]]
     assert (True, None, "nothing") == (
-        details["confirmed"], details["failed_from"], details["saturated"])
+        details["confirmed"],
+        details["failed_from"],
+        details["saturated"],
+    )
     assert json.dumps(details)
 
 
@@ -110,24 +118,27 @@ def test_requests_go_to_indico_below_its_base_url(site: Site, server: PagesServe
 
 
 def test_a_fixed_rate_tells_what_was_achieved(site: Site) -> None:
-    made = SUITE.measure(Case("fixed rate", {"workers": 1, "rate": 40.0}), site,
-                         settings(limit_ms=10_000.0))
-    trial, = made.details["trials"]
+    made = SUITE.measure(
+        Case("fixed rate", {"workers": 1, "rate": 40.0}), site, settings(limit_ms=10_000.0)
+    )
+    (trial,) = made.details["trials"]
     assert (20, 20) == (trial["scheduled"], trial["answered"])
     assert 0 < made.metrics["rate"] <= 40
     assert made.details["held"]
 
 
 def test_the_time_in_calls_of_the_storage_is_told(site: Site) -> None:
-    made = SUITE.measure(Case("fixed rate", {"workers": 1, "rate": 40.0}), site,
-                         settings(limit_ms=10_000.0))
+    made = SUITE.measure(
+        Case("fixed rate", {"workers": 1, "rate": 40.0}), site, settings(limit_ms=10_000.0)
+    )
     assert pytest.approx(1000 * CALL_SECONDS / 20) == made.metrics["storage_call_ms"]
-    trial, = made.details["trials"]
+    (trial,) = made.details["trials"]
     assert 0 < trial["shares"]["calls"]["indico-i1"] <= CALL_SECONDS / 0.4
 
 
 def test_an_indico_that_does_not_tell_it_can_not_be_measured(
-        site: Site, server: PagesServer) -> None:
+    site: Site, server: PagesServer
+) -> None:
     server.has_health = False
     with pytest.raises(OperatorError, match="does not tell how long it waited") as raised:
         SUITE.measure(Case("fixed rate", {"workers": 1, "rate": 10.0}), site, settings())
@@ -135,7 +146,8 @@ def test_an_indico_that_does_not_tell_it_can_not_be_measured(
 
 
 def test_a_rate_that_fails_has_no_latency_but_its_trial_says_why(
-        site: Site, tmp_path: Path) -> None:
+    site: Site, tmp_path: Path
+) -> None:
     (tmp_path / PAGES_FILE).write_text(json.dumps([MISSING]))
     made = SUITE.measure(Case("fixed rate", {"workers": 1, "rate": 10.0}), site, settings())
     assert {"rate": 0.0} == made.metrics

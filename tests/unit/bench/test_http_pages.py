@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from indico_zodbrepl.bench.http_pages import (
+from indico_zodbrepl.bench.suites.http_trials import (
     COUNT,
     MIX,
     Holdings,
@@ -22,8 +22,11 @@ from indico_zodbrepl.bench.http_pages import (
 from indico_zodbrepl.cluster.model import IndicoInstance
 from indico_zodbrepl.errors import OperatorError
 
-HELD = Holdings(["1", "2"], [str(each) for each in range(30)],
-                [(str(each), str(number)) for each in range(30) for number in range(5)])
+HELD = Holdings(
+    ["1", "2"],
+    [str(each) for each in range(30)],
+    [(str(each), str(number)) for each in range(30) for number in range(5)],
+)
 
 
 def kind_of(path: str) -> str:
@@ -76,8 +79,10 @@ class Export(http.server.BaseHTTPRequestHandler):
     events: tuple[str, ...] = ("10", "9")
 
     def do_GET(self) -> None:
-        results = [{"id": each, "categoryId": "2",
-                    "contributions": [{"id": "0"}, {"id": "1"}]} for each in self.events]
+        results = [
+            {"id": each, "categoryId": "2", "contributions": [{"id": "0"}, {"id": "1"}]}
+            for each in self.events
+        ]
         body = json.dumps({"results": results}).encode()
         self.send_response(self.status)
         self.send_header("Content-Length", str(len(body)))
@@ -108,13 +113,16 @@ def instance(port: int) -> IndicoInstance:
 
 
 def test_what_a_site_holds_is_asked_of_indico(
-        exporting: tuple[type[Export], IndicoInstance]) -> None:
+    exporting: tuple[type[Export], IndicoInstance],
+) -> None:
     assert Holdings(["2"], ["9", "10"], [("10", "0"), ("10", "1"), ("9", "0"), ("9", "1")]) == (
-        held_by(exporting[1]))
+        held_by(exporting[1])
+    )
 
 
 def test_an_indico_without_events_or_that_fails_is_told(
-        exporting: tuple[type[Export], IndicoInstance]) -> None:
+    exporting: tuple[type[Export], IndicoInstance],
+) -> None:
     handler, its_instance = exporting
     handler.events = ()
     with pytest.raises(OperatorError, match="holds no conference"):
@@ -125,7 +133,8 @@ def test_an_indico_without_events_or_that_fails_is_told(
 
 
 def test_an_indico_that_sees_what_was_loaded_a_moment_later_is_asked_again(
-        exporting: tuple[type[Export], IndicoInstance]) -> None:
+    exporting: tuple[type[Export], IndicoInstance],
+) -> None:
     handler, its_instance = exporting
     handler.events = ()
     later = threading.Timer(0.3, lambda: setattr(handler, "events", ("7",)))

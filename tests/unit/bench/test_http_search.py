@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indico_zodbrepl.bench.http_search import (
+from indico_zodbrepl.bench.suites.http_search import (
     LEAST_RATE,
     PRECISION,
     Limit,
@@ -29,17 +29,34 @@ def searched(holds: Callable[[float], bool], first: float = 10, most: int = MOST
     return tried
 
 
-def load_of(rate: float = 10, answered: int = 100, *, dropped: int = 0,
-            failures: dict[str, int] | None = None, p99: float = 100,
-            last_answer_seconds: float = 10.1) -> Load:
+def load_of(
+    rate: float = 10,
+    answered: int = 100,
+    *,
+    dropped: int = 0,
+    failures: dict[str, int] | None = None,
+    p99: float = 100,
+    last_answer_seconds: float = 10.1,
+) -> Load:
     failures = failures or {}
-    return Load(rate, 10, answered + dropped + sum(failures.values()), answered, dropped,
-                failures, {"p99": p99, "p95": 50}, {}, last_answer_seconds, 0.1)
+    return Load(
+        rate,
+        10,
+        answered + dropped + sum(failures.values()),
+        answered,
+        dropped,
+        failures,
+        {"p99": p99, "p95": 50},
+        {},
+        last_answer_seconds,
+        0.1,
+    )
 
 
 @given(st.floats(1, 5000), st.floats(1, 100))
 def test_the_rate_found_is_close_below_the_capacity_and_held_twice(
-        capacity: float, first: float) -> None:
+    capacity: float, first: float
+) -> None:
     tried = searched(lambda rate: rate <= capacity, first, 40)
     held, failed = bounds(tried)
     assert held is not None
@@ -55,7 +72,8 @@ def test_there_are_never_more_trials_than_allowed(capacity: float, most: int) ->
 
 @given(st.lists(st.booleans(), min_size=MOST, max_size=MOST))
 def test_any_sequence_of_outcomes_ends_with_a_rate_below_all_that_failed(
-        outcomes: list[bool]) -> None:
+    outcomes: list[bool],
+) -> None:
     left = iter(outcomes)
     tried = searched(lambda _: next(left))
     held, failed = bounds(tried)
@@ -65,7 +83,8 @@ def test_any_sequence_of_outcomes_ends_with_a_rate_below_all_that_failed(
 
 def test_the_rate_is_doubled_then_halved_into_the_gap_and_confirmed() -> None:
     assert [10, 20, 40, 40, 30, 35, 35, 32.5, 32.5] == [
-        each.rate for each in searched(lambda rate: rate < 34)]
+        each.rate for each in searched(lambda rate: rate < 34)
+    ]
 
 
 def test_a_rate_that_fails_once_is_tried_again_at_once() -> None:
@@ -77,8 +96,15 @@ def test_a_rate_that_fails_once_is_tried_again_at_once() -> None:
 
 
 def test_a_rate_counts_as_failed_when_it_failed_more_often_than_it_held() -> None:
-    tried = [Tried(10, True), Tried(20, False), Tried(20, False), Tried(15, True),
-             Tried(17.5, True), Tried(18.75, True), Tried(18.75, False)]
+    tried = [
+        Tried(10, True),
+        Tried(20, False),
+        Tried(20, False),
+        Tried(15, True),
+        Tried(17.5, True),
+        Tried(18.75, True),
+        Tried(18.75, False),
+    ]
     assert 18.75 == next_rate(tried, 10, MOST)
     tried.append(Tried(18.75, False))
     assert (17.5, 18.75) == bounds(tried)
@@ -111,7 +137,8 @@ def test_a_rate_does_not_hold_with_a_failure_a_drop_or_too_much_latency() -> Non
 def test_a_rate_does_not_hold_when_answers_come_more_slowly_than_requests() -> None:
     assert "" == LIMIT.broken_by(load_of(last_answer_seconds=10.5))
     assert "only 95 % of the offered rate was achieved" == LIMIT.broken_by(
-        load_of(last_answer_seconds=11))
+        load_of(last_answer_seconds=11)
+    )
 
 
 def test_the_achieved_rate_counts_the_time_of_the_last_answers() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from runs import answer, cluster_in
 
-from indico_zodbrepl.bench import asking, in_app, pinning, results, runner
-from indico_zodbrepl.bench.endpoint import Endpoint
-from indico_zodbrepl.bench.in_app import CACHES, READ, SUITE, TESTS, WRITE
-from indico_zodbrepl.bench.live import LiveSite
+from indico_zodbrepl.bench import results, runner, suite
 from indico_zodbrepl.bench.results import Run
-from indico_zodbrepl.bench.sites import Sites
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites import pinning
+from indico_zodbrepl.bench.sites.pool import LiveSite, Sites
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Settings
+from indico_zodbrepl.bench.suites import in_app
+from indico_zodbrepl.bench.suites.in_app import CACHES, READ, SUITE, TESTS, WRITE, Endpoint
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -42,8 +42,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     def give(*outcomes: BaseException | None) -> list[tuple[str, dict[str, str], float]]:
         left = list(outcomes)
 
-        def measure(_self: Endpoint, test: str, fields: dict[str, str],
-                    seconds: float) -> dict[str, Any]:
+        def measure(
+            _self: Endpoint, test: str, fields: dict[str, str], seconds: float
+        ) -> dict[str, Any]:
             asked.append((test, fields, seconds))
             outcome = left.pop(0) if left else None
             if outcome is not None:
@@ -57,18 +58,25 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
 
 
 def settings(rounds: int = 2, seconds: float | None = None, **options: Any) -> Settings:
-    return asking.settings_of(SUITE, rounds=rounds, seconds=seconds, options=options)
+    return suite.settings_of(SUITE, rounds=rounds, seconds=seconds, options=options)
 
 
-def make(cluster: Cluster, asked: Settings,
-         told: Callable[[runner.Told], None] = lambda _: None) -> Run:
+def make(
+    cluster: Cluster, asked: Settings, told: Callable[[runner.Told], None] = lambda _: None
+) -> Run:
     installation = Installation(cluster.source.parent)
     site = LiveSite(cluster, installation)
     with Sites(installation, cluster.source.parent, lambda _: None) as sites:
         sites.give(site)
-        return runner.make(SUITE, [site.storage], in_app.for_running(cluster, asked), sites,
-                           cluster=cluster, folder=results.new_folder(cluster, SUITE.name),
-                           told=told)
+        return runner.make(
+            SUITE,
+            [site.storage],
+            in_app.for_running(cluster, asked),
+            sites,
+            cluster=cluster,
+            folder=results.new_folder(cluster, SUITE.name),
+            told=told,
+        )
 
 
 def test_each_test_is_made_in_each_state_and_only_writing_modifies() -> None:
@@ -78,22 +86,26 @@ def test_each_test_is_made_in_each_state_and_only_writing_modifies() -> None:
 
 
 def test_a_quick_run_is_one_short_round_unless_told_otherwise() -> None:
-    quick = asking.settings_of(SUITE, quick=True, options={"modify": "title"})
+    quick = suite.settings_of(SUITE, quick=True, options={"modify": "title"})
     assert (1, "title", 5) == (quick.rounds, quick.options["modify"], quick.options["repetitions"])
     assert quick.seconds < 1
-    assert asking.settings_of(SUITE, quick=True, seconds=0.1, rounds=4) == Settings(
-        4, 0.1, True, {**quick.options, "modify": "description"})
+    assert suite.settings_of(SUITE, quick=True, seconds=0.1, rounds=4) == Settings(
+        4, 0.1, True, {**quick.options, "modify": "description"}
+    )
 
 
 def test_indico_is_asked_for_what_was_wanted(cluster: Cluster, answers: Answers) -> None:
     asked = answers()
     make(cluster, settings(1, 2.5, test=(WRITE[0],), repetitions=7, modify="room"))
-    assert [(WRITE[0], {"seconds": "2.5", "repetitions": "7", "modify": "room",
-                        "caches": caches}, 2.5) for caches in CACHES] == asked
+    assert [
+        (WRITE[0], {"seconds": "2.5", "repetitions": "7", "modify": "room", "caches": caches}, 2.5)
+        for caches in CACHES
+    ] == asked
 
 
 def test_a_test_that_failed_is_kept_with_its_error_and_the_others_go_on(
-        cluster: Cluster, answers: Answers) -> None:
+    cluster: Cluster, answers: Answers
+) -> None:
     answers(None, OperatorError("no", "the storage is away"))
     told: list[str] = []
     run = make(cluster, settings(test=READ[:1]), lambda each: told.append(each.measurement.error))
@@ -104,18 +116,24 @@ def test_a_test_that_failed_is_kept_with_its_error_and_the_others_go_on(
     assert run.versions["ZODB"] == "5.8.1"
 
 
-@pytest.mark.parametrize("stop", [
-    KeyboardInterrupt(), OperatorError("busy", exit_code=ExitCode.REFUSED),
-    OperatorError("gone", exit_code=ExitCode.NOT_RUNNING)])
+@pytest.mark.parametrize(
+    "stop",
+    [
+        KeyboardInterrupt(),
+        OperatorError("busy", exit_code=ExitCode.REFUSED),
+        OperatorError("gone", exit_code=ExitCode.NOT_RUNNING),
+    ],
+)
 def test_what_was_measured_before_an_end_is_kept(
-        cluster: Cluster, answers: Answers, stop: BaseException) -> None:
+    cluster: Cluster, answers: Answers, stop: BaseException
+) -> None:
     answers(None, None, stop)
     with pytest.raises((KeyboardInterrupt, OperatorError)) as raised:
         make(cluster, settings(test=READ[:1]))
     if isinstance(stop, OperatorError):
         assert isinstance(raised.value, OperatorError)
         assert (stop.notice, stop.exit_code) == (raised.value.notice, raised.value.exit_code)
-    found, = results.read_all(cluster)
+    (found,) = results.read_all(cluster)
     assert len(found.measurements) == 2
     assert found.planned == 6
     assert found.ended is not None
@@ -153,7 +171,8 @@ def test_only_the_states_of_caches_that_were_named_are_measured() -> None:
 
 
 def test_pinned_cases_say_so_and_are_no_parameter_of_indico(
-        cluster: Cluster, answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster: Cluster, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = answers()
     pinned: list[object] = []
     monkeypatch.setattr(pinning, "pin", pinned.append)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from indico_zodbrepl.bench.latencies import latency_metrics, milliseconds, nearest_rank
 from indico_zodbrepl.bench.suite import LATENCIES
+from indico_zodbrepl.bench.summary import latency_metrics, milliseconds, nearest_rank
 
 
 def test_all_metrics_are_there_in_milliseconds() -> None:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.bench import leftovers, program27, site
-from indico_zodbrepl.bench.leftovers import OWNER, PREFIX
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench import processes27
+from indico_zodbrepl.bench.sites import site
+from indico_zodbrepl.bench.sites import site as leftovers
+from indico_zodbrepl.bench.sites.site import OWNER, PREFIX
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 
@@ -73,7 +75,8 @@ def test_a_link_in_a_scratch_folder_is_removed_alone(parent: Path, tmp_path: Pat
 
 
 def test_a_folder_of_another_user_is_left_alone(
-        parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = folder_in(parent, DEAD)
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     assert [] == cleared(parent)
@@ -102,7 +105,8 @@ def test_a_shell_of_somebody_who_looks_into_a_scratch_folder_lives(parent: Path)
 
 
 def test_a_scratch_folder_whose_owner_can_not_be_noted_is_not_left(
-        parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(_folder: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -113,17 +117,22 @@ def test_a_scratch_folder_whose_owner_can_not_be_noted_is_not_left(
 
 
 def test_a_scratch_folder_has_the_same_name_everywhere(
-        parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Programs with working directories of their own are told of it."""
     monkeypatch.chdir(parent.parent)
     assert site.scratch_folder(Path(parent.name), STORAGES["zeo"]).parent == parent
 
 
 def test_a_program_that_can_not_have_its_cores_does_not_go_on(
-        parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Installation, "python27", property(lambda _: sys.executable))
     monkeypatch.setattr(Installation, "environment27", lambda _: {})
-    monkeypatch.setattr(program27, "PACKAGE", "http")
-    with pytest.raises(OSError, match="Invalid argument"):
-        program27.start(Installation(parent), "server", ["0"], folder=parent, cores=(10 ** 4,))
+    monkeypatch.setattr(processes27, "PACKAGE", "http")
+    with (
+        pytest.raises(OSError, match="Invalid argument"),
+        processes27.started(Installation(parent), "server", ["0"], folder=parent, cores=(10**4,)),
+    ):
+        pass
     assert [] == leftovers.processes_in(parent)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from indico_zodbrepl.bench.phases import CREATE, QUERIES, SUITE, made_of
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Settings
+from indico_zodbrepl.bench.suites.phases import CREATE, QUERIES, SUITE, made_of
 
-CREATED = {"create_seconds": 1.0, "commit_seconds": 3.0, "objects": 100, "records": 200,
-           "stored_bytes": 9, "versions": {"ZODB": "5.8.1"}}
+CREATED = {
+    "create_seconds": 1.0,
+    "commit_seconds": 3.0,
+    "objects": 100,
+    "records": 200,
+    "stored_bytes": 9,
+    "versions": {"ZODB": "5.8.1"},
+}
 
 
 def test_all_storages_that_it_measures_exist() -> None:
@@ -26,7 +32,8 @@ def test_the_data_is_made_before_the_queries_of_a_round(quick: bool) -> None:
 def test_making_the_data_takes_as_long_as_creation_and_commit() -> None:
     found = made_of(CREATED)
     assert (4.0, 1.0, 3.0) == tuple(
-        found.metrics[name] for name in ("seconds", "create_seconds", "commit_seconds"))
+        found.metrics[name] for name in ("seconds", "create_seconds", "commit_seconds")
+    )
     assert 25 == found.metrics["objects_per_second"]
     assert {"stored_bytes", "versions"} == set(found.details)
 

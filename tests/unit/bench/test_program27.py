@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from indico_zodbrepl.bench.program27 import telling
+from indico_zodbrepl.bench.processes27 import telling
 
-TRACEBACK = ["Traceback (most recent call last):", '  File "a.py", line 1, in main', "    work()",
-             '  File "b.py", line 7, in work', "    commit()"]
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    '  File "a.py", line 1, in main',
+    "    work()",
+    '  File "b.py", line 7, in work',
+    "    commit()",
+]
 TABLE = [f"    {number} | {number}" for number in range(5000)]
 
 

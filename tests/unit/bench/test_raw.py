@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from indico_zodbrepl.bench.raw import READ, SUITE, WRITE, put_together
-from indico_zodbrepl.bench.storages import STORAGES
+from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.bench.suite import Case, Settings
+from indico_zodbrepl.bench.suites.raw import READ, SUITE, WRITE, put_together
 
 OPTIONS = {option.name: option.default for option in SUITE.options}
 
@@ -23,9 +23,17 @@ def processes(found: list[Case]) -> set[str | int | float]:
 
 def answer(**changed: Any) -> dict[str, Any]:
     """What a process prints that made 10 commits in 2 seconds."""
-    return {"operations": 10, "seconds": 2.0, "cpu_seconds": 0.5, "conflicts": 1,
-            "stored_bytes": 4000, "loads": 3, "misses": 2, "latencies": [[10_000, 10]],
-            "versions": {"ZODB": "5.8.1"}} | changed
+    return {
+        "operations": 10,
+        "seconds": 2.0,
+        "cpu_seconds": 0.5,
+        "conflicts": 1,
+        "stored_bytes": 4000,
+        "loads": 3,
+        "misses": 2,
+        "latencies": [[10_000, 10]],
+        "versions": {"ZODB": "5.8.1"},
+    } | changed
 
 
 def test_all_storages_that_it_measures_exist() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indico_zodbrepl.bench.lag import Missing, lags, slowest
+from indico_zodbrepl.bench.suites.replication import Missing, lags, slowest
 
 
 def test_a_lag_is_the_time_from_the_acknowledgement_to_the_arrival() -> None:
@@ -24,8 +24,7 @@ def test_a_repeated_or_older_arrival_changes_nothing() -> None:
 
 
 def test_acknowledgements_of_several_writers_may_come_in_any_order() -> None:
-    assert lags([(3, 3.0), (1, 1.0), (2, 2.0)], [(1, 1.5), (2, 2.25), (3, 4.0)]) == [
-        1.0, 0.5, 0.25]
+    assert lags([(3, 3.0), (1, 1.0), (2, 2.0)], [(1, 1.5), (2, 2.25), (3, 4.0)]) == [1.0, 0.5, 0.25]
 
 
 def test_what_never_arrived_is_an_error_and_not_a_lag_of_zero() -> None:

@@ -22,13 +22,31 @@ HOSTILE = '<script>alert("1")</script>\'"&$x_1$ -->'
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Reports of a whole run, of a quick, interrupted and hostile one, and of a damaged file."""
     made_in = tmp_path_factory.mktemp("runs")
-    kept(made_in / "whole", run([*rounds("zeo", 100, 110), *rounds("zrs", 90, 99)], "raw",
-                                left_out={"neo": "no programs of NEO are there"}))
-    kept(made_in / "hostile", run(
-        [made(HOSTILE, test=HOSTILE, parameters={HOSTILE: HOSTILE}, details={"unit": HOSTILE}),
-         failed(HOSTILE, 2, HOSTILE)], f"../{HOSTILE}", planned=9,
-        left_out={HOSTILE: HOSTILE}, versions={HOSTILE: HOSTILE}, configs={HOSTILE: HOSTILE}),
-        {"quick": True, HOSTILE: HOSTILE})
+    kept(
+        made_in / "whole",
+        run(
+            [*rounds("zeo", 100, 110), *rounds("zrs", 90, 99)],
+            "raw",
+            left_out={"neo": "no programs of NEO are there"},
+        ),
+    )
+    kept(
+        made_in / "hostile",
+        run(
+            [
+                made(
+                    HOSTILE, test=HOSTILE, parameters={HOSTILE: HOSTILE}, details={"unit": HOSTILE}
+                ),
+                failed(HOSTILE, 2, HOSTILE),
+            ],
+            f"../{HOSTILE}",
+            planned=9,
+            left_out={HOSTILE: HOSTILE},
+            versions={HOSTILE: HOSTILE},
+            configs={HOSTILE: HOSTILE},
+        ),
+        {"quick": True, HOSTILE: HOSTILE},
+    )
     (made_in / "damaged").mkdir()
     (made_in / "damaged" / FILE).write_text('{"format": 2', "utf-8")
     report.make(made_in, made_in / "out")
@@ -61,8 +79,12 @@ def test_nothing_is_fetched_from_elsewhere(folder: Path, soup: BeautifulSoup) ->
 def test_ids_are_unique_and_links_lead_somewhere(soup: BeautifulSoup) -> None:
     ids = [tag["id"] for tag in soup.find_all(id=True)]
     assert len(ids) == len(set(ids))
-    links = [value for tag in soup.find_all(True) for name, value in tag.attrs.items()
-             if name in ("href", "xlink:href")]
+    links = [
+        value
+        for tag in soup.find_all(True)
+        for name, value in tag.attrs.items()
+        if name in ("href", "xlink:href")
+    ]
     assert {link[1:] for link in links} <= set(ids)
 
 
@@ -102,7 +124,7 @@ def test_tables_have_the_numbers_of_the_summary(soup: BeautifulSoup) -> None:
         cells.insert(1, wording.ratio(ratio.median) if ratio else "control")
         expected += [*cells, str(row.rounds)]
     assert expected == shown
-    table, = tables.of(found)
+    (table,) = tables.of(found)
     assert ["zeo", "zrs"] == [row.storage for row in found.rows]
     assert ["100", "100"] == [parameters[0] for _, parameters, _ in table.rows]
 
@@ -110,8 +132,9 @@ def test_tables_have_the_numbers_of_the_summary(soup: BeautifulSoup) -> None:
 def test_the_same_results_give_the_same_report(tmp_path: Path) -> None:
     kept(tmp_path / "run", run(rounds("zeo", 1, 2), "raw"))
     first, second = (report.make(tmp_path / "run", tmp_path / name).parent for name in "ab")
-    assert {path.name: path.read_bytes() for path in first.iterdir()} \
-        == {path.name: path.read_bytes() for path in second.iterdir()}
+    assert {path.name: path.read_bytes() for path in first.iterdir()} == {
+        path.name: path.read_bytes() for path in second.iterdir()
+    }
 
 
 def test_without_a_folder_of_its_own_it_is_beside_the_results(tmp_path: Path) -> None:
@@ -140,37 +163,67 @@ def test_a_report_that_can_not_be_written_says_so(tmp_path: Path) -> None:
         report.make(tmp_path, tmp_path / "file")
 
 
-@pytest.mark.parametrize("changed", [
-    {"settings": []}, {"versions": {"a": 1}}, {"left_out": "x"}, {"began": -1}, {"began": 1e300},
-    {"planned": "x"}, {"settings": {"storages": ["a"]}}, {"configs": {"a": None}}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"settings": []},
+        {"versions": {"a": 1}},
+        {"left_out": "x"},
+        {"began": -1},
+        {"began": 1e300},
+        {"planned": "x"},
+        {"settings": {"storages": ["a"]}},
+        {"configs": {"a": None}},
+    ],
+)
 def test_a_run_that_no_program_of_ours_wrote_is_a_problem(changed: dict[str, Any]) -> None:
     assert "can't be used" in page.section(run([made()], **changed), "x").problem
 
 
-@pytest.mark.parametrize("changed", [
-    {"metrics": {"rate": "x"}}, {"metrics": {"rate": float("nan")}}, {"metrics": {"rate": 1e300}},
-    {"metrics": {"rate": 10 ** 400}}, {"metrics": []}, {"cpu": {"a": None}},
-    {"parameters": {"a": []}}, {"storage": 1}, {"error": None}, {"details": 1}, {"number": "x"}])
-def test_a_measurement_that_no_program_of_ours_wrote_is_a_problem(
-        changed: dict[str, Any]) -> None:
-    assert "can't be used" in page.section(run([made(**changed)], planned=1,
-                                               settings={}), "x").problem
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"metrics": {"rate": "x"}},
+        {"metrics": {"rate": float("nan")}},
+        {"metrics": {"rate": 1e300}},
+        {"metrics": {"rate": 10**400}},
+        {"metrics": []},
+        {"cpu": {"a": None}},
+        {"parameters": {"a": []}},
+        {"storage": 1},
+        {"error": None},
+        {"details": 1},
+        {"number": "x"},
+    ],
+)
+def test_a_measurement_that_no_program_of_ours_wrote_is_a_problem(changed: dict[str, Any]) -> None:
+    assert (
+        "can't be used" in page.section(run([made(**changed)], planned=1, settings={}), "x").problem
+    )
 
 
 def test_a_run_on_another_machine_than_the_first_says_on_which() -> None:
-    machines = [{"cpu": cpu, "cores": 2, "system": "Linux", "load_before": [load]}
-                for cpu, load in (("one", 0.1), ("one", 0.2), ("other", 0.1))]
-    sections = [page.section(run([], environment=machine), f"run{number}")
-                for number, machine in enumerate(machines)]
-    shown = BeautifulSoup(page.html(sections, {each.anchor: [] for each in sections}),
-                          "html.parser")
+    machines = [
+        {"cpu": cpu, "cores": 2, "system": "Linux", "load_before": [load]}
+        for cpu, load in (("one", 0.1), ("one", 0.2), ("other", 0.1))
+    ]
+    sections = [
+        page.section(run([], environment=machine), f"run{number}")
+        for number, machine in enumerate(machines)
+    ]
+    shown = BeautifulSoup(
+        page.html(sections, {each.anchor: [] for each in sections}), "html.parser"
+    )
     assert [0, 0, 1] == [len(shown.select(f"#{each.anchor} .another")) for each in sections]
     assert "other, 2 cores" in one(shown, "#run2 .another").text
 
 
 def test_environments_of_any_form_are_shown() -> None:
-    for environment in ({}, {"disk": "x", "cores": "y", "load_before": 3},
-                        {"cores": 10 ** 400, "load_before": [10 ** 400]}):
+    for environment in (
+        {},
+        {"disk": "x", "cores": "y", "load_before": 3},
+        {"cores": 10**400, "load_before": [10**400]},
+    ):
         assert page.html([page.section(run([], environment=environment), "x")], {"x": []})
 
 

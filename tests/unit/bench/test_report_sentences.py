@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_runs import ENVIRONMENT, about, failed, made, rounds, run
 
-from indico_zodbrepl.bench.report import comparisons, sentences, special
+from indico_zodbrepl.bench.report import sentences, special
+from indico_zodbrepl.bench.report import sentences as comparisons
 from indico_zodbrepl.bench.report.sentences import Sentence, Tone
 from indico_zodbrepl.bench.results import Measurement
 
@@ -53,8 +54,9 @@ def test_what_chance_does_is_told_of_few_rounds(count: int) -> None:
 
 
 def test_an_interrupted_run_says_how_much_there_is() -> None:
-    assert "Interrupted: 1 of 40 measurements were made; the figures rest on these." \
-        in of_run(made(), planned=40)
+    assert "Interrupted: 1 of 40 measurements were made; the figures rest on these." in of_run(
+        made(), planned=40
+    )
 
 
 def test_a_run_that_has_not_ended_says_so() -> None:
@@ -66,13 +68,14 @@ def test_a_complete_run_is_not_called_interrupted() -> None:
 
 
 def test_failed_measurements_are_counted() -> None:
-    assert any(text.startswith("1 of 2 measurements failed")
-               for text in of_run(made(), failed("zeo", 2)))
+    assert any(
+        text.startswith("1 of 2 measurements failed") for text in of_run(made(), failed("zeo", 2))
+    )
 
 
 @pytest.mark.parametrize(("load", "busy"), [(0.1, False), (1.0, False), (3.1, True)])
 def test_a_machine_is_busy_from_half_of_its_cores_on(load: float, busy: bool) -> None:
-    said, = texts(sentences.of_load({**ENVIRONMENT, "load_before": [load, 0, 0]}))
+    (said,) = texts(sentences.of_load({**ENVIRONMENT, "load_before": [load, 0, 0]}))
     assert busy == said.startswith("The machine was busy")
     assert f"load {load:g} on 2 cores" in said
 
@@ -97,30 +100,40 @@ def test_more_programs_than_cores_are_told() -> None:
 
 def test_a_ratio_is_told_with_its_range_and_rounds() -> None:
     unit = {"unit": "commits/s"}
-    said, = compared(
-        *rounds("zeo", 100, 100, 100, details=unit), *rounds("zrs", 96, 93, 97, details=unit))
-    assert said == ("ZRS, 1 secondary made 0.96 times as many commits a second as ZEO (0.93 to "
-                    "0.97 in 3 rounds), less in every round.")
+    (said,) = compared(
+        *rounds("zeo", 100, 100, 100, details=unit), *rounds("zrs", 96, 93, 97, details=unit)
+    )
+    assert said == (
+        "ZRS, 1 secondary made 0.96 times as many commits a second as ZEO (0.93 to "
+        "0.97 in 3 rounds), less in every round."
+    )
 
 
 def test_one_round_has_a_ratio_without_a_range() -> None:
-    assert ["\u201crate (1/s)\u201d of ZRS, 1 secondary was 0.50 times that of ZEO (one round)."] \
-        == compared(made("zeo"), made("zrs", rate=50.0))
+    assert [
+        "\u201crate (1/s)\u201d of ZRS, 1 secondary was 0.50 times that of ZEO (one round)."
+    ] == compared(made("zeo"), made("zrs", rate=50.0))
 
 
 def test_a_storage_is_compared_with_the_plain_one_that_its_details_name() -> None:
     plain = {"plain": "postgresql"}
-    said, = compared(made("zeo"), made("postgresql", rate=10, details=plain),
-                     made("postgresql-sync", rate=5, details=plain))
-    assert said == ("\u201crate (1/s)\u201d of PostgreSQL, synchronous was 0.50 times that of "
-                    "PostgreSQL alone (one round).")
+    (said,) = compared(
+        made("zeo"),
+        made("postgresql", rate=10, details=plain),
+        made("postgresql-sync", rate=5, details=plain),
+    )
+    assert said == (
+        "\u201crate (1/s)\u201d of PostgreSQL, synchronous was 0.50 times that of "
+        "PostgreSQL alone (one round)."
+    )
 
 
 @settings(deadline=None)
 @given(RATES, RATES)
-def test_a_difference_is_only_told_when_all_rounds_agree(zeo: list[float],
-                                                         zrs: list[float]) -> None:
-    said, = compared(*rounds("zeo", *zeo), *rounds("zrs", *zrs))
+def test_a_difference_is_only_told_when_all_rounds_agree(
+    zeo: list[float], zrs: list[float]
+) -> None:
+    (said,) = compared(*rounds("zeo", *zeo), *rounds("zrs", *zrs))
     ratios = [two / one for one, two in zip(zeo, zrs, strict=False)]
     if len(ratios) == 1:
         assert said.endswith("(one round).")
@@ -134,11 +147,13 @@ def test_a_difference_is_only_told_when_all_rounds_agree(zeo: list[float],
 @settings(deadline=None)
 @given(RATES, RATES, RATES)
 def test_the_best_is_best_and_overlapping_ranges_are_no_difference(
-        zeo: list[float], zrs: list[float], neo: list[float]) -> None:
+    zeo: list[float], zrs: list[float], neo: list[float]
+) -> None:
     measured = {"ZEO": zeo, "ZRS, 1 secondary": zrs, "NEO, no replica": neo}
     having = {name: sorted(rates) for name, rates in measured.items() if len(rates) > 1}
-    said = list(comparisons.best(about(
-        [*rounds("zeo", *zeo), *rounds("zrs", *zrs), *rounds("neo", *neo)])))
+    said = list(
+        comparisons.best(about([*rounds("zeo", *zeo), *rounds("zrs", *zrs), *rounds("neo", *neo)]))
+    )
     assert (len(having) > 1) == bool(said)
     for text in texts(said):
         found = re.search(r"is that of (ZEO|ZRS, 1 secondary|NEO, no replica):", text)
@@ -150,43 +165,79 @@ def test_the_best_is_best_and_overlapping_ranges_are_no_difference(
 
 
 def test_many_cases_are_told_in_sum() -> None:
-    found = about([each for number in range(4) for each in (
-        *rounds("zeo", 100, 100, parameters={"n": number}),
-        *rounds("zrs", 90 + 10 * number, 91 + 10 * number, parameters={"n": number}))])
-    text, = texts(comparisons.in_sum(found, comparisons.all_of(found)))
-    assert text == ("\u201crate (1/s)\u201d of ZRS, 1 secondary to that of ZEO, 4 cases: the "
-                    "median of the ratios is between 0.91 (write, n 0) and 1.21 (write, n 3); less "
-                    "in every round in 1 of 4 cases, more in every round in 2, no difference shown "
-                    "in 1.")
+    found = about(
+        [
+            each
+            for number in range(4)
+            for each in (
+                *rounds("zeo", 100, 100, parameters={"n": number}),
+                *rounds("zrs", 90 + 10 * number, 91 + 10 * number, parameters={"n": number}),
+            )
+        ]
+    )
+    (text,) = texts(comparisons.in_sum(found, comparisons.all_of(found)))
+    assert text == (
+        "\u201crate (1/s)\u201d of ZRS, 1 secondary to that of ZEO, 4 cases: the "
+        "median of the ratios is between 0.91 (write, n 0) and 1.21 (write, n 3); less "
+        "in every round in 1 of 4 cases, more in every round in 2, no difference shown "
+        "in 1."
+    )
 
 
 def test_a_sum_is_of_one_metric_and_names_no_unit_that_not_all_have() -> None:
-    found = about([each for storage, rate in (("zeo", 100.0), ("zrs", 50.0)) for each in (
-        made(storage, rate=rate, test="write", details={"unit": "commits/s"}),
-        made(storage, rate=rate, test="read", details={"unit": "objects/s"}),
-        made(storage, test="backup", metrics={"backup_seconds": 1 / rate}))])
+    found = about(
+        [
+            each
+            for storage, rate in (("zeo", 100.0), ("zrs", 50.0))
+            for each in (
+                made(storage, rate=rate, test="write", details={"unit": "commits/s"}),
+                made(storage, rate=rate, test="read", details={"unit": "objects/s"}),
+                made(storage, test="backup", metrics={"backup_seconds": 1 / rate}),
+            )
+        ]
+    )
     rates, seconds = texts(comparisons.in_sum(found, comparisons.all_of(found)))
     assert rates.startswith("\u201crate\u201d of ZRS, 1 secondary to that of ZEO, 2 cases")
     assert seconds.startswith("\u201cbackup (seconds)\u201d of ZRS, 1 secondary to that")
 
 
 def test_devices_are_compared_within_a_storage() -> None:
-    found = about([*rounds("zeo", 100, 100, parameters={"directory": "default"}),
-                   *rounds("zeo", 200, 300, parameters={"directory": "/fast"})], suite="devices")
-    said, = texts(special.of(found))
-    assert said == ("With directory /fast the rate of ZEO was 2.50 times that with default (2.00 "
-                    "to 3.00 in 2 rounds).")
+    found = about(
+        [
+            *rounds("zeo", 100, 100, parameters={"directory": "default"}),
+            *rounds("zeo", 200, 300, parameters={"directory": "/fast"}),
+        ],
+        suite="devices",
+    )
+    (said,) = texts(special.of(found))
+    assert said == (
+        "With directory /fast the rate of ZEO was 2.50 times that with default (2.00 "
+        "to 3.00 in 2 rounds)."
+    )
 
 
 def backups(*rates: float, source: str) -> list[Measurement]:
-    return [made("zrs", number, metrics={"rate_ratio": each}, test="commits",
-                 parameters={"kind": "full" if source != "none" else "none", "from": source})
-            for number, each in enumerate(rates, 1)]
+    return [
+        made(
+            "zrs",
+            number,
+            metrics={"rate_ratio": each},
+            test="commits",
+            parameters={"kind": "full" if source != "none" else "none", "from": source},
+        )
+        for number, each in enumerate(rates, 1)
+    ]
 
 
 def test_a_backup_slows_only_what_is_slower_than_by_chance() -> None:
-    found = about([*backups(0.97, 1.02, source="none"), *backups(0.5, 0.6, source="primary"),
-                   *backups(0.96, 1.0, source="secondary")], suite="backup")
+    found = about(
+        [
+            *backups(0.97, 1.02, source="none"),
+            *backups(0.5, 0.6, source="primary"),
+            *backups(0.96, 1.0, source="secondary"),
+        ],
+        suite="backup",
+    )
     quiet, primary, secondary = texts(special.of(found))
     assert quiet.endswith("so much is chance.")
     assert primary.endswith("less in every round than in any without backups.")
@@ -195,15 +246,19 @@ def test_a_backup_slows_only_what_is_slower_than_by_chance() -> None:
 
 def test_where_there_is_no_lag_by_construction_that_is_told_once() -> None:
     details = {"lag": "none: a commit is acknowledged once all copies have it"}
-    found = about([made("neo-1", details=details), made("neo-1", 2, details=details)],
-                  suite="replication")
-    said, = texts(special.of(found))
-    assert said == ("Lag of NEO, 1 replica is 0 by construction: a commit is acknowledged once all "
-                    "copies have it.")
+    found = about(
+        [made("neo-1", details=details), made("neo-1", 2, details=details)], suite="replication"
+    )
+    (said,) = texts(special.of(found))
+    assert said == (
+        "Lag of NEO, 1 replica is 0 by construction: a commit is acknowledged once all "
+        "copies have it."
+    )
 
 
 def test_a_storage_that_never_syncs_is_named() -> None:
-    found = about([made("neo", metrics={"fsyncs": 0.0}), made("zeo", metrics={"fsyncs": 1.0})],
-                  suite="writes")
-    text, = texts(special.of(found))
+    found = about(
+        [made("neo", metrics={"fsyncs": 0.0}), made("zeo", metrics={"fsyncs": 1.0})], suite="writes"
+    )
+    (text,) = texts(special.of(found))
     assert text.startswith("No fsync was seen in the commits of NEO, no replica")

@@ -14,8 +14,9 @@ from indico_zodbrepl.bench.results import Measurement, Run
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
-READ = Measurement("zeo", "read", {"objects": 100}, 1, {"rate": 2.0}, answer(), {"node-a": 0.5},
-                   1.0, 2.0)
+READ = Measurement(
+    "zeo", "read", {"objects": 100}, 1, {"rate": 2.0}, answer(), {"node-a": 0.5}, 1.0, 2.0
+)
 FAILED = Measurement("zrs", "read", {"objects": 100}, 1, error="the storage failed")
 
 
@@ -28,7 +29,7 @@ def test_what_was_measured_is_read_again(tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path)
     run = results.with_measurement(begun(cluster), READ)
     run = results.end(results.with_measurement(run, FAILED))
-    found, = results.read_all(cluster)
+    (found,) = results.read_all(cluster)
     assert (READ, FAILED) == found.measurements
     assert [FAILED] == list(found.failed)
     assert found.versions["ZODB"] == "5.8.1"
@@ -41,9 +42,13 @@ def test_medians_and_spread_are_kept_for_other_programs(tmp_path: Path) -> None:
     for number, rate in enumerate((2.0, 5.0, 3.0), 1):
         made = dataclasses.replace(READ, round=number, metrics={"rate": rate})
         run = results.with_measurement(run, made)
-    row, = json.loads((run.folder / results.FILE).read_text())["summary"]
+    (row,) = json.loads((run.folder / results.FILE).read_text())["summary"]
     assert ("zeo", "read", {"objects": 100}, 3) == (
-        row["storage"], row["test"], row["parameters"], row["rounds"])
+        row["storage"],
+        row["test"],
+        row["parameters"],
+        row["rounds"],
+    )
     assert {"median": 3.0, "least": 2.0, "most": 5.0} == row["metrics"]["rate"]
     assert run.measurements == results.read(run.folder).measurements
 
@@ -53,18 +58,24 @@ def test_each_measurement_is_there_before_the_next_one(tmp_path: Path) -> None:
     run = begun(cluster)
     assert results.read_all(cluster)[0].measurements == ()
     results.with_measurement(run, READ)
-    found, = results.read_all(cluster)
+    (found,) = results.read_all(cluster)
     assert (READ,) == found.measurements
     assert found.ended is None
     assert not found.is_complete
 
 
-@pytest.mark.parametrize(("planned", "made", "ended", "complete"), [
-    (1, (READ,), 2.0, True), (2, (READ,), 2.0, False), (1, (READ,), None, False),
-    (0, (), 2.0, False)])
+@pytest.mark.parametrize(
+    ("planned", "made", "ended", "complete"),
+    [
+        (1, (READ,), 2.0, True),
+        (2, (READ,), 2.0, False),
+        (1, (READ,), None, False),
+        (0, (), 2.0, False),
+    ],
+)
 def test_a_run_is_complete_when_all_that_was_planned_was_measured(
-        planned: int, made: tuple[Measurement, ...], ended: float | None,
-        complete: bool) -> None:
+    planned: int, made: tuple[Measurement, ...], ended: float | None, complete: bool
+) -> None:
     assert complete == Run(Path("x"), "raw", 1.0, ended, planned, measurements=made).is_complete
 
 
@@ -72,7 +83,8 @@ def test_the_newest_run_is_first_also_within_a_second(tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path)
     runs = [begun(cluster) for _ in range(3)]
     assert [run.folder for run in reversed(runs)] == [
-        run.folder for run in results.read_all(cluster)]
+        run.folder for run in results.read_all(cluster)
+    ]
 
 
 def test_suites_of_one_command_are_in_one_folder(tmp_path: Path) -> None:
@@ -81,7 +93,8 @@ def test_suites_of_one_command_are_in_one_folder(tmp_path: Path) -> None:
     for suite in ("raw", "http"):
         results.begin(folder / suite, cluster, suite, {}, folder)
     assert {f"{folder.name}/raw", f"{folder.name}/http"} == {
-        run.name for run in results.read_all(cluster)}
+        run.name for run in results.read_all(cluster)
+    }
     assert ["raw", "http"] == [run.suite for run in results.read_folder(folder)]
     assert ["http"] == [run.suite for run in results.read_folder(folder / "http")]
 
@@ -96,11 +109,19 @@ def test_without_a_run_there_is_nothing(tmp_path: Path) -> None:
     assert results.read_all(cluster_in(tmp_path)) == []
 
 
-@pytest.mark.parametrize(("text", "problem"), [
-    ("{", "damaged"), ("[]", "damaged"), ('{"format": 99}', "another version"),
-    ('{"format": 1}', "another version"), ('{"format": 2, "measurements": [{}]}', "damaged")])
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "damaged"),
+        ("[]", "damaged"),
+        ('{"format": 99}', "another version"),
+        ('{"format": 1}', "another version"),
+        ('{"format": 2, "measurements": [{}]}', "damaged"),
+    ],
+)
 def test_a_file_that_cannot_be_read_says_so_and_hides_no_other(
-        tmp_path: Path, text: str, problem: str) -> None:
+    tmp_path: Path, text: str, problem: str
+) -> None:
     cluster = cluster_in(tmp_path)
     good, bad = begun(cluster), begun(cluster)
     (bad.folder / results.FILE).write_text(text)
@@ -111,13 +132,22 @@ def test_a_file_that_cannot_be_read_says_so_and_hides_no_other(
     assert found[good.folder].problem == ""
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ('"rate": 2.0', '"rate": "x"'), ('"rate": 2.0', '"rate": NaN'),
-    ('"rate": 2.0', f'"rate": 1{400 * "0"}'), ('"objects": 100', '"objects": [1]'),
-    ('"settings": {', '"settings": [], "x": {'), ('"seconds": 1.0', '"options": 3'),
-    ('"suite": "raw"', '"suite": 7'), ('"suite": "raw"', '"suite": "raw", "problem": 3')])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"rate": 2.0', '"rate": "x"'),
+        ('"rate": 2.0', '"rate": NaN'),
+        ('"rate": 2.0', f'"rate": 1{400 * "0"}'),
+        ('"objects": 100', '"objects": [1]'),
+        ('"settings": {', '"settings": [], "x": {'),
+        ('"seconds": 1.0', '"options": 3'),
+        ('"suite": "raw"', '"suite": 7'),
+        ('"suite": "raw"', '"suite": "raw", "problem": 3'),
+    ],
+)
 def test_values_that_no_program_of_ours_wrote_are_a_problem(
-        tmp_path: Path, old: str, new: str) -> None:
+    tmp_path: Path, old: str, new: str
+) -> None:
     """Comparisons, tables and pages need not look at types again."""
     run = results.with_measurement(begun(cluster_in(tmp_path)), READ)
     file = run.folder / results.FILE
@@ -133,9 +163,16 @@ def test_a_folder_that_cannot_be_made_is_told_to_the_operator(tmp_path: Path) ->
         results.new_folder(cluster, "raw")
 
 
-@pytest.mark.parametrize(("folder", "label"), [
-    ("20261122T024025Z-in-app", "in-app"), ("in-app", "in-app"),
-    ("in-app-pinned", "in-app-pinned"), ("kept", "in-app")])
+@pytest.mark.parametrize(
+    ("folder", "label"),
+    [
+        ("20261122T024025Z-in-app", "in-app"),
+        ("in-app", "in-app"),
+        ("in-app-pinned", "in-app-pinned"),
+        ("kept", "in-app"),
+    ],
+)
 def test_a_run_is_called_as_its_suite_or_as_a_folder_that_says_more(
-        folder: str, label: str) -> None:
+    folder: str, label: str
+) -> None:
     assert label == Run(Path("var/bench") / folder, "in-app").label

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from indico_zodbrepl.bench.shootout import SUITE, TESTS, concurrencies, configuration
-from indico_zodbrepl.bench.storages import IN_MEMORY, STORAGES
+from indico_zodbrepl.bench.sites.storages import IN_MEMORY, STORAGES
 from indico_zodbrepl.bench.suite import Settings
+from indico_zodbrepl.bench.suites.zodbshootout import SUITE, TESTS, concurrencies, configuration
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 ZEO = STORAGES["zeo"]
@@ -30,20 +30,31 @@ ZODB_CONF = """\
 def settings(quick: bool = False, **changed: Any) -> Settings:
     options: Mapping[str, Any] = {
         each.name: each.quick if quick and each.quick is not None else each.default
-        for each in SUITE.options}
-    return Settings(1, 1.0, quick, {**options, **{name.replace("_", "-"): value
-                                                  for name, value in changed.items()}})
+        for each in SUITE.options
+    }
+    return Settings(
+        1,
+        1.0,
+        quick,
+        {**options, **{name.replace("_", "-"): value for name, value in changed.items()}},
+    )
 
 
 def made(wanted: Settings) -> set[tuple[str, int, int]]:
-    return {(case.test, int(case.parameters["objects"]), int(case.parameters["concurrency"]))
-            for case in SUITE.cases(wanted, ZEO)}
+    return {
+        (case.test, int(case.parameters["objects"]), int(case.parameters["concurrency"]))
+        for case in SUITE.cases(wanted, ZEO)
+    }
 
 
 def test_each_test_is_made_with_each_count_and_each_concurrency() -> None:
     wanted = settings(tests=("add", "hot"), object_counts=(1, 5), concurrency=("1-2", "40"))
-    assert {(test, objects, workers) for test in ("add", "hot") for objects in (1, 5)
-            for workers in (1, 2, 40)} == made(wanted)
+    assert {
+        (test, objects, workers)
+        for test in ("add", "hot")
+        for objects in (1, 5)
+        for workers in (1, 2, 40)
+    } == made(wanted)
 
 
 def test_what_has_too_many_objects_at_once_is_left_out_unless_it_is_wanted() -> None:
@@ -79,7 +90,9 @@ def test_a_test_that_there_is_not_is_refused() -> None:
 
 
 def test_our_configuration_becomes_a_section_that_zodbshootout_reads() -> None:
-    assert configuration(ZODB_CONF, ZEO) == """\
+    assert (
+        configuration(ZODB_CONF, ZEO)
+        == """\
 %import indico_zodbrepl.dataplane
 %import ZEO
 <zodb zeo>
@@ -90,6 +103,7 @@ def test_our_configuration_becomes_a_section_that_zodbshootout_reads() -> None:
   </indicostorage>
 </zodb>
 """
+    )
 
 
 def test_in_memory_is_zodbshootouts_own_storage() -> None:

@@ -10,8 +10,13 @@ from indico_zodbrepl.bench.results import Measurement, Run
 from indico_zodbrepl.bench.summary import Spread, ratios, rows
 
 
-def measured(rate: float | None, number: int = 1, storage: str = "zeo", test: str = "t",
-             **parameters: str | int) -> Measurement:
+def measured(
+    rate: float | None,
+    number: int = 1,
+    storage: str = "zeo",
+    test: str = "t",
+    **parameters: str | int,
+) -> Measurement:
     if rate is None:
         return Measurement(storage, test, parameters, number, error="away")
     return Measurement(storage, test, parameters, number, {"rate": rate}, cpu={"node-a": rate / 10})
@@ -22,7 +27,7 @@ def run_of(*measurements: Measurement) -> Run:
 
 
 def test_a_row_is_the_median_of_its_rounds_with_the_least_and_the_most() -> None:
-    found, = rows(run_of(measured(100, 1), measured(400, 2), measured(200, 3)))
+    (found,) = rows(run_of(measured(100, 1), measured(400, 2), measured(200, 3)))
     assert Spread(200, 100, 400) == found.metrics["rate"]
     assert Spread(20, 10, 40) == found.cpu["node-a"]
     assert (3, "") == (found.rounds, found.error)
@@ -34,32 +39,44 @@ def test_half_of_the_range_of_nothing_is_none() -> None:
 
 
 def test_a_round_that_failed_is_told_and_does_not_count() -> None:
-    found, = rows(run_of(measured(100, 1), measured(None, 2)))
+    (found,) = rows(run_of(measured(100, 1), measured(None, 2)))
     assert (1, 100, "away") == (found.rounds, found.metrics["rate"].median, found.error)
 
 
 def test_a_case_of_which_every_round_failed_has_no_figures() -> None:
-    found, = rows(run_of(measured(None, 1), measured(None, 2)))
+    (found,) = rows(run_of(measured(None, 1), measured(None, 2)))
     assert (0, {}, "away") == (found.rounds, found.metrics, found.error)
 
 
-@pytest.mark.parametrize("other", [
-    measured(2, test="u"), measured(2, objects=2), measured(2, storage="zrs"),
-    measured(2, depth=1)])
+@pytest.mark.parametrize(
+    "other",
+    [
+        measured(2, test="u"),
+        measured(2, objects=2),
+        measured(2, storage="zrs"),
+        measured(2, depth=1),
+    ],
+)
 def test_different_cases_and_storages_are_not_mixed(other: Measurement) -> None:
     found = rows(run_of(measured(1, objects=1), other))
     assert [1, 2] == [row.metrics["rate"].median for row in found]
 
 
 def test_the_order_of_parameters_does_not_matter() -> None:
-    found, = rows(run_of(measured(1, 1, a=1, b=2), measured(3, 2, b=2, a=1)))
+    (found,) = rows(run_of(measured(1, 1, a=1, b=2), measured(3, 2, b=2, a=1)))
     assert found.rounds == 2
 
 
 def test_ratios_are_those_of_the_same_round_and_the_same_case() -> None:
-    run = run_of(measured(100, 1), measured(50, 1, "zrs"), measured(200, 2),
-                 measured(180, 2, "zrs"), measured(None, 3), measured(9, 3, "zrs"),
-                 measured(7, 1, "zrs", objects=1))
+    run = run_of(
+        measured(100, 1),
+        measured(50, 1, "zrs"),
+        measured(200, 2),
+        measured(180, 2, "zrs"),
+        measured(None, 3),
+        measured(9, 3, "zrs"),
+        measured(7, 1, "zrs", objects=1),
+    )
     control, other, alone = rows(run)
     assert ratios(run, control, "zeo", "rate") is None
     assert ratios(run, alone, "zeo", "rate") is None

@@ -22,9 +22,16 @@ from playwright.sync_api import (
 
 PROGRAM = shutil.which("chromium")
 MISSING = "there is no Chromium on this machine: apt-get install chromium"
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-         "--font-render-hinting=none")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--font-render-hinting=none",
+)
 PATIENCE = 180.0
 """Seconds for one page or one thing on it; the machine may be busy."""
 HEIGHT = 850
@@ -50,11 +57,19 @@ class Tab:
         sessions: cookies of sessions by the address of the pages they are for.
     """
 
-    def __init__(self, browser: Browser, width: int = 1280, scheme: Scheme = "light",
-                 sessions: Mapping[str, Cookie] | None = None) -> None:
+    def __init__(
+        self,
+        browser: Browser,
+        width: int = 1280,
+        scheme: Scheme = "light",
+        sessions: Mapping[str, Cookie] | None = None,
+    ) -> None:
         self.context: BrowserContext = browser.new_context(
-            viewport={"width": width, "height": HEIGHT}, is_mobile=width < PHONE,
-            color_scheme=scheme, reduced_motion="reduce")
+            viewport={"width": width, "height": HEIGHT},
+            is_mobile=width < PHONE,
+            color_scheme=scheme,
+            reduced_motion="reduce",
+        )
         self.context.set_default_timeout(PATIENCE * 1000)
         self.page: Page = self.context.new_page()
         self.width = width
@@ -74,9 +89,13 @@ class Tab:
         host = urlsplit(url).netloc
         if host not in self._hosts:
             self._hosts.add(host)
-            self.context.add_cookies([
-                {"name": cookie["name"], "value": cookie["value"], "url": address}
-                for address, cookie in self.sessions.items() if urlsplit(address).netloc == host])
+            self.context.add_cookies(
+                [
+                    {"name": cookie["name"], "value": cookie["value"], "url": address}
+                    for address, cookie in self.sessions.items()
+                    if urlsplit(address).netloc == host
+                ]
+            )
         if expected >= 400:
             self.expected.add(expected)
         answer = self.page.goto(url, wait_until="load")
@@ -131,8 +150,13 @@ def running() -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=PROGRAM, args=list(FLAGS), timeout=PATIENCE * 1000,
-            handle_sigint=False, handle_sigterm=False, handle_sighup=False)
+            executable_path=PROGRAM,
+            args=list(FLAGS),
+            timeout=PATIENCE * 1000,
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+        )
         try:
             yield browser
         finally:

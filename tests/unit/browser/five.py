@@ -16,10 +16,10 @@ from situations import ONE_SECOND, SILENT, TID, TID_TIME, program, server
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState, Role, Watch
 from indico_zodbrepl.monitor.snapshot import Snapshot
+from indico_zodbrepl.monitord.files import Lines
+from indico_zodbrepl.monitord.history import FILE, FILE_BYTES
 from indico_zodbrepl.probing.answers import MissingAnswer, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Comparison, Failure
-from indico_zodbrepl.watch.files import Lines
-from indico_zodbrepl.watch.history import FILE, FILE_BYTES
 
 NOW = TID_TIME + 60
 UPSTREAMS = {"a": None, "b": "a", "c": "a", "d": "b", "e": "b"}
@@ -28,31 +28,55 @@ ROLES = {"a": Role.PRIMARY, "b": Role.RELAY}
 
 def cluster(var: Path) -> Cluster:
     """Primary a; relay b and secondary c follow it; d and e follow b."""
-    nodes = tuple(Node(name, "127.0.0.1", 8111 + 10 * number, 8112 + 10 * number,
-                       var / "node" / name, ROLES.get(name, Role.SECONDARY), upstream)
-                  for number, (name, upstream) in enumerate(UPSTREAMS.items()))
-    indico = tuple(IndicoInstance(name, "127.0.0.1", 8101 + number)
-                   for number, name in enumerate(("one", "two", "three")))
-    return situations.cluster(nodes=nodes, indico=indico, var_directory=var,
-                              watch=Watch("127.0.0.1", 8109))
+    nodes = tuple(
+        Node(
+            name,
+            "127.0.0.1",
+            8111 + 10 * number,
+            8112 + 10 * number,
+            var / "node" / name,
+            ROLES.get(name, Role.SECONDARY),
+            upstream,
+        )
+        for number, (name, upstream) in enumerate(UPSTREAMS.items())
+    )
+    indico = tuple(
+        IndicoInstance(name, "127.0.0.1", 8101 + number)
+        for number, name in enumerate(("one", "two", "three"))
+    )
+    return situations.cluster(
+        nodes=nodes, indico=indico, var_directory=var, watch=Watch("127.0.0.1", 8109)
+    )
 
 
 def snapshot(of: Cluster, now: float = NOW, **servers: ServerAnswer | Failure) -> Snapshot:
     """What is found of it when all is well, but for some of its servers."""
-    states = {node.name: NodeState("demo", node.name, node.role, node.upstream, 1)
-              for node in of.nodes}
-    found: dict[str, ServerAnswer | Failure] = {
-        node.name: _answer(of, node) for node in of.nodes}
+    states = {
+        node.name: NodeState("demo", node.name, node.role, node.upstream, 1) for node in of.nodes
+    }
+    found: dict[str, ServerAnswer | Failure] = {node.name: _answer(of, node) for node in of.nodes}
     found |= servers
     comparisons = {
         name: Comparison("a", TID, MissingAnswer(_missing(answer), True))
-        for name, answer in found.items() if name != "a" and isinstance(answer, ServerAnswer)}
-    indico = {instance.name: situations.instance(instance.name, server=(
-        "127.0.0.1:8121" if instance.name == "three" else "127.0.0.1:8111"),
-        read_only=instance.name == "three") for instance in of.indico}
+        for name, answer in found.items()
+        if name != "a" and isinstance(answer, ServerAnswer)
+    }
+    indico = {
+        instance.name: situations.instance(
+            instance.name,
+            server=("127.0.0.1:8121" if instance.name == "three" else "127.0.0.1:8111"),
+            read_only=instance.name == "three",
+        )
+        for instance in of.indico
+    }
     changes: dict[str, Any] = {
-        "states": states, "servers": found, "comparisons": comparisons, "indico": indico,
-        "programs": {name: program(name) for name in of.program_names()}, "taken_at": now}
+        "states": states,
+        "servers": found,
+        "comparisons": comparisons,
+        "indico": indico,
+        "programs": {name: program(name) for name in of.program_names()},
+        "taken_at": now,
+    }
     return situations.snapshot(of, **changes)
 
 
@@ -65,8 +89,11 @@ def cut_off(of: Cluster, name: str) -> ServerAnswer:
     """The answer of a follower without a connection."""
     answer = _answer(of, of.node(name))
     assert answer.replication is not None
-    return dataclasses.replace(answer, last_tid=TID - 90 * ONE_SECOND,
-                               replication=dataclasses.replace(answer.replication, connected=False))
+    return dataclasses.replace(
+        answer,
+        last_tid=TID - 90 * ONE_SECOND,
+        replication=dataclasses.replace(answer.replication, connected=False),
+    )
 
 
 FROZEN = SILENT
@@ -74,11 +101,20 @@ FROZEN = SILENT
 
 def _answer(of: Cluster, node: Node) -> ServerAnswer:
     upstream = None if node.upstream is None else str(of.node(node.upstream).replication_address)
-    followers = tuple(f"127.0.0.1:4{number}00" for number, name in enumerate(UPSTREAMS)
-                      if UPSTREAMS[name] == node.name)
-    return server("a", node=node.name, role=ServerRole(node.role), upstream=upstream,
-                  connected=None if upstream is None else True, followers=followers,
-                  read_only=node.role is not Role.PRIMARY)
+    followers = tuple(
+        f"127.0.0.1:4{number}00"
+        for number, name in enumerate(UPSTREAMS)
+        if UPSTREAMS[name] == node.name
+    )
+    return server(
+        "a",
+        node=node.name,
+        role=ServerRole(node.role),
+        upstream=upstream,
+        connected=None if upstream is None else True,
+        followers=followers,
+        read_only=node.role is not Role.PRIMARY,
+    )
 
 
 def _missing(answer: ServerAnswer) -> int:
@@ -93,8 +129,14 @@ def keep_an_hour(of: Cluster, until: float = NOW) -> None:
     for second in range(3600):
         at = until - 3600 + second
         wave = 3 + 3 * math.sin(second / 200)
-        lines.append([round(at, 3), {
-            "b": [round(wave / 10, 3), int(wave)],
-            "c": [40.0 if 1200 < second < 1500 else 0.0, 9],
-            "d": [None, None] if 2000 < second < 2400 else [0.0, 0],
-            "e": [round(wave, 3), int(wave * 3)]}])
+        lines.append(
+            [
+                round(at, 3),
+                {
+                    "b": [round(wave / 10, 3), int(wave)],
+                    "c": [40.0 if 1200 < second < 1500 else 0.0, 9],
+                    "d": [None, None] if 2000 < second < 2400 else [0.0, 0],
+                    "e": [round(wave, 3), int(wave * 3)],
+                },
+            ]
+        )

@@ -10,8 +10,7 @@ from flask_wtf.csrf import generate_csrf
 from werkzeug.security import generate_password_hash
 
 from indico_zodbrepl.admin.access import accounts
-from indico_zodbrepl.admin.access.accounts import Account, Accounts, Token
-from indico_zodbrepl.admin.access.levels import Level
+from indico_zodbrepl.admin.access.accounts import Account, Accounts, Level, Token
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 
@@ -20,10 +19,15 @@ _HASH = generate_password_hash(PASSWORD, "scrypt:1024:8:1")  # cheap, as each te
 OPERATOR, VIEWER = "alice", "victor"
 OPERATOR_TOKEN, VIEWER_TOKEN = "token-of-the-deploy-program", "token-of-the-dashboard"
 EVERYBODY = Accounts(
-    {OPERATOR: Account(OPERATOR, Level.OPERATOR, _HASH),
-     VIEWER: Account(VIEWER, Level.VIEWER, _HASH)},
-    {"deploy": Token("deploy", Level.OPERATOR, accounts.digest_of(OPERATOR_TOKEN)),
-     "dashboard": Token("dashboard", Level.VIEWER, accounts.digest_of(VIEWER_TOKEN))})
+    {
+        OPERATOR: Account(OPERATOR, Level.OPERATOR, _HASH),
+        VIEWER: Account(VIEWER, Level.VIEWER, _HASH),
+    },
+    {
+        "deploy": Token("deploy", Level.OPERATOR, accounts.digest_of(OPERATOR_TOKEN)),
+        "dashboard": Token("dashboard", Level.VIEWER, accounts.digest_of(VIEWER_TOKEN)),
+    },
+)
 
 
 def give_accounts(cluster: Cluster) -> None:

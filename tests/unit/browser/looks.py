@@ -106,9 +106,30 @@ OUTLINE = """
     .map(each => each.outerHTML.slice(0, 80)),
 })
 """
-NAMED = {"button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio",
-         "spinbutton", "switch", "tab", "image", "img", "meter", "progressbar", "navigation",
-         "DisclosureTriangle", "dialog", "alertdialog", "menuitem", "slider", "table"}
+NAMED = {
+    "button",
+    "link",
+    "textbox",
+    "searchbox",
+    "combobox",
+    "listbox",
+    "checkbox",
+    "radio",
+    "spinbutton",
+    "switch",
+    "tab",
+    "image",
+    "img",
+    "meter",
+    "progressbar",
+    "navigation",
+    "DisclosureTriangle",
+    "dialog",
+    "alertdialog",
+    "menuitem",
+    "slider",
+    "table",
+}
 """Roles of which a screen reader has to have a name; a page with one table need not name it."""
 
 
@@ -117,7 +138,9 @@ def check(tab: Tab, looked_at: str) -> None:
     tab.evaluate(OPEN_ALL)
     assert tab.page.title(), looked_at
     assert tab.width >= tab.evaluate("document.documentElement.scrollWidth"), (
-        looked_at, tab.evaluate(TOO_WIDE))
+        looked_at,
+        tab.evaluate(TOO_WIDE),
+    )
     assert [] == tab.evaluate(SPILLED), looked_at
     faint = tab.evaluate(FAINT)
     assert faint["seen"] >= 3, looked_at
@@ -128,20 +151,28 @@ def check(tab: Tab, looked_at: str) -> None:
 def check_names(tab: Tab, looked_at: str) -> None:
     """See that screen readers get an outline without gaps, and a name for all that is used."""
     found = tab.evaluate(OUTLINE)
-    assert ("en", 1, 1, [], []) == tuple(found[key] for key in (
-        "language", "mains", "firsts", "twice", "nameless")), looked_at
+    assert ("en", 1, 1, [], []) == tuple(
+        found[key] for key in ("language", "mains", "firsts", "twice", "nameless")
+    ), looked_at
     levels = found["levels"]
     assert 1 in levels, looked_at
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), (
-        looked_at, levels)
+        looked_at,
+        levels,
+    )
     assert [] == nameless(tab), looked_at
 
 
 def nameless(tab: Tab) -> list[str]:
     """Roles of what can be used or seen and has no name, as Chromium tells screen readers."""
     tree = tab.devtools().send("Accessibility.getFullAXTree")["nodes"]
-    return [role for node in tree if not node["ignored"]
-            and (role := said(node, "role")) in NAMED - {"table"} and not said(node, "name")]
+    return [
+        role
+        for node in tree
+        if not node["ignored"]
+        and (role := said(node, "role")) in NAMED - {"table"}
+        and not said(node, "name")
+    ]
 
 
 def said(node: dict[str, Any], what: str) -> str:

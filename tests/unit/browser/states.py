@@ -25,46 +25,66 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.model import Cluster, Role
-from indico_zodbrepl.failover import journal, operation, store
-from indico_zodbrepl.failover.evidence import Process
-from indico_zodbrepl.failover.failover import plan_failover
-from indico_zodbrepl.failover.operation import Operation, Outcome, Progress, StepRecord
-from indico_zodbrepl.failover.steps import Plan
+from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Snapshot
-from indico_zodbrepl.node.datafs import Relation
-from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.operations import journal, operation, store
+from indico_zodbrepl.operations.evidence import Process
+from indico_zodbrepl.operations.failover import plan_failover
+from indico_zodbrepl.operations.model import Plan
+from indico_zodbrepl.operations.operation import Operation, Outcome, Progress, StepRecord
 from indico_zodbrepl.probing.answers import Hold, ServerRole
 
 NOW = TID_TIME + 60
-READS_FROM_B = {name: instance(name, server="127.0.0.1:8121", read_only=True)
-                for name in ("one", "two")}
+READS_FROM_B = {
+    name: instance(name, server="127.0.0.1:8121", read_only=True) for name in ("one", "two")
+}
 WRITES_TO_B = {name: instance(name, server="127.0.0.1:8121") for name in ("one", "two")}
-RECORDS = tuple(EpochWord(keeper, 2, "b", "") for keeper in (
-    "the control host", "Indico instance one", "Indico instance two"))
+RECORDS = tuple(
+    EpochWord(keeper, 2, "b", "")
+    for keeper in ("the control host", "Indico instance one", "Indico instance two")
+)
 
 LAGGING: dict[str, Any] = {
     "servers": {"b": server("b", TID - 40 * ONE_SECOND)},
-    "comparisons": {"b": behind(127, first=TID - 38 * ONE_SECOND)}}
+    "comparisons": {"b": behind(127, first=TID - 38 * ONE_SECOND)},
+}
 FROZEN: dict[str, Any] = {
-    "servers": {"a": SILENT, "b": server("b", connected=True)}, "comparisons": {"b": None},
-    "indico": {name: instance(name, connected=False, server=None) for name in ("one", "two")}}
+    "servers": {"a": SILENT, "b": server("b", connected=True)},
+    "comparisons": {"b": None},
+    "indico": {name: instance(name, connected=False, server=None) for name in ("one", "two")},
+}
 FAILED_OVER: dict[str, Any] = {
-    "servers": {"a": REFUSED, "b": server("b", role=ServerRole.PRIMARY, epoch=2, upstream=None,
-                                          connected=None, read_only=False)},
+    "servers": {
+        "a": REFUSED,
+        "b": server(
+            "b", role=ServerRole.PRIMARY, epoch=2, upstream=None, connected=None, read_only=False
+        ),
+    },
     "states": {"b": state("b", role=Role.PRIMARY, upstream=None, epoch=2)},
-    "comparisons": {"b": None}, "programs": {"node-a": program("node-a", "STOPPED")},
-    "indico": WRITES_TO_B, "records": RECORDS}
-DIVERGED: dict[str, Any] = {**FAILED_OVER, "lineages": {"a": (
-    Condition.DIVERGED, "5 transactions that b never had")}}
+    "comparisons": {"b": None},
+    "programs": {"node-a": program("node-a", "STOPPED")},
+    "indico": WRITES_TO_B,
+    "records": RECORDS,
+}
+DIVERGED: dict[str, Any] = {
+    **FAILED_OVER,
+    "lineages": {"a": (Condition.DIVERGED, "5 transactions that b never had")},
+}
 FENCED: dict[str, Any] = {
-    **FAILED_OVER, "servers": {
-        **FAILED_OVER["servers"],
-        "a": server("a", held=Hold.EPOCH, followers=())},
-    "programs": {"node-a": program("node-a", "RUNNING")}}
+    **FAILED_OVER,
+    "servers": {**FAILED_OVER["servers"], "a": server("a", held=Hold.EPOCH, followers=())},
+    "programs": {"node-a": program("node-a", "RUNNING")},
+}
 
 STATES: Mapping[str, dict[str, Any]] = {
-    "healthy": HEALTHY, "lagging": LAGGING, "primary dead": PRIMARY_KILLED, "frozen": FROZEN,
-    "diverged": DIVERGED, "fenced": FENCED}
+    "healthy": HEALTHY,
+    "lagging": LAGGING,
+    "primary dead": PRIMARY_KILLED,
+    "frozen": FROZEN,
+    "diverged": DIVERGED,
+    "fenced": FENCED,
+}
 """What is found in each state that needs no files."""
 OPERATIONS = ("operation running", "operation failed")
 
@@ -77,10 +97,17 @@ def snapshot(cluster: Cluster, name: str) -> Snapshot:
 def failover(cluster: Cluster) -> Plan:
     """The plan of a failover from the dead primary a, which has three transactions alone."""
     found = plan_failover(
-        cluster, planning.situation(
-            cluster, **PRIMARY_KILLED, processes={"a": Process.NONE},
-            compared={"a": planning.compared(Relation.AHEAD, private=3)}),
-        None, "the disk of a died", planning.COMMANDS(cluster))
+        cluster,
+        planning.situation(
+            cluster,
+            **PRIMARY_KILLED,
+            processes={"a": Process.NONE},
+            compared={"a": planning.compared(Relation.AHEAD, private=3)},
+        ),
+        None,
+        "the disk of a died",
+        planning.COMMANDS(cluster),
+    )
     assert isinstance(found, Plan), found
     return found
 
@@ -95,8 +122,15 @@ def operation_in(cluster: Cluster, name: str) -> Iterator[Snapshot]:
     begun = _begun(cluster, works)
     journal.append(cluster, begun)
     store.save(cluster, begun)
-    seen = OpenOperation(begun.identifier, "failover", "b", begun.actor, begun.began,
-                         str(begun.outcome), at_work=works)
+    seen = OpenOperation(
+        begun.identifier,
+        "failover",
+        "b",
+        begun.actor,
+        begun.began,
+        str(begun.outcome),
+        at_work=works,
+    )
     with store.alone(cluster) if works else contextlib.nullcontext():
         yield situations.snapshot(cluster, **PRIMARY_KILLED, operations=(seen,))
 
@@ -104,11 +138,20 @@ def operation_in(cluster: Cluster, name: str) -> Iterator[Snapshot]:
 def _begun(cluster: Cluster, works: bool) -> Operation:
     begun = operation.new(cluster.name, failover(cluster), "alice (admin page)", NOW - 8)
     for index, seconds in enumerate((0.4, 1.1)):
-        begun = begun.changed(index, StepRecord(Progress.DONE, NOW - 8 + index,
-                                                NOW - 8 + index + seconds))
-    third = StepRecord(Progress.BEGUN, NOW - 6) if works else StepRecord(
-        Progress.FAILED, NOW - 6, NOW - 4, error="NOTICE: node a's host does not answer\n"
-        "DETAIL: ssh: connect to host a port 22: No route to host\n"
-        "HINT: is it switched on? then `bin/zodbrepl resume`")
+        begun = begun.changed(
+            index, StepRecord(Progress.DONE, NOW - 8 + index, NOW - 8 + index + seconds)
+        )
+    third = (
+        StepRecord(Progress.BEGUN, NOW - 6)
+        if works
+        else StepRecord(
+            Progress.FAILED,
+            NOW - 6,
+            NOW - 4,
+            error="NOTICE: node a's host does not answer\n"
+            "DETAIL: ssh: connect to host a port 22: No route to host\n"
+            "HINT: is it switched on? then `bin/zodbrepl resume`",
+        )
+    )
     begun = begun.changed(2, third)
     return begun if works else dataclasses.replace(begun, outcome=Outcome.STOPPED)

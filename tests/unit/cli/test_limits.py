@@ -26,25 +26,42 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "switchover": [("switchover", DRY), ("switchover", "NODE")],
     "failover": [("failover", DRY), ("failover", "NODE", DRY), ("failover", *REASON)],
     "rejoin": [("rejoin", "NODE", DRY), ("rejoin", "NODE")],
-    "seed": [("seed", "NODE", DRY), ("seed", "NODE")],
-    "salvage": [("salvage", "TAIL"), ("salvage", "TAIL", "--all")],
-    "lineage": [("lineage",), ("lineage", "NODE")],
-    "promote": [("node", "promote", "NODE", "--epoch", "2", DRY),
-                ("node", "promote", "NODE", "--epoch", "2"),
-                ("node", "start", "NODE", "--force", DRY),
-                ("node", "start", "NODE", "--force", *REASON)],
-    "follow": [("node", "follow", "NODE", "--upstream", "FIRST", "--epoch", "1", DRY),
-               ("node", "follow", "NODE", "--upstream", "FIRST", "--epoch", "1")],
-    "assign": [("node", "assign", "NODE", "--role", "primary", "--epoch", "2", DRY),
-               ("node", "assign", "NODE", "--role", "primary", "--epoch", "2")],
-    "hold": [("node", "hold", "NODE", DRY), ("node", "hold", "NODE"),
-             ("node", "release", "NODE", DRY), ("node", "release", "NODE")],
+    "seed": [("clone", "NODE", DRY), ("clone", "NODE")],
+    "salvage": [("recover", "TAIL"), ("recover", "TAIL", "--all")],
+    "lineage": [("history",), ("history", "NODE")],
+    "promote": [
+        ("node", "promote", "NODE", "--epoch", "2", DRY),
+        ("node", "promote", "NODE", "--epoch", "2"),
+        ("node", "start", "NODE", "--force", DRY),
+        ("node", "start", "NODE", "--force", *REASON),
+    ],
+    "follow": [
+        ("node", "follow", "NODE", "--upstream", "FIRST", "--epoch", "1", DRY),
+        ("node", "follow", "NODE", "--upstream", "FIRST", "--epoch", "1"),
+    ],
+    "assign": [
+        ("node", "assign", "NODE", "--role", "primary", "--epoch", "2", DRY),
+        ("node", "assign", "NODE", "--role", "primary", "--epoch", "2"),
+    ],
+    "hold": [
+        ("node", "pause-writes", "NODE", DRY),
+        ("node", "pause-writes", "NODE"),
+        ("node", "resume-writes", "NODE", DRY),
+        ("node", "resume-writes", "NODE"),
+    ],
     "backup": [("backup", DRY), ("backup", "NODE", "--to", "TAIL", DRY), ("backup", "NODE")],
-    "restore": [("restore", "NODE", DRY), ("restore", "NODE", "--from", "TAIL", DRY),
-                ("restore", "NODE", "--from", "TAIL")],
+    "restore": [
+        ("restore", "NODE", DRY),
+        ("restore", "NODE", "--from", "TAIL", DRY),
+        ("restore", "NODE", "--from", "TAIL"),
+    ],
 }
-OF_EVERY_NODE = [("node", "start", "NODE", DRY), ("node", "stop", "NODE", DRY),
-                 ("node", "fence", "NODE", DRY), ("restart", "NODE", DRY)]
+OF_EVERY_NODE = [
+    ("node", "start", "NODE", DRY),
+    ("node", "stop", "NODE", DRY),
+    ("node", "fence", "NODE", DRY),
+    ("restart", "NODE", DRY),
+]
 CASES = [(name, operation) for name in backends.names() for operation in OPERATIONS]
 
 
@@ -61,7 +78,7 @@ def make(home: Path, backend: str, *, managed: bool = True) -> Cluster:
     """A cluster with a node of each role; at its ports, which are nobody's, nothing listens."""
     shape, ports = SHAPES[backend], iter(range(2, 20))
     text = f"name demo\nbackend {backend}\nvar-directory {home}/var\n"
-    for role in shape.roles[:shape.most_nodes]:
+    for role in shape.roles[: shape.most_nodes]:
         text += f"<node {role}>\n  host 127.0.0.1\n  role {role}\n"
         text += f"  data-directory {home}/data/{role}\n"
         text += "".join(f"  {key} {next(ports)}\n" for key in sorted(shape.ports))
@@ -73,17 +90,21 @@ def make(home: Path, backend: str, *, managed: bool = True) -> Cluster:
     if shape.section == "oracle":
         text += ORACLE.format(home=home)
     elif not managed:
-        text += (f"<{shape.section}>\n  password-file {home}/password\n</{shape.section}>\n")
+        text += f"<{shape.section}>\n  password-file {home}/password\n</{shape.section}>\n"
     path = home / "cluster.conf"
     path.write_text(text + f"<admin>\n  port {next(ports)}\n</admin>\n")
     return load(path, ROOT)
 
 
 def call(home: Path, cluster: Cluster, arguments: tuple[str, ...]) -> Result:
-    words = {"NODE": cluster.nodes[-1].name, "FIRST": cluster.nodes[0].name,
-             "TAIL": str(home / "tail")}
+    words = {
+        "NODE": cluster.nodes[-1].name,
+        "FIRST": cluster.nodes[0].name,
+        "TAIL": str(home / "tail"),
+    }
     return CliRunner().invoke(
-        main, ["-c", str(cluster.source), *(words.get(each, each) for each in arguments)])
+        main, ["-c", str(cluster.source), *(words.get(each, each) for each in arguments)]
+    )
 
 
 def everything_in(folder: Path) -> dict[Path, bytes | None]:
@@ -105,7 +126,8 @@ def test_a_limit_is_one_sentence_about_something_known(home: Path, name: str) ->
 
 @pytest.mark.parametrize(("name", "operation"), CASES)
 def test_a_command_either_works_or_says_what_to_do_instead(
-        home: Path, name: str, operation: str) -> None:
+    home: Path, name: str, operation: str
+) -> None:
     cluster = make(home, name)
     limit = backends.limit(cluster, operation)
     before = everything_in(home)
@@ -118,13 +140,13 @@ def test_a_command_either_works_or_says_what_to_do_instead(
         if limit is not None:
             assert ExitCode.REFUSED == result.exit_code, shown
             assert f"DETAIL: {limit}\n" in result.stderr, shown
-            assert limit.count("`bin/zodbrepl ") == limit.count(f"zodbrepl -c {cluster.source} ") \
-                + limit.count("zodbrepl -c cluster.conf "), shown
+            assert limit.count("`bin/zodbrepl ") == limit.count(
+                f"zodbrepl -c {cluster.source} "
+            ) + limit.count("zodbrepl -c cluster.conf "), shown
             assert before == everything_in(home), shown
 
 
-@pytest.mark.parametrize("name", [
-    name for name in backends.names() if SHAPES[name].may_be_foreign])
+@pytest.mark.parametrize("name", [name for name in backends.names() if SHAPES[name].may_be_foreign])
 def test_servers_of_somebody_else_are_left_alone_by_every_command(home: Path, name: str) -> None:
     cluster = make(home, name, managed=False)
     before = everything_in(home)
@@ -138,7 +160,8 @@ def test_servers_of_somebody_else_are_left_alone_by_every_command(home: Path, na
 
 @pytest.mark.parametrize("name", backends.names())
 def test_a_step_of_one_node_is_rehearsed_or_refused_for_every_backend(
-        home: Path, name: str) -> None:
+    home: Path, name: str
+) -> None:
     cluster = make(home, name)
     for arguments in OF_EVERY_NODE:
         result = call(home, cluster, arguments)

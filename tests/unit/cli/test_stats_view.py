@@ -8,26 +8,49 @@ from typing import Any
 
 from rich.console import Console
 
-from indico_zodbrepl.cli.stats_view import view
-from indico_zodbrepl.node.statistics import Source
+from indico_zodbrepl.cli.data_view import statistics_view as view
+from indico_zodbrepl.host.statistics import Source
 
 LONG = "MaKaC.contributionReviewing.with.a.module.path.that.is.long.EditorJudgement"
 
 
 def sums(name: str, objects: int, size: int, revisions: int = 0) -> dict[str, Any]:
-    return {"name": name, "objects": objects, "bytes": size, "largest": size,
-            "revisions": revisions, "revision_bytes": 10 * revisions}
+    return {
+        "name": name,
+        "objects": objects,
+        "bytes": size,
+        "largest": size,
+        "revisions": revisions,
+        "revision_bytes": 10 * revisions,
+    }
 
 
 FOUND: dict[str, Any] = {
     "classes": [sums(LONG, 12_345_678, 987_654_321, 7), sums("b.B", 2, 3_000), sums("c.C", 1, 600)],
-    "modules": [sums("MaKaC.contributionReviewing", 12_345_678, 987_654_321, 7),
-                sums("b", 2, 3_000), sums("c", 1, 600)],
-    "largest": [{"oid": "00000000000000ee", "class": LONG, "bytes": 15_124,
-                 "what": 'Conference 591 "[red]On brackets[/red] and the length of titles"'}],
-    "objects": 12_345_681, "bytes": 987_657_921, "revisions": 7, "revision_bytes": 70,
-    "transactions": 11, "deleted": 0, "file_bytes": 1_234_567_890, "history": "counted",
-    "records": 12_345_688, "seconds": 61.7}
+    "modules": [
+        sums("MaKaC.contributionReviewing", 12_345_678, 987_654_321, 7),
+        sums("b", 2, 3_000),
+        sums("c", 1, 600),
+    ],
+    "largest": [
+        {
+            "oid": "00000000000000ee",
+            "class": LONG,
+            "bytes": 15_124,
+            "what": 'Conference 591 "[red]On brackets[/red] and the length of titles"',
+        }
+    ],
+    "objects": 12_345_681,
+    "bytes": 987_657_921,
+    "revisions": 7,
+    "revision_bytes": 70,
+    "transactions": 11,
+    "deleted": 0,
+    "file_bytes": 1_234_567_890,
+    "history": "counted",
+    "records": 12_345_688,
+    "seconds": 61.7,
+}
 FILE = Source("file", Path("/srv/zodb/a/Data.fs"), "a")
 
 
@@ -45,9 +68,13 @@ def test_eighty_columns_are_enough() -> None:
 
 def test_totals_and_rate_are_told() -> None:
     text = printed()
-    for expected in ("12,345,681 objects, 987.7 MB", "7 older states, 70 bytes",
-                     "11 transactions, a file of 1.2 GB", "12,345,688 records in 61.7 s",
-                     "node a, read from /srv/zodb/a/Data.fs"):
+    for expected in (
+        "12,345,681 objects, 987.7 MB",
+        "7 old revisions, 70 bytes",
+        "11 transactions, file size 1.2 GB",
+        "12,345,688 records in 61.7 s",
+        "node a, read from /srv/zodb/a/Data.fs",
+    ):
         assert expected in text.replace("\n", " ")
 
 
@@ -72,6 +99,15 @@ def test_a_storage_without_history_says_so() -> None:
 
 
 def test_an_empty_database_is_shown() -> None:
-    text = printed(classes=[], modules=[], largest=[], objects=0, bytes=0, revisions=0,
-                   revision_bytes=0, records=0, seconds=0.0)
+    text = printed(
+        classes=[],
+        modules=[],
+        largest=[],
+        objects=0,
+        bytes=0,
+        revisions=0,
+        revision_bytes=0,
+        records=0,
+        seconds=0.0,
+    )
     assert "0 objects, 0 bytes" in text

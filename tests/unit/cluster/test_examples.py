@@ -42,10 +42,12 @@ def test_examples_share_no_port_no_name_and_no_folder() -> None:
     assert len(set(ports)) == len(ports)
     assert len({cluster.name for cluster in clusters}) == len(clusters)
     folders = [cluster.var_directory for cluster in clusters] + [
-        node.data_directory for cluster in clusters for node in cluster.nodes]
+        node.data_directory for cluster in clusters for node in cluster.nodes
+    ]
     assert len(set(folders)) == len(folders)
-    others = [cluster.var_directory for cluster in clusters
-              if cluster.source.name != "cluster.conf"]
+    others = [
+        cluster.var_directory for cluster in clusters if cluster.source.name != "cluster.conf"
+    ]
     for one, other in itertools.permutations(others, 2):
         assert not one.is_relative_to(other)
 

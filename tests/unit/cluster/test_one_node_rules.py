@@ -37,20 +37,33 @@ def refusal(folder: Path, example: str, old: str, new: str) -> str:
     return raised.value.detail
 
 
-@pytest.mark.parametrize(("example", "old", "new", "said"), [
-    ("filestorage", "", SECOND_INSTANCE, "there can be 1 <indico> only"),
-    ("filestorage", "role primary", "role primary\n  storage-port 8199", "have no storage-port"),
-    ("filestorage", "role primary", "role secondary", "it can be primary"),
-    ("filestorage", "role primary", "role primary\n  managed false", "always managed"),
-    ("zeo", "", SECOND_NODE.replace("host", "storage-port 8198\n  host"),
-     "there can be 1 <node> only"),
-    ("zeo", "  storage-port 8130\n", "", "needs a storage-port"),
-    ("zeo", "backend zeo", "backend zeo\nmin-followers 1", "min-followers"),
-    ("zeo", "", "<sqlite>\n</sqlite>\n", "<sqlite> is not for the backend zeo"),
-    ("relstorage-sqlite", "", SECOND_NODE, "there can be 1 <node> only"),
-    ("relstorage-sqlite", "keep-history true", "keep-history perhaps", "perhaps"),
-    ("relstorage-oracle", "  dsn //127.0.0.1:8192/indico\n", "", "dsn"),
-])
-def test_what_can_not_be_is_refused(tmp_path: Path, example: str, old: str, new: str,
-                                    said: str) -> None:
+@pytest.mark.parametrize(
+    ("example", "old", "new", "said"),
+    [
+        ("filestorage", "", SECOND_INSTANCE, "allows at most 1 <indico>"),
+        (
+            "filestorage",
+            "role primary",
+            "role primary\n  storage-port 8199",
+            "have no storage-port",
+        ),
+        ("filestorage", "role primary", "role secondary", "use primary"),
+        ("filestorage", "role primary", "role primary\n  managed false", "always managed"),
+        (
+            "zeo",
+            "",
+            SECOND_NODE.replace("host", "storage-port 8198\n  host"),
+            "allows at most 1 <node>",
+        ),
+        ("zeo", "  storage-port 8130\n", "", "needs a storage-port"),
+        ("zeo", "backend zeo", "backend zeo\nmin-followers 1", "min-followers"),
+        ("zeo", "", "<sqlite>\n</sqlite>\n", "<sqlite> is not for the backend zeo"),
+        ("relstorage-sqlite", "", SECOND_NODE, "allows at most 1 <node>"),
+        ("relstorage-sqlite", "keep-history true", "keep-history perhaps", "perhaps"),
+        ("relstorage-oracle", "  dsn //127.0.0.1:8192/indico\n", "", "dsn"),
+    ],
+)
+def test_what_can_not_be_is_refused(
+    tmp_path: Path, example: str, old: str, new: str, said: str
+) -> None:
     assert said in refusal(tmp_path, example, old, new)

@@ -16,7 +16,7 @@ from supervisor.options import ServerOptions
 from indico_zodbrepl.cluster import Cluster, load, rendering
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import SOCKET_PATH_LIMIT, Layout
-from indico_zodbrepl.cluster.programs import Program, admin_program, indico_program
+from indico_zodbrepl.cluster.rendering import Program, admin_program, indico_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
@@ -33,22 +33,27 @@ def cluster(installation: Installation) -> Cluster:
     return load(EXAMPLE, installation.home)
 
 
-def read_by_supervisor(cluster: Cluster, installation: Installation,
-                       programs: list[Program]) -> Any:
+def read_by_supervisor(
+    cluster: Cluster, installation: Installation, programs: list[Program]
+) -> Any:
     layout = Layout(cluster)
     for folder in (layout.etc, layout.log, layout.run, layout.indico):
         folder.mkdir(parents=True)
     layout.supervisord_conf.write_text(
-        rendering.supervisord_conf(cluster, installation, programs, as_root=False))
+        rendering.supervisord_conf(cluster, installation, programs, as_root=False)
+    )
     options = ServerOptions()
     options.realize(["-c", str(layout.supervisord_conf)])
     return options
 
 
 def test_supervisor_reads_the_commands_and_variables_that_were_meant(
-        cluster: Cluster, installation: Installation) -> None:
-    programs = [indico_program(cluster, installation, cluster.indico[0]),
-                admin_program(cluster, installation)]
+    cluster: Cluster, installation: Installation
+) -> None:
+    programs = [
+        indico_program(cluster, installation, cluster.indico[0]),
+        admin_program(cluster, installation),
+    ]
     for program in programs:
         path = Path(program.command[0])
         path.parent.mkdir(parents=True)
@@ -67,14 +72,14 @@ def test_supervisor_reads_the_commands_and_variables_that_were_meant(
 
 
 def test_supervisord_listens_on_its_unix_socket_alone(
-        cluster: Cluster, installation: Installation) -> None:
+    cluster: Cluster, installation: Installation
+) -> None:
     options = read_by_supervisor(cluster, installation, [])
     ((server),) = options.server_configs
     assert (str(Layout(cluster).supervisor_socket), 0o700) == (server["file"], server["chmod"])
 
 
-def test_root_is_named_only_when_root_runs_it(
-        cluster: Cluster, installation: Installation) -> None:
+def test_root_is_named_only_when_root_runs_it(cluster: Cluster, installation: Installation) -> None:
     users = []
     for as_root in (True, False):
         parser = configparser.ConfigParser()
@@ -84,7 +89,8 @@ def test_root_is_named_only_when_root_runs_it(
 
 
 def test_indico_conf_is_python_that_names_this_instance(
-        cluster: Cluster, installation: Installation) -> None:
+    cluster: Cluster, installation: Installation
+) -> None:
     values: dict[str, Any] = {}
     exec(rendering.indico_conf(cluster, installation, cluster.indico[1]), values)  # noqa: S102
     assert "http://127.0.0.1:8102/indico" == values["BaseURL"]
@@ -106,7 +112,8 @@ def executed(path: Path) -> dict[str, Any]:
 
 
 def test_a_sites_own_conf_counts_but_not_for_where_things_are(
-        cluster: Cluster, installation: Installation, tmp_path: Path) -> None:
+    cluster: Cluster, installation: Installation, tmp_path: Path
+) -> None:
     """The site's file is one of Indico 1.2, with keys that nobody knows any more."""
     site_conf = tmp_path / "indico of the site.conf"
     site_conf.write_text("""\
@@ -137,23 +144,36 @@ KeyOfAnOlderIndico = 1
 
 
 def test_the_folders_that_indico_conf_names_are_those_that_are_made(
-        cluster: Cluster, installation: Installation) -> None:
+    cluster: Cluster, installation: Installation
+) -> None:
     instance = cluster.indico[0]
     values: dict[str, Any] = {}
     exec(rendering.indico_conf(cluster, installation, instance), values)  # noqa: S102
-    named = {values[key] for key in ("LogDir", "UploadedFilesTempDir", "XMLCacheDir",
-                                     "UploadedFilesSharedTempDir", "ArchiveDir")}
+    named = {
+        values[key]
+        for key in (
+            "LogDir",
+            "UploadedFilesTempDir",
+            "XMLCacheDir",
+            "UploadedFilesSharedTempDir",
+            "ArchiveDir",
+        )
+    }
     assert named == set(map(str, rendering.indico_directories(cluster, instance)))
 
 
 def test_instances_share_cache_and_archive_but_not_their_logs(
-        cluster: Cluster, installation: Installation) -> None:
+    cluster: Cluster, installation: Installation
+) -> None:
     one: dict[str, Any] = {}
     two: dict[str, Any] = {}
     for values, instance in ((one, cluster.indico[0]), (two, cluster.indico[1])):
         exec(rendering.indico_conf(cluster, installation, instance), values)  # noqa: S102
-    shared = {key for key in ("XMLCacheDir", "ArchiveDir", "DBStorageURL", "LogDir", "BaseURL")
-              if one[key] == two[key]}
+    shared = {
+        key
+        for key in ("XMLCacheDir", "ArchiveDir", "DBStorageURL", "LogDir", "BaseURL")
+        if one[key] == two[key]
+    }
     assert {"XMLCacheDir", "ArchiveDir", "DBStorageURL"} == shared
 
 
@@ -168,7 +188,8 @@ def test_indico_logs_into_files_that_rotate_and_mails_nothing(cluster: Cluster) 
     for key in keys:
         section = parser[f"handler_{key}"]
         handler = eval(section["class"], vars(logging))(  # noqa: S307
-            *eval(section["args"], vars(logging)))  # noqa: S307
+            *eval(section["args"], vars(logging))  # noqa: S307
+        )
         handler.close()
         assert isinstance(handler, logging.handlers.RotatingFileHandler)
         assert str(folder / f"{key}.log") == handler.baseFilename

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout, data_fs
-from indico_zodbrepl.convert import plan, sides, source_of_cluster, source_of_file, space
-from indico_zodbrepl.convert.planning import not_kept
+from indico_zodbrepl.convert import plan, planning, source_of_cluster, source_of_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.node import converting, daemon, epochs
+from indico_zodbrepl.host import daemon, epochs, state
 
 ETC = Path(__file__).parents[3] / "etc"
 DATA = b"FS21" + b"x" * 1_000_000
@@ -53,7 +53,7 @@ def files_in(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*"))
 
 
-def refused(source: sides.Source, target: Cluster) -> OperatorError:
+def refused(source: planning.Source, target: Cluster) -> OperatorError:
     before = files_in(target.source.parent)
     with pytest.raises(OperatorError) as caught:
         plan(source, target, Commands.here(target))
@@ -63,19 +63,21 @@ def refused(source: sides.Source, target: Cluster) -> OperatorError:
 
 
 def test_a_served_target_is_started_and_a_file_is_filled_under_another_name(
-        source: Cluster, target: Cluster, pair: Cluster) -> None:
+    source: Cluster, target: Cluster, pair: Cluster
+) -> None:
     served = plan(source_of_cluster(source), target, Commands.here(source))
     assert Layout(target).zodb_conf == served.opened
     assert any("start the storage of the target" in step for step in served.steps)
     filed = plan(source_of_cluster(source), pair, Commands.here(source))
     assert data_fs(pair.node("a")) == filed.opened
     assert not any("start the" in step for step in filed.steps)
-    assert "name it Data.fs" == filed.steps[-1]
+    assert "rename it to Data.fs" == filed.steps[-1]
     assert f"-c {source.source} convert --to {pair.source}" in filed.command
 
 
 def test_a_file_alone_is_converted_with_a_command_that_names_it(
-        pair: Cluster, tmp_path: Path) -> None:
+    pair: Cluster, tmp_path: Path
+) -> None:
     alone = tmp_path / "old.fs"
     alone.write_bytes(DATA)
     found = plan(source_of_file(alone), pair, Commands.here(pair))
@@ -107,26 +109,34 @@ def test_a_cluster_is_not_converted_into_itself(source: Cluster) -> None:
 
 
 @pytest.mark.parametrize("which", ["source", "target"])
-def test_nothing_is_converted_while_it_runs(source: Cluster, pair: Cluster, which: str,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_converted_while_it_runs(
+    source: Cluster, pair: Cluster, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = {"source": source, "target": pair}[which]
     monkeypatch.setattr(daemon, "is_running", lambda cluster: cluster is running)
-    states = {"node-a": SimpleNamespace(state="RUNNING"),
-              "indico-one": SimpleNamespace(state="STOPPED")}
-    monkeypatch.setattr(sides, "Supervisor",
-                        lambda _cluster: SimpleNamespace(states=lambda: states))
+    states = {
+        "node-a": SimpleNamespace(state="RUNNING"),
+        "indico-one": SimpleNamespace(state="STOPPED"),
+    }
+    monkeypatch.setattr(
+        planning, "Supervisor", lambda _cluster: SimpleNamespace(states=lambda: states)
+    )
     error = refused(source_of_cluster(source), pair)
     assert (f"the {which} of the conversion is running", "node-a") == (error.notice, error.detail)
     assert error.hint.endswith(f"-c {running.source} down")
 
 
 def test_storage_nodes_that_a_killed_conversion_left_are_no_hindrance_but_indico_is(
-        source: Cluster, target: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    states = {"node-a": SimpleNamespace(state="RUNNING"),
-              "indico-one": SimpleNamespace(state="STOPPED")}
+    source: Cluster, target: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = {
+        "node-a": SimpleNamespace(state="RUNNING"),
+        "indico-one": SimpleNamespace(state="STOPPED"),
+    }
     monkeypatch.setattr(daemon, "is_running", lambda cluster: cluster is target)
-    monkeypatch.setattr(sides, "Supervisor",
-                        lambda _cluster: SimpleNamespace(states=lambda: states))
+    monkeypatch.setattr(
+        planning, "Supervisor", lambda _cluster: SimpleNamespace(states=lambda: states)
+    )
     plan(source_of_cluster(source), target, Commands.here(source))
     states["indico-one"].state = "RUNNING"
     assert "indico-one" == refused(source_of_cluster(source), target).detail
@@ -140,34 +150,38 @@ def test_data_of_a_secondary_are_not_passed_over(source: Cluster, pair: Cluster)
 
 
 def test_a_source_that_is_itself_half_converted_is_refused(source: Cluster, pair: Cluster) -> None:
-    begun = converting.begin(source, "elsewhere", "the command")
+    begun = state.begin(source, "elsewhere", "the command")
     assert "the command" in refused(source_of_cluster(source), pair).hint
-    converting.end(source, begun)
+    state.end(source, begun)
     plan(source_of_cluster(source), pair, Commands.here(source))
 
 
-def test_too_small_a_disk_is_told_with_figures(source: Cluster, pair: Cluster,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_small_a_disk_is_told_with_figures(
+    source: Cluster, pair: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Both nodes of the pair need room, on one disk here.
-    needed = sum(space.needed(pair, len(DATA)).values())
+    needed = sum(planning.needed(pair, len(DATA)).values())
     for free, enough in ((needed, True), (needed - 1, False)):
-        monkeypatch.setattr(os, "statvfs",
-                            lambda _path, free=free: SimpleNamespace(f_bavail=free, f_frsize=1))
+        monkeypatch.setattr(
+            os, "statvfs", lambda _path, free=free: SimpleNamespace(f_bavail=free, f_frsize=1)
+        )
         if enough:
             plan(source_of_cluster(source), pair, Commands.here(source))
         else:
-            assert "about 2.2 MB are needed, 2.2 MB are free" in refused(
-                source_of_cluster(source), pair).detail
+            assert (
+                "about 2.2 MB are needed, 2.2 MB are free"
+                in refused(source_of_cluster(source), pair).detail
+            )
 
 
 def test_what_an_interrupted_conversion_left_counts_as_room(
-        source: Cluster, pair: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    source: Cluster, pair: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     part = data_fs(pair.node("a")).with_name("Data.fs.part")
     part.parent.mkdir(parents=True)
     part.write_bytes(DATA)
-    needed = sum(space.needed(pair, len(DATA)).values()) - len(DATA)
-    monkeypatch.setattr(os, "statvfs",
-                        lambda _path: SimpleNamespace(f_bavail=needed, f_frsize=1))
+    needed = sum(planning.needed(pair, len(DATA)).values()) - len(DATA)
+    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=needed, f_frsize=1))
     plan(source_of_cluster(source), pair, Commands.here(source))
 
 
@@ -175,14 +189,18 @@ def test_logs_of_changes_are_not_data(tmp_path: Path) -> None:
     for name in ("base/1", "pg_wal/1", "ib_logfile0", "a-bin.000001", "sub/ibdata1"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x" * 10)
-    assert 20 == space.folder_bytes(tmp_path)
-    assert 0 == space.folder_bytes(tmp_path / "none")
+    assert 20 == planning.folder_bytes(tmp_path)
+    assert 0 == planning.folder_bytes(tmp_path / "none")
 
 
 def test_what_a_target_does_not_keep_depends_on_its_history(
-        target: Cluster, pair: Cluster, tmp_path: Path) -> None:
-    free = cluster_in(tmp_path / "free", "cluster-relstorage-postgresql.conf",
-                      {"  synchronous false": "  keep-history false"})
-    assert "older revisions" in not_kept(free)[0]
-    assert "undo" in not_kept(target)[0]
-    assert ["transactions that a pack left nothing of"] == list(not_kept(pair))
+    target: Cluster, pair: Cluster, tmp_path: Path
+) -> None:
+    free = cluster_in(
+        tmp_path / "free",
+        "cluster-relstorage-postgresql.conf",
+        {"  synchronous false": "  keep-history false"},
+    )
+    assert "older revisions" in backend_of(free).not_kept(free)[0]
+    assert "undo" in backend_of(target).not_kept(target)[0]
+    assert ["transactions that a pack left nothing of"] == list(backend_of(pair).not_kept(pair))

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.admin.access import Level, accounts, changes, passwords
+from indico_zodbrepl.admin.access import accounts, passwords
+from indico_zodbrepl.admin.access import accounts as changes
+from indico_zodbrepl.admin.access.accounts import Level
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.demo import admin_page
+from indico_zodbrepl.demo import login
 from indico_zodbrepl.errors import OperatorError
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
@@ -22,9 +24,9 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def test_the_operator_is_made_once_with_a_random_password(cluster: Cluster) -> None:
-    made = admin_page.ensure(cluster)
+    made = login.ensure(cluster)
     assert made is not None
-    assert made == admin_page.ensure(cluster)
+    assert made == login.ensure(cluster)
     [account] = accounts.read(Layout(cluster).accounts).users.values()
     assert (made.name, Level.OPERATOR) == (account.name, account.level)
     assert passwords.is_right(account.password, made.password)
@@ -35,22 +37,21 @@ def test_the_operator_is_made_once_with_a_random_password(cluster: Cluster) -> N
 def test_where_somebody_has_an_account_none_is_made(cluster: Cluster) -> None:
     path = Layout(cluster).accounts
     changes.make(path, changes.add_user("alice", Level.VIEWER, "four words of chance"))
-    assert admin_page.ensure(cluster) is None
+    assert login.ensure(cluster) is None
     assert ["alice"] == list(accounts.read(path).users)
 
 
 def test_no_password_is_shown_that_does_not_work_any_more(cluster: Cluster) -> None:
-    made = admin_page.ensure(cluster)
+    made = login.ensure(cluster)
     assert made is not None
-    changes.make(Layout(cluster).accounts,
-                 changes.set_password(made.name, "four words of chance"))
-    assert admin_page.ensure(cluster) is None
+    changes.make(Layout(cluster).accounts, changes.set_password(made.name, "four words of chance"))
+    assert login.ensure(cluster) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
 def test_a_damaged_file_is_an_error_for_operators(cluster: Cluster, text: str) -> None:
-    file = Layout(cluster).secrets / admin_page.FILE_NAME
+    file = Layout(cluster).secrets / login.FILE_NAME
     file.parent.mkdir(parents=True)
     file.write_text(text)
     with pytest.raises(OperatorError, match="can't be read"):
-        admin_page.ensure(cluster)
+        login.ensure(cluster)

@@ -11,10 +11,10 @@ import pytest
 
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.demo.filling import first_user
+from indico_zodbrepl.demo.data import first_user
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.node import credentials
-from indico_zodbrepl.node.indico_programs import Indico27
+from indico_zodbrepl.host import secrets
+from indico_zodbrepl.host.indico_programs import Indico27
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 
@@ -40,7 +40,7 @@ def database(tmp_path: Path) -> Database:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return credentials.path_in(tmp_path / "var")
+    return secrets.path_in(tmp_path / "var")
 
 
 def test_the_first_user_is_made_once_and_kept(database: Database, file: Path) -> None:
@@ -48,18 +48,17 @@ def test_the_first_user_is_made_once_and_kept(database: Database, file: Path) ->
     first = first_user(database, file, steps.append)
     again = first_user(database, file, steps.append)
     assert (database.password, first) == (first.password, again)
-    assert ["Indico's first user, admin, is made",
-            "Indico's first user, admin, is there"] == steps
+    assert ["Indico's first user, admin, is made", "Indico's first user, admin, is there"] == steps
 
 
 def test_the_file_is_its_owners_alone(database: Database, file: Path) -> None:
     first_user(database, file, print)
-    assert [0o600, 0o700] == [
-        stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)]
+    assert [0o600, 0o700] == [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)]
 
 
 def test_no_password_is_shown_that_the_database_does_not_know(
-        database: Database, file: Path) -> None:
+    database: Database, file: Path
+) -> None:
     first_user(database, file, print)
     file.unlink()
     for _run in range(2):
@@ -70,7 +69,8 @@ def test_no_password_is_shown_that_the_database_does_not_know(
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"login": "admin", "extra": 1}'])
 def test_a_damaged_file_is_an_error_for_operators_and_stays(
-        database: Database, file: Path, text: str) -> None:
+    database: Database, file: Path, text: str
+) -> None:
     file.parent.mkdir(parents=True)
     file.write_text(text)
     with pytest.raises(OperatorError, match="cannot be read"):
@@ -79,5 +79,5 @@ def test_a_damaged_file_is_an_error_for_operators_and_stays(
 
 
 def test_the_password_is_not_in_what_is_printed_of_credentials() -> None:
-    fields = {field.name: field.name * 2 for field in dataclasses.fields(credentials.Credentials)}
-    assert "passwordpassword" not in repr(credentials.Credentials(**fields))
+    fields = {field.name: field.name * 2 for field in dataclasses.fields(secrets.Credentials)}
+    assert "passwordpassword" not in repr(secrets.Credentials(**fields))

@@ -9,12 +9,15 @@ import pytest
 import situations
 from situations import (
     ALL_STOPPED,
+    FAILED_OVER,
     ONE_SECOND,
     PRIMARY_KILLED,
     REFUSED,
     SECONDARY_KILLED,
     SILENT,
+    SPLIT_BRAIN,
     TID,
+    TID_TIME,
     behind,
     instance,
     program,
@@ -24,7 +27,7 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.model import Node, NodeState, Role
-from indico_zodbrepl.monitor.snapshot import Level, Mark, Snapshot, State
+from indico_zodbrepl.monitor.snapshot import Level, Mark, Snapshot, StartRefusal, State
 from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.wire import FailureKind
@@ -65,8 +68,9 @@ def test_a_killed_primary_takes_the_cluster_down() -> None:
     found = snapshot(**PRIMARY_KILLED)
     assert State.DOWN == found.state
     assert found.primary is None
-    assert ("Nothing can be saved: primary a is stopped. Pages can be read (2 of 2 Indico "
-            "instances).") == found.sentence
+    assert (
+        "Nothing can be saved: primary a is stopped. Pages can be read (2 of 2 Indico instances)."
+    ) == found.sentence
     assert Level.CRITICAL == found.warnings[0].level
     assert "primary a is stopped" == found.warnings[0].text
     assert found.node("b").lag_seconds is None
@@ -75,8 +79,10 @@ def test_a_killed_primary_takes_the_cluster_down() -> None:
 def test_indico_waits_for_a_frozen_primary_until_it_notices() -> None:
     """Its connection stands, so the instance itself says that it could write."""
     found = snapshot(servers={"a": SILENT}, comparisons={"b": None})
-    assert ("Nothing can be saved: primary a does not answer. Indico still waits for it, so pages "
-            "hang or fail.") == found.sentence
+    assert (
+        "Nothing can be saved: primary a does not answer. Indico still waits for it, so pages "
+        "hang or fail."
+    ) == found.sentence
     assert ["!", "!"] == [instance.mark for instance in found.indico]
     assert "Indico instance one waits for node a" in texts(found)
 
@@ -95,28 +101,37 @@ def test_a_cluster_without_indico_instances_can_be_healthy() -> None:
 def test_a_stopped_cluster_is_down_because_refusing_is_an_answer() -> None:
     found = snapshot(**ALL_STOPPED)
     assert State.DOWN == found.state
-    assert ("Nothing can be saved or read: primary a does not answer, and no Indico instance "
-            "works.") == found.sentence
+    assert (
+        "Nothing can be saved or read: primary a does not answer, and no Indico instance works."
+    ) == found.sentence
 
 
 def test_a_cluster_that_is_silent_everywhere_is_unknown() -> None:
-    found = snapshot(servers={"a": SILENT, "b": SILENT}, comparisons={"b": None},
-                     indico={"one": SILENT, "two": SILENT}, programs={},
-                     supervisor_problem="no answer in time")
+    found = snapshot(
+        servers={"a": SILENT, "b": SILENT},
+        comparisons={"b": None},
+        indico={"one": SILENT, "two": SILENT},
+        programs={},
+        supervisor_problem="no answer in time",
+    )
     assert State.UNKNOWN == found.state
     assert 3 == found.state.exit_code
 
 
 def test_frozen_servers_are_down_not_unknown_while_supervisord_answers() -> None:
-    found = snapshot(servers={"a": SILENT, "b": SILENT}, comparisons={"b": None},
-                     indico={"one": SILENT, "two": SILENT})
+    found = snapshot(
+        servers={"a": SILENT, "b": SILENT},
+        comparisons={"b": None},
+        indico={"one": SILENT, "two": SILENT},
+    )
     assert State.DOWN == found.state
 
 
 def test_lag_is_the_age_of_the_oldest_missing_transaction_and_the_primarys_count() -> None:
     now, first = situations.TID_TIME + 3600, TID + 3570 * ONE_SECOND
-    found = snapshot(comparisons={"b": behind(7, TID + 3599 * ONE_SECOND, first=first)},
-                     taken_at=now)
+    found = snapshot(
+        comparisons={"b": behind(7, TID + 3599 * ONE_SECOND, first=first)}, taken_at=now
+    )
     assert 30.0 == pytest.approx(found.node("b").lag_seconds, abs=1e-3)
     assert 7 == found.node("b").lag_transactions
     assert ["secondary b is far behind"] == texts(found)
@@ -124,15 +139,17 @@ def test_lag_is_the_age_of_the_oldest_missing_transaction_and_the_primarys_count
 
 
 def test_of_several_missing_that_nobody_can_name_the_followers_own_last_is_the_bound() -> None:
-    found = snapshot(comparisons={"b": behind(7, TID + 30 * ONE_SECOND)},
-                     taken_at=situations.TID_TIME + 40)
+    found = snapshot(
+        comparisons={"b": behind(7, TID + 30 * ONE_SECOND)}, taken_at=situations.TID_TIME + 40
+    )
     assert 40.0 == pytest.approx(found.node("b").lag_seconds, abs=1e-6)
 
 
 def test_a_transaction_committed_while_the_probes_ran_is_no_negative_lag() -> None:
     later = TID + 5 * ONE_SECOND
-    found = snapshot(comparisons={"b": behind(1, later, first=later)},
-                     taken_at=situations.TID_TIME + 4)
+    found = snapshot(
+        comparisons={"b": behind(1, later, first=later)}, taken_at=situations.TID_TIME + 4
+    )
     assert (0.0, 1) == (found.node("b").lag_seconds, found.node("b").lag_transactions)
 
 
@@ -144,8 +161,7 @@ def test_lag_counts_at_least_what_the_primary_remembers() -> None:
 
 def test_one_transaction_committed_just_now_after_a_long_pause_is_no_large_lag() -> None:
     later = TID + 600 * ONE_SECOND
-    just_now = snapshot(comparisons={"b": behind(1, later)},
-                        taken_at=situations.TID_TIME + 600.1)
+    just_now = snapshot(comparisons={"b": behind(1, later)}, taken_at=situations.TID_TIME + 600.1)
     assert State.HEALTHY == just_now.state
     assert 0.1 == pytest.approx(just_now.node("b").lag_seconds, abs=1e-3)
     for_long = snapshot(comparisons={"b": behind(1, later)}, taken_at=situations.TID_TIME + 660)
@@ -160,8 +176,10 @@ def test_an_unanswered_count_leaves_a_bound_of_the_lag_in_seconds() -> None:
 
 
 def test_an_empty_secondary_has_no_lag_in_seconds_but_a_warning() -> None:
-    found = snapshot(servers={"b": server("b", 0)},
-                     comparisons={"b": Comparison("a", TID, MissingAnswer(500, False))})
+    found = snapshot(
+        servers={"b": server("b", 0)},
+        comparisons={"b": Comparison("a", TID, MissingAnswer(500, False))},
+    )
     assert found.node("b").lag_seconds is None
     assert 500 == found.node("b").lag_transactions
     assert found.node("b").last_time is None
@@ -169,8 +187,9 @@ def test_an_empty_secondary_has_no_lag_in_seconds_but_a_warning() -> None:
 
 
 def test_two_empty_nodes_are_level() -> None:
-    found = snapshot(servers={"a": server("a", 0), "b": server("b", 0)},
-                     comparisons={"b": behind(0, 0)})
+    found = snapshot(
+        servers={"a": server("a", 0), "b": server("b", 0)}, comparisons={"b": behind(0, 0)}
+    )
     assert (0.0, 0) == (found.node("b").lag_seconds, found.node("b").lag_transactions)
     assert State.HEALTHY == found.state
 
@@ -187,11 +206,14 @@ def test_a_secondary_that_is_not_connected_is_marked() -> None:
     assert ["secondary b is not connected to its upstream"] == texts(found)
 
 
-def test_two_primaries_are_critical_and_the_unassigned_one_is_to_stop() -> None:
-    found = snapshot(servers={"b": server("b", role=ServerRole.PRIMARY, upstream=None,
-                                          connected=None, read_only=False)})
-    assert "2 primaries run at once: a and b" == found.warnings[0].text
-    assert "bin/zodbrepl node fence b" in found.warnings[0].hint
+def test_a_split_brain_is_critical_and_the_unassigned_primary_is_to_be_fenced() -> None:
+    found = snapshot(**SPLIT_BRAIN)
+    assert (State.CRITICAL, 2) == (found.state, found.state.exit_code)
+    assert found.sentence == "Split brain: a and b both run as primary; fence node b now."
+    assert "Split brain: a and b both run as primary" == found.warnings[0].text
+    assert found.warnings[0].hint.startswith(
+        "Split brain: fence node b now: `bin/zodbrepl node fence b`"
+    )
     assert found.primary is None
     assert Mark.DIFFERS == found.node("b").mark
 
@@ -202,16 +224,54 @@ def test_a_primary_without_replication_is_not_what_zrs_was_configured_for() -> N
     assert State.DEGRADED == found.state
 
 
+def test_a_split_brain_is_critical_even_when_no_indico_instance_works() -> None:
+    found = snapshot(**SPLIT_BRAIN, indico={"one": REFUSED, "two": REFUSED})
+    assert State.CRITICAL == found.state
+
+
+def test_a_refusal_older_than_the_epoch_is_not_replayed() -> None:
+    refusal = StartRefusal(
+        "node a can't be the primary of epoch 1", "no data", "bin/zodbrepl failover b"
+    )
+    gone: dict[str, Any] = {**FAILED_OVER, "refusals": {"a": refusal}, "epoch_began": TID_TIME}
+    old = snapshot(**gone, refused_at={"a": TID_TIME - 5})
+    assert (None, "a") == (old.node("a").refusal, old.warnings[0].subject)
+    assert not [
+        each for each in old.warnings if "failover b" in each.hint or each.level == "critical"
+    ]
+    new = snapshot(**gone, refused_at={"a": TID_TIME + 5})
+    assert refusal.notice in texts(new)
+
+
 def test_the_state_file_rules_over_cluster_conf() -> None:
     """After a failover cluster.conf may still say what the cluster started with."""
     found = snapshot(
-        states={"a": state("a", role=Role.SECONDARY, upstream="b", epoch=2),
-                "b": state("b", role=Role.PRIMARY, upstream=None, epoch=2)},
-        servers={"a": server("a", role=ServerRole.SECONDARY, upstream="127.0.0.1:8122",
-                             connected=True, followers=(), epoch=2, read_only=True),
-                 "b": server("b", role=ServerRole.PRIMARY, upstream=None, connected=None,
-                             followers=("127.0.0.1:40000",), epoch=2, read_only=False)},
-        comparisons={"a": Comparison("b", TID, MissingAnswer(0, True)), "b": None})
+        states={
+            "a": state("a", role=Role.SECONDARY, upstream="b", epoch=2),
+            "b": state("b", role=Role.PRIMARY, upstream=None, epoch=2),
+        },
+        servers={
+            "a": server(
+                "a",
+                role=ServerRole.SECONDARY,
+                upstream="127.0.0.1:8122",
+                connected=True,
+                followers=(),
+                epoch=2,
+                read_only=True,
+            ),
+            "b": server(
+                "b",
+                role=ServerRole.PRIMARY,
+                upstream=None,
+                connected=None,
+                followers=("127.0.0.1:40000",),
+                epoch=2,
+                read_only=False,
+            ),
+        },
+        comparisons={"a": Comparison("b", TID, MissingAnswer(0, True)), "b": None},
+    )
     assert () == found.warnings
     assert State.HEALTHY == found.state
     assert "b" == found.primary
@@ -221,15 +281,20 @@ def test_an_unusable_state_file_is_reported() -> None:
     found = snapshot(states={"b": Failure(FailureKind.MALFORMED, "state.json: no JSON")})
     assert ["the state file of node b is unusable"] == texts(found)
     assert (Role.SECONDARY, "a", None) == (
-        found.node("b").assigned_role, found.node("b").assigned_upstream,
-        found.node("b").assigned_epoch)
+        found.node("b").assigned_role,
+        found.node("b").assigned_upstream,
+        found.node("b").assigned_epoch,
+    )
 
 
 def hint_for_a_lost_state_file(**changes: Any) -> str:
     lost = Failure(FailureKind.MALFORMED, "state.json: no JSON")
     changes["states"] = {**changes.get("states", {}), "b": lost}
-    return next(warning.hint for warning in snapshot(**changes).warnings
-                if warning.text == "the state file of node b is unusable")
+    return next(
+        warning.hint
+        for warning in snapshot(**changes).warnings
+        if warning.text == "the state file of node b is unusable"
+    )
 
 
 def test_a_lost_state_file_is_written_again_as_its_server_runs() -> None:
@@ -241,20 +306,27 @@ def test_a_lost_state_file_is_written_again_as_its_server_runs() -> None:
 def test_a_lost_state_file_of_a_stopped_node_is_known_only_before_any_promotion() -> None:
     stopped = {"servers": {"b": REFUSED}, "comparisons": {"b": None}}
     assert '"role": "secondary", "upstream": "a", "epoch": 1' in hint_for_a_lost_state_file(
-        **stopped)
+        **stopped
+    )
     assert "echo" not in hint_for_a_lost_state_file(**stopped, states={"a": state("a", epoch=2)})
 
 
 def test_a_program_that_is_being_started_is_waited_for() -> None:
-    found = snapshot(servers={"b": REFUSED}, comparisons={"b": None},
-                     programs={"node-b": program("node-b", "STARTING")})
+    found = snapshot(
+        servers={"b": REFUSED},
+        comparisons={"b": None},
+        programs={"node-b": program("node-b", "STARTING")},
+    )
     assert found.warnings[0].hint.startswith("supervisor is starting it: wait some seconds")
 
 
 def test_a_program_that_ends_again_and_again_is_restarted() -> None:
-    found = snapshot(servers={"b": REFUSED}, comparisons={"b": None},
-                     programs={"node-b": program("node-b", "BACKOFF")})
-    assert "secondary b ends soon after each start" == found.warnings[0].text
+    found = snapshot(
+        servers={"b": REFUSED},
+        comparisons={"b": None},
+        programs={"node-b": program("node-b", "BACKOFF")},
+    )
+    assert "secondary b exits soon after each start" == found.warnings[0].text
     assert "`bin/zodbrepl restart b`" in found.warnings[0].hint
 
 
@@ -285,8 +357,11 @@ def test_a_plain_zeo_server_is_a_wrong_server() -> None:
 
 
 def test_a_program_in_fatal_state_is_named() -> None:
-    found = snapshot(servers={"b": REFUSED}, comparisons={"b": None},
-                     programs={"node-b": program("node-b", "FATAL")})
+    found = snapshot(
+        servers={"b": REFUSED},
+        comparisons={"b": None},
+        programs={"node-b": program("node-b", "FATAL")},
+    )
     assert "secondary b could not be started" in texts(found)
     assert "tail -n 50 var/log/node-b.log" in found.warnings[0].hint
 
@@ -309,16 +384,24 @@ def test_a_read_only_primary_is_no_writable_primary() -> None:
     assert State.DOWN == found.state
 
 
-@pytest.mark.parametrize(("answer", "text"), [
-    (REFUSED, "Indico instance one does not answer"),
-    (instance("one", connected=False, server=None),
-     "Indico instance one is not connected to any storage server"),
-    (instance("one", read_only=True, server="127.0.0.1:8121"),
-     "Indico instance one is read-only"),
-    (instance("two"), "another Indico instance answers at one's address"),
-])
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (REFUSED, "Indico instance one does not answer"),
+        (
+            instance("one", connected=False, server=None),
+            "Indico instance one is not connected to any storage server",
+        ),
+        (
+            instance("one", read_only=True, server="127.0.0.1:8121"),
+            "Indico instance one is read-only",
+        ),
+        (instance("two"), "another Indico instance answers at one's address"),
+    ],
+)
 def test_an_indico_instance_in_trouble_is_reported(
-        answer: IndicoAnswer | Failure, text: str) -> None:
+    answer: IndicoAnswer | Failure, text: str
+) -> None:
     found = snapshot(indico={"one": answer})
     assert [text] == texts(found)
     assert State.DEGRADED == found.state
@@ -333,7 +416,8 @@ def test_indico_shows_the_node_it_reads_from() -> None:
 def test_a_public_address_is_a_notice_that_leaves_the_cluster_healthy() -> None:
     public = situations.cluster()
     public = dataclasses.replace(
-        public, indico=(dataclasses.replace(public.indico[0], host="::"), public.indico[1]))
+        public, indico=(dataclasses.replace(public.indico[0], host="::"), public.indico[1])
+    )
     found = snapshot(public)
     assert ["listens on public addresses without TLS"] == texts(found)
     assert State.HEALTHY == found.state
@@ -341,19 +425,28 @@ def test_a_public_address_is_a_notice_that_leaves_the_cluster_healthy() -> None:
 
 def test_a_relays_follower_is_compared_with_the_primary() -> None:
     relay = situations.cluster()
-    relay = dataclasses.replace(relay, nodes=(
-        relay.nodes[0],
-        dataclasses.replace(relay.nodes[1], role=Role.RELAY),
-        Node("c", "127.0.0.1", 8131, 8132, situations.HOME / "var/node/c", Role.SECONDARY, "b")))
+    relay = dataclasses.replace(
+        relay,
+        nodes=(
+            relay.nodes[0],
+            dataclasses.replace(relay.nodes[1], role=Role.RELAY),
+            Node("c", "127.0.0.1", 8131, 8132, situations.HOME / "var/node/c", Role.SECONDARY, "b"),
+        ),
+    )
     third = dataclasses.replace(situations.replication("b"), node="c", upstream="127.0.0.1:8122")
     found = snapshot(
         relay,
-        states={"b": state("b", role=Role.RELAY),
-                "c": NodeState("demo", "c", Role.SECONDARY, "b", 1)},
-        servers={"b": server("b", role=ServerRole.RELAY, followers=("127.0.0.1:40001",)),
-                 "c": ServerAnswer(TID, 0, third)},
+        states={
+            "b": state("b", role=Role.RELAY),
+            "c": NodeState("demo", "c", Role.SECONDARY, "b", 1),
+        },
+        servers={
+            "b": server("b", role=ServerRole.RELAY, followers=("127.0.0.1:40001",)),
+            "c": ServerAnswer(TID, 0, third),
+        },
         comparisons={"c": behind(3, TID + 59 * ONE_SECOND, first=TID + 55 * ONE_SECOND)},
-        programs={"node-c": program("node-c")})
+        programs={"node-c": program("node-c")},
+    )
     assert State.HEALTHY == found.state
     assert 3 == found.node("c").lag_transactions
     assert ("c",) == found.node("b").followers

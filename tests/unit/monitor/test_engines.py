@@ -29,15 +29,23 @@ from situations import HOME
 
 from indico_zodbrepl import backends
 from indico_zodbrepl.backends.interfaces import OPERATIONS
+from indico_zodbrepl.cli.group import FORMER_NAMES
 from indico_zodbrepl.cli.status_view import view
-from indico_zodbrepl.monitor.advice import Procedure, advise
 from indico_zodbrepl.monitor.snapshot import Level, Mark, State
+from indico_zodbrepl.operations.procedures import Procedure
+from indico_zodbrepl.operations.recommend import procedures as advise
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Hold, ServerAnswer
 
 EACH = pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
-NODE_COMMANDS = {"promote": "promote", "follow": "follow", "assign": "assign", "hold": "hold",
-                 "release": "hold"}
+NODE_COMMANDS = {
+    "promote": "promote",
+    "follow": "follow",
+    "assign": "assign",
+    "pause-writes": "hold",
+    "resume-writes": "hold",
+}
+FORMER = {name: former for former, name in FORMER_NAMES.items()}
 
 
 def texts(situation: Situation) -> list[str]:
@@ -56,46 +64,84 @@ def printed(situation: Situation) -> str:
     return capture.get()
 
 
-@pytest.mark.parametrize(("situation", "state", "sentence"), [
-    (NEO, State.HEALTHY, "Indico is writable; master m1 leads."),
-    (NEO_STORAGE_KILLED, State.DEGRADED,
-     "Indico is writable; master m1 leads, but storage node s2 is stopped (1 more below)."),
-    (NEO_MASTERS_KILLED, State.DOWN, (
-        "Nothing can be saved or read: master m1 has ended, and no "
-        "Indico instance works.")),
-    (POSTGRESQL, State.HEALTHY, "Indico is writable; a is primary, b follows."),
-    (POSTGRESQL_CUT_OFF, State.DEGRADED, (
-        "Indico is writable; a is primary, but secondary b is "
-        "not connected to its upstream (1 more below).")),
-    (POSTGRESQL_PRIMARY_KILLED, State.DOWN, (
-        "Nothing can be saved: primary a is stopped. Pages "
-        "can be read (2 of 2 Indico instances).")),
-    (FOREIGN, State.HEALTHY, "Indico is writable; a is primary, b follows."),
-    (FOREIGN_KILLED, State.DOWN, (
-        "Nothing can be saved or read: primary a does not answer, and "
-        "no Indico instance works.")),
-    (SQLITE, State.HEALTHY, "Indico is writable; node a holds the data."),
-    (SQLITE_WITHOUT_INDICO, State.DOWN, "No Indico instance works; node a is writable."),
-    (SQLITE_DISK_AWAY, State.DOWN, (
-        "Nothing can be saved or read: node a can't be opened, and no "
-        "Indico instance works."))])
+@pytest.mark.parametrize(
+    ("situation", "state", "sentence"),
+    [
+        (NEO, State.HEALTHY, "Indico is writable; master m1 leads."),
+        (
+            NEO_STORAGE_KILLED,
+            State.DEGRADED,
+            "Indico is writable; master m1 leads, but storage node s2 is stopped (1 more below).",
+        ),
+        (
+            NEO_MASTERS_KILLED,
+            State.DOWN,
+            ("Nothing can be saved or read: master m1 has exited, and no Indico instance works."),
+        ),
+        (POSTGRESQL, State.HEALTHY, "Indico is writable; a is primary, b follows."),
+        (
+            POSTGRESQL_CUT_OFF,
+            State.DEGRADED,
+            (
+                "Indico is writable; a is primary, but secondary b is "
+                "not connected to its upstream (1 more below)."
+            ),
+        ),
+        (
+            POSTGRESQL_PRIMARY_KILLED,
+            State.DOWN,
+            (
+                "Nothing can be saved: primary a is stopped. Pages "
+                "can be read (2 of 2 Indico instances)."
+            ),
+        ),
+        (FOREIGN, State.HEALTHY, "Indico is writable; a is primary, b follows."),
+        (
+            FOREIGN_KILLED,
+            State.DOWN,
+            (
+                "Nothing can be saved or read: primary a does not answer, and "
+                "no Indico instance works."
+            ),
+        ),
+        (SQLITE, State.HEALTHY, "Indico is writable; node a holds the data."),
+        (SQLITE_WITHOUT_INDICO, State.DOWN, "No Indico instance works; node a is writable."),
+        (
+            SQLITE_DISK_AWAY,
+            State.DOWN,
+            ("Nothing can be saved or read: node a can't be opened, and no Indico instance works."),
+        ),
+    ],
+)
 def test_the_sentence_speaks_the_words_of_the_backend(
-        situation: Situation, state: State, sentence: str) -> None:
+    situation: Situation, state: State, sentence: str
+) -> None:
     assert (state, sentence) == (situation.snapshot.state, situation.snapshot.sentence)
 
 
 @EACH
 def test_no_hint_and_no_step_names_a_command_that_the_cluster_can_not_do(
-        situation: Situation) -> None:
+    situation: Situation,
+) -> None:
     said = [alert.hint for alert in situation.snapshot.warnings]
     for procedure in procedures(situation):
-        said += [procedure.title, *(step.text for step in procedure.steps),
-                 *(command for step in procedure.steps for command in step.commands)]
-    named = re.findall(r"bin/zodbrepl (\w+)(?: (\w+))?", "\n".join(said))
-    operations = {first if first in OPERATIONS else NODE_COMMANDS.get(second)
-                  for first, second in named}
-    assert [] == [each for each in operations
-                  if each in OPERATIONS and not backends.can(situation.cluster, str(each))]
+        said += [
+            procedure.title,
+            *(step.text for step in procedure.steps),
+            *(command for step in procedure.steps for command in step.commands),
+        ]
+    named = re.findall(r"bin/zodbrepl (\w+)(?: ([\w-]+))?", "\n".join(said))
+    operations = {
+        FORMER.get(first, first)
+        if FORMER.get(first, first) in OPERATIONS
+        else NODE_COMMANDS.get(second)
+        for first, second in named
+    }
+    assert [] == [
+        each
+        for each in operations
+        if each in OPERATIONS and not backends.can(situation.cluster, str(each))
+    ]
 
 
 @EACH
@@ -113,9 +159,8 @@ def test_everything_fits_80_columns_and_is_told(situation: Situation) -> None:
 
 
 @EACH
-def test_nothing_is_said_of_epochs_and_histories_where_there_are_none(
-        situation: Situation) -> None:
-    if backends.backend_of(situation.cluster).guarded:
+def test_nothing_is_said_of_epochs_and_histories_where_there_are_none(situation: Situation) -> None:
+    if backends.backend_of(situation.cluster).has_epochs:
         assert 1 == situation.snapshot.epoch
         return
     assert situation.snapshot.epoch is None
@@ -140,7 +185,7 @@ def test_of_two_masters_one_leads_and_it_is_the_one_that_takes_writes() -> None:
 
 def test_two_masters_that_lead_are_told_at_once() -> None:
     split = NEO.but(servers={"m2": changed(NEO, "m1", node="m2")})
-    assert "2 masters lead at once: m1 and m2" == texts(split)[0]
+    assert "Split brain: m1 and m2 both lead as master" == texts(split)[0]
     assert Level.CRITICAL == split.snapshot.warnings[0].level
     assert "rejoin" not in split.snapshot.warnings[0].hint
 
@@ -150,17 +195,23 @@ def test_nodes_that_say_the_same_share_its_lines() -> None:
 
 
 def test_an_engine_s_problem_is_told_with_its_hint() -> None:
-    alert = next(each for each in NEO_STORAGE_KILLED.snapshot.warnings
-                 if each.text == "every partition has one copy only")
+    alert = next(
+        each
+        for each in NEO_STORAGE_KILLED.snapshot.warnings
+        if each.text == "every partition has one copy only"
+    )
     assert (Level.WARNING, "m1") == (alert.level, alert.subject)
 
 
 def test_each_role_of_neo_is_brought_back_with_what_comes_of_it() -> None:
     killed = NEO.but(servers=dict.fromkeys(("m2", "s1", "adm"), NEO_MASTERS_KILLED.servers["m1"]))
     found = {each.title: " ".join(step.text for step in each.steps) for each in procedures(killed)}
-    assert ["Bring master m2 back", "Bring storage node s1 back",
-            "Bring admin node adm back"] == list(found)
-    assert "agree by themselves on who leads" in found["Bring master m2 back"]
+    assert [
+        "Bring master m2 back",
+        "Bring storage node s1 back",
+        "Bring admin node adm back",
+    ] == list(found)
+    assert "elect the one that leads" in found["Bring master m2 back"]
     assert "from the other storage nodes" in found["Bring storage node s1 back"]
     assert "don't depend on it" in found["Bring admin node adm back"]
 
@@ -187,10 +238,11 @@ def test_servers_of_somebody_else_are_neither_started_nor_replaced() -> None:
 
 
 def test_commits_of_a_server_that_wait_for_a_follower_are_not_called_refused() -> None:
-    waiting = POSTGRESQL.but(servers={"a": changed(
-        POSTGRESQL, "a", held=Hold.FOLLOWERS, min_followers=1, followers=())})
+    waiting = POSTGRESQL.but(
+        servers={"a": changed(POSTGRESQL, "a", held=Hold.FOLLOWERS, min_followers=1, followers=())}
+    )
     alert = next(each for each in waiting.snapshot.warnings if "too few followers" in each.text)
-    assert "primary a lets whoever saves wait: too few followers" == alert.text
+    assert "primary a blocks commits: too few followers" == alert.text
     assert "synchronous is on" in alert.detail
     assert State.DOWN == waiting.snapshot.state
 

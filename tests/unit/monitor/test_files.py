@@ -13,16 +13,19 @@ from situations import cluster
 
 from indico_zodbrepl.cluster.layout import Layout, lineage_file
 from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.host import history
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.supervisor import last_refusal
 from indico_zodbrepl.monitor import files
 from indico_zodbrepl.monitor.snapshot import EpochWord, StartRefusal
-from indico_zodbrepl.node import lineage
-from indico_zodbrepl.node.lineage import Condition
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Cluster:
-    nodes = tuple(dataclasses.replace(node, data_directory=tmp_path / "node" / node.name)
-                  for node in cluster().nodes)
+    nodes = tuple(
+        dataclasses.replace(node, data_directory=tmp_path / "node" / node.name)
+        for node in cluster().nodes
+    )
     for node in nodes:
         node.data_directory.mkdir(parents=True)
     return cluster(var_directory=tmp_path, nodes=nodes)
@@ -35,8 +38,16 @@ def found(here: Cluster) -> dict[tuple[str, str], Any]:
 def write_operation(here: Cluster, name: str, **changes: Any) -> None:
     folder = Layout(here).operations
     folder.mkdir(exist_ok=True)
-    values = {"id": name, "operation": "failover", "outcome": "running", "pid": os.getpid(),
-              "actor": "eve", "began": 10.0, "plan": {"target": "b"}, **changes}
+    values = {
+        "id": name,
+        "operation": "failover",
+        "outcome": "running",
+        "pid": os.getpid(),
+        "actor": "eve",
+        "began": 10.0,
+        "plan": {"target": "b"},
+        **changes,
+    }
     (folder / f"{name}.json").write_text(json.dumps(values))
 
 
@@ -59,7 +70,7 @@ def test_a_record_says_epoch_and_primary_and_a_damaged_one_why(here: Cluster) ->
 
 
 def test_a_lineage_file_says_its_condition(here: Cluster) -> None:
-    lineage.mark(here.node("a"), 1, Condition.DIVERGED, "3 private\x1b")
+    history.mark(here.node("a"), 1, Condition.DIVERGED, "3 private\x1b")
     assert (Condition.DIVERGED, "3 private?") == found(here)["lineage", "a"]
 
 
@@ -72,13 +83,14 @@ def test_a_damaged_lineage_file_says_why(here: Cluster, text: str) -> None:
 
 
 def test_operations_that_ended_are_left_out_and_a_dead_process_is_noticed(here: Cluster) -> None:
-    write_operation(here, "1-failover", pid=2 ** 22 + 1, began=5.0)
+    write_operation(here, "1-failover", pid=2**22 + 1, began=5.0)
     write_operation(here, "2-rejoin", outcome="done")
     write_operation(here, "3-seed", outcome="stopped")
     said = found(here)["operations", ""]
     assert [("1-failover", "b", False), ("3-seed", "b", False)] == [
-        (each.identifier, each.target, each.at_work) for each in said]
-    write_operation(here, "1-failover", outcome="undone", pid=2 ** 22 + 1, began=5.0)
+        (each.identifier, each.target, each.at_work) for each in said
+    ]
+    write_operation(here, "1-failover", outcome="undone", pid=2**22 + 1, began=5.0)
     assert ["3-seed"] == [each.identifier for each in found(here)["operations", ""]]
 
 
@@ -91,14 +103,17 @@ def test_an_operation_that_nobody_can_read_counts_as_open(here: Cluster) -> None
 
 def test_the_last_refusal_in_a_log_is_taken_apart(tmp_path: Path) -> None:
     log = tmp_path / "node-b.log"
-    log.write_text("NOTICE: an old one\nHINT: old\nnode b starts\n"
-                   "NOTICE: node b refuses to start\nDETAIL: epoch 2 is known\n  a: epoch 2\n"
-                   "HINT: bin/zodbrepl rejoin b\nlater words\n")
-    assert StartRefusal("node b refuses to start", "epoch 2 is known; a: epoch 2",
-                        "bin/zodbrepl rejoin b") == files.last_refusal(log)
+    log.write_text(
+        "NOTICE: an old one\nHINT: old\nnode b starts\n"
+        "NOTICE: node b refuses to start\nDETAIL: epoch 2 is known\n  a: epoch 2\n"
+        "HINT: bin/zodbrepl rejoin b\nlater words\n"
+    )
+    assert StartRefusal(
+        "node b refuses to start", "epoch 2 is known; a: epoch 2", "bin/zodbrepl rejoin b"
+    ) == files.start_refusal(last_refusal(log))
 
 
 def test_a_log_without_a_refusal_or_no_log_gives_none(tmp_path: Path) -> None:
-    assert files.last_refusal(tmp_path / "none.log") is None
+    assert files.start_refusal(last_refusal(tmp_path / "none.log")) is None
     (tmp_path / "node.log").write_text("node b starts\n")
-    assert files.last_refusal(tmp_path / "node.log") is None
+    assert files.start_refusal(last_refusal(tmp_path / "node.log")) is None

@@ -19,7 +19,7 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.monitor.advice import advise
+from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import (
     Alert,
     EpochWord,
@@ -29,7 +29,7 @@ from indico_zodbrepl.monitor.snapshot import (
     StartRefusal,
     State,
 )
-from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.operations.recommend import procedures as advise
 from indico_zodbrepl.probing.answers import Hold, MissingAnswer, RefusedFollower, ServerRole
 from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
 from indico_zodbrepl.probing.wire import FailureKind
@@ -47,14 +47,22 @@ def lookup(membership: Membership) -> dict[str, Any]:
     return {"b": Comparison("a", TID, MissingAnswer(0, True), membership)}
 
 
-@pytest.mark.parametrize(("condition", "text", "hint"), [
-    (Condition.DIVERGED, "node b has diverged", REJOIN),
-    (Condition.QUARANTINED, "node b is quarantined", REJOIN),
-    (Condition.NEEDS_SEEDING, "node b needs a new copy", "`bin/zodbrepl seed b --dry-run`")])
+@pytest.mark.parametrize(
+    ("condition", "text", "hint"),
+    [
+        (Condition.DIVERGED, "node b has diverged", REJOIN),
+        (Condition.QUARANTINED, "node b is quarantined", REJOIN),
+        (Condition.NEEDS_SEEDING, "node b needs a new copy", "`bin/zodbrepl seed b --dry-run`"),
+    ],
+)
 def test_a_node_that_is_out_of_line_is_critical_and_the_way_back_is_named(
-        condition: Condition, text: str, hint: str) -> None:
-    found = snapshot(lineages={"b": (condition, "3 transactions only here.")},
-                     servers={"b": REFUSED}, comparisons={"b": None})
+    condition: Condition, text: str, hint: str
+) -> None:
+    found = snapshot(
+        lineages={"b": (condition, "3 transactions only here.")},
+        servers={"b": REFUSED},
+        comparisons={"b": None},
+    )
     first = found.warnings[0]
     assert (Level.CRITICAL, "b") == (first.level, first.subject)
     assert text in first.text
@@ -64,8 +72,9 @@ def test_a_node_that_is_out_of_line_is_critical_and_the_way_back_is_named(
     assert State.DEGRADED == found.state
 
 
-@pytest.mark.parametrize("condition", [
-    Condition.DIVERGED, Condition.QUARANTINED, Condition.NEEDS_SEEDING])
+@pytest.mark.parametrize(
+    "condition", [Condition.DIVERGED, Condition.QUARANTINED, Condition.NEEDS_SEEDING]
+)
 def test_a_stopped_node_that_is_out_of_line_is_never_to_be_started(condition: Condition) -> None:
     found = snapshot(**{**SECONDARY_KILLED, "lineages": {"b": (condition, "")}})
     told = alert(found, "secondary b is stopped")
@@ -75,11 +84,17 @@ def test_a_stopped_node_that_is_out_of_line_is_never_to_be_started(condition: Co
 
 
 FAILED_OVER: dict[str, Any] = {
-    "servers": {"a": REFUSED, "b": server("b", role=ServerRole.PRIMARY, epoch=2, upstream=None,
-                                          connected=None, read_only=False)},
+    "servers": {
+        "a": REFUSED,
+        "b": server(
+            "b", role=ServerRole.PRIMARY, epoch=2, upstream=None, connected=None, read_only=False
+        ),
+    },
     "states": {"b": state("b", role=Role.PRIMARY, upstream=None, epoch=2)},
-    "comparisons": {"b": None}, "programs": {"node-a": program("node-a", "STOPPED")},
-    "records": (EpochWord("the control host", 2, "b", ""),)}
+    "comparisons": {"b": None},
+    "programs": {"node-a": program("node-a", "STOPPED")},
+    "records": (EpochWord("the control host", 2, "b", ""),),
+}
 
 
 @pytest.mark.parametrize("disk", ["there or gone", "unreadable"])
@@ -88,7 +103,7 @@ def test_a_primary_of_the_past_that_is_out_of_reach_is_not_to_be_started(disk: s
     own = Failure(FailureKind.UNREACHABLE, "I/O error") if disk == "unreadable" else state("a")
     states = {**FAILED_OVER["states"], "a": own}
     found = snapshot(**{**FAILED_OVER, "states": states})
-    told = alert(found, "node a is out of reach; it is the primary no more")
+    told = alert(found, "node a is unreachable; it is no longer the primary")
     assert ("b", "b") == (found.primary, found.node("a").superseded_by)
     assert Level.WARNING == told.level
     assert "do not start it" in told.hint
@@ -100,8 +115,9 @@ def test_a_primary_of_the_past_that_is_out_of_reach_is_not_to_be_started(disk: s
 
 
 def test_the_records_alone_tell_that_a_primary_is_one_of_the_past() -> None:
-    found = snapshot(**{**FAILED_OVER, "servers": {"a": REFUSED, "b": REFUSED},
-                        "states": {"b": state("b")}})
+    found = snapshot(
+        **{**FAILED_OVER, "servers": {"a": REFUSED, "b": REFUSED}, "states": {"b": state("b")}}
+    )
     assert "b" == found.node("a").superseded_by
     assert not any("start node-a" in each.hint for each in found.warnings)
 
@@ -127,10 +143,11 @@ def test_a_damaged_lineage_file_is_told() -> None:
 
 @pytest.mark.parametrize("membership", [Membership.ABSENT, Membership.DIFFERENT])
 def test_a_follower_whose_last_transaction_the_primary_never_had_is_critical(
-        membership: Membership) -> None:
+    membership: Membership,
+) -> None:
     """Also when the tids agree, which is all that the lag looks at."""
     found = snapshot(comparisons=lookup(membership))
-    told = alert(found, "secondary b holds what primary a never had")
+    told = alert(found, "secondary b diverged from primary a")
     assert Level.CRITICAL == told.level
     assert "stop node-b" in told.hint
     assert REJOIN in told.hint
@@ -139,16 +156,24 @@ def test_a_follower_whose_last_transaction_the_primary_never_had_is_critical(
 
 
 def test_a_follower_ahead_of_its_primary_is_told_once() -> None:
-    found = snapshot(comparisons={"b": Comparison("a", TID - 1, MissingAnswer(0, True),
-                                                  Membership.ABSENT)})
-    assert ["secondary b holds what primary a never had"] == [each.text for each in found.warnings]
+    found = snapshot(
+        comparisons={"b": Comparison("a", TID - 1, MissingAnswer(0, True), Membership.ABSENT)}
+    )
+    assert ["secondary b diverged from primary a"] == [each.text for each in found.warnings]
 
 
 def test_a_refused_start_is_told_in_the_words_of_the_guard() -> None:
-    refusal = StartRefusal("node b refuses to start as the primary of epoch 1",
-                           "the record of the control host knows epoch 2", "rejoin it")
-    found = snapshot(refusals={"b": refusal}, servers={"b": REFUSED}, comparisons={"b": None},
-                     programs={"node-b": program("node-b", "EXITED")})
+    refusal = StartRefusal(
+        "node b refuses to start as the primary of epoch 1",
+        "the record of the control host knows epoch 2",
+        "rejoin it",
+    )
+    found = snapshot(
+        refusals={"b": refusal},
+        servers={"b": REFUSED},
+        comparisons={"b": None},
+        programs={"node-b": program("node-b", "EXITED")},
+    )
     told = alert(found, "refuses to start")
     assert (Level.CRITICAL, refusal.detail, refusal.hint) == (told.level, told.detail, told.hint)
 
@@ -160,9 +185,15 @@ def test_a_refusal_of_the_past_is_not_told_of_a_node_that_runs() -> None:
 
 def test_a_primary_that_refuses_a_follower_names_the_node_it_may_be() -> None:
     found = snapshot(
-        servers={"a": server("a", followers=(), refused=(
-            RefusedFollower("127.0.0.1:40112", TID + 1, "2026-11-21 12:00:00 UTC"),)),
-                 "b": server("b", connected=False)})
+        servers={
+            "a": server(
+                "a",
+                followers=(),
+                refused=(RefusedFollower("127.0.0.1:40112", TID + 1, "2026-11-21 12:00:00 UTC"),),
+            ),
+            "b": server("b", connected=False),
+        }
+    )
     told = alert(found, "primary a refuses a follower: node b")
     assert Level.CRITICAL == told.level
     assert "0x040d243a1e64b6ab" in told.detail
@@ -176,8 +207,13 @@ def test_a_follower_refused_once_leaves_a_healthy_cluster_healthy() -> None:
 
 
 def test_a_primary_short_of_followers_can_save_nothing() -> None:
-    found = snapshot(servers={"a": server("a", held=Hold.FOLLOWERS, min_followers=1, followers=()),
-                              "b": REFUSED}, comparisons={"b": None})
+    found = snapshot(
+        servers={
+            "a": server("a", held=Hold.FOLLOWERS, min_followers=1, followers=()),
+            "b": REFUSED,
+        },
+        comparisons={"b": None},
+    )
     assert State.DOWN == found.state
     assert "Nothing can be saved: primary a refuses writes: too few followers" in found.sentence
     assert found.primary is None
@@ -192,10 +228,20 @@ def test_a_primary_of_a_past_epoch_can_save_nothing() -> None:
 
 def test_a_fenced_primary_beside_the_new_one_is_not_a_second_one_that_takes_writes() -> None:
     found = snapshot(
-        servers={"a": server("a", held=Hold.EPOCH), "b": server(
-            "b", role=ServerRole.PRIMARY, epoch=2, upstream=None, connected=None,
-            read_only=False)},
-        states={"b": state("b", role=Role.PRIMARY, upstream=None, epoch=2)}, comparisons={})
+        servers={
+            "a": server("a", held=Hold.EPOCH),
+            "b": server(
+                "b",
+                role=ServerRole.PRIMARY,
+                epoch=2,
+                upstream=None,
+                connected=None,
+                read_only=False,
+            ),
+        },
+        states={"b": state("b", role=Role.PRIMARY, upstream=None, epoch=2)},
+        comparisons={},
+    )
     assert "b" == found.primary
     assert not any("at once" in each.text for each in found.warnings)
     assert alert(found, "primary a refuses writes: the cluster is in a later epoch")
@@ -204,7 +250,7 @@ def test_a_fenced_primary_beside_the_new_one_is_not_a_second_one_that_takes_writ
 def test_a_hold_of_an_operator_is_told_with_the_command_that_ends_it() -> None:
     found = snapshot(servers={"a": server("a", held=Hold.OPERATOR)})
     assert (State.DEGRADED, "a") == (found.state, found.primary)
-    assert "bin/zodbrepl node release a" in alert(found, "holds writes back").hint
+    assert "bin/zodbrepl node resume-writes a" in alert(found, "has paused writes").hint
 
 
 RECORDS = {
@@ -212,14 +258,17 @@ RECORDS = {
     "none": (EpochWord("the control host", None, None, ""), None),
     "ahead": (EpochWord("the control host", 2, "b", ""), (Level.CRITICAL, "ahead of all nodes")),
     "other": (EpochWord("the control host", 1, "b", ""), (Level.CRITICAL, "another primary")),
-    "damaged": (EpochWord("Indico instance one", None, None, "no JSON"),
-                (Level.WARNING, "Indico instance one is unusable")),
+    "damaged": (
+        EpochWord("Indico instance one", None, None, "no JSON"),
+        (Level.WARNING, "Indico instance one is unusable"),
+    ),
 }
 
 
 @pytest.mark.parametrize(("word", "expected"), RECORDS.values(), ids=RECORDS)
 def test_a_record_that_disagrees_is_told(
-        word: EpochWord, expected: tuple[Level, str] | None) -> None:
+    word: EpochWord, expected: tuple[Level, str] | None
+) -> None:
     found = snapshot(records=(word,))
     if expected is None:
         assert () == found.warnings
@@ -231,19 +280,26 @@ def test_a_record_that_disagrees_is_told(
 def test_a_record_left_behind_is_told_and_the_highest_epoch_is_the_clusters() -> None:
     states = {"a": state("a", epoch=3), "b": state("b", epoch=3)}
     servers = {"a": server("a", epoch=3), "b": server("b", epoch=3)}
-    found = snapshot(states=states, servers=servers,
-                     records=(EpochWord("the control host", 2, "b", ""),))
+    found = snapshot(
+        states=states, servers=servers, records=(EpochWord("the control host", 2, "b", ""),)
+    )
     assert 3 == found.epoch
     assert Level.WARNING == alert(found, "record of the control host is behind").level
 
 
-@pytest.mark.parametrize(("at_work", "level", "text", "hint"), [
-    (True, Level.NOTICE, "failover b is at work", "bin/zodbrepl journal"),
-    (False, Level.WARNING, "failover b was not finished", "`bin/zodbrepl resume` goes on")])
+@pytest.mark.parametrize(
+    ("at_work", "level", "text", "hint"),
+    [
+        (True, Level.NOTICE, "failover b is running", "bin/zodbrepl journal"),
+        (False, Level.WARNING, "failover b was interrupted", "`bin/zodbrepl resume` continues it"),
+    ],
+)
 def test_an_operation_that_has_not_ended_is_told(
-        at_work: bool, level: Level, text: str, hint: str) -> None:
-    operation = OpenOperation("2026-failover", "failover", "b", "eve", 1795172767.0, "running",
-                              at_work)
+    at_work: bool, level: Level, text: str, hint: str
+) -> None:
+    operation = OpenOperation(
+        "2026-failover", "failover", "b", "eve", 1795172767.0, "running", at_work
+    )
     found = snapshot(operations=(operation,))
     told = alert(found, text)
     assert level == told.level
@@ -262,5 +318,9 @@ def test_state_files_that_can_not_be_read_do_not_mean_that_nobody_is_the_primary
     demoted = state("a", role=Role.SECONDARY, upstream="b")
     told = "no node is assigned to be the primary"
     assert told in [each.text for each in snapshot(states={"a": demoted}).warnings]
-    assert told not in [each.text for each in snapshot(states={
-        "a": demoted, "b": Failure(FailureKind.SILENT, "disk hung?")}).warnings]
+    assert told not in [
+        each.text
+        for each in snapshot(
+            states={"a": demoted, "b": Failure(FailureKind.SILENT, "disk hung?")}
+        ).warnings
+    ]

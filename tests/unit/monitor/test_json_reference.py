@@ -25,8 +25,9 @@ SECTIONS: dict[str, tuple[list[type], set[str]]] = {
 @pytest.mark.parametrize("title", SECTIONS)
 def test_the_page_has_each_field_and_no_other(title: str) -> None:
     classes, added = SECTIONS[title]
-    (text,) = re.findall(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE,
-                         re.MULTILINE | re.DOTALL)
+    (text,) = re.findall(
+        rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL
+    )
     rows = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
     fields = {field.name for each in classes for field in dataclasses.fields(each)} | added
     assert fields == {name for row in rows for name in re.findall(r"`(\w+)`", row)}

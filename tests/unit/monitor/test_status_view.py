@@ -1,10 +1,10 @@
 """What ``status`` prints: everything, whole, within 80 columns where nothing has to stay whole."""
 
+import io
 from typing import Any
 
 import pytest
 from rich.console import Console
-from rich.text import Text
 from situations import (
     ALL_STOPPED,
     HEALTHY,
@@ -12,6 +12,7 @@ from situations import (
     ONE_SECOND,
     PRIMARY_KILLED,
     SECONDARY_KILLED,
+    SPLIT_BRAIN,
     TID,
     TID_TIME,
     behind,
@@ -20,19 +21,27 @@ from situations import (
     snapshot,
 )
 
-from indico_zodbrepl.cli.status_view import view
-from indico_zodbrepl.monitor.advice import advise
+from indico_zodbrepl.cli.status_view import print_parts, view
+from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.node.lineage import Condition
+from indico_zodbrepl.operations.recommend import procedures as advise
 from indico_zodbrepl.probing.answers import Hold, ServerRole
 
 
 def printed(found: Snapshot) -> str:
     console = Console(width=80, highlight=False)
     with console.capture() as capture:
-        for part in view(found, advise(cluster(), found, HOME), HOME):
-            console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
+        print_parts(console, view(found, advise(cluster(), found, HOME), HOME))
     return capture.get()
+
+
+@pytest.mark.parametrize("situation", [PRIMARY_KILLED, ALL_STOPPED, SPLIT_BRAIN])
+def test_without_a_terminal_the_first_line_is_the_whole_sentence(situation: dict[str, Any]) -> None:
+    found = snapshot(**situation)
+    console = Console(width=80, highlight=False, file=io.StringIO())
+    with console.capture() as capture:
+        print_parts(console, view(found, (), HOME, fold_first=console.is_terminal))
+    assert f"{found.state.upper()}  {found.sentence}" == capture.get().splitlines()[0]
 
 
 @pytest.mark.parametrize("situation", [HEALTHY, SECONDARY_KILLED, PRIMARY_KILLED, ALL_STOPPED])
@@ -59,8 +68,15 @@ def test_tables_and_sentences_fit_80_columns(situation: dict[str, Any]) -> None:
 
 
 def test_reality_stands_against_intent() -> None:
-    text = printed(snapshot(servers={"b": server(
-        "b", role=ServerRole.PRIMARY, upstream=None, connected=None, read_only=False)}))
+    text = printed(
+        snapshot(
+            servers={
+                "b": server(
+                    "b", role=ServerRole.PRIMARY, upstream=None, connected=None, read_only=False
+                )
+            }
+        )
+    )
     assert "* primary" in text
     assert "! primary" in text
     assert "not secondary" in text
@@ -68,8 +84,11 @@ def test_reality_stands_against_intent() -> None:
 
 
 def test_lag_is_shown_in_seconds_and_transactions() -> None:
-    text = printed(snapshot(comparisons={"b": behind(12, TID + 3 * ONE_SECOND, exact=False)},
-                            taken_at=TID_TIME + 3))
+    text = printed(
+        snapshot(
+            comparisons={"b": behind(12, TID + 3 * ONE_SECOND, exact=False)}, taken_at=TID_TIME + 3
+        )
+    )
     assert "3.0 s" in text
     assert ">=12 trans." in text
 
@@ -80,11 +99,16 @@ def test_a_folded_hint_keeps_its_commands_whole() -> None:
 
 
 def test_a_diverged_node_and_refused_writes_are_in_the_table() -> None:
-    text = printed(snapshot(
-        servers={"a": server("a", held=Hold.FOLLOWERS, min_followers=1, followers=()),
-                 "b": server("b", connected=False)},
-        lineages={"b": (Condition.DIVERGED, "3 transactions only here")}))
-    table = text[:text.index("CRITICAL")]
+    text = printed(
+        snapshot(
+            servers={
+                "a": server("a", held=Hold.FOLLOWERS, min_followers=1, followers=()),
+                "b": server("b", connected=False),
+            },
+            lineages={"b": (Condition.DIVERGED, "3 transactions only here")},
+        )
+    )
+    table = text[: text.index("CRITICAL")]
     assert "writes refused" in table
     assert "diverged" in table
     assert "bin/zodbrepl rejoin b --dry-run" in text

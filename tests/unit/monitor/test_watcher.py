@@ -10,7 +10,7 @@ import pytest
 from situations import snapshot
 
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.monitor.watcher import STALE_AFTER, Sighting, Watcher
+from indico_zodbrepl.monitor.watcher import STALE_AFTER, TimestampedSnapshot, Watcher
 
 GENEROUS = 10.0
 
@@ -24,6 +24,7 @@ def test_many_who_look_cost_one_probe_at_a_time() -> None:
         next(rounds)
         at_work.release()
         return snapshot()
+
     watcher = Watcher(take, interval=60)
     watcher.start()
     lookers = [threading.Thread(target=watcher.latest, args=(GENEROUS,)) for _ in range(20)]
@@ -41,6 +42,7 @@ def test_the_first_snapshot_is_waited_for() -> None:
     def take() -> Snapshot:
         may_go.wait(GENEROUS)
         return snapshot()
+
     watcher = Watcher(take)
     watcher.start()
     assert watcher.latest(patience=0.05) is None
@@ -51,16 +53,17 @@ def test_the_first_snapshot_is_waited_for() -> None:
     assert not found.stale
 
 
-def test_a_failed_round_is_logged_and_the_next_one_counts(
-        caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_round_is_logged_and_the_next_one_counts(caplog: pytest.LogCaptureFixture) -> None:
     results: Iterator[Snapshot | Exception] = itertools.chain(
-        [OSError("disk gone")], itertools.repeat(snapshot()))
+        [OSError("disk gone")], itertools.repeat(snapshot())
+    )
 
     def take() -> Snapshot:
         result = next(results)
         if isinstance(result, Exception):
             raise result
         return result
+
     with caplog.at_level(logging.ERROR):
         watcher = Watcher(take, interval=0.01)
         watcher.start()
@@ -71,8 +74,8 @@ def test_a_failed_round_is_logged_and_the_next_one_counts(
 
 
 def test_an_old_snapshot_is_stale() -> None:
-    assert not Sighting(snapshot(), STALE_AFTER).stale
-    assert Sighting(snapshot(), STALE_AFTER + 0.1).stale
+    assert not TimestampedSnapshot(snapshot(), STALE_AFTER).stale
+    assert TimestampedSnapshot(snapshot(), STALE_AFTER + 0.1).stale
 
 
 def test_each_snapshot_has_the_next_number() -> None:

@@ -19,12 +19,7 @@ from indico_zodbrepl.probing.answers import (
     RefusedFollower,
     ServerAnswer,
 )
-from indico_zodbrepl.probing.probes import (
-    probe_history,
-    probe_indico,
-    probe_missing,
-    probe_server,
-)
+from indico_zodbrepl.probing.probes import probe_history, probe_indico, probe_missing, probe_server
 from indico_zodbrepl.probing.wire import MAX_ANSWER, FailureKind, ProbeError
 
 Behave = Callable[[socket.socket, threading.Event], None]
@@ -44,11 +39,13 @@ def listening(behave: Behave) -> Iterator[Address]:
     """A server on a free port that hands its one connection to ``behave``."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
+
         def serve() -> None:
             with contextlib.suppress(OSError):
                 connection, _peer = server.accept()
                 with connection:
                     behave(connection, over)
+
         thread = threading.Thread(target=serve)
         thread.start()
         try:
@@ -67,6 +64,7 @@ def saying(data: bytes) -> Behave:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         over.wait(GENEROUS)
+
     return behave
 
 
@@ -140,21 +138,26 @@ def test_an_endless_answer_is_cut_off(probe: Probe) -> None:
     assert FailureKind.TOO_LONG == failure_of(probe, saying(data)).kind
 
 
-@pytest.mark.parametrize("data", [
-    framed(b"\x00\x01", b"{}"),
-    framed(b"Z5", b"\xff\xfe garbage"),
-    framed(b"Z5", b"[" * 100_000),
-    framed(b"Z5", b"1" * 10_000),
-    framed(b"Z5", b"[]"),
-    framed(b"Z5", b"{}"),
-    framed(b"Z5", b'{"1": 3}'),
-    framed(b"Z5", b'{"1": {}}'),
-    framed(b"Z5", b'{"1": {"last-transaction": "nonsense", "connections": 0}}'),
-    framed(b"Z5", b'{"1": {"last-transaction": "00", "connections": 1e400}}'),
-    framed(b"Z5", b'{"1": {"last-transaction": "00", "connections": 0, "zodbrepl": 1}}'),
-    framed(b"Z5", b'{"1": {"last-transaction": "00", "connections": 0, '
-                  b'"zodbrepl": {"role": "king"}}}'),
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        framed(b"\x00\x01", b"{}"),
+        framed(b"Z5", b"\xff\xfe garbage"),
+        framed(b"Z5", b"[" * 100_000),
+        framed(b"Z5", b"1" * 10_000),
+        framed(b"Z5", b"[]"),
+        framed(b"Z5", b"{}"),
+        framed(b"Z5", b'{"1": 3}'),
+        framed(b"Z5", b'{"1": {}}'),
+        framed(b"Z5", b'{"1": {"last-transaction": "nonsense", "connections": 0}}'),
+        framed(b"Z5", b'{"1": {"last-transaction": "00", "connections": 1e400}}'),
+        framed(b"Z5", b'{"1": {"last-transaction": "00", "connections": 0, "zodbrepl": 1}}'),
+        framed(
+            b"Z5",
+            b'{"1": {"last-transaction": "00", "connections": 0, "zodbrepl": {"role": "king"}}}',
+        ),
+    ],
+)
 def test_an_answer_that_is_no_status_is_malformed(data: bytes) -> None:
     assert FailureKind.MALFORMED == failure_of(probe_server, saying(data)).kind
 
@@ -165,52 +168,93 @@ def test_a_web_server_on_the_port_is_no_zeo_server() -> None:
     assert "not a ZEO server?" in failure.detail
 
 
-@pytest.mark.parametrize("data", [
-    b"garbage\r\n\r\n",
-    b"HTTP/1.0 200 OK\r\n\r\nno json",
-    b"HTTP/1.0 404 Not Found\r\n\r\n{}",
-    b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n{}",
-    b'HTTP/1.0 200 OK\r\n\r\n{"instance": 3}',
-    b"HTTP/1.0 abc OK\r\n\r\n{}",
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"garbage\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\nno json",
+        b"HTTP/1.0 404 Not Found\r\n\r\n{}",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n{}",
+        b'HTTP/1.0 200 OK\r\n\r\n{"instance": 3}',
+        b"HTTP/1.0 abc OK\r\n\r\n{}",
+    ],
+)
 def test_an_answer_that_is_no_health_is_malformed(data: bytes) -> None:
     assert FailureKind.MALFORMED == failure_of(probe_indico, saying(data)).kind
 
 
 def test_the_status_of_a_server_is_read() -> None:
-    status = {"1": {"last-transaction": "040d243a1e64b6aa", "connections": 3, "zodbrepl": {
-        "cluster": "demo", "node": "b", "role": "relay", "epoch": 4, "upstream": "127.0.0.1:8112",
-        "connected": True, "followers": ["127.0.0.1:40112"], "pid": 17, "size": 4096,
-        "read_only": True}}}
+    status = {
+        "1": {
+            "last-transaction": "040d243a1e64b6aa",
+            "connections": 3,
+            "zodbrepl": {
+                "cluster": "demo",
+                "node": "b",
+                "role": "relay",
+                "epoch": 4,
+                "upstream": "127.0.0.1:8112",
+                "connected": True,
+                "followers": ["127.0.0.1:40112"],
+                "pid": 17,
+                "size": 4096,
+                "read_only": True,
+            },
+        }
+    }
     with listening(saying(framed(b"Z5", json.dumps(status).encode()))) as address:
         answer = probe_server(address, time.monotonic() + GENEROUS)
     assert (TID, 3) == (answer.last_tid, answer.clients)
     assert answer.replication is not None
     assert ("demo", "b", "relay", 4) == (
-        answer.replication.cluster, answer.replication.node, answer.replication.role,
-        answer.replication.epoch)
+        answer.replication.cluster,
+        answer.replication.node,
+        answer.replication.role,
+        answer.replication.epoch,
+    )
     assert (("127.0.0.1:40112",), True) == (
-        answer.replication.followers, answer.replication.connected)
+        answer.replication.followers,
+        answer.replication.connected,
+    )
 
 
 def server_that_says(**replication: object) -> ServerAnswer:
     """What is read of a primary's answer with further fields."""
-    status = {"1": {"last-transaction": "040d243a1e64b6aa", "connections": 3, "zodbrepl": {
-        "cluster": "demo", "node": "a", "role": "primary", "epoch": 4, "upstream": None,
-        "connected": None, "followers": [], "pid": 17, "size": 4096, "read_only": False,
-        **replication}}}
+    status = {
+        "1": {
+            "last-transaction": "040d243a1e64b6aa",
+            "connections": 3,
+            "zodbrepl": {
+                "cluster": "demo",
+                "node": "a",
+                "role": "primary",
+                "epoch": 4,
+                "upstream": None,
+                "connected": None,
+                "followers": [],
+                "pid": 17,
+                "size": 4096,
+                "read_only": False,
+                **replication,
+            },
+        }
+    }
     with listening(saying(framed(b"Z5", json.dumps(status).encode()))) as address:
         return probe_server(address, time.monotonic() + GENEROUS)
 
 
 def test_held_writes_and_refused_followers_are_read() -> None:
-    refused = [{"peer": "10.0.0.2:4711", "tid": "040d243a1e64b6aa", "at": 1795172767.1},
-               {"peer": "10.0.0.3:4711", "tid": "0x040d243a1e64b6aa", "at": "then"}]
+    refused = [
+        {"peer": "10.0.0.2:4711", "tid": "040d243a1e64b6aa", "at": 1795172767.1},
+        {"peer": "10.0.0.3:4711", "tid": "0x040d243a1e64b6aa", "at": "then"},
+    ]
     said = server_that_says(held="followers", min_followers=2, refused=refused).replication
     assert said is not None
     assert (Hold.FOLLOWERS, 2) == (said.held, said.min_followers)
-    assert (RefusedFollower("10.0.0.2:4711", TID, "2026-11-20 11:06:07 UTC"),
-            RefusedFollower("10.0.0.3:4711", TID, "then")) == said.refused
+    assert (
+        RefusedFollower("10.0.0.2:4711", TID, "2026-11-20 11:06:07 UTC"),
+        RefusedFollower("10.0.0.3:4711", TID, "then"),
+    ) == said.refused
 
 
 def test_a_server_that_says_nothing_of_them_holds_and_refuses_nothing() -> None:
@@ -219,9 +263,17 @@ def test_a_server_that_says_nothing_of_them_holds_and_refuses_nothing() -> None:
     assert (None, 0, ()) == (said.held, said.min_followers, said.refused)
 
 
-@pytest.mark.parametrize("wrong", [
-    {"held": "perhaps"}, {"held": True}, {"refused": {}}, {"refused": [3]},
-    {"refused": [{"peer": "x", "tid": "no"}]}, {"min_followers": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"held": "perhaps"},
+        {"held": True},
+        {"refused": {}},
+        {"refused": [3]},
+        {"refused": [{"peer": "x", "tid": "no"}]},
+        {"min_followers": -1},
+    ],
+)
 def test_nonsense_about_them_is_malformed(wrong: dict[str, object]) -> None:
     with pytest.raises(ProbeError) as caught:
         server_that_says(**wrong)
@@ -229,10 +281,24 @@ def test_nonsense_about_them_is_malformed(wrong: dict[str, object]) -> None:
 
 
 def test_characters_that_steer_a_terminal_are_replaced() -> None:
-    status = {"1": {"last-transaction": "00", "connections": 0, "zodbrepl": {
-        "cluster": "\x1b[2Jdemo" + "x" * 1000, "node": "b", "role": "primary", "epoch": 1,
-        "upstream": None, "connected": None, "followers": ["\x07"], "pid": 1, "size": 0,
-        "read_only": False}}}
+    status = {
+        "1": {
+            "last-transaction": "00",
+            "connections": 0,
+            "zodbrepl": {
+                "cluster": "\x1b[2Jdemo" + "x" * 1000,
+                "node": "b",
+                "role": "primary",
+                "epoch": 1,
+                "upstream": None,
+                "connected": None,
+                "followers": ["\x07"],
+                "pid": 1,
+                "size": 0,
+                "read_only": False,
+            },
+        }
+    }
     with listening(saying(framed(b"Z5", json.dumps(status).encode()))) as address:
         answer = probe_server(address, time.monotonic() + GENEROUS)
     assert answer.replication is not None
@@ -247,6 +313,7 @@ def test_the_count_of_missing_transactions_is_asked_by_tid() -> None:
     def behave(connection: socket.socket, _over: threading.Event) -> None:
         asked.append(connection.recv(1024))
         connection.sendall(framed(b"Z5", b'{"1": {"transactions": 12, "exact": false}}'))
+
     with listening(behave) as address:
         answer = probe_missing(address, TID, time.monotonic() + GENEROUS)
     assert [framed(b"since040d243a1e64b6aa")] == asked
@@ -260,17 +327,23 @@ def test_the_first_missing_transaction_is_told_too() -> None:
     assert TID == answer.first
 
 
-@pytest.mark.parametrize(("said", "expected"), [
-    (b'{"known": true, "digest": "ab12"}', HistoryAnswer(True, "ab12")),
-    (b'{"known": false, "digest": null}', HistoryAnswer(False, None)),
-    (b'{"known": null}', HistoryAnswer(None, None))])
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (b'{"known": true, "digest": "ab12"}', HistoryAnswer(True, "ab12")),
+        (b'{"known": false, "digest": null}', HistoryAnswer(False, None)),
+        (b'{"known": null}', HistoryAnswer(None, None)),
+    ],
+)
 def test_whether_a_server_holds_a_transaction_is_asked_by_tid(
-        said: bytes, expected: HistoryAnswer) -> None:
+    said: bytes, expected: HistoryAnswer
+) -> None:
     asked: list[bytes] = []
 
     def behave(connection: socket.socket, _over: threading.Event) -> None:
         asked.append(connection.recv(1024))
         connection.sendall(framed(b"Z5", b'{"1": ' + said + b"}"))
+
     with listening(behave) as address:
         answer = probe_history(address, TID, time.monotonic() + GENEROUS)
     assert [framed(b"history040d243a1e64b6aa")] == asked
@@ -279,10 +352,28 @@ def test_whether_a_server_holds_a_transaction_is_asked_by_tid(
 
 @pytest.mark.parametrize("status", [b"200 OK", b"503 Service Unavailable"])
 def test_the_health_of_an_instance_is_read_whether_it_is_well_or_not(status: bytes) -> None:
-    body = json.dumps({"instance": "one", "pid": 5, "server": None, "connected": False,
-                       "read_only": False, "last_tid": None, "storage": "x", "cache": {},
-                       "built": True}).encode()
-    with listening(saying(b"HTTP/1.1 " + status + b"\r\nContent-Length: "
-                          + str(len(body)).encode() + b"\r\n\r\n" + body)) as address:
+    body = json.dumps(
+        {
+            "instance": "one",
+            "pid": 5,
+            "server": None,
+            "connected": False,
+            "read_only": False,
+            "last_tid": None,
+            "storage": "x",
+            "cache": {},
+            "built": True,
+        }
+    ).encode()
+    with listening(
+        saying(
+            b"HTTP/1.1 "
+            + status
+            + b"\r\nContent-Length: "
+            + str(len(body)).encode()
+            + b"\r\n\r\n"
+            + body
+        )
+    ) as address:
         answer = probe_indico(address, time.monotonic() + GENEROUS)
     assert ("one", False, None) == (answer.instance, answer.connected, answer.server)

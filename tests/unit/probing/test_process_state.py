@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 
-from indico_zodbrepl.node.freezing import freeze
+from indico_zodbrepl.host.fencing import freeze
 from indico_zodbrepl.probing.process_state import FROZEN, state_of
 
 

@@ -21,6 +21,7 @@ def test_a_job_that_hangs_delays_nobody_and_its_first_results_count() -> None:
         yield ("first", ""), 1
         over.wait(GENEROUS)
         yield ("second", ""), 2
+
     race = Race()
     race.start("hang", hang)
     race.start("quick", lambda: [(("quick", ""), 3)])
@@ -30,7 +31,8 @@ def test_a_job_that_hangs_delays_nobody_and_its_first_results_count() -> None:
 
 
 def test_a_job_that_goes_on_hanging_is_not_started_again_and_again_until_it_ends(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(race_module, "GRACE", 0.0)
     over, started = threading.Event(), []
 
@@ -43,6 +45,7 @@ def test_a_job_that_goes_on_hanging_is_not_started_again_and_again_until_it_ends
         race = Race("a series of this test")
         race.start("hang", hang)
         return race.wait(time.monotonic() + 0.05)
+
     assert [{}, {}, {}] == [once() for _ in range(3)]
     assert 1 == len(started)
     over.set()
@@ -62,6 +65,7 @@ def test_a_mistake_in_a_job_is_raised_not_taken_for_silence() -> None:
     def wrong() -> Results:
         raise KeyError("mistake")
         yield
+
     race = Race()
     race.start("wrong", wrong)
     with pytest.raises(KeyError, match="mistake"):

@@ -1,12 +1,4 @@
-"""Who may see and do what: accounts, sessions, tokens, and the check before every request."""
+"""Accounts, passwords, sessions and tokens of the admin page, and the checks of every request.
 
-from indico_zodbrepl.admin.access.levels import Level
-from indico_zodbrepl.admin.access.rules import (
-    actor,
-    may_operate,
-    operator,
-    public,
-    why_not_operate,
-)
-
-__all__ = ["Level", "actor", "may_operate", "operator", "public", "why_not_operate"]
+Commands import ``accounts`` and ``passwords``, which need no web framework.
+"""

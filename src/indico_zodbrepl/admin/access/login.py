@@ -1,30 +1,44 @@
-"""The page on which people log in, wherever it is shown."""
+"""The login page, and the limit on failed logins.
+
+Failures count for an address and for an account.  A browser that has logged in before carries a
+signed mark: failures elsewhere do not count for it, so nobody can lock another user out.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import secrets
+import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
-from flask import current_app, render_template, request, url_for
+from flask import Flask, Response, current_app, make_response, render_template, request, url_for
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
+from flask_limiter import Limiter, RequestLimit
 from flask_wtf import FlaskForm
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+from werkzeug import Response as BaseResponse
 from werkzeug.exceptions import HTTPException
 from wtforms import PasswordField, StringField
 from wtforms.validators import InputRequired, Length
 
-from indico_zodbrepl.admin.access import passwords
+from indico_zodbrepl.admin.access import accounts, passwords
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.commands import Commands
 
 FIELDS, CHARACTERS = 20, 2000
-"""Of a lost form, at most, and of each field in it."""
+"""Maximum for a form that was sent after the session had ended, and for each of its fields."""
 NOT_TYPED = ("csrf_token", "digest", "survey", "password")
-"""Fields of a lost form that are not shown: hidden ones, and a secret."""
+"""Fields of such a form that are not shown: hidden ones, and a secret."""
+BY_ADDRESS = "10 per minute; 100 per hour"
+BY_ACCOUNT = "10 per 5 minutes"
+KNOWN_SECONDS = 90 * 24 * 60 * 60
 
 
 class LoginForm(FlaskForm):  # type: ignore[misc]
-    """Its CSRF token is checked before every request."""
+    """Name and password; the gate checks the CSRF token."""
 
     class Meta:
         csrf = False
@@ -33,36 +47,40 @@ class LoginForm(FlaskForm):  # type: ignore[misc]
     password = PasswordField(lazy_gettext("Password"), [InputRequired()])
 
 
-def show(status: int, *, problem: str = "", over: bool = False, wanted: str = "",
-         lost: bool = False) -> tuple[str, int]:
-    """The page and its HTTP status.
+def show(
+    status: int, *, problem: str = "", over: bool = False, wanted: str = "", lost: bool = False
+) -> tuple[str, int]:
+    """Return the page and its HTTP status.
 
     Args:
         problem: why the last attempt failed.
-        over: whether a session has just ended.
-        wanted: path of the page that comes afterwards.
-        lost: whether the present request is a form that was not carried out; it is shown.
+        over: True if the session has just ended.
+        wanted: path of the page to show afterwards.
+        lost: True if the present request is a form that was refused; its fields are shown.
     """
     page = render_template(
-        "login.html", form=LoginForm(formdata=None if lost else request.form or None),
-        problem=problem, over=over, longest=passwords.LONGEST,
+        "login.html",
+        form=LoginForm(formdata=None if lost else request.form or None),
+        problem=problem,
+        over=over,
+        longest=passwords.LONGEST,
         action=url_for("access.login", next=wanted or None),
-        nothing_done=lost, lost=list(_typed()) if lost else [])
+        nothing_done=lost,
+        lost=list(_typed()) if lost else [],
+    )
     return page, status
 
 
 def nobody_yet() -> tuple[str, int]:
-    """The page as long as there is no account."""
+    """Return the page shown before the first account exists."""
     command = Commands(here().cluster, here().home).zodbrepl(
-        "admin", "user", "add", "NAME", "--level", "operator")
+        "admin", "user", "add", "NAME", "--level", "operator"
+    )
     return render_template("login.html", command=command), 503
 
 
 def way_back() -> str:
-    """Where somebody who has to log in wanted to be: a path that can be opened.
-
-    For a form that is the page it was on.
-    """
+    """Return the path to open after the login; for a form, the path of its page."""
     path = request.script_root + request.full_path.rstrip("?")
     if request.method in ("GET", "HEAD"):
         return path
@@ -78,21 +96,99 @@ def way_back() -> str:
 
 
 def own_path(wanted: str) -> str:
-    """A path of this page; the overview's in the place of anything else."""
+    """Return the path if it is one of this page, else that of the overview."""
     parts = urlsplit(wanted)
-    own = (wanted.startswith("/") and not wanted.startswith("//") and "\\" not in wanted
-           and wanted.isprintable() and not parts.scheme and not parts.netloc)
+    own = (
+        wanted.startswith("/")
+        and not wanted.startswith("//")
+        and "\\" not in wanted
+        and wanted.isprintable()
+        and not parts.scheme
+        and not parts.netloc
+    )
     return wanted if own else url_for("overview.show")
 
 
 def too_many(seconds: int) -> tuple[str, int]:
-    """The page for somebody who has failed too often."""
-    return show(429, wanted=request.args.get("next", ""), problem=_(
-        "Too many attempts have failed. Wait %(seconds)d s, then try again. The command line on "
-        "the cluster's host works meanwhile.", seconds=seconds))
+    """Return the page for too many failed logins."""
+    return show(
+        429,
+        wanted=request.args.get("next", ""),
+        problem=_(
+            "Too many failed logins. Retry in %(seconds)d s. The command line on the cluster's "
+            "host works meanwhile.",
+            seconds=seconds,
+        ),
+    )
 
 
 def _typed() -> Iterator[tuple[str, str]]:
     for name, value in list(request.form.items())[:FIELDS]:
         if name not in NOT_TYPED and value.strip():
             yield name, value[:CHARACTERS]
+
+
+def limit_failures(app: Flask, endpoint: str) -> None:
+    """Count an endpoint's answers 401 to POST, and refuse further requests for some time."""
+
+    def on_breach(limit: RequestLimit) -> Response:
+        wait = max(1, limit.reset_at - int(time.time()))
+        response = make_response(*too_many(wait))
+        response.headers["Retry-After"] = str(wait)
+        return response
+
+    limiter = Limiter(
+        _address, app=app, storage_uri="memory://", strategy="moving-window", on_breach=on_breach
+    )
+    view: Any = app.view_functions[endpoint]
+    for limits, key in ((BY_ADDRESS, _address), (BY_ACCOUNT, _account)):
+        view = limiter.limit(
+            limits,
+            key_func=key,
+            methods=["POST"],
+            deduct_when=lambda answer: answer.status_code == 401,
+        )(view)
+    app.view_functions[endpoint] = view
+
+
+def know(app: Flask, response: BaseResponse, name: str) -> None:
+    """Mark the browser of a user who has logged in."""
+    response.set_cookie(
+        _mark(app),
+        _signer(app).dumps([name, secrets.token_hex(8)]),
+        max_age=KNOWN_SECONDS,
+        httponly=True,
+        samesite="Lax",
+        path=app.session_interface.get_cookie_path(app),
+        secure=app.session_interface.get_cookie_secure(app),
+    )
+
+
+def _account() -> str:
+    name = accounts.normal(request.form.get("name", ""))
+    try:
+        known, mark = _signer(current_app).loads(
+            request.cookies.get(_mark(current_app), ""), max_age=KNOWN_SECONDS
+        )
+    except (BadSignature, ValueError, TypeError):
+        known, mark = None, None
+    return f"browser:{mark}" if known == name else f"account:{name[:64]}"
+
+
+def _address() -> str:
+    """Return the client's address; for IPv6 its /64 network, as one client has all of it."""
+    try:
+        address = ipaddress.ip_address(request.remote_addr or "")
+    except ValueError:
+        return "unknown"
+    if address.version == 6:
+        return str(ipaddress.ip_network((int(address), 64), strict=False))
+    return str(address)
+
+
+def _mark(app: Flask) -> str:
+    return f"{app.config['SESSION_COOKIE_NAME']}-known"
+
+
+def _signer(app: Flask) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(app.secret_key or "", salt="known-browser")

@@ -1,4 +1,4 @@
-"""Passwords: scrypt, and the same work for a name that nobody has."""
+"""Password hashes by scrypt, compared in the same time for known and unknown names."""
 
 from __future__ import annotations
 
@@ -6,34 +6,33 @@ import functools
 import re
 import threading
 
-from werkzeug.security import check_password_hash, generate_password_hash
-
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 SHORTEST, LONGEST = 12, 200
 """Characters."""
-
 HASH = re.compile(r"scrypt:(\d{1,7}):(\d{1,2}):(\d{1,2})\$[^$]+\$[0-9a-f]{128}")
 
 _at_once = threading.BoundedSemaphore(2)  # each takes 32 MiB and a core for some 60 ms
 
 
 def hashed(password: str) -> str:
-    """A hash of a new password.
+    """Return the hash of a new password.
 
     Raises:
         OperatorError: exit 2, it is too short or too long.
     """
     if not SHORTEST <= len(password) <= LONGEST or "\0" in password:
-        raise OperatorError("this password can't be used",
-                            f"it has {len(password)} characters; {SHORTEST} to {LONGEST} are "
-                            "needed, none of them NUL", "take some words that don't belong "
-                            "together", ExitCode.BAD_CONFIG)
-    return generate_password_hash(password, "scrypt")
+        raise OperatorError(
+            "invalid password",
+            f"it has {len(password)} characters; {SHORTEST} to {LONGEST} are allowed, and no NUL",
+            "use several unrelated words",
+            ExitCode.BAD_CONFIG,
+        )
+    return _generate(password)
 
 
 def is_hash(stored: str) -> bool:
-    """Whether it can be checked against passwords: a hash as ``hashed`` makes them."""
+    """Return True for a hash as ``hashed`` makes them."""
     found = HASH.fullmatch(stored)
     if found is None:
         return False
@@ -42,15 +41,23 @@ def is_hash(stored: str) -> bool:
 
 
 def is_right(stored: str | None, password: str) -> bool:
-    """Whether a password is the one of a hash; for no hash it takes as long, and is False.
+    """Return True if the password has that hash; without a hash return False as slowly.
 
-    To scrypt a password is the same with NULs at its end; here it is not.
+    scrypt ignores NULs at the end of a password; this function does not.
     """
+    from werkzeug.security import check_password_hash  # noqa: PLC0415  # imports a web server
+
     with _at_once:
-        right = check_password_hash(stored or _nobodys(), password[:LONGEST + 1])
+        right = check_password_hash(stored or _nobodys(), password[: LONGEST + 1])
     return right and stored is not None and "\0" not in password
+
+
+def _generate(password: str) -> str:
+    from werkzeug.security import generate_password_hash  # noqa: PLC0415  # the same
+
+    return generate_password_hash(password, "scrypt")
 
 
 @functools.cache
 def _nobodys() -> str:
-    return generate_password_hash("", "scrypt")
+    return _generate("")

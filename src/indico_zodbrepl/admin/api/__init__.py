@@ -1,1 +1,1 @@
-"""What programs ask: decisions, JSON and the description of it; the routes are in ``pages``."""
+"""The API for programs: objects, bodies, errors and the OpenAPI description."""

@@ -1,27 +1,37 @@
-"""What the API answers with.  Each class is a schema of the OpenAPI description, too."""
+"""The objects that the API answers with; the OpenAPI description is made of the same classes."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
-from indico_zodbrepl.failover.operation import Outcome, Progress
-from indico_zodbrepl.failover.steps import Figures, Finding, Loss, Plan
-from indico_zodbrepl.monitor.snapshot import State
+import msgspec
+
+from indico_zodbrepl.admin.jobs import Job
+from indico_zodbrepl.admin.journal_view import Wanted
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
+from indico_zodbrepl.operations.model import Finding, Loss, Plan
+from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
+from indico_zodbrepl.operations.procedures import Procedure
+
+Figures = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Why a request was not done (RFC 9457).
+    """Why a request failed (RFC 9457).
 
     Attributes:
-        title: the status code's name.
+        title: the name of the status code.
         status: the status code.
-        notice: what could not be done.
+        notice: what failed.
         detail: where and why; may be empty.
-        hint: what to do about it; may be empty.
-        exit_code: what bin/zodbrepl would have exited with; null where no command is behind it.
-        findings: what was looked at before a plan was refused; else empty.
+        hint: how to fix it; may be empty.
+        exit_code: the exit code of the same command of bin/zodbrepl; null if there is no such
+            command.
+        findings: facts behind a refused plan; else empty.
     """
 
     type: str
@@ -36,14 +46,14 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Health:
-    """The cluster's state in short.
+    """Summary of the cluster's state.
 
     Attributes:
-        code: what bin/zodbrepl status would exit with.
+        code: exit code of `bin/zodbrepl status` in this state.
         sentence: the situation in one sentence.
-        primary: the one node that takes writes; null when there is none, or more than one.
-        taken_at: when the probes began, seconds since 1970; null when there was no look yet.
-        age: seconds since the last look was complete; null when there was none.
+        primary: the only node that accepts writes; null if there is none, or more than one.
+        taken_at: start of the last probe, seconds since 1970; null before the first one.
+        age: seconds since the last probe was complete; null before the first one.
     """
 
     state: State
@@ -55,15 +65,34 @@ class Health:
 
 
 @dataclasses.dataclass(frozen=True)
-class Serving:
-    """Which nodes a load balancer may send clients to.
+class Status(Snapshot):
+    """The whole situation: the snapshot and what the page adds to it.
 
     Attributes:
-        serves: whether any does; with 200, else 503.
-        nodes: those that do.
-        why: why nobody does; empty when somebody does.
-        reasons: why each of the others doesn't, by the node's name.
-        age: seconds since the last look was complete; null when there was none.
+        code: exit code of `bin/zodbrepl status`.
+        age: seconds since the last probe was complete.
+        stale: true if it is too old to rely on.
+        shared: true if the monitor process probed, false if the admin page did.
+        next_steps: what to do now, most urgent first.
+    """
+
+    code: int = 0
+    age: float = 0.0
+    stale: bool = False
+    shared: bool = False
+    next_steps: tuple[Procedure, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Serving:
+    """The nodes to which a load balancer may send clients.
+
+    Attributes:
+        serves: true if there is one, with status 200; else the status is 503.
+        nodes: names of these nodes.
+        why: why there is none; empty if there is one.
+        reasons: why each other node must not get clients, by node name.
+        age: seconds since the last probe was complete; null before the first one.
     """
 
     serves: bool
@@ -74,22 +103,89 @@ class Serving:
 
 
 @dataclasses.dataclass(frozen=True)
+class PlannedStep:
+    """A step of a plan.
+
+    Attributes:
+        action: name of the step's kind.
+        subject: the node or Indico instance that it acts on; empty for the cluster.
+        arguments: parameters of the action.
+        title: what it does, one line.
+        checks: what it verifies first, one line; may be empty.
+        undoes: how it is undone before the point of no return; empty: nothing to undo.
+        command: the same as a command to type; may be empty.
+        seconds: time limit.
+        after_no_return: the first step with true is the point of no return.
+        may_fail: true if the operation continues without it; the outcome is then `incomplete`.
+    """
+
+    action: str
+    subject: str
+    arguments: Figures
+    title: str
+    checks: str
+    undoes: str
+    command: str
+    seconds: float
+    after_no_return: bool
+    may_fail: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedOperation:
+    """A plan: what an operation would do.
+
+    Attributes:
+        operation: switchover, failover, rejoin, seed, pack, restart and so on.
+        target: the node or Indico instance that it is about; the new primary of a switchover or
+            failover.
+        source: the node that target replaces or copies from; may be empty.
+        reason: why, in the operator's words; may be empty.
+        epoch: the cluster's epoch afterwards.
+        steps: in order.
+        loss: the data that would be lost; null if none.
+        findings: facts that the plan is based on.
+    """
+
+    operation: str
+    target: str
+    source: str
+    reason: str
+    epoch: int
+    steps: tuple[PlannedStep, ...]
+    loss: Loss | None
+    findings: tuple[Finding, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanAnswer:
+    """The plan of an operation as of now.
+
+    Attributes:
+        digest: identifies what the plan would do and lose, until another operation begins; send it
+            as `expected` to begin the operation.
+    """
+
+    digest: str
+    plan: PlannedOperation
+
+
+@dataclasses.dataclass(frozen=True)
 class OperationStep:
-    """A step of an operation, and what has become of it.
+    """A step of an operation and its progress.
 
     Attributes:
         number: from 1.
-        action: its name in the program.
-        subject: the node or Indico instance it acts on; empty for the cluster.
+        action: name of the step's kind.
+        subject: the node or Indico instance that it acts on; empty for the cluster.
         title: what it does, one line.
-        command: what a person would type in its place; may be empty.
-        limit_seconds: its time limit.
-        after_no_return: whether nothing is taken back once it has begun.
-        may_fail: whether the others go on without it.
-        progress: what has become of it.
+        command: the same as a command to type; may be empty.
+        limit_seconds: time limit.
+        after_no_return: true if nothing is undone once it has begun.
+        may_fail: true if the operation continues without it.
         began, ended: seconds since 1970; null before.
         figures: what it found or measured.
-        error: why it failed; empty if it didn't.
+        error: why it failed; empty if it did not.
     """
 
     number: int
@@ -109,18 +205,19 @@ class OperationStep:
 
 @dataclasses.dataclass(frozen=True)
 class OperationInShort:
-    """An operation of the journal.
+    """Summary of an operation of the journal.
 
     Attributes:
-        id: as the journal has it.
+        id: identifier in the journal.
         operation: switchover, failover, rejoin, seed, pack, restart and so on.
-        target: the node or Indico instance it is about.
-        source: the node that the target takes over from or gets its data from; may be empty.
+        target: the node or Indico instance that it is about.
+        source: the node that target replaces or copies from; may be empty.
         actor: who began it.
         began, ended: seconds since 1970; ended is null while it is open.
-        outcome: running and stopped are open, and stopped is ended by resume, undo or abandon.
-        lost_transactions: null when nobody knows.
-        href: the whole operation.
+        outcome: running and stopped operations are open. End a stopped one by resume, undo or
+            abandon.
+        lost_transactions: null if unknown.
+        href: path of the whole operation.
     """
 
     id: str
@@ -142,13 +239,13 @@ class OperationWhole:
 
     Attributes:
         id, operation, target, source, actor, began, ended, outcome: as in OperationInShort.
-        at_work: whether a process works on it now.
-        epoch: the cluster's epoch once it is done.
-        loss: what it takes away from Indico, as planned; null when nothing.
-        findings: what was looked at before.
-        steps: in the order in which they are done.
-        figures: all figures, those of its steps too.
-        remark: why it was abandoned, or what is left to do; may be empty.
+        at_work: true while a process executes it.
+        epoch: the cluster's epoch afterwards.
+        loss: the data that it loses, as planned; null if none.
+        findings: facts that the plan is based on.
+        steps: in order.
+        figures: what it found or measured, including its steps.
+        remark: why it was abandoned, or what remains to be done; may be empty.
     """
 
     id: str
@@ -171,14 +268,14 @@ class OperationWhole:
 
 @dataclasses.dataclass(frozen=True)
 class JobAnswer:
-    """A command that was begun here, on the page or by the API.
+    """A command that the admin page or its API started.
 
     Attributes:
-        id: as Location gives it.
-        command: as a person would type it.
-        actor: who began it.
+        id: last part of the path in Location.
+        command: the command as typed in a shell.
+        actor: who started it.
         began, ended: seconds since 1970; ended is null while it runs.
-        exit_code: null while it runs, or when its end was not seen.
+        exit_code: null while it runs, or if the page was restarted before it ended.
         output: its last lines.
     """
 
@@ -193,13 +290,13 @@ class JobAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """A job, the operation that it carries out, or both.
+    """A job, the operation that it executes, or both.
 
     Attributes:
-        state: of the operation its outcome, but stopped when its process is gone; of a job without
-            one: running, done, refused, failed, or unknown when its end was not seen.
-        job: null when the operation was begun elsewhere, or so long ago that the job is gone.
-        operation: null while the command has not begun one, or when it was refused.
+        state: outcome of the operation, but stopped if its process is gone. Of a job without an
+            operation: running, done, refused, failed, or unknown if its exit code was not seen.
+        job: null if the operation was begun elsewhere, or the job was removed.
+        operation: null before the command begins one, or if it was refused.
     """
 
     state: str
@@ -212,10 +309,10 @@ class Operations:
     """A page of the journal.
 
     Attributes:
-        operations: the newest first.
-        running: jobs that run now, whatever the page and its filters.
-        next: the page of older ones; null when there are none.
-        notices: what of the journal could not be read.
+        operations: newest first.
+        running: all jobs that run now, regardless of page and filters.
+        next: path of the next page with older operations; null if there is none.
+        notices: lines of the journal that could not be read.
     """
 
     operations: tuple[OperationInShort, ...]
@@ -225,26 +322,125 @@ class Operations:
 
 
 @dataclasses.dataclass(frozen=True)
-class PlanAnswer:
-    """What an operation would do now.
-
-    Attributes:
-        digest: the same for plans that would do the same and lose the same, until another operation
-            begins; `expected` of a begin.
-    """
-
-    digest: str
-    plan: Plan
-
-
-@dataclasses.dataclass(frozen=True)
 class Begun:
-    """A job that has begun.
+    """A job that has started.
 
     Attributes:
-        id: of the job.
-        href: where its progress is; Location says the same.
+        id: identifier of the job.
+        href: path of its progress, also in Location.
     """
 
     id: str
     href: str
+
+
+Kind = TypeVar("Kind")
+
+
+def _like(kind: type[Kind], like: object, /, **more: Any) -> Kind:
+    """Return an answer whose fields are attributes of the same name, or given as keywords."""
+    return kind(
+        **{
+            field.name: more[field.name] if field.name in more else getattr(like, field.name)
+            for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        }
+    )
+
+
+def page(
+    entries: Iterable[Operation], wanted: Wanted, before: str, limit: int
+) -> tuple[list[Operation], bool]:
+    """Return the newest matching operations, newest first, and True if there are older ones.
+
+    Args:
+        before: id; only earlier operations of the journal.  An unknown id, such as "", is later
+            than all.
+    """
+    known = list(entries)
+    names = [entry.identifier for entry in known]
+    if before in names:
+        known = known[: names.index(before)]
+    fitting = [entry for entry in reversed(known) if wanted.fits(entry)]
+    return fitting[:limit], len(fitting) > limit
+
+
+def planned(plan: Plan, digest: str) -> PlanAnswer:
+    return PlanAnswer(digest, msgspec.convert(plan.to_json(), PlannedOperation))
+
+
+def in_short(entry: Operation, href: str) -> OperationInShort:
+    return _like(
+        OperationInShort, entry, **_of_plan(entry), lost_transactions=_lost(entry), href=href
+    )
+
+
+def whole(entry: Operation, *, at_work: bool) -> OperationWhole:
+    plan = entry.plan
+    return _like(
+        OperationWhole,
+        entry,
+        **_of_plan(entry),
+        at_work=at_work,
+        epoch=plan.epoch,
+        loss=plan.loss,
+        findings=plan.findings,
+        steps=tuple(
+            OperationStep(
+                number,
+                step.action,
+                step.subject,
+                step.title,
+                step.command,
+                step.seconds,
+                step.after_no_return,
+                step.may_fail,
+                record.progress,
+                record.began,
+                record.ended,
+                dict(record.figures),
+                record.error,
+            )
+            for number, (step, record) in enumerate(zip(plan.steps, entry.records, strict=True), 1)
+        ),
+    )
+
+
+def job_answer(job: Job) -> JobAnswer:
+    return _like(JobAnswer, job, id=job.identifier)
+
+
+def work(job: Job | None, operation: OperationWhole | None) -> Work:
+    """Combine a job with its operation; at least one of them is not None."""
+    if operation is not None:
+        gone = not operation.at_work and (job is None or job.ended is not None)
+        killed = operation.outcome is Outcome.RUNNING and gone
+        state = str(Outcome.STOPPED if killed else operation.outcome)
+    elif job is not None:
+        state = _state(job)
+    else:
+        raise ValueError("neither a job nor an operation")
+    return Work(state, None if job is None else job_answer(job), operation)
+
+
+def _of_plan(entry: Operation) -> dict[str, str]:
+    plan = entry.plan
+    return {
+        "id": entry.identifier,
+        "operation": plan.operation,
+        "target": plan.target,
+        "source": plan.source,
+        "reason": plan.reason,
+    }
+
+
+def _state(job: Job) -> str:
+    if job.exit_code is None:
+        return "running" if job.ended is None else "unknown"
+    ends = {int(ExitCode.OK): "done", int(ExitCode.REFUSED): "refused"}
+    return ends.get(job.exit_code, "failed")
+
+
+def _lost(entry: Operation) -> int | None:
+    unknown = entry.plan.loss is not None and not entry.plan.loss.exact
+    lost = entry.figures.get("lost_transactions", None if unknown else 0)
+    return lost if isinstance(lost, int) else None

@@ -1,1 +1,1 @@
-"""The pages: a module with a blueprint for each kind."""
+"""The views, a blueprint for each part of the page."""

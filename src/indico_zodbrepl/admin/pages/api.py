@@ -1,81 +1,143 @@
-"""Operations for programs: listed, planned, begun, followed and ended."""
+"""Views for programs that list, plan, begin, follow and end operations."""
 
 from __future__ import annotations
 
-import dataclasses
 import threading
-from collections.abc import Sequence
+from urllib.parse import urlencode
 
-from flask import Blueprint, Response, jsonify, request, url_for
+from flask import Blueprint, Response, request, url_for
 from flask.typing import ResponseReturnValue
 
-from indico_zodbrepl.admin import journal_cache
-from indico_zodbrepl.admin.access import actor, operator
-from indico_zodbrepl.admin.api import bodies, operations
-from indico_zodbrepl.admin.api.answers import Begun, Operations, PlanAnswer
-from indico_zodbrepl.admin.api.operation_routes import LIMIT, MOST
-from indico_zodbrepl.admin.api.problems import of_operation, of_refusal, problem
+from indico_zodbrepl.admin import journal_view
+from indico_zodbrepl.admin.access.gate import actor, operator
+from indico_zodbrepl.admin.api import answers, exchange
+from indico_zodbrepl.admin.api.answers import Begun, Operations, PlanAnswer, Work
+from indico_zodbrepl.admin.api.exchange import of_operation, of_refusal, problem, reply
+from indico_zodbrepl.admin.api.openapi import describe, query
 from indico_zodbrepl.admin.jobs import Ending, Job
-from indico_zodbrepl.admin.journal_filter import Wanted
-from indico_zodbrepl.admin.opened import Opened, opened
+from indico_zodbrepl.admin.journal_view import Wanted
+from indico_zodbrepl.admin.operation_view import Opened, opened
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.failover import requests, store
-from indico_zodbrepl.failover.operation import Operation, Outcome
-from indico_zodbrepl.failover.steps import Refusal
+from indico_zodbrepl.operations import planning, store
+from indico_zodbrepl.operations.model import Refusal
+from indico_zodbrepl.operations.operation import Operation, Outcome
 
+LIMIT, MOST = 50, 200
+"""Operations of a page: by default, and at most."""
 PLANS = 2
-"""Made at once: each keeps one of the page's threads for as long as it takes to look."""
+"""Simultaneous plans; each occupies one of the page's threads."""
+JOURNAL = "The journal cannot be read."
+UNKNOWN = "There is no such job or operation."
+INVALID = "A field is invalid."
+STARTED = {202: (Begun, "A job has started that does so.")}
+NOT_OPEN = "The operation is not open, or a process executes it."
+FILTERS = (
+    query(
+        "limit",
+        "Maximal number of operations.",
+        {"type": "integer", "minimum": 1, "maximum": MOST, "default": LIMIT},
+    ),
+    query("before", "Only operations that began before the one with this id."),
+    query("operation", "Only operations of this kind, such as failover."),
+    query("node", "Only operations that are about this node or Indico instance, or act on it."),
+    query(
+        "outcome",
+        "Only operations with this outcome.",
+        {"type": "string", "enum": [each.value for each in Outcome]},
+    ),
+    query("actor", "Only operations begun by this actor."),
+)
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/operations")
 _planning = threading.BoundedSemaphore(PLANS)
 
 
 @blueprint.get("")
-def operations_of_the_journal() -> ResponseReturnValue:
+@describe(
+    {200: (Operations, "The newest matching operations, newest first.")},
+    {400: "A parameter is invalid.", 503: JOURNAL},
+    parameters=FILTERS,
+)
+def list_operations() -> ResponseReturnValue:
+    """List the journal and running jobs."""
     asked = request.args
     limit = asked.get("limit", str(LIMIT))
     if not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MOST):
-        return problem(400, f"limit is no number from 1 to {MOST}", f"it is {limit[:40]!r}")
+        return problem(400, f"limit is not a number from 1 to {MOST}", f"it is {limit[:40]!r}")
     if asked.get("outcome") not in (None, *Outcome):
-        return problem(400, "outcome is none that there is", f"there are: {', '.join(Outcome)}")
-    entries, notices = journal_cache.read(here().cluster)
-    wanted = Wanted(kind=asked.get("operation", ""), node=asked.get("node", ""),
-                    outcome=asked.get("outcome", ""), actor=asked.get("actor", ""))
-    found, more = operations.page(entries, wanted, asked.get("before", ""), int(limit))
-    further = url_for(".operations_of_the_journal", **{  # type: ignore[arg-type]
-        **asked.to_dict(), "before": found[-1].identifier}) if more else None
-    running = [operations.job_answer(job) for job in here().jobs.recent() if job.ended is None]
-    return jsonify(Operations(
-        tuple(operations.in_short(each, url_for(".one", identifier=each.identifier))
-              for each in found), tuple(running), further, notices))
+        return problem(400, "there is no such outcome", f"outcomes: {', '.join(Outcome)}")
+    entries, notices = journal_view.read(here().cluster)
+    wanted = Wanted(
+        kind=asked.get("operation", ""),
+        node=asked.get("node", ""),
+        outcome=asked.get("outcome", ""),
+        actor=asked.get("actor", ""),
+    )
+    found, more = answers.page(entries, wanted, asked.get("before", ""), int(limit))
+    further = {**asked.to_dict(), "before": found[-1].identifier} if more else {}
+    return reply(
+        Operations(
+            tuple(answers.in_short(each, _href(each.identifier)) for each in found),
+            tuple(answers.job_answer(job) for job in here().jobs.recent() if job.ended is None),
+            f"{url_for('.list_operations')}?{urlencode(further)}" if more else None,
+            notices,
+        )
+    )
 
 
 @blueprint.post("/plan")
+@describe(
+    {200: (PlanAnswer, "The plan; nothing was changed.")},
+    {
+        409: "There is no plan; `findings` says why.",
+        422: f"{INVALID} A name is unknown.",
+        503: "Too many plans are being made, or the facts could not be gathered.",
+    },
+    body=exchange.PlanBody,
+)
 def plan() -> ResponseReturnValue:
-    """What an operation would do; changes nothing."""
-    asked = bodies.parse(bodies.PlanBody, _content())
+    """Plan an operation, change nothing."""
+    asked = exchange.body(exchange.PlanBody)
     if not _planning.acquire(blocking=False):
-        return problem(503, f"{PLANS} plans are being made already", "",
-                       "ask again when one of them is done", {"Retry-After": "2"})
+        return problem(
+            503,
+            "too many plans are being made",
+            f"{PLANS} at the same time are possible",
+            "retry in 2 s",
+            {"Retry-After": "2"},
+        )
     history = store.history(here().cluster)
     try:
-        made = requests.prepare(here().cluster, here().installation, asked.request)
+        made = planning.prepare(here().cluster, here().installation, asked.request)
     except OperatorError as error:
         return of_operation(error)
     finally:
         _planning.release()
     if isinstance(made, Refusal):
         return of_refusal(made)
-    return jsonify(PlanAnswer(requests.sealed(made, history), made))
+    return reply(answers.planned(made, planning.sealed(made, history)))
 
 
 @blueprint.post("")
 @operator
+@describe(
+    {
+        202: (
+            Begun,
+            "A job has started. It plans again, and exits with code 8 if the plan is different.",
+        )
+    },
+    {
+        409: "Refused: another operation is running or open.",
+        422: INVALID,
+        503: "The command could not be started.",
+    },
+    body=exchange.BeginBody,
+)
 def begin() -> ResponseReturnValue:
-    asked = bodies.parse(bodies.BeginBody, _content())
-    if not asked.expected:
-        raise bodies.Unusable(422, "expected is empty; /api/operations/plan gives a digest")
+    """Begin an operation."""
+    asked = exchange.body(exchange.BeginBody)
     try:
         return _begun(here().jobs.begin(asked.request, actor(), asked.expected))
     except OperatorError as error:
@@ -83,7 +145,9 @@ def begin() -> ResponseReturnValue:
 
 
 @blueprint.get("/<identifier>")
+@describe({200: (Work, "Its progress.")}, {404: UNKNOWN, 503: JOURNAL})
 def one(identifier: str) -> ResponseReturnValue:
+    """Read a job or an operation."""
     job, operation = _found(identifier)
     if job is None and operation is None:
         return _unknown(identifier)
@@ -91,50 +155,63 @@ def one(identifier: str) -> ResponseReturnValue:
     if operation is not None:
         now = opened(here().cluster)
         present = now.operation if _is(now, operation.identifier) else None
-        whole = operations.whole(present or operation, at_work=bool(present) and now.at_work)
-    return jsonify(operations.work(job, whole))
+        whole = answers.whole(present or operation, at_work=bool(present) and now.at_work)
+    return reply(answers.work(job, whole))
 
 
 @blueprint.post("/<identifier>/resume")
 @operator
+@describe(STARTED, {404: UNKNOWN, 409: NOT_OPEN, 422: INVALID}, body=exchange.EndBody)
 def resume(identifier: str) -> ResponseReturnValue:
+    """Resume an open operation."""
     return _end(identifier, "resume")
 
 
 @blueprint.post("/<identifier>/undo")
 @operator
+@describe(STARTED, {404: UNKNOWN, 409: NOT_OPEN, 422: INVALID}, body=exchange.EndBody)
 def undo(identifier: str) -> ResponseReturnValue:
+    """Undo an open operation."""
     return _end(identifier, "undo")
 
 
 @blueprint.post("/<identifier>/abandon")
 @operator
+@describe(
+    STARTED,
+    {404: UNKNOWN, 409: NOT_OPEN, 422: f"{INVALID} The reason is empty."},
+    body=exchange.EndBody,
+)
 def abandon(identifier: str) -> ResponseReturnValue:
+    """Abandon an open operation as it is."""
     return _end(identifier, "abandon")
 
 
-@blueprint.errorhandler(bodies.Unusable)
-def unusable(error: bodies.Unusable) -> Response:
-    return problem(error.status, "the request can't be used", error.detail,
-                   "what can be sent is in /api/openapi.json")
+@blueprint.errorhandler(exchange.Unusable)
+def unusable(error: exchange.Unusable) -> Response:
+    return problem(
+        error.status, "the request is invalid", error.detail, "see /api/openapi.json for its format"
+    )
 
 
 def _end(identifier: str, how: Ending) -> ResponseReturnValue:
-    asked = bodies.parse(bodies.EndBody, _content() or b"{}")
+    asked = exchange.body(exchange.EndBody, b"{}")
     if how == "abandon" and not asked.reason.strip():
-        raise bodies.Unusable(422, "reason is empty; to abandon an operation it is required")
+        raise exchange.Unusable(422, "to abandon an operation, give a reason")
     job, operation = _found(identifier)
     name = identifier if operation is None else operation.identifier
     now = opened(here().cluster)
-    damaged = now.problem is not None and how == "abandon" and name in [
-        each.identifier for each in store.damaged(here().cluster)]
+    damaged = (
+        now.problem is not None
+        and how == "abandon"
+        and name in [each.identifier for each in store.damaged_operations(here().cluster)]
+    )
     if job is None and operation is None and not damaged:
         return _unknown(identifier)
     if now.problem is not None and not damaged:
         return of_operation(now.problem)
     if not damaged and not _is(now, name):
-        return problem(409, "this operation is not open", f"{name} has ended",
-                       "nothing is left to do for it")
+        return problem(409, "this operation is not open", f"{name} has ended")
     try:
         return _begun(here().jobs.end_open(how, asked.reason, actor()))
     except OperatorError as error:
@@ -142,41 +219,33 @@ def _end(identifier: str, how: Ending) -> ResponseReturnValue:
 
 
 def _found(identifier: str) -> tuple[Job | None, Operation | None]:
-    """The job and the operation that an id stands for, be it the one's or the other's."""
+    """Return the job and the operation of an id, which may be either's."""
     jobs = here().jobs
     job = jobs.get(identifier)
     if job is not None:
         return job, job.operation
-    entries, _notices = journal_cache.read(here().cluster)
+    entries, _notices = journal_view.read(here().cluster)
     operation = next((each for each in entries if each.identifier == identifier), None)
-    if operation is None:
-        return None, None
-    return _job_of(jobs.recent(), identifier), operation
-
-
-def _job_of(jobs: Sequence[Job], identifier: str) -> Job | None:
-    return next((job for job in jobs if job.operation is not None
-                 and job.operation.identifier == identifier), None)
+    return (None, None) if operation is None else (jobs.of_operation(identifier), operation)
 
 
 def _is(now: Opened, identifier: str) -> bool:
     return now.operation is not None and now.operation.identifier == identifier
 
 
-def _begun(job: Job) -> ResponseReturnValue:
-    href = url_for(".one", identifier=job.identifier)
-    return jsonify(dataclasses.asdict(Begun(job.identifier, href))), 202, {"Location": href}
+def _href(identifier: str) -> str:
+    return url_for(".one", identifier=identifier)
+
+
+def _begun(job: Job) -> Response:
+    href = _href(job.identifier)
+    return reply(Begun(job.identifier, href), 202, {"Location": href})
 
 
 def _unknown(identifier: str) -> Response:
-    return problem(404, "there is no such job or operation", f"{identifier[:80]!r}",
-                   f"{url_for('.operations_of_the_journal')} lists those that there are")
-
-
-def _content() -> bytes:
-    """The body of the request, bounded.  Raises werkzeug's 413; Unusable: 415, it is no JSON."""
-    request.max_content_length = bodies.MOST_BYTES
-    content = request.get_data()
-    if content and not request.is_json:
-        raise bodies.Unusable(415, "the body is not application/json")
-    return content
+    return problem(
+        404,
+        "there is no such job or operation",
+        f"{identifier[:80]!r}",
+        f"GET {url_for('.list_operations')} lists them",
+    )

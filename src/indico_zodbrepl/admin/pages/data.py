@@ -1,4 +1,4 @@
-"""Statistics of the database, and benchmarks inside Indico."""
+"""Views of database statistics and of benchmarks inside Indico."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
-from indico_zodbrepl.admin import bench_plots, bench_rows, plots
-from indico_zodbrepl.admin.access import actor, operator, why_not_operate
-from indico_zodbrepl.admin.data_forms import BenchmarkForm, StatisticsForm
+from indico_zodbrepl.admin import benchmarks as shown_benchmarks
+from indico_zodbrepl.admin.access.gate import actor, operator, why_not_operate
 from indico_zodbrepl.admin.filters import sentence
-from indico_zodbrepl.admin.jobs import Job
+from indico_zodbrepl.admin.forms import BenchmarkForm, StatisticsForm
 from indico_zodbrepl.admin.site import Site, here
-from indico_zodbrepl.bench import in_app, results
+from indico_zodbrepl.bench import results
 from indico_zodbrepl.bench.results import Run
+from indico_zodbrepl.bench.suites import in_app
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.node import kept_statistics, statistics
+from indico_zodbrepl.host import statistics
 
 MOST_ROWS = 15
 MOST_RUNS = 20
@@ -36,7 +36,7 @@ def show() -> ResponseReturnValue:
 @blueprint.post("/data")
 @operator
 def read() -> ResponseReturnValue:
-    """Have the database read."""
+    """Start to read the database."""
     form = _statistics_form()
     if not form.validate_on_submit():
         return _statistics(form), 400
@@ -51,7 +51,7 @@ def benchmarks() -> ResponseReturnValue:
 @blueprint.post("/data/benchmarks")
 @operator
 def measure() -> ResponseReturnValue:
-    """Have Indico measured."""
+    """Start a benchmark."""
     form = _benchmark_form()
     if not form.validate_on_submit():
         return _benchmarks(form), 400
@@ -74,70 +74,91 @@ def _statistics(form: StatisticsForm) -> str:
     site = here()
     last, problem = None, None
     try:
-        last = kept_statistics.last(site.cluster)
+        last = statistics.last(site.cluster)
     except OperatorError as error:
         problem = error
     where, why_not = None, why_not_operate()
     try:
         where = statistics.source(site.cluster, None)
     except OperatorError as error:
-        why_not = why_not or _("%(what)s: %(detail)s. Hint: %(hint)s", what=sentence(error.notice),
-                               detail=error.detail, hint=error.hint)
+        why_not = why_not or _(
+            "%(what)s: %(detail)s. Hint: %(hint)s",
+            what=sentence(error.notice),
+            detail=error.detail,
+            hint=error.hint,
+        )
     return render_template(
-        "data.html", form=form, last=last, problem=problem, where=where, why_not=why_not,
-        age=None if last is None else max(0.0, time.time() - last.at), history=statistics.HISTORY,
-        running=_running("stats"), most=MOST_ROWS,
-        command=Commands(site.cluster, site.home).zodbrepl("stats"))
+        "data.html",
+        form=form,
+        last=last,
+        problem=problem,
+        where=where,
+        why_not=why_not,
+        age=None if last is None else max(0.0, time.time() - last.at),
+        history=statistics.HISTORY,
+        running=site.jobs.running("stats"),
+        most=MOST_ROWS,
+        command=Commands(site.cluster, site.home).zodbrepl("stats"),
+    )
 
 
 def _benchmarks(form: BenchmarkForm) -> str:
     site = here()
     kept = results.read_all(site.cluster)
-    runs = [bench_rows.shown(run) for run in kept if bench_rows.is_drawn(run)]
+    runs = [shown_benchmarks.shown(run) for run in kept if shown_benchmarks.is_drawn(run)]
     name = request.args.get("run", "")
     chosen = next((each for each in runs if name in ("", each.run.name)), None)
     if chosen is None and name:
         abort(404, _("There is no run of that name."))
     why_not = why_not_operate()
     if not why_not and not site.cluster.indico:
-        why_not = _("This cluster has no Indico instance that could be measured.")
+        why_not = _("This cluster has no Indico instance to measure.")
     return render_template(
-        "data_benchmarks.html", form=form, runs=runs, chosen=chosen, most=MOST_RUNS,
-        throughput=bench_plots.throughput(chosen.rows) if chosen else [],
-        latency=bench_plots.latency(chosen.rows) if chosen else None,
-        changes=bench_plots.changes(runs, chosen) if chosen and not chosen.problem else [],
-        percentiles=bench_rows.PERCENTILES, number=plots.number, why_not=why_not,
-        writing=in_app.WRITE, running=_running("bench"), others=_reports(site, kept),
-        command=Commands(site.cluster, site.home).zodbrepl("bench", "in-app"))
+        "data_benchmarks.html",
+        form=form,
+        runs=runs,
+        chosen=chosen,
+        most=MOST_RUNS,
+        throughput=shown_benchmarks.throughput(chosen.rows) if chosen else [],
+        latency=shown_benchmarks.latency(chosen.rows) if chosen else None,
+        changes=shown_benchmarks.changes(runs, chosen) if chosen and not chosen.problem else [],
+        percentiles=shown_benchmarks.PERCENTILES,
+        number=shown_benchmarks.number,
+        why_not=why_not,
+        writing=in_app.WRITE,
+        running=site.jobs.running("bench"),
+        others=_reports(site, kept),
+        command=Commands(site.cluster, site.home).zodbrepl("bench", "in-app"),
+    )
 
 
 def _reports(site: Site, kept: list[Run]) -> dict[str, str]:
-    """By the name of each folder with other benchmarks, the newest first, what makes its report."""
+    """Return the command that makes the report, by folder of other benchmarks, newest first."""
     commands = Commands(site.cluster, site.home)
-    names = dict.fromkeys(run.name.partition("/")[0] for run in kept
-                          if not bench_rows.is_drawn(run))
-    return {name: commands.zodbrepl("bench", "report", str(Layout(site.cluster).bench / name))
-            for name in list(names)[:MOST_RUNS]}
+    names = dict.fromkeys(
+        run.name.partition("/")[0] for run in kept if not shown_benchmarks.is_drawn(run)
+    )
+    return {
+        name: commands.zodbrepl("bench", "report", str(Layout(site.cluster).bench / name))
+        for name in list(names)[:MOST_RUNS]
+    }
 
 
 def _begun(kind: str, arguments: list[str]) -> ResponseReturnValue:
-    running = _running(kind)
+    running = here().jobs.running(kind)
     if running is not None:
         raise OperatorError(
-            _("This is being done already"), f"{running.command}, {running.actor}",
-            _("Wait until it is done; its page says how far it is."), ExitCode.REFUSED)
+            _("This is running already"),
+            f"{running.command}, {running.actor}",
+            _("Wait until it has ended; its page shows the progress."),
+            ExitCode.REFUSED,
+        )
     job = here().jobs.run(arguments, actor())
     return redirect(url_for("operations.job", identifier=job.identifier), 303)
 
 
-def _running(kind: str) -> Job | None:
-    """The job of that kind that has not ended, if there is one."""
-    return next((job for job in here().jobs.recent()
-                 if job.ended is None and f"Z-{kind}-" in job.identifier), None)
-
-
 def _readable(cluster: Cluster) -> list[str]:
-    """The nodes whose copy can be read by itself now."""
+    """Return the nodes whose files can be read now."""
     found = []
     for node in cluster.nodes:
         try:

@@ -1,13 +1,25 @@
-"""The whole cluster at a glance, and each node."""
+"""Views of the whole cluster, and of each node."""
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, abort, render_template
-from flask_babel import gettext as _
+import re
 
-from indico_zodbrepl.admin import fresh, logs
+from flask import Blueprint, Response, abort, make_response, render_template, request
+from flask_babel import gettext as _
+from werkzeug.http import generate_etag
+
+from indico_zodbrepl.admin.filters import clock
+from indico_zodbrepl.admin.jobs import tail
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
+
+TAKEN = "Zodbrepl-Taken"
+"""Header with the time of the snapshot, which a page shows even if nothing else has changed."""
+ALWAYS_NEW = re.compile(
+    r'<(?:span id="freshness"|div id="taken"|input type="hidden" name="csrf_token")[^>]*>[^<]*'
+)
+"""Elements that differ in each answer."""
 
 blueprint = Blueprint("overview", __name__)
 
@@ -15,7 +27,7 @@ blueprint = Blueprint("overview", __name__)
 @blueprint.get("/")
 def show() -> Response:
     found = here().context()
-    return fresh.answer(found["glance"], lambda: render_template("overview.html", **found))
+    return _conditional(found["sighting"], render_template("overview.html", **found))
 
 
 @blueprint.get("/node/<name>")
@@ -24,10 +36,17 @@ def node(name: str) -> Response:
     try:
         program = site.cluster.node(name).program
     except KeyError:
-        abort(404, _("No node of that name."))
+        abort(404, _("There is no node of that name."))
     found = site.context()
-    shown = found["snapshot"].node(name)
-    log = logs.tail(Layout(site.cluster).program_log(program))
-    return fresh.answer(
-        found["glance"], lambda: render_template("node.html", node=shown, log=log, **found),
-        shown.program, log)
+    log = tail(Layout(site.cluster).program_log(program))
+    page = render_template("node.html", node=found["snapshot"].node(name), log=log, **found)
+    return _conditional(found["sighting"], page)
+
+
+def _conditional(sighting: TimestampedSnapshot, page: str) -> Response:
+    """Answer with the page, or 304 if the browser shows the same one of another time."""
+    response = make_response(page)
+    response.set_etag(generate_etag(ALWAYS_NEW.sub("", page).encode()))
+    response.headers[TAKEN] = clock(sighting.snapshot.taken_at)
+    response.make_conditional(request)
+    return response

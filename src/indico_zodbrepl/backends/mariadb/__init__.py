@@ -1,5 +1,5 @@
-"""RelStorage on MariaDB: a primary and its followers, by global transaction ids."""
+"""RelStorage on MariaDB: a primary and its replicas, by global transaction ids."""
 
-from .backend import MariaDB
+from indico_zodbrepl.backends.mariadb.backend import MariaDB
 
 __all__ = ["MariaDB"]

@@ -1,26 +1,34 @@
-"""A follower held against its primary: what it lacks, and whether it has the same."""
+"""Comparison of a replica with its primary, by transactions and by log positions."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import time
 from collections.abc import Iterator
 
-from ...cluster import Cluster, Node
-from ...probing import tid
-from ...probing.answers import MissingAnswer, ServerAnswer
-from ...probing.comparison import Comparison, Failure, Membership
-from ...probing.wire import ProbeError
-from . import names
-from .asking import asking_user, last_transaction, transactions
-from .sessions import Session, session
+from indico_zodbrepl.backends.mariadb import config
+from indico_zodbrepl.backends.mariadb.sql import Session, session
+from indico_zodbrepl.backends.mariadb.status import asking_user, last_transaction, transactions
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import MissingAnswer, ServerAnswer
+from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
+from indico_zodbrepl.probing.wire import ProbeError
 
 # More are not counted: that would take the primary longer than the answer is worth.
 MOST_COUNTED = 10000
 MOST_COMPARED = 100
 
 
-def compare(cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer,
-            deadline: float) -> Iterator[Comparison]:
+ANSWER_SECONDS = 5.0
+_GTID = re.compile(r"(\d+)-(\d+)-(\d+)")
+
+
+def compare(
+    cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
+) -> Iterator[Comparison]:
     """See ``IBackend.compare``: what is missing first, then the same with the membership."""
     try:
         with session(cluster, primary, asking_user(cluster, primary), deadline) as server:
@@ -30,7 +38,7 @@ def compare(cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer,
                 missing = _missing(cluster, server, answer.last_tid)
             comparison = Comparison(primary.name, reference, missing)
             yield comparison
-            if answer.last_tid == tid.EMPTY or not names.settings(cluster).keep_history:
+            if answer.last_tid == tid.EMPTY or not config.settings_of(cluster).keep_history:
                 return
             held = _digest(cluster, server, answer.last_tid)
             if held is None and _packed_since(cluster, server, answer.last_tid):
@@ -42,42 +50,99 @@ def compare(cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer,
     if held is None:
         yield dataclasses.replace(comparison, membership=Membership.ABSENT)
     elif own is not None:
-        yield dataclasses.replace(comparison, membership=(
-            Membership.HELD if held == own else Membership.DIFFERENT))
+        yield dataclasses.replace(
+            comparison, membership=(Membership.HELD if held == own else Membership.DIFFERENT)
+        )
 
 
 def _missing(cluster: Cluster, server: Session, after: int) -> MissingAnswer:
-    """Without history an object's older states are not counted, so the number is a lower bound."""
+    """Count missing transactions; a lower bound without history."""
     found = server.row(
         "SELECT COUNT(*) AS count, MIN(tid) AS first FROM (SELECT DISTINCT tid FROM "  # noqa: S608
         f"{transactions(cluster)} WHERE tid > %s ORDER BY tid LIMIT {MOST_COUNTED}) AS later",
-        after)
+        after,
+    )
     count = int(found["count"])
-    exact = names.settings(cluster).keep_history and count < MOST_COUNTED
+    exact = config.settings_of(cluster).keep_history and count < MOST_COUNTED
     return MissingAnswer(count, exact, int(found["first"]) if count and exact else None)
 
 
 def _digest(cluster: Cluster, server: Session, transaction: int) -> tuple[object, ...] | None:
-    """What tells transactions of different content apart; None when it is not there.
+    """Return what distinguishes the content of transactions; None if there is none of that id.
 
     User, description and extension, the number of objects, and MD5 sums of the first ones: a
     server is asked each second, and a transaction of a bulk load has tens of thousands.
     """
-    database = names.settings(cluster).database
-    found = server.rows("SELECT username, description, extension FROM "  # noqa: S608
-                        f"`{database}`.`transaction` WHERE tid = %s", transaction)
+    database = config.settings_of(cluster).database
+    found = server.rows(
+        "SELECT username, description, extension FROM "  # noqa: S608
+        f"`{database}`.`transaction` WHERE tid = %s",
+        transaction,
+    )
     if not found:
         return None
     states = f"`{database}`.`object_state` WHERE tid = %s"
     count = server.row(f"SELECT COUNT(*) AS count FROM {states}", transaction)  # noqa: S608
-    objects = server.rows(f"SELECT zoid, md5, state_size FROM {states} "  # noqa: S608
-                          f"ORDER BY zoid LIMIT {MOST_COMPARED}", transaction)
+    objects = server.rows(
+        f"SELECT zoid, md5, state_size FROM {states} "  # noqa: S608
+        f"ORDER BY zoid LIMIT {MOST_COMPARED}",
+        transaction,
+    )
     return (*found[0].values(), count["count"], *(tuple(row.values()) for row in objects))
 
 
 def _packed_since(cluster: Cluster, server: Session, transaction: int) -> bool:
-    """Whether a pack may have removed a transaction; a follower packs a moment later."""
-    database = names.settings(cluster).database
-    return bool(server.rows(
-        f"SELECT 1 FROM `{database}`.`transaction` WHERE packed AND tid >= %s LIMIT 1",  # noqa: S608
-        transaction))
+    """Return True if a pack may have removed a transaction; a replica packs a moment later."""
+    database = config.settings_of(cluster).database
+    return bool(
+        server.rows(
+            f"SELECT 1 FROM `{database}`.`transaction` WHERE packed AND tid >= %s LIMIT 1",  # noqa: S608
+            transaction,
+        )
+    )
+
+
+def lacks(position: str, log: str) -> str:
+    """Return the part of a position that another server's log lacks; empty if it has all.
+
+    Args:
+        position: the last transaction of each domain.
+        log: the last transaction of each domain and server; what came before, it has.
+    """
+    has = {(domain, server): int(number) for domain, server, number in _GTID.findall(log)}
+    return ",".join(
+        found[0]
+        for found in _GTID.finditer(position)
+        if int(found[3]) > has.get((found[1], found[2]), -1)
+    )
+
+
+def last_positions(state: str) -> str:
+    """Return the position that a list of each origin's last transactions stands for.
+
+    Args:
+        state: domain-server-number, a line each; the highest number of a domain is its last.
+    """
+    last: dict[str, tuple[int, str]] = {}
+    for found in _GTID.finditer(state):
+        domain, _, number = found.groups()
+        last[domain] = max(last.get(domain, (0, "")), (int(number), found[0]))
+    return ",".join(gtid for _, gtid in last.values())
+
+
+def log_of(cluster: Cluster, upstream: Node) -> str:
+    """Return the last transactions of each domain and server in a server's log.
+
+    Raises OperatorError (exit 7).
+    """
+    try:
+        with session(
+            cluster, upstream, asking_user(cluster, upstream), time.monotonic() + ANSWER_SECONDS
+        ) as server:
+            return str(server.row("SELECT @@GLOBAL.gtid_binlog_state AS gtid")["gtid"])
+    except ProbeError as error:
+        raise OperatorError(
+            f"node {upstream.name} can't be asked what it has logged",
+            error.detail,
+            exit_code=ExitCode.TIMED_OUT,
+        ) from error

@@ -1,4 +1,4 @@
-"""A cluster of NEO begins, and takes orders, by a program in Python 2.7."""
+"""Start of a NEO cluster, and orders to it, through a Python 2.7 program."""
 
 from __future__ import annotations
 
@@ -7,30 +7,41 @@ import json
 import subprocess
 import time
 
-from ...cluster import Cluster, Role
-from ...cluster.files import write_atomically
-from ...cluster.installation import Installation
-from ...errors import ExitCode, OperatorError
-from ..interfaces import Progress
-from . import names
+from indico_zodbrepl.backends.interfaces import Progress
+from indico_zodbrepl.backends.neo import config
+from indico_zodbrepl.cluster import Cluster, Role
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
 # What a question to the cluster may take, beside what an order waits for.
 ANSWER_SECONDS = 5.0
 _EXITS = {3: ExitCode.NOT_RUNNING, 4: ExitCode.TIMED_OUT}
 
 
-def found(cluster: Cluster, installation: Installation, progress: Progress,
-          deadline: float) -> None:
+def found(
+    cluster: Cluster, installation: Installation, progress: Progress, deadline: float
+) -> None:
     """Start a new cluster, once all its storages are there; wait until it runs.
 
     From then on storages that are all empty are no new cluster.
     """
-    marker = names.founded(cluster)
-    storages = [part for node in names.of_role(cluster, Role.STORAGE)
-                for part in ("--storage", str(node.storage_address))]
+    marker = config.founded(cluster)
+    storages = [
+        part
+        for node in config.of_role(cluster, Role.STORAGE)
+        for part in ("--storage", str(node.storage_address))
+    ]
     progress("waiting for the cluster of NEO")
-    answer = order(cluster, installation, deadline, "start", *storages,
-                   *(["--has-data"] if marker.exists() else []), waits=True)
+    answer = order(
+        cluster,
+        installation,
+        deadline,
+        "start",
+        *storages,
+        *(["--has-data"] if marker.exists() else []),
+        waits=True,
+    )
     if answer.get("started"):
         progress("the cluster of NEO is new and has begun")
     if not marker.exists():
@@ -38,8 +49,13 @@ def found(cluster: Cluster, installation: Installation, progress: Progress,
         write_atomically(marker, json.dumps({"cluster": cluster.name, "founded": began}) + "\n")
 
 
-def order(cluster: Cluster, installation: Installation, deadline: float, *arguments: str,
-          waits: bool = False) -> dict[str, object]:
+def order(
+    cluster: Cluster,
+    installation: Installation,
+    deadline: float,
+    *arguments: str,
+    waits: bool = False,
+) -> dict[str, object]:
     """Give an order to the cluster and return what it answers.
 
     Args:
@@ -49,22 +65,39 @@ def order(cluster: Cluster, installation: Installation, deadline: float, *argume
     Raises:
         OperatorError: exit 1 refused or failed, 6 no admin node, 7 not in time.
     """
-    admin = next(names.of_role(cluster, Role.ADMIN))
+    admin = next(config.of_role(cluster, Role.ADMIN))
     left = max(1.0, deadline - time.monotonic())
-    command = [str(installation.python27), "-m", "indico_zodbrepl.dataplane.neo.admin",
-               "--admin", str(admin.storage_address), *arguments]
+    command = [
+        str(installation.python27),
+        "-m",
+        "indico_zodbrepl.dataplane.neo.admin",
+        "--admin",
+        str(admin.storage_address),
+        *arguments,
+    ]
     if waits:
         command += ["--wait", f"{max(1.0, left - ANSWER_SECONDS):.1f}"]
     try:
-        done = subprocess.run(command, text=True, capture_output=True, check=False,
-                              env=installation.environment27(), stdin=subprocess.DEVNULL,
-                              timeout=left + ANSWER_SECONDS)
+        done = subprocess.run(
+            command,
+            text=True,
+            capture_output=True,
+            check=False,
+            env=installation.environment27(),
+            stdin=subprocess.DEVNULL,
+            timeout=left + ANSWER_SECONDS,
+        )
     except subprocess.TimeoutExpired:
-        raise OperatorError(f"the cluster of NEO did not answer: {arguments[0]}",
-                            "within the time there was", exit_code=ExitCode.TIMED_OUT) from None
+        raise OperatorError(
+            f"the cluster of NEO did not answer: {arguments[0]}",
+            "within the time there was",
+            exit_code=ExitCode.TIMED_OUT,
+        ) from None
     if done.returncode != 0:
-        raise OperatorError(f"the cluster of NEO did not do it: {arguments[0]}",
-                            done.stderr.strip()[-2000:],
-                            exit_code=_EXITS.get(done.returncode, ExitCode.FAILED))
+        raise OperatorError(
+            f"the cluster of NEO did not do it: {arguments[0]}",
+            done.stderr.strip()[-2000:],
+            exit_code=_EXITS.get(done.returncode, ExitCode.FAILED),
+        )
     answer = json.loads(done.stdout)
     return answer if isinstance(answer, dict) else {}

@@ -1,63 +1,92 @@
-"""What the monitor is told of a node, from what the warden knows.  No I/O."""
+"""State of a NEO cluster as its NEO monitor reports it, and what that means for each node."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import json
+import os
 import shlex
-from collections.abc import Iterator, Mapping
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from ...cluster import Cluster, Node, Role
-from ...cluster.commands import Commands
-from ...cluster.installation import Installation
-from ...probing import tid
-from ...probing.answers import (
+from indico_zodbrepl.backends.neo import config
+from indico_zodbrepl.cluster import Cluster, Node, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import control_socket
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import (
     EngineProblem,
     Fact,
     Replication,
     ServerAnswer,
     ServerRole,
     Severity,
+    clean,
 )
-from ...probing.wire import FailureKind, ProbeError
-from . import names
-from .warden import Deed, Known
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 RUNNING = "RUNNING"
 UP_TO_DATE = "up_to_date"
-# For so many seconds a deed of the warden is news.
+# For so many seconds a action of the NEO monitor is news.
 NEWS_SECONDS = 600.0
 
-_ROLES = {Role.MASTER: ServerRole.MASTER, Role.STORAGE: ServerRole.STORAGE,
-          Role.ADMIN: ServerRole.ADMIN}
+_ROLES = {
+    Role.MASTER: ServerRole.MASTER,
+    Role.STORAGE: ServerRole.STORAGE,
+    Role.ADMIN: ServerRole.ADMIN,
+}
+
+
+MAX_ANSWER = 1 << 20
+# A NEO monitor that looked last so many seconds ago does not know how things are.
+STALE_SECONDS = 15.0
 
 
 def answer(cluster: Cluster, node: Node, known: Known, now: float) -> ServerAnswer:
-    """What a node's process is.
+    """Return the state of a node's process.
 
     Args:
         now: seconds since 1970.
 
     Raises:
-        ProbeError: it does not answer the warden's pings.
+        ProbeError: it does not answer the NEO monitor's pings.
     """
     address = str(node.storage_address)
     if known.pings.get(address) == "refuses":
         raise ProbeError(FailureKind.REFUSED, f"nothing listens on {address}")
     if address in known.silence:
-        raise ProbeError(FailureKind.SILENT,
-                         f"no answer to pings for {known.silence[address]:.0f} s")
-    leads = (known.primary == address and known.cluster_state == RUNNING
-             and known.last_tid is not None)
+        raise ProbeError(
+            FailureKind.SILENT, f"no answer to pings for {known.silence[address]:.0f} s"
+        )
+    leads = (
+        known.primary == address and known.cluster_state == RUNNING and known.last_tid is not None
+    )
     cells = known.table.cells.get(address, {}) if known.table else {}
     has_all = node.role is Role.STORAGE and set(cells) == {UP_TO_DATE}
     replication = Replication(
-        cluster=cluster.name, node=node.name, role=_ROLES[node.role], epoch=None, upstream=None,
-        connected=None, followers=(), pid=0, size=known.sizes.get(address, 0),
-        read_only=node.role is Role.MASTER and not leads)
+        cluster=cluster.name,
+        node=node.name,
+        role=_ROLES[node.role],
+        epoch=None,
+        upstream=None,
+        connected=None,
+        followers=(),
+        pid=0,
+        size=known.sizes.get(address, 0),
+        read_only=node.role is Role.MASTER and not leads,
+    )
     last = known.last_tid if leads or has_all else None
     return ServerAnswer(
-        tid.EMPTY if last is None else last, known.clients() if leads else 0, replication,
-        tuple(_facts(node, known, cells)), tuple(_problems(cluster, node, known, cells, now)))
+        tid.EMPTY if last is None else last,
+        known.clients() if leads else 0,
+        replication,
+        tuple(_facts(node, known, cells)),
+        tuple(_problems(cluster, node, known, cells, now)),
+    )
 
 
 def _facts(node: Node, known: Known, cells: Mapping[str, int]) -> Iterator[Fact]:
@@ -65,86 +94,127 @@ def _facts(node: Node, known: Known, cells: Mapping[str, int]) -> Iterator[Fact]
         yield Fact("cluster state", known.cluster_state or "not known")
         if known.table is not None:
             table = known.table
-            yield Fact("copies", f"{table.up_to_date} of {table.replicas + 1} up to date, of "
-                                 f"each of {table.partitions} partitions")
+            yield Fact(
+                "copies",
+                f"{table.up_to_date} of {table.replicas + 1} up to date, of "
+                f"each of {table.partitions} partitions",
+            )
             yield Fact("partition table", str(table.number))
     elif node.role is Role.STORAGE:
         process = known.process(str(node.storage_address))
         yield Fact("state", f"{process.state}, {process.id}" if process else "not known")
         if cells:
-            yield Fact("partitions", ", ".join(
-                f"{count} {state.replace('_', ' ')}" for state, count in sorted(cells.items())))
+            yield Fact(
+                "partitions",
+                ", ".join(
+                    f"{count} {state.replace('_', ' ')}" for state, count in sorted(cells.items())
+                ),
+            )
     else:
-        yield Fact("warden", f"ends what is silent for {known.hung_after:g} s"
-                   if known.hung_after else "ends nothing")
+        yield Fact(
+            "NEO monitor",
+            f"ends what is silent for {known.hung_after:g} s"
+            if known.hung_after
+            else "ends nothing",
+        )
         if known.deeds:
             yield Fact("its last deed", _told(known.deeds[-1]))
 
 
-def _problems(cluster: Cluster, node: Node, known: Known, cells: Mapping[str, int],
-              now: float) -> Iterator[EngineProblem]:
+def _problems(
+    cluster: Cluster, node: Node, known: Known, cells: Mapping[str, int], now: float
+) -> Iterator[EngineProblem]:
     if node.role is Role.ADMIN:
         yield from _of_the_cluster(cluster, known)
         latest = {deed.address: deed for deed in known.deeds}
         for address, deed in latest.items():
             if now - deed.at < NEWS_SECONDS:
                 yield EngineProblem(
-                    Severity.NOTICE, f"the warden ended {_called(cluster, address)}",
-                    _told(deed), f"see why it hung: `{_log(cluster, address)}`")
+                    Severity.NOTICE,
+                    f"the NEO monitor ended {_called(cluster, address)}",
+                    _told(deed),
+                    f"see why it hung: `{_log(cluster, address)}`",
+                )
     elif node.role is Role.STORAGE:
         yield from _of_a_storage(cluster, node, known, cells)
 
 
 def _of_the_cluster(cluster: Cluster, known: Known) -> Iterator[EngineProblem]:
     if known.failure is not None:
-        yield EngineProblem(Severity.CRITICAL, "the cluster does not answer its admin node",
-                            known.failure, "see whether a master runs")
+        yield EngineProblem(
+            Severity.CRITICAL,
+            "the cluster does not answer its admin node",
+            known.failure,
+            "see whether a master runs",
+        )
     elif known.cluster_state != RUNNING:
         missing = ", ".join(
-            each.name for each in names.of_role(cluster, Role.STORAGE)
+            each.name
+            for each in config.of_role(cluster, Role.STORAGE)
             if (process := known.process(str(each.storage_address))) is None
-            or process.state not in (RUNNING, "PENDING"))
+            or process.state not in (RUNNING, "PENDING")
+        )
         yield EngineProblem(
-            Severity.CRITICAL, f"the cluster is {known.cluster_state}, so nothing can be saved",
+            Severity.CRITICAL,
+            f"the cluster is {known.cluster_state}, so nothing can be saved",
             f"it waits for {missing}" if missing else "it is on its way",
             "start what is missing; if its disk is lost for good and the others have all "
             f"transactions: `{order(cluster, 'start', '--with-what-is-there')}`"
-            if missing else "wait")
+            if missing
+            else "wait",
+        )
     for text in known.problems:
         yield EngineProblem(
-            Severity.CRITICAL, "a process hangs and nobody can stand in for it", text,
-            f"look at its host; `{Commands.here(cluster).zodbrepl('status')}` shows it silent")
+            Severity.CRITICAL,
+            "a process hangs and nobody can stand in for it",
+            text,
+            f"look at its host; `{Commands.here(cluster).zodbrepl('status')}` shows it silent",
+        )
 
 
-def _of_a_storage(cluster: Cluster, node: Node, known: Known,
-                  cells: Mapping[str, int]) -> Iterator[EngineProblem]:
+def _of_a_storage(
+    cluster: Cluster, node: Node, known: Known, cells: Mapping[str, int]
+) -> Iterator[EngineProblem]:
     process = known.process(str(node.storage_address))
     corrupted, behind = cells.get("corrupted", 0), cells.get("out_of_date", 0)
     rejoin = Commands.here(cluster).zodbrepl("rejoin", node.name)
     if corrupted:
         yield EngineProblem(
-            Severity.CRITICAL, f"{corrupted} partitions of storage {node.name} are corrupted",
+            Severity.CRITICAL,
+            f"{corrupted} partitions of storage {node.name} are corrupted",
             "a check found them different from the reference",
-            f"fill it anew from the others: `{rejoin}`")
+            f"fill it anew from the others: `{rejoin}`",
+        )
     if known.cluster_state == RUNNING and process is not None and process.state == "PENDING":
         yield EngineProblem(
-            Severity.WARNING, f"storage {node.name} is empty and not taken in",
+            Severity.WARNING,
+            f"storage {node.name} is empty and not taken in",
             "it came without data, as after its disk was replaced",
-            f"fill it from the others: `{rejoin}`")
+            f"fill it from the others: `{rejoin}`",
+        )
     elif behind:
         yield EngineProblem(
-            Severity.WARNING, f"storage {node.name} is not up to date",
+            Severity.WARNING,
+            f"storage {node.name} is not up to date",
             f"{behind} partitions are being copied from the others",
-            "wait; until then it can't stand in for them")
+            "wait; until then it can't stand in for them",
+        )
 
 
 def order(cluster: Cluster, *arguments: str) -> str:
-    """The command that gives an order to the cluster, as it is typed in the installation."""
+    """Return the command that gives an order to the cluster, as typed in the installation."""
     commands = Commands.here(cluster)
-    admin = next(names.of_role(cluster, Role.ADMIN))
-    return shlex.join([commands.path(Installation(commands.home).python27), "-m",
-                       "indico_zodbrepl.dataplane.neo.admin", "--admin",
-                       str(admin.storage_address), *arguments])
+    admin = next(config.of_role(cluster, Role.ADMIN))
+    return shlex.join(
+        [
+            commands.path(Installation(commands.home).python27),
+            "-m",
+            "indico_zodbrepl.dataplane.neo.admin",
+            "--admin",
+            str(admin.storage_address),
+            *arguments,
+        ]
+    )
 
 
 def _told(deed: Deed) -> str:
@@ -159,6 +229,219 @@ def _called(cluster: Cluster, address: str) -> str:
 
 def _log(cluster: Cluster, address: str) -> str:
     commands = Commands.here(cluster)
-    program = next((each.program for each in cluster.nodes
-                    if str(each.storage_address) == address), "supervisord")
+    program = next(
+        (each.program for each in cluster.nodes if str(each.storage_address) == address),
+        "supervisord",
+    )
     return commands.show_log(program)
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """A process that the cluster knows; ``kind`` is master, storage, admin or client."""
+
+    kind: str
+    address: str
+    id: str
+    state: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The partition table.
+
+    Attributes:
+        replicas: copies wanted beyond the first.
+        up_to_date: copies of that partition of which the fewest work.
+        cells: by address of a storage, how many cells of each state it has.
+        rows: for each partition the addresses of the storages that work and have it up to date.
+    """
+
+    number: int
+    partitions: int
+    replicas: int
+    up_to_date: int
+    cells: Mapping[str, Mapping[str, int]]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Deed:
+    """An entry of the NEO monitor's action log; ``at`` in seconds since 1970."""
+
+    at: float
+    what: str
+    address: str
+    reason: str
+    result: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A report of the NEO monitor; addresses are ``host:port``.
+
+    Attributes:
+        began: when it looked, seconds since 1970; all of the rest is of then or later.
+        failure: why the admin node or the cluster does not answer; None when it does.
+        primary: the leading master.
+        last_tid: the last transaction; None while the leading master does not say.
+        silence: seconds without an answer, of those who give none.
+        pings: answers, refuses or silent, of each master and storage.
+        writable: whether a write can be carried out.
+        sizes: bytes of the databases on the NEO monitor's host.
+    """
+
+    began: float
+    cluster_state: str | None
+    failure: str | None
+    primary: str | None
+    processes: tuple[Process, ...]
+    table: Table | None
+    last_tid: int | None
+    silence: Mapping[str, float]
+    pings: Mapping[str, str]
+    hung_after: float
+    writable: bool
+    sizes: Mapping[str, int]
+    problems: tuple[str, ...]
+    deeds: tuple[Deed, ...]
+
+    def process(self, address: str) -> Process | None:
+        return next((each for each in self.processes if each.address == address), None)
+
+    def clients(self) -> int:
+        return sum(each.kind == "client" for each in self.processes)
+
+
+def ask(cluster: Cluster, deadline: float) -> Known:
+    """Return the first answer of a NEO monitor.
+
+    Args:
+        deadline: a moment of ``time.monotonic``.
+
+    Raises:
+        ProbeError: none answers, or one does that has stopped looking.
+    """
+    failure = ProbeError(FailureKind.UNREACHABLE, "there is no admin node")
+    for node in config.of_role(cluster, Role.ADMIN):
+        try:
+            return known(_converse(node, deadline), time.time())
+        except ProbeError as error:
+            failure = error
+    raise failure
+
+
+def known(raw: bytes, now: float) -> Known:
+    """Read a NEO monitor's answer.  Raises ProbeError."""
+    try:
+        answer = json.loads(raw)
+        asked = float(answer["asked"])
+        found = _known(answer)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ProbeError(
+            FailureKind.MALFORMED,
+            f"the NEO monitor's answer is not understood: {clean(repr(error))}",
+        ) from None
+    if now - asked > STALE_SECONDS:
+        raise ProbeError(
+            FailureKind.SILENT, f"the NEO monitor has not looked for {now - asked:.0f} s"
+        )
+    return found
+
+
+def _known(answer: Mapping[str, Any]) -> Known:
+    last = answer["last_tid"]
+    return Known(
+        began=float(answer["began"]),
+        cluster_state=_text(answer["cluster_state"]),
+        failure=_text(answer["failure"]),
+        primary=_text(answer["primary"]),
+        processes=tuple(
+            Process(
+                str(each["type"]),
+                _text(each["address"]) or "",
+                clean(str(each["id"])),
+                clean(str(each["state"])),
+            )
+            for each in answer["nodes"]
+        ),
+        table=None if answer["partitions"] is None else _table(answer["partitions"]),
+        last_tid=None if last is None else tid.parse(str(last)),
+        silence={clean(key): float(value) for key, value in answer["silence"].items()},
+        pings={
+            clean(key): str(value) for key, value in answer["pings"].items() if value is not None
+        },
+        hung_after=float(answer["hung_after"]),
+        writable=answer["writable"] is True,
+        sizes={clean(key): int(value) for key, value in answer["sizes"].items()},
+        problems=tuple(clean(str(each)) for each in answer["problems"]),
+        deeds=tuple(_deeds(answer["deeds"])),
+    )
+
+
+def _table(values: Mapping[str, Any]) -> Table:
+    return Table(
+        int(values["table"]),
+        int(values["count"]),
+        int(values["replicas"]),
+        int(values["up_to_date"]),
+        {
+            clean(address): {clean(state): int(count) for state, count in cells.items()}
+            for address, cells in values["cells"].items()
+        },
+        tuple(tuple(clean(str(each)) for each in row) for row in values["rows"]),
+    )
+
+
+def _deeds(values: Iterable[Mapping[str, Any]]) -> Iterable[Deed]:
+    for each in values:
+        yield Deed(
+            float(each["time"]),
+            clean(str(each["deed"])),
+            clean(str(each["address"])),
+            clean(str(each["reason"])),
+            clean(str(each["result"])),
+        )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else clean(str(value))
+
+
+def _converse(node: Node, deadline: float) -> bytes:
+    try:
+        # The path may be longer than a socket's can be.
+        folder = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise ProbeError(
+            FailureKind.UNREACHABLE,
+            f"no NEO monitor's folder on this host: {node.data_directory}: {error.strerror}",
+        ) from None
+    try:
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.settimeout(_remaining(deadline))
+            peer.connect(f"/proc/self/fd/{folder}/{control_socket(node).name}")
+            peer.sendall(b'{"do": "status"}\n')
+            answer = bytearray()
+            while not answer.endswith(b"\n"):
+                peer.settimeout(_remaining(deadline))
+                chunk = peer.recv(65536)
+                if not chunk or len(answer) > MAX_ANSWER:
+                    raise ProbeError(FailureKind.CLOSED, "the NEO monitor gave no whole answer")
+                answer += chunk
+            return bytes(answer)
+    except TimeoutError:
+        raise ProbeError(FailureKind.SILENT, "the NEO monitor does not answer") from None
+    except OSError as error:
+        raise ProbeError(
+            FailureKind.REFUSED, f"the NEO monitor does not run: {error.strerror}"
+        ) from None
+    finally:
+        os.close(folder)
+
+
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError
+    return remaining

@@ -1,5 +1,5 @@
 """RelStorage on PostgreSQL."""
 
-from .backend import PostgreSQL
+from indico_zodbrepl.backends.postgresql.backend import PostgreSQL
 
 __all__ = ["PostgreSQL"]

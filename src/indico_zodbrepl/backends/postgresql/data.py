@@ -1,28 +1,40 @@
-"""Making a node's data: a new database, or a copy of another node's."""
+"""A node's data: a new database or a copy of another node's."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ...cluster import Cluster, Node
-from ...cluster.files import sync_folder, write_atomically
-from ...errors import ExitCode, OperatorError
-from . import names, passwords, programs, sql, tools
-from .configuration import OWN_SITE_CONF, REPLICATION_PASSFILE, SITE_CONF, STANDBY_SIGNAL
-from .identity import NOBODY_ELSE, identity
+from indico_zodbrepl.backends.postgresql import config, programs, sql
+from indico_zodbrepl.backends.postgresql.config import (
+    OWN_SITE_CONF,
+    REPLICATION_PASSFILE,
+    SITE_CONF,
+    STANDBY_SIGNAL,
+)
+from indico_zodbrepl.backends.postgresql.programs import NOBODY_ELSE, identity
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import sync_folder, write_atomically
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
 UPSTREAM_SECONDS = 120.0
 ANSWER_SECONDS = 10.0
 POLL_SECONDS = 0.2
 # What the manual says that pg_rewind needs.
 _FOR_PG_REWIND = tuple(
-    f"GRANT EXECUTE ON FUNCTION {function} TO {names.REPLICATION_USER};" for function in (
-        "pg_ls_dir(text, boolean, boolean)", "pg_stat_file(text, boolean)",
-        "pg_read_binary_file(text)", "pg_read_binary_file(text, bigint, bigint, boolean)"))
+    f"GRANT EXECUTE ON FUNCTION {function} TO {config.REPLICATION_USER};"
+    for function in (
+        "pg_ls_dir(text, boolean, boolean)",
+        "pg_stat_file(text, boolean)",
+        "pg_read_binary_file(text)",
+        "pg_read_binary_file(text, bigint, bigint, boolean)",
+    )
+)
 # A copy that doesn't grow for so long has stalled, as from a frozen server.
 STALLED_SECONDS = 60.0
 LOOK_SECONDS = 2.0
@@ -30,13 +42,13 @@ COPY_SECONDS = 24 * 3600.0
 
 
 def exists(node: Node) -> bool:
-    """Whether a node has a database, whole or not."""
-    return (names.data_folder(node) / "PG_VERSION").exists()
+    """Return True if a node has a database, complete or not."""
+    return (config.data_folder(node) / "PG_VERSION").exists()
 
 
 def follows(node: Node) -> bool:
-    """Whether a node's data is that of a standby, by what its server would do at a start."""
-    return (names.data_folder(node) / STANDBY_SIGNAL).exists()
+    """Return True if a node's server would start as a standby."""
+    return (config.data_folder(node) / STANDBY_SIGNAL).exists()
 
 
 def make_new(cluster: Cluster, node: Node) -> None:
@@ -44,24 +56,41 @@ def make_new(cluster: Cluster, node: Node) -> None:
 
     It comes to its place when it is whole.  Raises OperatorError.
     """
-    settings, who = names.settings(cluster), identity()
+    settings, who = config.settings_of(cluster), identity()
     found = programs.find(settings)
-    users = {user: passwords.ensure(cluster, user)
-             for user in (*names.MANAGED_USERS, settings.user)}
+    users = {
+        user: sql.ensure_password(cluster, user) for user in (*config.MANAGED_USERS, settings.user)
+    }
     fresh = _empty_folder(node)
     who.take_over(fresh)
-    tools.run(who, found, "initdb", fresh, "-D", "{data}", "-U", names.SUPERUSER,
-              "--auth=reject", "--encoding=UTF8", "--locale=C", "--data-checksums")
+    programs.run(
+        who,
+        found,
+        "initdb",
+        fresh,
+        "-D",
+        "{data}",
+        "-U",
+        config.SUPERUSER,
+        "--auth=reject",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--data-checksums",
+    )
     quoted = {user: sql.literal(password) for user, password in users.items()}
-    tools.single_user(
-        who, found, fresh, names.MAINTENANCE_DATABASE,
-        f"ALTER ROLE {names.SUPERUSER} PASSWORD {quoted[names.SUPERUSER]};",
-        f"CREATE ROLE {names.REPLICATION_USER} REPLICATION LOGIN "
-        f"PASSWORD {quoted[names.REPLICATION_USER]};",
+    programs.single_user(
+        who,
+        found,
+        fresh,
+        config.MAINTENANCE_DATABASE,
+        f"ALTER ROLE {config.SUPERUSER} PASSWORD {quoted[config.SUPERUSER]};",
+        f"CREATE ROLE {config.REPLICATION_USER} REPLICATION LOGIN "
+        f"PASSWORD {quoted[config.REPLICATION_USER]};",
         *_FOR_PG_REWIND,
         f"CREATE ROLE {settings.user} LOGIN PASSWORD {quoted[settings.user]};",
         f"GRANT pg_monitor TO {settings.user};",
-        f"CREATE DATABASE {settings.database} OWNER {settings.user};")
+        f"CREATE DATABASE {settings.database} OWNER {settings.user};",
+    )
     _put_in_place(node, fresh)
 
 
@@ -73,29 +102,48 @@ def copy(cluster: Cluster, node: Node, upstream: Node, seconds: float = COPY_SEC
     Raises:
         OperatorError: exit 7, the upstream does not answer, or the copy stalls; exit 1.
     """
-    found = programs.find(names.settings(cluster))
+    found = programs.find(config.settings_of(cluster))
     wait_for(cluster, upstream)
     ensure_slot(cluster, upstream, node)
     fresh = _empty_folder(node)
-    source = sql.conninfo(cluster, upstream, names.REPLICATION_USER, "replication")
+    source = sql.conninfo(cluster, upstream, config.REPLICATION_USER, "replication")
     # This program does not refuse root, and has to read the password.
-    tools.run(NOBODY_ELSE, found, "pg_basebackup", fresh, "-D", "{data}", "-d", source,
-              "-X", "stream", "-c", "fast", "-S", names.slot(node), "--no-password",
-              seconds=seconds, stalled=_standstill(fresh))
+    programs.run(
+        NOBODY_ELSE,
+        found,
+        "pg_basebackup",
+        fresh,
+        "-D",
+        "{data}",
+        "-d",
+        source,
+        "-X",
+        "stream",
+        "-c",
+        "fast",
+        "-S",
+        config.slot(node),
+        "--no-password",
+        seconds=seconds,
+        stalled=_standstill(fresh),
+    )
     _let_follow(cluster, fresh)
     _put_in_place(node, fresh)
 
 
 def let_follow(cluster: Cluster, node: Node) -> None:
     """Have a node's server start as a standby.  Raises OperatorError (exit 8), OSError."""
-    _let_follow(cluster, names.data_folder(node))
+    _let_follow(cluster, config.data_folder(node))
 
 
 def write_replication_passfile(cluster: Cluster, folder: Path) -> None:
     """Put the password of replication where a server reads it itself.  Raises OSError."""
-    user = names.REPLICATION_USER
-    write_atomically(folder / REPLICATION_PASSFILE,
-                     passwords.line(user, passwords.ensure(cluster, user)), 0o600)
+    user = config.REPLICATION_USER
+    write_atomically(
+        folder / REPLICATION_PASSFILE,
+        sql.passfile_line(user, sql.ensure_password(cluster, user)),
+        0o600,
+    )
     identity().take_over(folder)
 
 
@@ -106,7 +154,7 @@ def take_site_conf(node: Node) -> None:
     """
     own = node.data_directory / OWN_SITE_CONF
     text = own.read_text("utf-8") if own.exists() else "# None.\n"
-    write_atomically(names.data_folder(node) / SITE_CONF, text)
+    write_atomically(config.data_folder(node) / SITE_CONF, text)
 
 
 def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) -> None:
@@ -117,8 +165,11 @@ def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) ->
             sql.command(cluster, node, min(deadline, time.monotonic() + ANSWER_SECONDS), "SELECT 1")
         except OperatorError as error:
             if time.monotonic() > deadline:
-                raise OperatorError(f"node {node.name} did not answer in time", error.detail,
-                                    exit_code=ExitCode.TIMED_OUT) from error
+                raise OperatorError(
+                    f"node {node.name} did not answer in time",
+                    error.detail,
+                    exit_code=ExitCode.TIMED_OUT,
+                ) from error
             time.sleep(POLL_SECONDS)
         else:
             return
@@ -126,14 +177,18 @@ def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) ->
 
 def ensure_slot(cluster: Cluster, upstream: Node, node: Node) -> None:
     """Have a server keep what a follower of it has not got yet.  Raises OperatorError."""
-    name = sql.literal(names.slot(node))
-    sql.command(cluster, upstream, time.monotonic() + ANSWER_SECONDS,
-                f"SELECT pg_create_physical_replication_slot({name}, true) "  # noqa: S608
-                f"WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = {name})")
+    name = sql.literal(config.slot(node))
+    sql.command(
+        cluster,
+        upstream,
+        time.monotonic() + ANSWER_SECONDS,
+        f"SELECT pg_create_physical_replication_slot({name}, true) "  # noqa: S608
+        f"WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = {name})",
+    )
 
 
 def _empty_folder(node: Node) -> Path:
-    """Where new data is made; what an interrupted attempt left there is removed."""
+    """Make the folder for new data; remove what an interrupted attempt left there."""
     fresh = node.data_directory / "postgresql.new"
     if fresh.exists():
         shutil.rmtree(fresh)
@@ -143,7 +198,7 @@ def _empty_folder(node: Node) -> Path:
 
 def _put_in_place(node: Node, fresh: Path) -> None:
     identity().take_over(fresh)
-    fresh.rename(names.data_folder(node))
+    fresh.rename(config.data_folder(node))
     sync_folder(node.data_directory)
 
 
@@ -154,7 +209,7 @@ def _let_follow(cluster: Cluster, folder: Path) -> None:
 
 
 def _standstill(folder: Path) -> Callable[[], bool]:
-    """A function that tells whether a folder has not grown for a while."""
+    """Return a function that reports whether a folder has stopped growing."""
     size, since, looked = -1, time.monotonic(), 0.0
 
     def stalled() -> bool:
@@ -171,9 +226,17 @@ def _standstill(folder: Path) -> Callable[[], bool]:
 
 
 def _size(folder: Path) -> int:
-    """Bytes; files may come and go meanwhile."""
+    """Return the size in bytes; files may come and go meanwhile."""
     total = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):
             total += path.stat().st_size
     return total
+
+
+def new_copy(cluster: Cluster, node: Node) -> str:
+    """Return the command that has a stopped node copy its upstream's data and keeps its own."""
+    commands, folder = Commands.here(cluster), config.data_folder(node)
+    aside = folder.with_name(f"{folder.name}.lost")
+    move = shlex.join(["mv", "-T", commands.path(folder), commands.path(aside)])
+    return f"{move} && {commands.zodbrepl('node', 'start', node.name)}"

@@ -1,4 +1,4 @@
-"""What has to be there before Indico starts: clients' files, slots, tables."""
+"""What Indico needs before it starts: clients' files, replication slots, tables."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from ...cluster import Cluster, Node
-from ...cluster.files import write_atomically
-from ...cluster.installation import Installation
-from ...errors import ExitCode, OperatorError
-from ...probing.answers import Hold
-from ...probing.wire import ProbeError
-from ..relstorage import turn_clients
-from ..tables import make_tables
-from ..writable import ask_all, find_primary
-from . import configuration, data, names, passwords, sql, status
+from indico_zodbrepl.backends.native_replication import ask_all, find_primary
+from indico_zodbrepl.backends.postgresql import config, data, sql, status
+from indico_zodbrepl.backends.relstorage import make_tables, turn_clients
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.answers import Hold
+from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 5.0
 POLL_SECONDS = 0.2
@@ -25,12 +24,13 @@ STREAMING_SECONDS = 20.0
 Progress = Callable[[str], None]
 
 
-def found(cluster: Cluster, installation: Installation, progress: Progress,
-          deadline: float) -> None:
+def found(
+    cluster: Cluster, installation: Installation, progress: Progress, deadline: float
+) -> None:
     """See ``IBackend.found``."""
-    passwords.ensure(cluster, names.settings(cluster).user)
+    sql.ensure_password(cluster, config.settings_of(cluster).user)
     primary = find_primary(cluster, status.ask, "PostgreSQL", deadline)
-    turn_clients(cluster, primary, names.replica_conf(cluster))
+    turn_clients(cluster, primary, config.replica_conf(cluster))
     if primary.managed:
         settle_links(cluster, primary)
     _ensure_tables(cluster, installation, primary, progress, deadline)
@@ -38,7 +38,8 @@ def found(cluster: Cluster, installation: Installation, progress: Progress,
 
 
 def settle_links(cluster: Cluster, primary: Node) -> None:
-    """A slot on the primary for each other node, none elsewhere, and whom commits wait for.
+    """Make a slot on the primary for each other node, drop all others, and set whom commits wait
+    for.
 
     A standby keeps WAL for slots that nobody uses any more, for ever.  A standby that does not
     answer is left for the next time.  Raises OperatorError when the primary refuses.
@@ -48,8 +49,8 @@ def settle_links(cluster: Cluster, primary: Node) -> None:
             continue
         data.ensure_slot(cluster, primary, node)
         drop_slots(cluster, node)
-    path = names.data_folder(primary) / configuration.SYNCHRONOUS_CONF
-    text = configuration.synchronous_conf(cluster, primary)
+    path = config.data_folder(primary) / config.SYNCHRONOUS_CONF
+    text = config.synchronous_conf(cluster, primary)
     if path.exists() and path.read_text("utf-8") != text:
         write_atomically(path, text)
         sql.command(cluster, primary, time.monotonic() + ANSWER_SECONDS, "SELECT pg_reload_conf()")
@@ -57,39 +58,51 @@ def settle_links(cluster: Cluster, primary: Node) -> None:
 
 def drop_slots(cluster: Cluster, node: Node) -> None:
     """Have a standby keep nothing for others; one that does not answer is left for later."""
-    own = sql.conninfo(cluster, node, names.SUPERUSER, names.MAINTENANCE_DATABASE)
+    own = sql.conninfo(cluster, node, config.SUPERUSER, config.MAINTENANCE_DATABASE)
     with contextlib.suppress(ProbeError):  # its own probe reports that it does not answer
         sql.query(own, time.monotonic() + ANSWER_SECONDS, _DROP_SLOTS)
 
 
-def _ensure_tables(cluster: Cluster, installation: Installation, primary: Node,
-                   progress: Progress, deadline: float) -> None:
-    settings = names.settings(cluster)
+def _ensure_tables(
+    cluster: Cluster, installation: Installation, primary: Node, progress: Progress, deadline: float
+) -> None:
+    settings = config.settings_of(cluster)
     own = sql.conninfo(cluster, primary, settings.user, settings.database)
     try:
         ((objects, history),) = sql.query(
-            own, min(deadline, time.monotonic() + ANSWER_SECONDS),
-            "SELECT to_regclass('object_state'), to_regclass('transaction')")[0]
+            own,
+            min(deadline, time.monotonic() + ANSWER_SECONDS),
+            "SELECT to_regclass('object_state'), to_regclass('transaction')",
+        )[0]
     except ProbeError as error:
-        raise OperatorError("the tables can't be looked for",
-                            f"node {primary.name}: {error.detail}",
-                            exit_code=ExitCode.TIMED_OUT) from error
+        raise OperatorError(
+            "the tables can't be looked for",
+            f"node {primary.name}: {error.detail}",
+            exit_code=ExitCode.TIMED_OUT,
+        ) from error
     if objects is None:
         # Without waiting for a synchronous standby, which may not be there yet.
-        make_tables(installation, names.schema_conf(cluster), deadline,
-                    {"PGOPTIONS": "-c synchronous_commit=local"})
+        make_tables(
+            installation,
+            config.schema_conf(cluster),
+            deadline,
+            {"PGOPTIONS": "-c synchronous_commit=local"},
+        )
         progress("the tables are made")
     elif (history is not None) is not settings.keep_history:
         raise OperatorError(
             "the database was made with the other value of keep-history",
             f"{cluster.where('postgresql', None, 'keep-history')}: database {settings.database} "
             f"of node {primary.name} {'has' if history else 'has no'} history",
-            f"keep-history {'true' if history else 'false'}", ExitCode.REFUSED)
+            f"keep-history {'true' if history else 'false'}",
+            ExitCode.REFUSED,
+        )
 
 
-def _wait_for_followers(cluster: Cluster, primary: Node, progress: Progress,
-                        deadline: float) -> None:
-    """Until what commits wait for is there, and a look at the status shows a healthy cluster."""
+def _wait_for_followers(
+    cluster: Cluster, primary: Node, progress: Progress, deadline: float
+) -> None:
+    """Wait until synchronous standbys are connected and the status is healthy."""
     wanted = {node.name for node in cluster.nodes if node.managed and data.follows(node)}
     patience = min(deadline, time.monotonic() + STREAMING_SECONDS)
     while True:

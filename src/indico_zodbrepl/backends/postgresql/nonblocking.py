@@ -1,4 +1,4 @@
-"""libpq's non-blocking calls, which leave the waiting to the caller.
+"""Non-blocking calls of libpq, with the waiting in our hands.
 
 psycopg's own connections wait for a cancelled statement's end, which a frozen server never sends.
 """
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import pq
 
-from ...cluster import Address
-from ...probing.answers import clean
-from ...probing.wire import FailureKind, ProbeError
+from indico_zodbrepl.cluster import Address
+from indico_zodbrepl.probing.answers import clean
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 # A number of this class (SQLSTATE) tells: the server starts, ends, or has no place left.
@@ -24,7 +24,7 @@ _NOT_NOW = ("57P", "53")
 
 @contextlib.contextmanager
 def connected(conninfo: str, deadline: float) -> Iterator[pq.abc.PGconn]:
-    """A connection; see ``sql.session``."""
+    """Yield a connection; see ``sql.session``."""
     connection = pq.PGconn.connect_start(conninfo.encode())
     try:
         while True:
@@ -41,7 +41,7 @@ def connected(conninfo: str, deadline: float) -> Iterator[pq.abc.PGconn]:
 
 
 def run(connection: pq.abc.PGconn, statement: str, deadline: float) -> list[tuple[str | None, ...]]:
-    """The rows that a statement returns; see ``sql.session``."""
+    """Return the rows of a statement; see ``sql.session``."""
     rows: list[tuple[str | None, ...]] = []
     try:
         connection.send_query(statement.encode())
@@ -58,8 +58,10 @@ def run(connection: pq.abc.PGconn, statement: str, deadline: float) -> list[tupl
                 state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
                 kind = FailureKind.CLOSED if state.startswith(_NOT_NOW) else FailureKind.MALFORMED
                 raise ProbeError(kind, _message(result.error_message))
-            rows = [tuple(_text(result.get_value(row, column))
-                          for column in range(result.nfields)) for row in range(result.ntuples)]
+            rows = [
+                tuple(_text(result.get_value(row, column)) for column in range(result.nfields))
+                for row in range(result.ntuples)
+            ]
     except psycopg.Error as error:
         raise ProbeError(FailureKind.CLOSED, f"connection lost: {_one_line(str(error))}") from None
 
@@ -75,20 +77,22 @@ def _wait(socket: int, deadline: float, *, write: bool = False) -> None:
 
 
 def _failed_to_connect(connection: pq.abc.PGconn) -> ProbeError:
-    """libpq tells in words only why there is no connection."""
+    """Return the kind of failure; libpq gives only a text."""
     message = _message(connection.error_message)
     if "Connection refused" in message:
         address = Address(connection.host.decode(), int(connection.port))
         return ProbeError(FailureKind.REFUSED, f"nothing listens on {address}")
     kind = FailureKind.MALFORMED
-    for words, meaning in (("timed out", FailureKind.SILENT),
-                           ("the database system is", FailureKind.CLOSED),
-                           ("closed the connection", FailureKind.CLOSED),
-                           ("Connection reset", FailureKind.CLOSED),
-                           ("too many clients", FailureKind.CLOSED),
-                           ("No route to host", FailureKind.UNREACHABLE),
-                           ("unreachable", FailureKind.UNREACHABLE),
-                           ("could not translate host name", FailureKind.UNREACHABLE)):
+    for words, meaning in (
+        ("timed out", FailureKind.SILENT),
+        ("the database system is", FailureKind.CLOSED),
+        ("closed the connection", FailureKind.CLOSED),
+        ("Connection reset", FailureKind.CLOSED),
+        ("too many clients", FailureKind.CLOSED),
+        ("No route to host", FailureKind.UNREACHABLE),
+        ("unreachable", FailureKind.UNREACHABLE),
+        ("could not translate host name", FailureKind.UNREACHABLE),
+    ):
         if words in message:
             kind = meaning
             break

@@ -1,4 +1,4 @@
-"""Statements to a server, with one deadline for all of it."""
+"""SQL statements with one deadline for the whole session, and the users' passwords."""
 
 from __future__ import annotations
 
@@ -7,30 +7,38 @@ import importlib
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
-from ...cluster import Cluster, Node
-from ...errors import ExitCode, OperatorError
-from ...probing.wire import FailureKind, ProbeError
-from . import names
+from indico_zodbrepl.backends import passwords
+from indico_zodbrepl.backends.passwords import PasswordFile
+from indico_zodbrepl.backends.postgresql import config
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 Row = tuple[str | None, ...]
 
 
 def conninfo(cluster: Cluster, node: Node, user: str, database: str) -> str:
-    """How this program reaches a node's server; the password is in a file."""
-    values = {"host": node.host, "port": node.storage_port, "user": user, "dbname": database,
-              "passfile": names.passfile(cluster, user), "gssencmode": "disable",
-              "application_name": "zodbrepl"}
+    """Return how this program reaches a node's server; the password is in a file."""
+    values = {
+        "host": node.host,
+        "port": node.storage_port,
+        "user": user,
+        "dbname": database,
+        "passfile": config.passfile(cluster, user),
+        "gssencmode": "disable",
+        "application_name": "zodbrepl",
+    }
     return " ".join(f"{key}='{value}'" for key, value in values.items())
 
 
 def load_driver() -> ModuleType:
-    """The module that talks to servers: slow to import, and for clusters of this backend only."""
+    """Return the module that talks to servers; it is slow to import."""
     return importlib.import_module(f"{__package__}.nonblocking")
 
 
 @contextlib.contextmanager
 def session(conninfo: str, deadline: float) -> Iterator[Callable[[str], list[Row]]]:
-    """A connection: a function that runs a statement and returns its rows, values as texts.
+    """Yield a function that runs a statement and returns its rows, values as text.
 
     Args:
         deadline: a moment of ``time.monotonic``.  The look-up of a host name is not interrupted.
@@ -50,22 +58,59 @@ def query(conninfo: str, deadline: float, *statements: str) -> list[list[Row]]:
         return [run(statement) for statement in statements]
 
 
-def command(cluster: Cluster, node: Node, deadline: float, *statements: str,
-            database: str = names.MAINTENANCE_DATABASE) -> list[list[Row]]:
-    """As ``query``, as the superuser of a server that was started here.
+def command(
+    cluster: Cluster,
+    node: Node,
+    deadline: float,
+    *statements: str,
+    database: str = config.MAINTENANCE_DATABASE,
+) -> list[list[Row]]:
+    """Run statements as the superuser of a server of ours; see ``query``.
 
     Raises:
         OperatorError: exit 7, no answer in time; exit 1, it refuses.
     """
     try:
-        return query(conninfo(cluster, node, names.SUPERUSER, database), deadline, *statements)
+        return query(conninfo(cluster, node, config.SUPERUSER, database), deadline, *statements)
     except ProbeError as error:
         silent = error.kind is FailureKind.SILENT
-        raise OperatorError(f"the PostgreSQL server of node {node.name} did not do as it was told",
-                            f"{node.storage_address}: {error.detail}",
-                            exit_code=ExitCode.TIMED_OUT if silent else ExitCode.FAILED) from error
+        raise OperatorError(
+            f"the PostgreSQL server of node {node.name} did not do as it was told",
+            f"{node.storage_address}: {error.detail}",
+            exit_code=ExitCode.TIMED_OUT if silent else ExitCode.FAILED,
+        ) from error
 
 
 def literal(text: str) -> str:
-    """A text as SQL has it; the servers have standard_conforming_strings."""
+    """Return a text as an SQL literal; the servers have standard_conforming_strings."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def ensure_password(cluster: Cluster, user: str) -> str:
+    """Return a user's password; it is kept in the user's file for libpq.
+
+    Raises OperatorError (exit 8), as ``PasswordFile.ensure``.
+    """
+    settings = config.settings_of(cluster)
+    given = settings.password_file if user == settings.user else None
+    return PasswordFile(
+        config.passfile(cluster, user),
+        user,
+        lambda password: passfile_line(user, password),
+        lambda text: _parsed(text, user),
+        "restore it from a backup; the server knows that password only",
+        None if given is None else lambda: passwords.read_given(given),
+    ).ensure()
+
+
+def passfile_line(user: str, password: str) -> str:
+    """Return the line of libpq's passfile for a user of any server and database."""
+    escaped = password.replace("\\", "\\\\").replace(":", "\\:")
+    return f"*:*:*:{user}:{escaped}\n"
+
+
+def _parsed(text: str, user: str) -> str | None:
+    start = f"*:*:*:{user}:"
+    if not text.startswith(start) or not text.endswith("\n"):
+        return None
+    return text[len(start) : -1].replace("\\:", ":").replace("\\\\", "\\")

@@ -1,29 +1,39 @@
-"""What a server says of itself and of replication, as the monitor wants it."""
+"""State of a PostgreSQL server and of its replication, for the monitor."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from ...cluster import Cluster, Node
-from ...cluster.commands import Commands
-from ...probing.answers import (
+from indico_zodbrepl.backends.postgresql import config, sql
+from indico_zodbrepl.backends.postgresql.data import new_copy
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import (
     EngineProblem,
     Fact,
     Hold,
+    MissingAnswer,
     Replication,
     ServerAnswer,
     ServerRole,
     Severity,
     clean,
 )
-from . import names, sql
-from .comparing import Run, last_tid, own_conninfo
-from .rejoining import new_copy
+from indico_zodbrepl.probing.comparison import Comparison, Membership
+from indico_zodbrepl.probing.wire import ProbeError
 
 MIB = 1024 * 1024
 # What a slot may keep for a follower that is away before an alert says so.
 MUCH_WAL = 1024 * MIB
+
+
+# A follower that is further behind is told how many transactions it lacks at least.
+MOST_COUNTED = 10000
+
+Run = Callable[[str], list[sql.Row]]
+
 
 @dataclasses.dataclass(frozen=True)
 class _Follower:
@@ -42,15 +52,35 @@ class _Follower:
 def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
     """See ``IBackend.ask``."""
     with sql.session(own_conninfo(cluster, node), deadline) as run:
-        ((recovering, its_cluster, its_node, epoch, read_only, size, clients, position, timeline,
-          synchronous, waiting, history, objects),) = run(_SERVER)
+        (
+            (
+                recovering,
+                its_cluster,
+                its_node,
+                epoch,
+                read_only,
+                size,
+                clients,
+                position,
+                timeline,
+                synchronous,
+                waiting,
+                history,
+                objects,
+            ),
+        ) = run(_SERVER)
         last = last_tid(run, history, objects)
         follows = recovering == "t"
         links = _links(run, follows)
     receiver, followers, slots = links
     held = None
-    if synchronous and not follows and not any(each.sync in ("sync", "quorum")
-                                               and each.state == "streaming" for each in followers):
+    if (
+        synchronous
+        and not follows
+        and not any(
+            each.sync in ("sync", "quorum") and each.state == "streaming" for each in followers
+        )
+    ):
         held = Hold.FOLLOWERS
     foreign = its_node in (None, "") and not node.managed
     replication = Replication(
@@ -61,17 +91,42 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         upstream=receiver.upstream if follows else None,
         connected=receiver.streams if follows else None,
         followers=tuple(each.name for each in followers if each.state == "streaming"),
-        pid=0, size=int(size or 0), read_only=follows or read_only == "on", held=held,
-        min_followers=1 if synchronous and not follows else 0)
-    facts = [Fact("WAL position", f"{position}, timeline {timeline}"),
-             *_link_facts(receiver, followers, slots, follows),
-             *([Fact("commits that wait for a secondary", waiting)]
-               if waiting not in (None, "0") else []),
-             *([Fact("synchronous_standby_names", clean(synchronous))]
-               if synchronous and not follows else [])]
-    return ServerAnswer(last, int(clients or 0), replication, tuple(facts),
-                        tuple(_problems(cluster, node, receiver, slots, follows=follows,
-                                        waiting=int(waiting or 0) if held else 0)))
+        pid=0,
+        size=int(size or 0),
+        read_only=follows or read_only == "on",
+        held=held,
+        min_followers=1 if synchronous and not follows else 0,
+    )
+    facts = [
+        Fact("WAL position", f"{position}, timeline {timeline}"),
+        *_link_facts(receiver, followers, slots, follows),
+        *(
+            [Fact("commits that wait for a secondary", waiting)]
+            if waiting not in (None, "0")
+            else []
+        ),
+        *(
+            [Fact("synchronous_standby_names", clean(synchronous))]
+            if synchronous and not follows
+            else []
+        ),
+    ]
+    return ServerAnswer(
+        last,
+        int(clients or 0),
+        replication,
+        tuple(facts),
+        tuple(
+            _problems(
+                cluster,
+                node,
+                receiver,
+                slots,
+                follows=follows,
+                waiting=int(waiting or 0) if held else 0,
+            )
+        ),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,64 +143,88 @@ def _links(run: Run, follows: bool) -> tuple[_Receiver, list[_Follower], list[sq
         return _Receiver(), followers, run(_SLOTS)
     ((status, host, port, told, lag),) = run(_RECEIVER)
     upstream = f"{host}:{port}" if host else _address_in(told or "")
-    return (_Receiver(upstream, status == "streaming", clean(status or "no WAL receiver"),
-                      lag or ""), followers, [])
+    return (
+        _Receiver(upstream, status == "streaming", clean(status or "no WAL receiver"), lag or ""),
+        followers,
+        [],
+    )
 
 
 def _address_in(conninfo: str) -> str | None:
-    """The upstream of a standby that is not connected, from its configuration."""
     values = dict(part.split("=", 1) for part in conninfo.split() if "=" in part)
     host, port = values.get("host", "").strip("'"), values.get("port", "").strip("'")
     return clean(f"{host}:{port}") if host and port else None
 
 
-def _link_facts(receiver: _Receiver, followers: Sequence[_Follower], slots: Sequence[sql.Row],
-                follows: bool) -> Iterator[Fact]:
+def _link_facts(
+    receiver: _Receiver, followers: Sequence[_Follower], slots: Sequence[sql.Row], follows: bool
+) -> Iterator[Fact]:
     if follows:
         yield Fact("WAL receiver", receiver.word)
         if receiver.lag:
             yield Fact("replay behind the last commit", f"{receiver.lag} s")
     for each in followers:
-        yield Fact(f"follower {each.name}",
-                   f"{each.state}, {each.sync}, {each.behind} bytes behind; write, flush, replay "
-                   f"lag {each.write}, {each.flush}, {each.replay} s")
+        yield Fact(
+            f"follower {each.name}",
+            f"{each.state}, {each.sync}, {each.behind} bytes behind; write, flush, replay "
+            f"lag {each.write}, {each.flush}, {each.replay} s",
+        )
     for name, active, status, kept in slots:
-        yield Fact(f"slot {clean(name or '')}",
-                   f"{'active' if active == 't' else 'not active'}, WAL {clean(status or 'none')}, "
-                   f"{int(kept or 0) // MIB} MiB kept")
+        yield Fact(
+            f"slot {clean(name or '')}",
+            f"{'active' if active == 't' else 'not active'}, WAL {clean(status or 'none')}, "
+            f"{int(kept or 0) // MIB} MiB kept",
+        )
 
 
-def _problems(cluster: Cluster, node: Node, receiver: _Receiver, slots: Sequence[sql.Row], *,
-              follows: bool, waiting: int) -> Iterator[EngineProblem]:
+def _problems(
+    cluster: Cluster,
+    node: Node,
+    receiver: _Receiver,
+    slots: Sequence[sql.Row],
+    *,
+    follows: bool,
+    waiting: int,
+) -> Iterator[EngineProblem]:
     command = Commands.here(cluster).zodbrepl
     others = [other for other in cluster.nodes if other.name != node.name and other.managed]
     start = " or ".join(f"`{command('node', 'start', other.name)}`" for other in others)
     if waiting:
         yield EngineProblem(
-            Severity.NOTICE, "commits can do without a secondary when told so",
+            Severity.NOTICE,
+            "commits can do without a secondary when told so",
             f"{waiting} wait on node {node.name} now; nobody is told that anything was saved",
             f"bring one back: {start or 'start it'}; or do without: `synchronous false` in "
-            f"<postgresql>, then `{command('up')}`")
+            f"<postgresql>, then `{command('up')}`",
+        )
     if follows and receiver.streams is False and not receiver.upstream:
         yield EngineProblem(
-            Severity.WARNING, f"node {node.name} is a standby that follows nobody",
-            f"its WAL receiver: {receiver.word}", f"look at the log of node-{node.name}")
-    by_slot = {names.slot(other): other for other in cluster.nodes}
+            Severity.WARNING,
+            f"node {node.name} is a standby that follows nobody",
+            f"its WAL receiver: {receiver.word}",
+            f"look at the log of node-{node.name}",
+        )
+    by_slot = {config.slot(other): other for other in cluster.nodes}
     for name, _active, status, kept in slots:
         other = by_slot.get(name or "")
         if status in ("lost", "unreserved"):
             yield EngineProblem(
-                Severity.WARNING, f"node {node.name} no longer keeps what slot {name} needs",
+                Severity.WARNING,
+                f"node {node.name} no longer keeps what slot {name} needs",
                 f"its WAL is {status}: its follower was away for too long",
-                f"end it, then have it copy the data anew: `{new_copy(cluster, other)}`" if other
-                else "drop the slot")
+                f"end it, then have it copy the data anew: `{new_copy(cluster, other)}`"
+                if other
+                else "drop the slot",
+            )
         elif int(kept or 0) > MUCH_WAL:
             yield EngineProblem(
                 Severity.WARNING,
                 f"slot {name} makes node {node.name} keep {int(kept or 0) // MIB} MiB of WAL",
                 "its follower does not fetch it; the disk fills up to max_slot_wal_keep_size",
-                f"bring it back: `{command('node', 'start', other.name)}`" if other else
-                "drop the slot if nobody needs it")
+                f"bring it back: `{command('node', 'start', other.name)}`"
+                if other
+                else "drop the slot if nobody needs it",
+            )
 
 
 _SERVER = """
@@ -189,3 +268,66 @@ SELECT status, sender_host, sender_port,
             ELSE round(extract(epoch FROM now() - pg_last_xact_replay_timestamp()), 3) END
 FROM (SELECT 1) AS one LEFT JOIN pg_stat_wal_receiver ON true
 """
+
+
+def compare(
+    cluster: Cluster, primary: Node, answer: ServerAnswer, deadline: float
+) -> Iterator[Comparison]:
+    """See ``IBackend.compare``."""
+    if answer.replication is None or answer.replication.role is not ServerRole.SECONDARY:
+        return
+    try:
+        with sql.session(own_conninfo(cluster, primary), deadline) as run:
+            ((history, objects),) = run(_TABLES)
+            reference = last_tid(run, history, objects)
+            yield _compared(run, primary, answer.last_tid, reference, with_history=bool(history))
+    except ProbeError:
+        return  # the primary's own probe reports it
+
+
+def _compared(
+    run: Run, primary: Node, own: int, reference: int, *, with_history: bool
+) -> Comparison:
+    missing = MissingAnswer(0, True)
+    membership = None
+    if not with_history:
+        if reference > own:
+            missing = MissingAnswer(1, False, reference)
+        return Comparison(primary.name, reference, missing)
+    if reference > own:
+        ((count, first),) = run(
+            f"SELECT count(*), min(tid) FROM (SELECT tid FROM transaction "  # noqa: S608
+            f"WHERE tid > {own:d} ORDER BY tid LIMIT {MOST_COUNTED + 1}) AS later"
+        )
+        lacking = int(count or 0)
+        missing = MissingAnswer(
+            min(lacking, MOST_COUNTED), lacking <= MOST_COUNTED, int(first) if first else None
+        )
+    if own != tid.EMPTY:
+        found = run(f"SELECT 1 FROM transaction WHERE tid = {own:d}")  # noqa: S608
+        # What is not there may have been packed away; that a history is another one is seen by
+        # its timeline, as no server sends it any more.
+        membership = Membership.HELD if found else None
+    return Comparison(primary.name, reference, missing, membership)
+
+
+def last_tid(run: Run, history: str | None, objects: str | None) -> int:
+    """Return the last transaction of the tables that exist.
+
+    Without history what is left of a transaction may be nothing; then it is a lower
+    bound.
+    """
+    table = "transaction" if history else "object_state" if objects else None
+    if table is None:
+        return tid.EMPTY
+    ((last,),) = run(f"SELECT max(tid) FROM {table}")  # noqa: S608
+    return int(last or tid.EMPTY)
+
+
+def own_conninfo(cluster: Cluster, node: Node) -> str:
+    """Return the connection as Indico's own user, who may also see the replication state."""
+    settings = config.settings_of(cluster)
+    return sql.conninfo(cluster, node, settings.user, settings.database)
+
+
+_TABLES = "SELECT to_regclass('transaction'), to_regclass('object_state')"

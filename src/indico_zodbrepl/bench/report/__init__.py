@@ -1,7 +1,7 @@
-"""The report: runs as one page with figures, and each figure as a file beside it.
+"""The report: one page with figures for some runs, and each figure as a file beside it.
 
-``make`` is all that others need.  ``subject`` says what a run is about, ``sentences``,
-``comparisons`` and ``special`` what it shows, ``figures`` draws it, ``page`` puts it together.
+``make`` is the entry point.  ``subject`` defines what a run is about, ``sentences`` and
+``special`` what it shows, ``figures`` draws it, ``page`` assembles it.
 """
 
 from __future__ import annotations
@@ -9,30 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...cluster.files import write_atomically
-from ...errors import OperatorError
-from .. import results
-from . import drawing, page, wording
-from .drawing import Drawn
+from indico_zodbrepl.bench import results
+from indico_zodbrepl.bench.report import drawing, page, wording
+from indico_zodbrepl.bench.report.drawing import Drawn
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.errors import OperatorError
 
 PAGE = "index.html"
 FOLDER = "report"
 
 
-def make(folder: Path, output: Path | None = None,
-         told: Callable[[int, int], None] = lambda *_: None) -> Path:
-    """Make the report of a folder of results.
+def make(
+    folder: Path, output: Path | None = None, told: Callable[[int, int], None] = lambda *_: None
+) -> Path:
+    """Create the report of a folder of results and return the path of the page.
 
     Args:
         folder: of one run, or of the runs of several suites.
-        output: where the page and its pictures go, made if need be; FOLDER/report without one.
-        told: called after each figure, with how many are done and how many there are.
-
-    Returns:
-        The path of the page.
+        output: folder for the page and its pictures, created if needed; default FOLDER/report.
+        told: called after each figure with the number done and the total.
 
     Raises:
-        OperatorError: exit 2, there are no results; exit 1, the report can't be written.
+        OperatorError: exit 2, there are no results; exit 1, the report cannot be written.
     """
     runs = results.read_folder(folder)
     output = output or folder / FOLDER
@@ -46,7 +44,8 @@ def make(folder: Path, output: Path | None = None,
             name = names[len(pictures)]
             drawing.lay_out(drawn.figure)
             shown.setdefault(section.anchor, []).append(
-                (drawn, drawing.svg(drawn.figure, f"f{len(pictures)}", drawn.caption)))
+                (drawn, drawing.svg(drawn.figure, f"f{len(pictures)}", drawn.caption))
+            )
             pictures[f"{name}.png"] = drawing.png(drawn.figure)
             told(len(pictures), len(names))
     text = page.html(sections, shown)
@@ -56,13 +55,16 @@ def make(folder: Path, output: Path | None = None,
             (output / name).write_bytes(picture)
         write_atomically(output / PAGE, text)
     except OSError as error:
-        raise OperatorError("the report can't be written", f"{output}: {error.strerror}",
-                            "make room there, or name another folder with --output") from error
+        raise OperatorError(
+            "the report can't be written",
+            f"{output}: {error.strerror}",
+            "make room there, or name another folder with --output",
+        ) from error
     return output / PAGE
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that are there already."""
+    """Return the names, with a number appended to duplicates."""
     found: list[str] = []
     for name in names:
         free, number = name, 1

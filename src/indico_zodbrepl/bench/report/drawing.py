@@ -1,14 +1,17 @@
-"""Figures as parts of a page and as files of their own."""
+"""Draw figures, as SVG parts of a page and as PNG files."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
 import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, cast
 
+import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
-from . import look
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,8 +19,8 @@ class Drawn:
     """A figure.
 
     Attributes:
-        name: of its file, without the suffix.
-        caption: what it shows, and how to read it.
+        name: file name without suffix.
+        caption: what it shows and how to read it.
     """
 
     name: str
@@ -26,41 +29,155 @@ class Drawn:
 
 
 def lay_out(figure: Figure) -> None:
-    """Give everything in a figure its place, once for both of its forms; it takes longest."""
-    with look.applied():
+    """Compute the layout of a figure once for both of its forms; this is the slow part."""
+    with applied():
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
 
 
 def svg(figure: Figure, prefix: str, label: str) -> str:
-    """An ``<svg>`` element to be put into a page, whose colours of text and lines are the page's.
+    """Return an ``<svg>`` element that uses the page's text and line colours.
 
     Args:
-        prefix: put before each id in it, so that no two figures of a page have the same.
-        label: for those who can't see it.
+        prefix: put before each id, so that ids are unique in the page.
+        label: text for screen readers.
     """
     text = io.StringIO()
-    with look.applied():
+    with applied():
         figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
     found = text.getvalue()
-    found = found[found.index("<svg"):]
+    found = found[found.index("<svg") :]
     found = re.sub(r"<metadata>.*?</metadata>", "", found, flags=re.DOTALL)
     found = re.sub(r"<!--.*?-->|<style.*?</style>", "", found, flags=re.DOTALL)
     found = re.sub(r'\bid="', f'id="{prefix}-', found)
     found = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", found)
-    found = found.replace(look.INK, "currentColor").replace(look.GRID, "var(--grid)")
+    found = found.replace(INK, "currentColor").replace(GRID, "var(--grid)")
     found = re.sub(r"\s*\n\s*", "\n", found)
     return found.replace("<svg ", f'<svg role="img" aria-label="{_escaped(label)}" ', 1)
 
 
 def png(figure: Figure) -> bytes:
-    """The same as a picture on white, twice as fine as a page shows it."""
+    """Return the same figure as a PNG on white, at twice the resolution of the page."""
     made = io.BytesIO()
-    with look.applied():
+    with applied():
         figure.savefig(made, format="png", dpi=192, facecolor="white", metadata={"Software": None})
     return made.getvalue()
 
 
 def _escaped(text: str) -> str:
-    return (text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-            .replace('"', "&quot;"))
+    return (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    )
+
+
+INK = "#1b1f24"
+GRID = "#d3d8de"
+"""Pages show these two in the colours of the reader's theme; PNGs are as they are, on white."""
+
+LIMIT = "#c8332b"
+WIDTH = 5.4
+"""Inches; pages show figures as wide as there is room for."""
+
+SETTINGS: Mapping[str, Any] = {
+    "svg.hashsalt": "zodbrepl",
+    "svg.fonttype": "path",
+    "text.parse_math": False,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": GRID,
+    "ytick.color": GRID,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "lines.linewidth": 1.6,
+    "axes.formatter.useoffset": False,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Style:
+    """The style of a storage.  Colours have a contrast of 3 or more on white and on dark."""
+
+    colour: str
+    marker: str = "o"
+    line: str = "-"
+
+
+STYLES: Mapping[str, Style] = {
+    "in-memory": Style("#7a7f87"),
+    "filestorage": Style("#9a6b2f"),
+    "zeo": Style("#1f78d1"),
+    "zrs": Style("#d9541e"),
+    "zrs-2-direct": Style("#d9541e", "s", "--"),
+    "zrs-2-serial": Style("#d9541e", "^", ":"),
+    "neo": Style("#0a9371"),
+    "neo-1": Style("#0a9371", "s", "--"),
+    "neo-2": Style("#0a9371", "^", ":"),
+    "sqlite": Style("#8a63d2"),
+    "postgresql": Style("#2a96b8"),
+    "postgresql-async": Style("#2a96b8", "s", "--"),
+    "postgresql-sync": Style("#2a96b8", "^", ":"),
+    "mariadb": Style("#c9579b"),
+    "mariadb-async": Style("#c9579b", "s", "--"),
+    "mariadb-sync": Style("#c9579b", "^", ":"),
+    "configured": Style("#b8860b", "D", "-."),
+}
+OTHER = Style("#7a7f87", "X", "-.")
+SEQUENCE = ("#1f78d1", "#d9541e", "#0a9371", "#8a63d2", "#c9579b", "#b8860b", "#2a96b8")
+"""For what is no storage, such as the two directories of a comparison of devices."""
+
+
+def applied() -> AbstractContextManager[None]:
+    """Context in which figures are created and written with SETTINGS."""
+    return matplotlib.rc_context(cast("Any", dict(SETTINGS)))
+
+
+def style(storage: str) -> Style:
+    """Return the style of a storage; grey for an unknown one."""
+    return STYLES.get(storage, OTHER)
+
+
+def panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """Return a figure with this number of axes.
+
+    Args:
+        height: of one panel, in inches.
+    """
+    rows = -(-count // columns)
+    figure = Figure(figsize=(WIDTH, height * rows), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, number + 1) for number in range(count)]
+    for each in axes:
+        each.tick_params(length=0)
+    return figure, axes
+
+
+def legend(figure: Figure, axes: list[Axes], columns: int = 2) -> None:
+    """Add one legend below all panels, without duplicate labels."""
+    handles: dict[str, Any] = {}
+    for each in axes:
+        for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if handles:
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower left",
+            ncols=min(columns, len(handles)),
+        )

@@ -1,4 +1,4 @@
-"""The page: sections of runs, as the template shows them."""
+"""Assemble the report page from the sections of its runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup
 
-from ..results import Measurement, Run
-from . import comparisons, details, figures, sentences, special, tables, wording
-from .comparisons import Comparison
-from .drawing import Drawn
-from .sentences import Sentence
-from .subject import Subject, subject
-from .tables import Table
+from indico_zodbrepl.bench.report import figures, sentences, special, tables, wording
+from indico_zodbrepl.bench.report import sentences as comparisons
+from indico_zodbrepl.bench.report.drawing import Drawn
+from indico_zodbrepl.bench.report.sentences import Comparison, Sentence
+from indico_zodbrepl.bench.report.subject import Subject, subject
+from indico_zodbrepl.bench.report.tables import Table
+from indico_zodbrepl.bench.results import Measurement, Run
 
 FEW = 12
 """So many comparisons are told at once; of more the sum is told, and each on demand."""
@@ -25,7 +25,7 @@ FEW = 12
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """One run.  With a ``problem`` it has nothing else."""
+    """A run on the page.  If ``problem`` is set, everything else is empty."""
 
     run: Run
     anchor: str
@@ -42,7 +42,7 @@ class Section:
 
 
 def section(run: Run, anchor: str) -> Section:
-    """A run with its figures, tables and sentences; one that can't be used says why.
+    """Return a run with figures, tables and sentences, or the reason it cannot be used.
 
     Args:
         anchor: its id in the page.
@@ -56,46 +56,75 @@ def section(run: Run, anchor: str) -> Section:
     drawn, undrawn = figures.of(about)
     found = comparisons.all_of(about)
     findings, further = _told(about, found)
-    return Section(run, anchor, "", about.title, about, list(sentences.of_run(about)),
-                   findings, further, drawn, undrawn, tables.of(about), run.failed)
+    return Section(
+        run,
+        anchor,
+        "",
+        about.title,
+        about,
+        list(sentences.of_run(about)),
+        findings,
+        further,
+        drawn,
+        undrawn,
+        tables.of(about),
+        run.failed,
+    )
 
 
 def html(sections: Sequence[Section], pictures: Mapping[str, Sequence[tuple[Drawn, str]]]) -> str:
-    """The page, which needs nothing else.
+    """Return the self-contained page.
 
     Args:
-        pictures: by the anchor of a section its figures, each with its ``<svg>`` element.
+        pictures: figures by the anchor of their section, each with its ``<svg>`` element.
     """
     environment = Environment(
-        loader=PackageLoader("indico_zodbrepl.bench.report"), autoescape=True,
-        trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"moment": moment, "json": _json, "bytes_of": wording.bytes_of,
-                            "number": wording.number, "case": _case}
-    environment.globals |= {"numbers": details.numbers, "mapping": details.mapping,
-                            "isnumber": lambda value: details.number(value) is not None}
+        loader=PackageLoader("indico_zodbrepl.bench.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "moment": moment,
+        "json": _json,
+        "bytes_of": wording.bytes_of,
+        "number": wording.number,
+        "case": _case,
+    }
+    environment.globals |= {
+        "numbers": wording.numbers,
+        "mapping": wording.mapping,
+        "isnumber": lambda value: wording.drawable(value) is not None,
+    }
     environment.tests["on_another_machine_than"] = _on_another_machine
     usable = [each for each in sections if not each.problem]
-    shown = {anchor: [(each, Markup(svg)) for each, svg in found]  # noqa: S704 - our own drawing
-             for anchor, found in pictures.items()}
+    shown = {
+        anchor: [(each, Markup(svg)) for each, svg in found]  # noqa: S704 - our own drawing
+        for anchor, found in pictures.items()
+    }
     return environment.get_template("report.html").render(
-        sections=sections, pictures=shown, usable=usable,
+        sections=sections,
+        pictures=shown,
+        usable=usable,
         first=usable[0].run if usable else None,
         quick=any(each.run.settings.get("quick") for each in usable),
-        versions={name: text for each in usable for name, text in each.run.versions.items()})
+        versions={name: text for each in usable for name, text in each.run.versions.items()},
+    )
 
 
 def moment(seconds: float) -> str:
-    """A time in UTC."""
+    """Format a time in UTC."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
 
 
 def _on_another_machine(run: Run, first: Run) -> bool:
-    return any(run.environment.get(name) != first.environment.get(name)
-               for name in ("cpu", "cores", "system"))
+    return any(
+        run.environment.get(name) != first.environment.get(name)
+        for name in ("cpu", "cores", "system")
+    )
 
 
-def _told(about: Subject,
-          found: Sequence[Comparison]) -> tuple[list[Sentence], list[Sentence]]:
+def _told(about: Subject, found: Sequence[Comparison]) -> tuple[list[Sentence], list[Sentence]]:
     each = [comparisons.said(about, one) for one in found] + list(comparisons.best(about))
     own = list(special.of(about))
     if len(each) <= FEW:

@@ -1,15 +1,14 @@
-"""Sentences that only one suite needs.  Pure."""
+"""Sentences of single suites.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ..summary import Row, Spread
-from . import wording
-from .details import mapping, number
-from .paired import pairs
-from .sentences import Sentence
-from .subject import Subject
+from indico_zodbrepl.bench.report import wording
+from indico_zodbrepl.bench.report.sentences import Sentence, pairs
+from indico_zodbrepl.bench.report.subject import Subject
+from indico_zodbrepl.bench.report.wording import drawable, mapping
+from indico_zodbrepl.bench.summary import Row, Spread
 
 Rules = Callable[[Subject], Iterator[Sentence]]
 NO_LAG = "none"
@@ -17,18 +16,21 @@ NO_LAG = "none"
 
 
 def of(subject: Subject) -> Iterator[Sentence]:
-    """Those of a run's suite."""
+    """Return the sentences of a run's suite."""
     if rules := RULES.get(subject.run.suite):
         yield from rules(subject)
 
 
 def within(parameter: str, names: Sequence[str]) -> Rules:
-    """What another value of a parameter made of the same storage."""
+    """State the effect of another value of a parameter on the same storage."""
+
     def rules(subject: Subject) -> Iterator[Sentence]:
         for each in pairs(subject, parameter, names):
-            claim = (f"With {parameter} {each.value} the {each.metric.title} of "
-                     f"{subject.title_of(each.storage)} was {wording.ratio(each.ratio.median)} "
-                     f"times that with {each.first}")
+            claim = (
+                f"With {parameter} {each.value} the {each.metric.title} of "
+                f"{subject.title_of(each.storage)} was {wording.ratio(each.ratio.median)} "
+                f"times that with {each.first}"
+            )
             about = wording.case(each.test, each.others)
             if each.rounds == 1:
                 yield Sentence(f"{claim} (one round).", about)
@@ -36,47 +38,63 @@ def within(parameter: str, names: Sequence[str]) -> Rules:
                 yield Sentence(
                     f"No difference in the {each.metric.title} of "
                     f"{subject.title_of(each.storage)} between {parameter} {each.value} and "
-                    f"{each.first} is shown {_between(each.ratio, each.rounds)}.", about)
+                    f"{each.first} is shown {_between(each.ratio, each.rounds)}.",
+                    about,
+                )
             else:
                 yield Sentence(f"{claim} {_between(each.ratio, each.rounds)}.", about)
+
     return rules
 
 
 def http(subject: Subject) -> Iterator[Sentence]:
-    """The highest rates, and what was saturated."""
+    """State the highest rates and their bottlenecks."""
     for row in subject.rows:
         rate = row.metrics.get("rate")
         limit = mapping(subject.detail(row, "limit"))
         what, why = (subject.detail(row, name) for name in ("saturated", "saturated_why"))
         if not rate or not isinstance(what, str) or row.test != "highest rate":
             continue
-        bound = number(limit.get("ms"))
+        bound = drawable(limit.get("ms"))
         held = f"p{limit.get('percentile')} within {bound:g} ms" if bound else "the limit"
-        text = (f"{subject.title_of(row.storage)} held {held} at "
-                f"{wording.number(rate.median)} requests/s")
+        text = (
+            f"{subject.title_of(row.storage)} held {held} at "
+            f"{wording.number(rate.median)} requests/s"
+        )
         if row.rounds > 1:
-            text += (f" ({wording.number(rate.least)} to {wording.number(rate.most)} in "
-                     f"{wording.rounds(row.rounds)})")
+            text += (
+                f" ({wording.number(rate.least)} to {wording.number(rate.most)} in "
+                f"{wording.rounds(row.rounds)})"
+            )
         text += f". Saturated above it, in the last round: {what}"
-        yield Sentence(f"{text}{f'; {why}' if isinstance(why, str) and why else ''}.",
-                       ", ".join(wording.parameters_of(row.parameters)))
+        yield Sentence(
+            f"{text}{f'; {why}' if isinstance(why, str) and why else ''}.",
+            ", ".join(wording.parameters_of(row.parameters)),
+        )
 
 
 def backup(subject: Subject) -> Iterator[Sentence]:
-    """How much backups slowed commits, compared with what chance does."""
+    """State how much backups slowed commits, compared with chance."""
     rows = [row for row in subject.rows if "rate_ratio" in row.metrics]
-    quiet = {row.storage: row.metrics["rate_ratio"] for row in rows
-             if row.parameters.get("from") == "none"}
+    quiet = {
+        row.storage: row.metrics["rate_ratio"]
+        for row in rows
+        if row.parameters.get("from") == "none"
+    }
     for row in rows:
         ratio = row.metrics["rate_ratio"]
         name = subject.title_of(row.storage)
         rate = f"{wording.ratio(ratio.median)} times what they were before and after"
         if row.parameters.get("from") == "none":
-            yield Sentence(f"{name}: without any backup commits a second were {rate}"
-                           f"{_range(ratio, row)}; so much is chance.")
+            yield Sentence(
+                f"{name}: without any backup commits a second were {rate}"
+                f"{_range(ratio, row)}; so much is chance."
+            )
             continue
-        text = (f"{name}: during {row.parameters.get('kind')} backups from the "
-                f"{row.parameters.get('from')} commits a second were {rate}{_range(ratio, row)}")
+        text = (
+            f"{name}: during {row.parameters.get('kind')} backups from the "
+            f"{row.parameters.get('from')} commits a second were {rate}{_range(ratio, row)}"
+        )
         chance = quiet.get(row.storage)
         if chance and row.rounds > 1:
             if ratio.most < chance.least:
@@ -87,7 +105,7 @@ def backup(subject: Subject) -> Iterator[Sentence]:
 
 
 def replication(subject: Subject) -> Iterator[Sentence]:
-    """How far followers are behind, and where they can't be."""
+    """State how far followers lagged, and where that could not be measured."""
     told: set[str] = set()
     for row in subject.rows:
         said, name = subject.detail(row, "lag"), subject.title_of(row.storage)
@@ -100,23 +118,27 @@ def replication(subject: Subject) -> Iterator[Sentence]:
             yield Sentence(
                 f"99 % of transactions were at all followers of {subject.title_of(row.storage)} "
                 f"{wording.number(lag.median)} ms after they were acknowledged, or earlier"
-                f"{_range(lag, row, ' ms')}.", wording.case(row.test, row.parameters))
+                f"{_range(lag, row, ' ms')}.",
+                wording.case(row.test, row.parameters),
+            )
 
 
 def writes(subject: Subject) -> Iterator[Sentence]:
-    """Storages that leave it to the operating system when a commit reaches the disk."""
+    """Name storages that leave flushing a commit to the operating system."""
     for row in subject.rows:
         found = row.metrics.get("fsyncs")
         if found and found.most == 0:
             yield Sentence(
                 f"No fsync was seen in the commits of {subject.title_of(row.storage)}: the "
                 "operating system decides when they reach the disk.",
-                wording.case(row.test, row.parameters))
+                wording.case(row.test, row.parameters),
+            )
 
 
 def _between(ratio: Spread, rounds: int) -> str:
-    return (f"({wording.ratio(ratio.least)} to {wording.ratio(ratio.most)} in "
-            f"{wording.rounds(rounds)})")
+    return (
+        f"({wording.ratio(ratio.least)} to {wording.ratio(ratio.most)} in {wording.rounds(rounds)})"
+    )
 
 
 def _range(found: Spread, row: Row, unit: str = "") -> str:
@@ -129,6 +151,11 @@ def _range(found: Spread, row: Row, unit: str = "") -> str:
 COMPRESSION = ("record_bytes", "follower_record_bytes", "rate", "cpu_us")
 
 RULES: Mapping[str, Rules] = {
-    "http": http, "backup": backup, "replication": replication, "writes": writes,
-    "devices": within("directory", ["rate"]), "compression": within("compression", COMPRESSION)}
+    "http": http,
+    "backup": backup,
+    "replication": replication,
+    "writes": writes,
+    "devices": within("directory", ["rate"]),
+    "compression": within("compression", COMPRESSION),
+}
 """By suite."""

@@ -1,20 +1,20 @@
-"""The numbers of a run as tables: for each test medians, spread, and ratios to the control."""
+"""The figures of a run as tables: medians, spread and ratios to the control by test."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 
-from ..suite import Metric
-from ..summary import Row
-from . import wording
-from .figures.generic import by_test
-from .subject import Subject
+from indico_zodbrepl.bench.report import wording
+from indico_zodbrepl.bench.report.figures.generic import by_test
+from indico_zodbrepl.bench.report.subject import Subject
+from indico_zodbrepl.bench.suite import Metric
+from indico_zodbrepl.bench.summary import Row
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A number with what is known about its spread; both '' where there is none."""
+    """A number and its spread; both '' if there is none."""
 
     text: str = ""
     spread: str = ""
@@ -22,10 +22,10 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One test.
+    """The table of one test.
 
     Attributes:
-        parameters: headings of the columns that tell cases apart.
+        parameters: headings of the columns that distinguish cases.
         columns: headings of the numbers.
         rows: the storage, its parameters, and a cell for each column.
     """
@@ -37,7 +37,7 @@ class Table:
 
 
 def of(subject: Subject) -> list[Table]:
-    """A table for each test that has figures."""
+    """Return a table for each test that has figures."""
     return [_table(subject, test, rows) for test, rows in by_test(subject).items()]
 
 
@@ -55,10 +55,16 @@ def _table(subject: Subject, test: str, rows: Sequence[Row]) -> Table:
         if compared:
             cells.insert(1, _ratio(subject, row, metrics[0]))
         cells.append(Cell(str(row.rounds)))
-        found.append((subject.title_of(row.storage),
-                      tuple(str(row.parameters.get(name, "")) for name in names), tuple(cells)))
-    return Table(test, tuple(name.replace("_", " ") for name in names), (*columns, "rounds"),
-                 tuple(found))
+        found.append(
+            (
+                subject.title_of(row.storage),
+                tuple(str(row.parameters.get(name, "")) for name in names),
+                tuple(cells),
+            )
+        )
+    return Table(
+        test, tuple(name.replace("_", " ") for name in names), (*columns, "rounds"), tuple(found)
+    )
 
 
 def _cell(row: Row, metric: Metric) -> Cell:
@@ -74,5 +80,6 @@ def _ratio(subject: Subject, row: Row, metric: Metric) -> Cell:
         return Cell()
     if subject.pairs(row, metric.name) == 1:
         return Cell(wording.ratio(found.median))
-    return Cell(wording.ratio(found.median),
-                f"{wording.ratio(found.least)} to {wording.ratio(found.most)}")
+    return Cell(
+        wording.ratio(found.median), f"{wording.ratio(found.least)} to {wording.ratio(found.most)}"
+    )

@@ -1,7 +1,5 @@
 """The program: answers as JSON on standard output, progress as JSON lines on standard error.
 
-It ends at once when its standard input does, as whoever started it has ended.
-
 exit status: as that of `datafs`; 10 no backup, or none of that time, 11 the backup is damaged.
 """
 import argparse
@@ -11,10 +9,9 @@ import logging
 import os
 import sys
 
-from ..attended import end_with_input
-from ..datafs.failures import DataFileError
-from . import tail
-from .repository import Repository
+from indico_zodbrepl.dataplane.backup import tail
+from indico_zodbrepl.dataplane.backup.repository import Repository
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 
 IDLE = 10  # niceness: others come first
 
@@ -77,7 +74,7 @@ def _parser():
 
 
 def main(arguments=None):
-    """Runs one command; returns the exit status."""
+    """Run one command; return the exit status."""
     options = _parser().parse_args(arguments)
     # What FileStorage says of itself is not for standard error.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -101,5 +98,4 @@ def _failed(why, status):
 
 
 if __name__ == '__main__':
-    end_with_input()
     sys.exit(main())

@@ -4,6 +4,8 @@ A piece is a part of a Data.fs, named by the moment at which it was made.  A lis
 line for a full piece and each incremental one after it: name, begin, end and MD5.  repozo names a
 piece before it lists it, so one that no list names is what an interrupted backup left.
 """
+from __future__ import absolute_import
+
 import collections
 import gzip
 import os
@@ -12,9 +14,9 @@ import time
 
 from ZODB.scripts import repozo
 
-from ..datafs import disk
-from ..datafs.failures import DataFileError
-from ..datafs.records import NUMBER
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError
+from indico_zodbrepl.dataplane.datafs.records import NUMBER
 
 LIST, INDEX, UNFINISHED = '.dat', '.index', 'tmp.tmp'
 FULL = ('.fs', '.fsz')
@@ -23,7 +25,7 @@ Piece = collections.namedtuple('Piece', 'name begin end md5')
 
 
 def listed(path):
-    """Returns the pieces of a list; a last line that was written half does not count."""
+    """Return the pieces of a list; a last line that was written half does not count."""
     try:
         with open(path) as lines:
             rows = [line.split() for line in lines if line.endswith('\n')]
@@ -34,17 +36,17 @@ def listed(path):
 
 
 def data_files(folder):
-    """Returns the names of all pieces in a folder, the oldest first."""
+    """Return the names of all pieces in a folder, the oldest first."""
     return sorted(filter(repozo.is_data_file, os.listdir(folder)))
 
 
 def list_of(folder, name):
-    """Returns the path of the list that a full piece begins."""
+    """Return the path of the list that a full piece begins."""
     return os.path.join(folder, os.path.splitext(name)[0] + LIST)
 
 
 def write_list(path, pieces):
-    """Replaces a list; one without pieces is removed."""
+    """Replace a list; one without pieces is removed."""
     if pieces:
         disk.write_file(path, [b'%s %d %d %s\n' % each for each in pieces])
     else:
@@ -52,7 +54,7 @@ def write_list(path, pieces):
 
 
 def settle(folder):
-    """Removes what an interrupted backup left; returns the names of the pieces it removed."""
+    """Remove what an interrupted backup left; return the names of the pieces it removed."""
     lists = [name for name in os.listdir(folder) if re.match(r'\d{4}(-\d\d){5}\.dat$', name)]
     named = set()
     for name in lists:
@@ -77,13 +79,13 @@ def settle(folder):
 
 
 def remove(folder, name):
-    """Removes a piece and its index."""
+    """Remove a piece and its index."""
     disk.remove(os.path.join(folder, os.path.splitext(name)[0] + INDEX))
     disk.remove(os.path.join(folder, name))
 
 
 def last_tid(folder, piece):
-    """Returns the tid of the last transaction of a piece, 8 bytes; its length ends the piece."""
+    """Return the tid of the last transaction of a piece, 8 bytes; its length ends the piece."""
     path = os.path.join(folder, piece.name)
     opened = gzip.open(path, 'rb') if path.endswith('z') else open(path, 'rb')
     try:
@@ -97,13 +99,13 @@ def last_tid(folder, piece):
 
 
 def moment(name):
-    """Returns when a piece was made, ISO 8601, by its name."""
+    """Return when a piece was made, ISO 8601, by its name."""
     date = os.path.splitext(name)[0].split('-')
     return '%s-%s-%sT%s:%s:%sZ' % tuple(date)
 
 
 def wait_for_a_new_name():
-    """A second has one backup; raises DataFileError when the newest is of the future."""
+    """Return a second has one backup; raises DataFileError when the newest is of the future."""
     while True:
         now = repozo.gen_filename(None, ext='')
         newest = ([''] + [os.path.splitext(name)[0] for name in data_files('.')])[-1]
@@ -113,3 +115,15 @@ def wait_for_a_new_name():
             raise DataFileError('the newest backup, %s, is of the future: is the clock wrong?'
                                 % newest)
         time.sleep(0.05)
+
+
+class NoBackup(DataFileError):
+    """The folder has no backup, or none of that time."""
+
+    exit_code = 10
+
+
+class NotWhole(DataFileError):
+    """A backup is damaged, or a part of it is missing."""
+
+    exit_code = 11

@@ -3,6 +3,8 @@
 All reading and writing is repozo's.  What is added: what an interrupted run left is removed
 first, what was written is read again, and each transaction in it is looked at.
 """
+from __future__ import absolute_import
+
 import contextlib
 import fcntl
 import os
@@ -11,13 +13,18 @@ import time
 from ZODB.FileStorage import FileStorage
 from ZODB.scripts import repozo
 
-from ..datafs import disk
-from ..datafs.datafile import DataFile
-from ..datafs.failures import Changed, Damaged, DataFileError, InUse, NoSpace
-from ..datafs.records import START, time_of
-from . import pieces
-from .failures import NoBackup, NotWhole
-from .progress import Counted
+from indico_zodbrepl.dataplane.backup import pieces
+from indico_zodbrepl.dataplane.backup.pieces import NoBackup, NotWhole
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.failures import (
+    Changed,
+    Damaged,
+    DataFileError,
+    InUse,
+    NoSpace,
+)
+from indico_zodbrepl.dataplane.datafs.records import START, time_of
 
 LOCK = 'lock'
 BLOCK = 1 << 20
@@ -43,7 +50,7 @@ class Repository(object):
 
     @contextlib.contextmanager
     def alone(self):
-        """Holds the folder's lock.  Raises InUse; NoBackup when there is no such folder."""
+        """Hold the folder's lock.  Raises InUse; NoBackup when there is no such folder."""
         try:
             os.chdir(self._folder)
         except OSError as error:
@@ -61,7 +68,7 @@ class Repository(object):
             yield
 
     def back_up(self, path, full):
-        """Adds what a Data.fs has more than the newest backup; a server may have it open.
+        """Add what a Data.fs has more than the newest backup; a server may have it open.
 
         Args:
             path: of the Data.fs.
@@ -122,26 +129,26 @@ class Repository(object):
         return newest[-1].end if newest and newest[-1].end <= size else 0
 
     def _expected(self, size, full):
-        """Returns how many bytes a backup will read of a file of that size."""
+        """Return how many bytes a backup will read of a file of that size."""
         newest = self._newest()
         if full or not newest or newest[-1].end > size:
             return size
         return size - newest[-1].begin  # the last piece is compared first
 
     def _newest(self):
-        """Returns the pieces of the newest full backup and of what came after it."""
+        """Return the pieces of the newest full backup and of what came after it."""
         full = [name for name in pieces.data_files('.') if name.endswith(pieces.FULL)]
         return pieces.listed(pieces.list_of('.', full[-1])) if full else []
 
     def _drop_after(self, before):
-        """Removes a piece that was just written; the list first, so that nobody trusts it."""
+        """Remove a piece that was just written; the list first, so that nobody trusts it."""
         after = self._newest()
         if after != before:
             pieces.write_list(pieces.list_of('.', after[0].name), after[:-1])
             pieces.remove('.', after[-1].name)
 
     def _verify(self, source, path, end, piece):
-        """Raises Damaged unless a piece is whole and made of whole transactions."""
+        """Raise Damaged unless a piece is whole and made of whole transactions."""
         if piece.end < end:
             raise Damaged(path, piece.end, 'this is no transaction')
         self._count.begin('verified', 2 * (piece.end - piece.begin))
@@ -154,7 +161,7 @@ class Repository(object):
             look_at(now, max(piece.begin, START), piece.end, self._count)
 
     def inspect(self, at):
-        """Whether a backup is whole: sizes and MD5 of all its pieces.
+        """Return True if a backup is whole: sizes and MD5 of all its pieces.
 
         Args:
             at: moment in repozo's form, for the newest backup not after it; None for the newest.
@@ -199,7 +206,7 @@ class Repository(object):
         return found
 
     def recover(self, target, at):
-        """Makes a Data.fs of a backup, with its index; it appears when it is whole and on disk.
+        """Make a Data.fs of a backup, with its index; it appears when it is whole and on disk.
 
         Every piece's MD5 is compared meanwhile, and afterwards every transaction looked at.
 
@@ -242,7 +249,7 @@ class Repository(object):
 
 
 def look_at(data_file, begin, end, count):
-    """Reads all headers between two positions; returns how many transactions there are.
+    """Read all headers between two positions; return how many transactions there are.
 
     Raises Damaged.
     """
@@ -258,7 +265,7 @@ def look_at(data_file, begin, end, count):
 
 
 def _repozo(arguments, work):
-    """Runs repozo; what it finds wrong is an error of ours.  Raises DataFileError."""
+    """Run repozo; what it finds wrong is an error of ours.  Raises DataFileError."""
     try:
         return work(repozo.parseargs(arguments))
     except repozo.NoFiles as error:
@@ -283,3 +290,42 @@ def _check_space(needed):
 def _sync(path):
     with open(path, 'r+b') as opened:
         os.fsync(opened.fileno())
+
+
+REPORT_EACH = 0.5  # seconds
+
+
+class Counted(object):
+    """Counts bytes and tells of them now and then.
+
+    Args:
+        say: takes a dict with stage, done and total, in bytes; the total may be None.
+    """
+
+    def __init__(self, say):
+        self._say = say
+        self._stage, self._total, self._done = '', None, 0
+        self._next = 0
+
+    def begin(self, stage, total):
+        self._stage, self._total, self._done = stage, total, 0
+
+    def add(self, count):
+        self._done += count
+        if time.time() >= self._next:
+            self._next = time.time() + REPORT_EACH
+            total = self._total and max(self._total, self._done)
+            self._say({'stage': self._stage, 'done': self._done, 'total': total})
+
+    def counting(self, dofile):
+        """Return repozo's dofile, through which all that it reads goes, counted."""
+        dofile = getattr(dofile, 'uncounted', dofile)
+
+        def counted(func, fp, n=None):
+            def one(data):
+                func(data)
+                self.add(len(data))
+            return dofile(one, fp, n)
+
+        counted.uncounted = dofile
+        return counted

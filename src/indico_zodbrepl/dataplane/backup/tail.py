@@ -6,17 +6,17 @@ import tempfile
 
 from ZODB import fsrecover
 
-from ..datafs.compare import compare
-from ..datafs.datafile import DataFile
-from ..datafs.export import EVERYTHING, export
-from ..datafs.failures import Damaged
-from ..datafs.records import START, time_of
+from indico_zodbrepl.dataplane.datafs.compare import compare
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.export import EVERYTHING, export
+from indico_zodbrepl.dataplane.datafs.failures import Damaged
+from indico_zodbrepl.dataplane.datafs.records import START, time_of
 
 TOLD = 8  # users and descriptions
 
 
 def newer(path, tid):
-    """Counts the transactions of a Data.fs that are newer than one, up to the first damage.
+    """Count the transactions of a Data.fs that are newer than one, up to the first damage.
 
     Returns a dict for JSON: transactions, tid and time of the last one, `told` (who did what,
     of the newest few), `damage` (what is wrong with the file, or an empty text), bytes of the
@@ -55,7 +55,7 @@ def _add(told, data_file, transaction):
 
 
 def export_tail(present, restored, folder):
-    """Exports what one Data.fs has and another one lacks; nobody writes to either.
+    """Export what one Data.fs has and another one lacks; nobody writes to either.
 
     Of a damaged file what ZODB's fsrecover can still read is exported.
 
@@ -101,7 +101,7 @@ def _export(path, restored, folder, named):
 
 
 def recover(path, target):
-    """Copies the readable transactions of a damaged Data.fs; whether there are any."""
+    """Copy the readable transactions of a damaged Data.fs; whether there are any."""
     output, sys.stdout = sys.stdout, open(os.devnull, 'w')
     fsrecover.scan = scan
     fsrecover.truncate = lambda *_arguments: None  # the file itself is kept
@@ -116,7 +116,7 @@ def recover(path, target):
 
 
 def scan(opened, position):
-    """Returns where the next transaction may begin, or 0.
+    """Return where the next transaction may begin, or 0.
 
     As fsrecover's own, which goes round for ever when one of the last bytes is a '.'.
     """

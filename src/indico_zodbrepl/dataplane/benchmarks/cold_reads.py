@@ -1,4 +1,4 @@
-"""Reads objects in passes, each begun with empty caches in this process and the operating system.
+"""Read objects in passes, each begun with empty caches in this process and the operating system.
 
 With --fill it makes them instead, unless they are there.
 """
@@ -11,10 +11,10 @@ import random
 
 import transaction
 
-from .commits import make
-from .counting import base_of, client_cache_of
-from .measuring import MOST, Clock, latency_ms
-from .programs import Caller, opened
+from indico_zodbrepl.dataplane.benchmarks.commits import make
+from indico_zodbrepl.dataplane.benchmarks.counting import base_of, client_cache_of
+from indico_zodbrepl.dataplane.benchmarks.measuring import MOST, Clock, latency_ms
+from indico_zodbrepl.dataplane.benchmarks.programs import Caller, opened
 
 NAME = 'bench cold reads'
 DONTNEED = 4  # of posix_fadvise(2)
@@ -22,7 +22,7 @@ CACHED = 1000  # objects in the connection's cache
 
 
 def drop_pages(folder):
-    """Has the operating system forget what it holds of the files in a folder.
+    """Have the operating system forget what it holds of the files in a folder.
 
     Returns how many files it was asked for, and how many are not ours to open.
     """
@@ -53,7 +53,7 @@ def drop_pages(folder):
 
 
 def slices_of(latencies):
-    """Returns how many reads ended in each second of the time that was measured."""
+    """Return how many reads ended in each second of the time that was measured."""
     slices, at = [], 0.0
     for each in latencies:
         at += each
@@ -63,7 +63,7 @@ def slices_of(latencies):
 
 
 def read(connection, objects, seconds, folder):
-    """Reads all of them once in each pass; returns a dict for JSON."""
+    """Read all of them once in each pass; return a dict for JSON."""
     cache = client_cache_of(base_of(connection._storage))
     clock, asked, refused = Clock(seconds, MOST, lambda: False), 0, 0
     while not clock.is_up():

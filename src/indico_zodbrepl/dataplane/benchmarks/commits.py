@@ -1,4 +1,4 @@
-"""Commits transactions of one size, and tells how many and how long each took.
+"""Commit transactions of one size, and tell how many and how long each took.
 
 It says "ready", waits for a line, and works until its limit is reached: --seconds or --count.
 Without a limit each line "next" begins another window, and "end", or the end of input, ends it.
@@ -19,8 +19,8 @@ from persistent.mapping import PersistentMapping
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.POSException import ConflictError
 
-from .measuring import cpu_seconds, latency_ms
-from .programs import Caller, opened
+from indico_zodbrepl.dataplane.benchmarks.measuring import cpu_seconds, latency_ms
+from indico_zodbrepl.dataplane.benchmarks.programs import Caller, opened
 
 POOL = 1000  # objects that transactions change in turn
 AT_ONCE = 100  # objects that are made in one transaction
@@ -48,7 +48,7 @@ class Window(object):
         self._slices[number] += 1
 
     def told(self):
-        """Returns a dict for JSON; `slices` are the commits that ended in each second."""
+        """Return a dict for JSON; `slices` are the commits that ended in each second."""
         seconds = max(self._ended - self.began, 1e-9)
         return {'commits': len(self.latencies), 'seconds': round(seconds, 4),
                 'rate': round(len(self.latencies) / seconds, 3),
@@ -64,7 +64,7 @@ class Orders(object):
         self.over = False
 
     def listen(self):
-        """Begins to read, in a thread of its own."""
+        """Begin to read, in a thread of its own."""
         thread = threading.Thread(target=self._read, name='orders')
         thread.daemon = True
         thread.start()
@@ -79,7 +79,7 @@ class Orders(object):
 
 
 def make(root, name, count, size):
-    """Makes the objects that are changed, in the root under a name."""
+    """Make the objects that are changed, in the root under a name."""
     objects = []
     for begin in range(0, count, AT_ONCE):
         made = [PersistentMapping(filler=filler(size)) for _ in range(min(AT_ONCE, count - begin))]
@@ -92,12 +92,12 @@ def make(root, name, count, size):
 
 
 def filler(size):
-    """Returns text that compresses to a half, as much of Indico's does."""
+    """Return text that compresses to a half, as much of Indico's does."""
     return os.urandom((size + 1) // 2).encode('hex')[:size]
 
 
 def commit(objects, size):
-    """Changes the objects in one transaction; returns how often it was tried again."""
+    """Change the objects in one transaction; return how often it was tried again."""
     for attempt in range(ATTEMPTS):
         transaction.begin()
         try:
@@ -113,7 +113,7 @@ def commit(objects, size):
 
 
 def work(objects, options, orders):
-    """Commits until it is over; returns the windows as dicts."""
+    """Commit until it is over; return the windows as dicts."""
     ring = itertools.cycle(objects)
     windows = [Window()]
     while not orders.over:

@@ -1,4 +1,4 @@
-"""Writes and reads records of a real database through a storage, to see what compression does.
+"""Write and reads records of a real database through a storage, to see what compression does.
 
 usage: compression.py sample DATA_FS|CONF RECORDS
        compression.py write CONF RECORDS WRITTEN SECONDS
@@ -29,13 +29,13 @@ from array import array
 import pkg_resources
 import ZODB
 import ZODB.config
+from zc.zlibstorage import ZlibStorage, compress
 from ZODB.Connection import TransactionMetaData
 from ZODB.FileStorage import FileIterator
 from ZODB.utils import z64
-from zc.zlibstorage import ZlibStorage, compress
 
-from .measuring import latency_ms
-from .programs import Caller
+from indico_zodbrepl.dataplane.benchmarks.measuring import latency_ms
+from indico_zodbrepl.dataplane.benchmarks.programs import Caller
 
 SAMPLE = 2000  # records
 IN_A_COMMIT = 10  # records
@@ -44,7 +44,7 @@ SEED = 1  # the same records in the same order for each storage
 
 
 def sample(transactions, count=SAMPLE):
-    """Returns at most `count` records, the same ones each time."""
+    """Return at most `count` records, the same ones each time."""
     with_data = [record.data for transaction in transactions
                  for record in transaction if record.data]
     random.Random(SEED).shuffle(with_data)
@@ -52,7 +52,7 @@ def sample(transactions, count=SAMPLE):
 
 
 def write(storage, records, seconds):
-    """Returns the ids of what was written, and a dict for JSON."""
+    """Return the ids of what was written, and a dict for JSON."""
     endless, oids, latencies, pickled = itertools.cycle(records), [], array('d'), 0
     began = at = time.time()
     cpu = _cpu_seconds()
@@ -76,7 +76,7 @@ def write(storage, records, seconds):
 
 
 def read(storage, oids, seconds):
-    """Returns a dict for JSON."""
+    """Return a dict for JSON."""
     oids, latencies, pickled = list(oids), array('d'), 0
     random.shuffle(oids)
     began = at = time.time()
@@ -91,7 +91,7 @@ def read(storage, oids, seconds):
 
 
 def stored_bytes(storage, records, count):
-    """Returns how many bytes `count` records are for the storage inside one that compresses."""
+    """Return how many bytes `count` records are for the storage inside one that compresses."""
     change = compress if isinstance(storage, ZlibStorage) else str
     return sum(len(change(data)) for data in itertools.islice(itertools.cycle(records), count))
 

@@ -1,16 +1,16 @@
-"""Counts what one connection asks of its storage, and what a client's cache answers.
+"""Count what one connection asks of its storage, and what a client's cache answers.
 
 Other connections of the process go on meanwhile: what they do is not counted.
 """
 import contextlib
-import thread
 
+import thread
 import zope.interface
 from relstorage.storage import RelStorage
 from ZEO.ClientStorage import ClientStorage
 from ZODB.mvccadapter import MVCCAdapterInstance
 
-from ..storage import IndicoStorage
+from indico_zodbrepl.dataplane.client.storage import IndicoStorage
 
 
 class CountingStorage(object):
@@ -108,7 +108,7 @@ class ClientCache(object):
 
 
 def base_of(storage):
-    """Returns the storage inside what ZODB and we wrap around it."""
+    """Return the storage inside what ZODB and we wrap around it."""
     while True:
         if isinstance(storage, IndicoStorage):
             storage = storage.base
@@ -119,7 +119,7 @@ def base_of(storage):
 
 
 def client_cache_of(base):
-    """Returns the `ClientCache` of a storage, or a `NoCache`."""
+    """Return the `ClientCache` of a storage, or a `NoCache`."""
     if isinstance(base, ClientStorage):
         return ClientCache(base._cache, 'loadBefore', _is_nothing, base._cache.clear)
     if isinstance(base, RelStorage):
@@ -139,7 +139,7 @@ def client_cache_of(base):
 
 @contextlib.contextmanager
 def counted(connection):
-    """Yields (a `CountingStorage`, a cache) of an open connection until the end of the block."""
+    """Yield (a `CountingStorage`, a cache) of an open connection until the end of the block."""
     storage = connection._storage
     counting = CountingStorage(storage)
     cache = client_cache_of(base_of(storage))

@@ -1,4 +1,4 @@
-"""Notes when each transaction arrives at servers that follow another one.
+"""Note when each transaction arrives at servers that follow another one.
 
 usage: python -m indico_zodbrepl.dataplane.benchmarks.lag PAUSE NAME=CONF...
 
@@ -99,7 +99,7 @@ class Asked(object):
 
 
 def observer_of(storage, pause):
-    """Returns what notes the arrivals at a storage's server."""
+    """Return what notes the arrivals at a storage's server."""
     if isinstance(storage, RelStorage):
         return Asked(storage, pause)
     if isinstance(storage, ClientStorage):
@@ -108,7 +108,7 @@ def observer_of(storage, pause):
 
 
 def wait_for(observers, tid, seconds):
-    """Waits until each has seen the transaction; SystemExit when one has not in time."""
+    """Wait until each has seen the transaction; SystemExit when one has not in time."""
     deadline = time.time() + seconds
     for name in sorted(observers):
         observer = observers[name]

@@ -1,8 +1,15 @@
-"""The clock of a test: passes over the same things, until time or count is up."""
+"""Measure a test: its clock, its transactions and the state of its caches."""
+from __future__ import absolute_import
+
 import math
 import resource
 import time
 from array import array
+
+import transaction
+from indico.core.db import DBMgr, turns
+from indico.core.db.retries import STORAGE_ERRORS, Retries
+from indico.util.contextManager import ContextManager
 
 MOST = 1000000  # operations in a test: their latencies are kept
 PATIENCE = 5.0  # times the seconds to be measured that a test may take in all
@@ -39,12 +46,12 @@ class Clock(object):
         self._deadline = time.time() + max(PATIENCE * seconds, LEAST_PATIENCE)
 
     def is_up(self):
-        """Tells whether nothing more is to be measured."""
+        """Return whether nothing more is to be measured."""
         return (self.seconds >= self._limit or len(self.latencies) >= self._most
                 or time.time() >= self._deadline or self._stop())
 
     def pass_over(self, things, operate):
-        """Calls `operate` with each of them, until time is up; returns the sum of the results."""
+        """Call `operate` with each of them, until time is up; return the sum of the results."""
         latencies, stop = self.latencies, self._stop
         begun = at = paused = time.time()
         cpu = cpu_seconds()
@@ -71,13 +78,13 @@ class Clock(object):
 
 
 def cpu_seconds():
-    """Returns the processor time of this thread."""
+    """Return the processor time of this thread."""
     used = resource.getrusage(THREAD)
     return used.ru_utime + used.ru_stime
 
 
 def latency_ms(latencies):
-    """Returns mean, p50, p90, p99 (nearest rank) and max in milliseconds; all None without any."""
+    """Return mean, p50, p90, p99 (nearest rank) and max in milliseconds; all None without any."""
     if not latencies:
         return dict.fromkeys(['mean', 'max'] + [name for name, _ in PERCENTILES])
     ordered = sorted(latencies)
@@ -89,3 +96,104 @@ def latency_ms(latencies):
 
 def _ms(seconds):
     return round(1000.0 * seconds, 4)
+
+
+def begin():
+    """Forget what Indico remembers between the objects of one request."""
+    ContextManager.destroy()
+    ContextManager.set('autoOps', [])
+
+
+def committed(work):
+    """Commit `work()`; return its result and how often it was tried again.
+
+    Raises the last error of the storage when Indico would answer a request
+    with it; nothing of this transaction was saved then, unless the error has
+    the attribute `outcome_unknown`.
+    """
+    manager = DBMgr.getInstance()
+    turns.letPass()
+    retries, retried = Retries(), 0
+    try:
+        while True:
+            begin()
+            try:
+                manager.sync()
+                result = work()
+                manager.commit()
+                return result, retried
+            except STORAGE_ERRORS as error:
+                manager.abort()
+                retries.waitOrRaise(error)
+                retried += 1
+            except Exception:
+                # Much of Indico takes an error of the storage for a missing object.
+                try:
+                    manager.raiseFailure()
+                except STORAGE_ERRORS as error:
+                    manager.abort()
+                    retries.waitOrRaise(error)
+                    retried += 1
+                    continue
+                manager.abort()
+                raise
+    finally:
+        turns.end()
+
+
+FILL_LEAST = 5.0  # seconds
+
+
+class Caches(object):
+    """Brings the caches of one connection into a state before each pass.
+
+    Args:
+        state: one of `parameters.CACHES`.
+        connection: open, in this thread; it is at the beginning of a
+            transaction after each call.
+        counting, cache: what `counting.counted` yields.
+    """
+
+    def __init__(self, state, connection, counting, cache):
+        self._state = state
+        self._connection = connection
+        self._counting = counting
+        self._cache = cache
+
+    def fill(self, things, touch, seconds, stop):
+        """Access the objects once, unless the state is cold.
+
+        Returns: those that were reached within `seconds` (five at least); the
+        others would not be in the cache.
+        """
+        if self._state == 'cold':
+            return things
+        deadline = time.time() + max(seconds, FILL_LEAST)
+        reached = []
+        self.begin()
+        for thing in things:
+            touch(thing)
+            reached.append(thing)
+            if time.time() >= deadline or stop():
+                break
+        return reached
+
+    def prepare(self):
+        """Bring about the state for a pass that is about to begin."""
+        self.begin()
+        if self._state == 'hot':
+            # What is above the limit goes, as at the end of a request.
+            self._connection.cacheGC()
+            return
+        self._connection.cacheMinimize()
+        if self._state == 'cold':
+            self._cache.empty()
+
+    def begin(self):
+        """Begin a transaction with what the storage holds now."""
+        transaction.abort()
+        self._connection.sync()
+
+    def reset_counts(self):
+        self._counting.reset()
+        self._cache.reset()

@@ -1,20 +1,29 @@
-"""What 'to modify a conference' can mean, by Indico's own calls, and how it is taken back.
+"""The modifications of a conference by Indico's own calls, and their undo.
 
-Whatever is written ends with a mark, so that only what a test wrote is taken
-back: where somebody else changed it meanwhile, that stays.  Each modification
-has
+Everything written ends with a mark, so that only the text of a test is undone.
+What somebody else changed meanwhile stays.  Each modification has
 
-  describe(conference)             what is to be put back, plain types
-  make(conference, before, text)   modifies; `before` is what describe returned
-  take_back(conference, before, mark)   returns whether it is as it was before
+  describe(conference)             what must be put back, as plain types
+  make(conference, before, text)   modifies; `before` is the result of describe
+  take_back(conference, before, mark)   returns True if it is as before
+
+The list of what must be put back is kept in the database itself.
 """
+from __future__ import absolute_import
+
 import re
 
+import transaction
+from indico.core.db import DBMgr
+from MaKaC.conference import ConferenceHolder
 from MaKaC.trashCan import TrashCanManager
+from persistent.mapping import PersistentMapping
+
+from indico_zodbrepl.dataplane.benchmarks.measuring import committed
 
 
 def _without(mark, text):
-    """Returns a text without what was written with that mark; None if nothing was."""
+    """Return a text without what was written with that mark; None if nothing was."""
     left, count = re.subn(r' \[%s \d+\]' % re.escape(mark), '', text)
     return left if count else None
 
@@ -94,3 +103,84 @@ def _counter(conference):
 
 KINDS = {'description': Description, 'title': Title, 'room': Room,
          'contribution': NewContribution}
+
+
+KEY = 'zodbrepl-benchmarks'
+BATCH = 10  # conferences that are changed in a transaction
+
+
+def begin(instance, modify, mark, began, candidates, count):
+    """Commit what is to be put back; what another instance's test uses is left out.
+
+    Args:
+        instance: a name for which nothing is recorded at present.
+        modify: a key of KINDS.  mark: see `modifications`.
+        candidates: ids of conferences, those to be taken first first.
+        count: how many to use at most.
+
+    Returns: a dict from the ids of the conferences that may be modified to
+    what `describe` of the modification returned.
+    """
+    def work():
+        root = DBMgr.getInstance().getDBConnection().root()
+        others = set(conference_id for entry in root.get(KEY, {}).values()
+                     for conference_id in entry['before'])
+        kind = KINDS[modify]()
+        before = PersistentMapping()
+        for conference_id in candidates:
+            if len(before) == count:
+                break
+            if conference_id in before or conference_id in others or (
+                    not ConferenceHolder().hasKey(conference_id)):
+                continue
+            conference = ConferenceHolder().getById(conference_id)
+            described = kind.describe(conference)
+            if described is not None:
+                before[conference_id] = described, conference.getModificationDate()
+        if before:
+            if KEY not in root:
+                root[KEY] = PersistentMapping()
+            root[KEY][instance] = PersistentMapping(
+                {'modify': modify, 'mark': mark, 'began': began, 'before': before})
+        transaction.get().note(u'benchmark: what is to be put back')
+        return dict((each, before[each][0]) for each in before)
+    return committed(work)[0]
+
+
+def put_back(instance):
+    """Put back what is recorded for an instance and forgets it, a few at a time.
+
+    Returns: of how many conferences something was put back.
+    """
+    total = 0
+    while True:
+        done, left = committed(lambda: _put_back_some(instance))[0]
+        total += done
+        if not left:
+            return total
+
+
+def _put_back_some(instance):
+    """Return how many were put back, and how many are left."""
+    root = DBMgr.getInstance().getDBConnection().root()
+    entry = root.get(KEY, {}).get(instance)
+    if entry is None:
+        return 0, 0
+    done = 0
+    kind, before = KINDS[entry['modify']](), entry['before']
+    for conference_id in sorted(before):
+        if done == BATCH:
+            break
+        described, modified = before.pop(conference_id)
+        if not ConferenceHolder().hasKey(conference_id):
+            continue  # somebody deleted it
+        conference = ConferenceHolder().getById(conference_id)
+        if kind.take_back(conference, described, entry['mark']):
+            conference.setModificationDate(modified)
+            done += 1
+    if not before:
+        del root[KEY][instance]
+        if not root[KEY]:
+            del root[KEY]
+    transaction.get().note(u'benchmark: put back')
+    return done, len(before)

@@ -1,7 +1,7 @@
 """What a test is asked for, and the bounds of it."""
-from collections import namedtuple
+from __future__ import absolute_import
 
-from .errors import BadParameters
+from collections import namedtuple
 
 CACHES = ('cold', 'warm', 'hot')
 MODIFY = ('description', 'room', 'contribution', 'title')
@@ -20,7 +20,7 @@ Parameters = namedtuple('Parameters', 'seconds repetitions count caches modify')
 
 
 def parsed(form):
-    """Returns `Parameters` from a mapping of texts; raises BadParameters.
+    """Return `Parameters` from a mapping of texts; raise BadParameters.
 
     What is missing gets the value of NUMBERS, `hot`, or `description`.
     """
@@ -52,3 +52,28 @@ def _choice(name, text, choices):
     if text not in choices:
         raise BadParameters('%s has to be one of %s' % (name, ', '.join(choices)))
     return str(text)
+
+
+class BenchmarkError(Exception):
+    """Its text is for people; `status` is that of the HTTP answer."""
+    status = 500
+
+
+class BadParameters(BenchmarkError):
+    """A parameter is unknown, of the wrong kind, or out of its bounds."""
+    status = 400
+
+
+class UnknownTest(BenchmarkError):
+    """There is no test of that name."""
+    status = 404
+
+
+class NothingLoaded(BenchmarkError):
+    """The database holds nothing that the test may use."""
+    status = 412
+
+
+class StorageFailed(BenchmarkError):
+    """The storage went away, or takes no writes."""
+    status = 503

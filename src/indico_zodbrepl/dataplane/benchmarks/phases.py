@@ -1,4 +1,4 @@
-"""Makes the objects of a library of records, or one query over them, and times it.
+"""Make the objects of a library of records, or one query over them, and times it.
 
     python -m indico_zodbrepl.dataplane.benchmarks.phases ZODB_CONF PHASE [--scale S] [--create]
 
@@ -11,11 +11,11 @@ import time
 
 import transaction
 
-from .counting import counted
-from .phases_library import Library, answer_of
-from .phases_model import converted
-from .phases_queries import QUERIES
-from .programs import Caller, opened
+from indico_zodbrepl.dataplane.benchmarks.counting import counted
+from indico_zodbrepl.dataplane.benchmarks.phases_library import Library, answer_of
+from indico_zodbrepl.dataplane.benchmarks.phases_model import converted
+from indico_zodbrepl.dataplane.benchmarks.phases_queries import QUERIES
+from indico_zodbrepl.dataplane.benchmarks.programs import Caller, opened
 
 KEY = 'zodbrepl-bench-phases'
 CACHE = 1000000  # objects: all stay in the connection's cache
@@ -44,7 +44,7 @@ def main(arguments=None):
 
 
 def create(db, library):
-    """Makes the objects anew, timing creation and commit apart.
+    """Make the objects anew, timing creation and commit apart.
 
     Returns a dict: create_seconds, commit_seconds, objects, records and stored_bytes.
     Raises WrongResult.
@@ -70,7 +70,7 @@ def create(db, library):
 
 
 def query(db, library, name):
-    """Makes a query with empty caches.
+    """Make a query with empty caches.
 
     Returns a dict: seconds, objects that it looked at, records that it loaded, answer.
     Raises WrongResult.

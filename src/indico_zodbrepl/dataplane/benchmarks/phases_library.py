@@ -54,16 +54,16 @@ class Library(object):
         self.picks = [made.randrange(len(self.sequence)) for _ in range(_scaled(PICKS, scale))]
 
     def sizes(self):
-        """Returns how many users, groups, persons, conferences and contributions there are."""
+        """Return how many users, groups, persons, conferences and contributions there are."""
         return [len(self.users), len(self.groups), self.persons, len(self.conferences),
                 len(self.sequence)]
 
     def objects(self):
-        """Returns how many objects the records become, without lists and trees between them."""
+        """Return how many objects the records become, without lists and trees between them."""
         return sum(self.sizes()) + len(self.conferences) * SESSIONS
 
     def answer(self, query):
-        """Returns what a query has to find, as `answer_of` gives it."""
+        """Return what a query has to find, as `answer_of` gives it."""
         return answer_of(getattr(self, '_' + query.replace('-', '_'))())
 
     def _group_members(self):
@@ -103,7 +103,7 @@ class Library(object):
         return [title(*self.sequence[each]) for each in self.picks]
 
     def _closures(self):
-        """Of each group itself and all that it is in, directly or not."""
+        """Return for each group itself and all groups it is in, directly or not."""
         found = []
         for number, parents in enumerate(self.groups):
             found.append(set([number]).union(*[found[each] for each in parents]))
@@ -111,12 +111,12 @@ class Library(object):
 
 
 def title(conference, session, contribution):
-    """Returns the title of a contribution."""
+    """Return the title of a contribution."""
     return 'Contribution %d of session %d of conference %d' % (contribution, session, conference)
 
 
 def answer_of(values):
-    """Returns [how many values, their check sum]; their order counts."""
+    """Return [how many values, their check sum]; their order counts."""
     return [len(values), zlib.crc32('\n'.join(map(str, values))) & 0xffffffff]
 
 
@@ -125,6 +125,6 @@ def _scaled(number, scale):
 
 
 def _some(made, below, most):
-    """Returns at least one and at most `most` different numbers, in their order; none below 0."""
+    """Return at least one and at most `most` different numbers, in their order; none below 0."""
     most = min(most, below)
     return sorted(made.sample(xrange(below), made.randint(1, most))) if most else []

@@ -4,7 +4,7 @@ from BTrees.OOBTree import OOBTree
 from persistent import Persistent
 from persistent.list import PersistentList
 
-from .phases_library import title
+from indico_zodbrepl.dataplane.benchmarks.phases_library import title
 
 
 class User(Persistent):
@@ -74,13 +74,13 @@ class Site(Persistent):
         self.sequence = IOBTree()
 
     def sizes(self):
-        """Returns how many there are of each, as `Library.sizes`."""
+        """Return how many there are of each, as `Library.sizes`."""
         return [len(each) for each in (self.users, self.groups, self.persons, self.conferences,
                                        self.sequence)]
 
 
 def converted(library):
-    """Returns a `Site` with the objects of a library; nothing is stored yet."""
+    """Return a `Site` with the objects of a library; nothing is stored yet."""
     site = Site()
     _convert_groups(library, site)
     _convert_users(library, site)

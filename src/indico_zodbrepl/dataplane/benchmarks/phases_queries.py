@@ -4,11 +4,11 @@ A query is called with a `phases_model.Site` and the `Library` that it was made 
 positions alone.  It returns the values that it found, in an order that the library has, too, and
 how many users, groups, persons, conferences, sessions and contributions it looked at.
 """
-from .phases_library import PAGE
+from indico_zodbrepl.dataplane.benchmarks.phases_library import PAGE
 
 
 def group_members(site, _):
-    """How many different members each group has, with those of the groups in it."""
+    """Return how many different members each group has, with those of the groups in it."""
     found, looked_at = [], 0
     for group in site.groups.values():
         members, groups = set(), _closure(group, lambda each: each.subgroups)
@@ -21,7 +21,7 @@ def group_members(site, _):
 
 
 def user_groups(site, _):
-    """In how many groups each user is, directly or through other groups."""
+    """Return the number of groups of each user, direct and indirect."""
     found, looked_at = [], 0
     for user in site.users.values():
         groups = set()
@@ -33,7 +33,7 @@ def user_groups(site, _):
 
 
 def conference_contributions(site, _):
-    """The titles of all contributions of each conference, in their order."""
+    """Return the titles of all contributions of each conference, in their order."""
     found, looked_at = [], 0
     for conference in site.conferences.values():
         looked_at += 1
@@ -44,7 +44,7 @@ def conference_contributions(site, _):
 
 
 def author_conferences(site, _):
-    """At how many conferences each person has contributions."""
+    """Return the number of conferences with contributions of each person."""
     found, looked_at = [], 0
     for person in site.persons.values():
         titles = set()
@@ -57,26 +57,26 @@ def author_conferences(site, _):
 
 
 def sequence_walk(site, _):
-    """The titles of all contributions by date."""
+    """Return the titles of all contributions by date."""
     found = [each.title for each in site.sequence.values()]
     return found, len(found)
 
 
 def sequence_pages(site, library):
-    """The titles of pages of the sequence."""
+    """Return the titles of pages of the sequence."""
     found = [each.title for start in library.pages
              for each in site.sequence.values(start, start + PAGE, excludemax=True)]
     return found, len(found)
 
 
 def sequence_picks(site, library):
-    """The titles at random positions of the sequence."""
+    """Return the titles at random positions of the sequence."""
     found = [site.sequence[each].title for each in library.picks]
     return found, len(found)
 
 
 def _closure(group, following):
-    """Returns a group and all that can be reached from it, each once."""
+    """Return a group and all that can be reached from it, each once."""
     found, waiting = {group.name: group}, [group]
     while waiting:
         for name, each in following(waiting.pop()).items():

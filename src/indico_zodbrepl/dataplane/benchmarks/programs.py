@@ -21,12 +21,12 @@ class Caller(object):
         os.dup2(2, 1)
 
     def wait(self):
-        """Says "ready" and waits for a line, so that several processes begin together."""
+        """Say "ready" and wait for a line, so that several processes begin together."""
         self._tell('ready')
         sys.stdin.readline()
 
     def answer(self, found):
-        """Gives a dict as the last line."""
+        """Give a dict as the last line."""
         self._tell(json.dumps(dict(found, versions=versions())))
 
     def _tell(self, line):
@@ -35,7 +35,7 @@ class Caller(object):
 
 
 def opened(path, objects):
-    """Returns a DB of a storage as Indico opens it.
+    """Return a DB of a storage as Indico opens it.
 
     Args:
         path: of a configuration of a storage, or of a database.
@@ -52,6 +52,6 @@ def opened(path, objects):
 
 
 def versions():
-    """Returns the versions of the packages that a benchmark depends on."""
+    """Return the versions of the packages that a benchmark depends on."""
     return dict((each.project_name, each.version) for each in pkg_resources.working_set
                 if each.project_name in PACKAGES)

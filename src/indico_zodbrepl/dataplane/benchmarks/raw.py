@@ -1,4 +1,4 @@
-"""Reads and writes objects of a storage for a time, with no Indico.
+"""Read and write objects of a storage for a time, with no Indico.
 
     python -m indico_zodbrepl.dataplane.benchmarks.raw ZODB_CONF TEST ...
 
@@ -12,21 +12,24 @@ read        reads all objects of the share, again and again for some seconds
 `prepare` answers at once, the others say "ready" and wait for a line first.  The answer is a JSON
 object in the last line, with the attributes of `Measured`.
 """
+from __future__ import absolute_import
+
 import argparse
+import collections
 import itertools
 import os
 import random
+import resource
 import time
 
 import transaction
 from persistent.list import PersistentList
 from ZODB.POSException import ConflictError
 
-from .caches import Caches
-from .counting import counted
-from .programs import Caller, opened
-from .raw_measured import Measured
-from .raw_records import Record
+from indico_zodbrepl.dataplane.benchmarks.counting import counted
+from indico_zodbrepl.dataplane.benchmarks.measuring import Caches
+from indico_zodbrepl.dataplane.benchmarks.programs import Caller, opened
+from indico_zodbrepl.dataplane.benchmarks.raw_records import Record
 
 KEY = 'zodbrepl-bench-raw'
 SHARE = 500  # objects
@@ -75,7 +78,7 @@ def main(arguments=None):
 
 
 def prepare(root, shares, size):
-    """Makes the shares anew.
+    """Make the shares anew.
 
     Args:
         root: of a connection of this thread.
@@ -87,7 +90,7 @@ def prepare(root, shares, size):
 
 
 def filler(size):
-    """Returns a text of so many bytes that no compression makes less than half as long."""
+    """Return a text of so many bytes that no compression makes less than half as long."""
     return os.urandom((size + 1) // 2).encode('hex')[:size]
 
 
@@ -96,7 +99,7 @@ def touch(record):
 
 
 def write(objects, together, fillers, counting, seconds, most):
-    """Changes `together` of the objects in each transaction, the next ones each time.
+    """Change `together` of the objects in each transaction, the next ones each time.
 
     Args:
         fillers: new contents, used in turn.
@@ -119,7 +122,7 @@ def write(objects, together, fillers, counting, seconds, most):
 
 
 def committed(objects, fillers):
-    """Commits a change of all objects; returns after how many conflicts.
+    """Commit a change of all objects; return after how many conflicts.
 
     Raises the last ConflictError when there are too many.
     """
@@ -137,7 +140,7 @@ def committed(objects, fillers):
 
 
 def read(objects, seconds, state, caches, counting, cache):
-    """Reads all objects in passes; what brings the caches into their state is not measured.
+    """Read all objects in passes; what brings the caches into their state is not measured.
 
     Args:
         caches: a `Caches` for `state`, filled.
@@ -172,7 +175,7 @@ def _read_once(objects, seconds, measured):
 
 
 def _read_hot(objects, seconds, measured):
-    """An object that is there takes no longer than a look at the clock: no latencies."""
+    """Return an object that is there takes no longer than a look at the clock: no latencies."""
     with measured.timed():
         end = time.time() + seconds
         while time.time() < end:
@@ -194,6 +197,57 @@ def _parser():
     parser.add_argument('--repetitions', type=int, default=100)
     parser.add_argument('--caches', choices=('cold', 'warm', 'hot'), default='cold')
     return parser
+
+
+TICKS = 1e7  # in a second; latencies are counted in them
+
+
+class Measured(object):
+    """The result of one process.
+
+    Attributes:
+        operations: commits, or objects read.
+        seconds, cpu_seconds: CPU time of all threads of this process.
+        conflicts: number of repeated commits.
+        stored_bytes: of all records passed to the storage.
+        loads: records that were not in the connection's cache.
+        misses: those of them that were not in the client's cache either.
+        latencies: number of operations by tenths of a microsecond; not of hot reads.
+    """
+
+    def __init__(self):
+        self.operations = self.conflicts = self.stored_bytes = self.loads = self.misses = 0
+        self.seconds = self.cpu_seconds = 0.0
+        self.latencies = collections.Counter()
+
+    def timed(self):
+        return _Timed(self)
+
+    def count(self, seconds):
+        self.operations += 1
+        self.latencies[int(max(seconds, 0.0) * TICKS)] += 1
+
+    def as_dict(self):
+        return dict(vars(self), latencies=sorted(self.latencies.items()))
+
+
+class _Timed(object):
+    """A context whose time is added to a `Measured`."""
+
+    def __init__(self, measured):
+        self._measured = measured
+
+    def __enter__(self):
+        self._begun, self._cpu = time.time(), _cpu_seconds()
+
+    def __exit__(self, *error):
+        self._measured.seconds += max(time.time() - self._begun, 0.0)
+        self._measured.cpu_seconds += _cpu_seconds() - self._cpu
+
+
+def _cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == '__main__':

@@ -4,10 +4,11 @@ Each is a class with UNIT, the word for what is counted, `things(count)`, the
 ids of at most so many categories or conferences, and `read(id)`, which reads
 one and returns how many units that were.  All need an open connection.
 """
+from __future__ import absolute_import
+
 from MaKaC.conference import CategoryManager, ConferenceHolder
 
-from .errors import NothingLoaded
-from .loaded import spread
+from indico_zodbrepl.dataplane.benchmarks.parameters import NothingLoaded
 
 
 class _Reading(object):
@@ -15,7 +16,7 @@ class _Reading(object):
     kind = None
 
     def things(self, count):
-        """Returns the ids of what is read, evenly spread over all there are.
+        """Return the ids of what is read, evenly spread over all there are.
 
         Raises NothingLoaded when there are none.
         """
@@ -59,3 +60,30 @@ class Contributions(_Reading):
             contribution.getTitle()
             read += 1
         return read
+
+
+KEY = 'bulkloader'
+
+
+def conferences(root):
+    """Return the ids of the events that the bulk loader made, the oldest first.
+
+    Args:
+        root: the database root.
+
+    Raises NothingLoaded.
+    """
+    found = [conference_id for run in root.get(KEY, ())
+             for conference_id in run['conferences'].values()]
+    if not found:
+        raise NothingLoaded(
+            'the database holds nothing that the bulk loader made, and other data are not '
+            'changed by a test: load some first, bin/bulkload --conferences 100')
+    return found
+
+
+def spread(found, count):
+    """Return at most `count` of a sequence, evenly spread over it."""
+    if len(found) <= count:
+        return list(found)
+    return [found[len(found) * number // count] for number in range(count)]

@@ -1,4 +1,4 @@
-"""Commits or reads as fast as it goes, and tells when each was done.
+"""Commit or reads as fast as it goes, and tell when each was done.
 
 usage: python -m indico_zodbrepl.dataplane.benchmarks.replication CONF WHAT NAME WARM_UP SECONDS
 
@@ -11,8 +11,8 @@ WHAT is
 
 After WARM_UP seconds of it "ready" is printed; a line on standard input begins SECONDS that are
 measured.  Then one line of JSON: `began` and `ended` (seconds since 1970), `operations`, `retried`
-(conflicts), `latencies_us` (of the first million), and of commits `acknowledged`: each one's tid and when its commit had returned.
-Processes with different NAMEs have objects of their own.
+(conflicts), `latencies_us` (of the first million), and of commits `acknowledged`: each one's tid
+and when its commit had returned. Processes with different NAMEs have objects of their own.
 """
 import itertools
 import json
@@ -30,8 +30,8 @@ from ZEO.Exceptions import ClientDisconnected
 from ZODB.POSException import ConflictError
 from ZODB.utils import u64
 
-from .counting import base_of, client_cache_of
-from .programs import versions
+from indico_zodbrepl.dataplane.benchmarks.counting import base_of, client_cache_of
+from indico_zodbrepl.dataplane.benchmarks.programs import versions
 
 RECORD = 200  # bytes of the record of an object that is changed
 NEW_RECORD = 251  # bytes of a new object's, so that an indico transaction has 45 KB
@@ -64,7 +64,7 @@ class Commits(object):
             self._change = self._update
 
     def pass_over(self, deadline, done):
-        """Commits until a moment of `time.time()`; calls `done(begun, at, tid)` after each."""
+        """Commit until a moment of `time.time()`; calls `done(begun, at, tid)` after each."""
         at, retried = time.time(), 0
         while at < deadline:
             begun = at
@@ -108,7 +108,7 @@ class Reads(object):
         self._objects = list(insist(lambda: read_in(connection.root())))
 
     def pass_over(self, deadline, done):
-        """Loads until a moment of `time.time()`; calls `done(begun, at, None)` after each."""
+        """Load until a moment of `time.time()`; calls `done(begun, at, None)` after each."""
         while time.time() < deadline:
             transaction.abort()
             self._connection.cacheMinimize()
@@ -145,12 +145,12 @@ def read_in(root):
 
 
 def filler(number, size):
-    """Returns what makes an object's record about so long, different for each number."""
+    """Return what makes an object's record about so long, different for each number."""
     return '%016x%s' % (number, FILLER[:size - OVERHEAD - 16])
 
 
 def insist(attempt):
-    """Calls `attempt` until nobody else was in its way; returns its result."""
+    """Call `attempt` until nobody else was in its way; return its result."""
     for _ in range(ATTEMPTS):
         try:
             return attempt()
@@ -161,7 +161,7 @@ def insist(attempt):
 
 
 def measured(work, seconds):
-    """Returns what is told of so many seconds of work."""
+    """Return what is told of so many seconds of work."""
     acknowledged, latencies, counted = [], [], itertools.count()
 
     def done(begun, at, tid):

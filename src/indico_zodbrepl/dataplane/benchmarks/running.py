@@ -1,4 +1,11 @@
-"""Makes one test, in a thread that has no connection to the database yet."""
+"""Run one test at a time in an instance of Indico, in a thread without a database connection."""
+from __future__ import absolute_import
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
 import time
 import uuid
 
@@ -8,14 +15,17 @@ from indico.core.db.retries import STORAGE_ERRORS
 from MaKaC.conference import ConferenceHolder
 from ZODB.POSException import ConflictError
 
-from ..status import storage_status
-from . import attempts, journal, loaded, readings
-from .caches import Caches
-from .counting import counted
-from .errors import NothingLoaded, StorageFailed, UnknownTest
-from .measuring import MOST, Clock, latency_ms
-from .modifications import KINDS
-from .turn import now
+from indico_zodbrepl.dataplane.benchmarks import measuring, modifications, readings
+from indico_zodbrepl.dataplane.benchmarks import readings as loaded
+from indico_zodbrepl.dataplane.benchmarks.counting import counted
+from indico_zodbrepl.dataplane.benchmarks.measuring import MOST, Caches, Clock, latency_ms
+from indico_zodbrepl.dataplane.benchmarks.modifications import KINDS
+from indico_zodbrepl.dataplane.benchmarks.parameters import (
+    NothingLoaded,
+    StorageFailed,
+    UnknownTest,
+)
+from indico_zodbrepl.dataplane.client.status import storage_status
 
 READ = {
     'testReadCategoryThroughput': readings.CategoryNames,
@@ -28,13 +38,13 @@ PACKAGES = ('indico', 'ZODB', 'ZEO', 'BTrees', 'persistent', 'zc.zrs', 'RelStora
 
 
 def require(name):
-    """Raises UnknownTest unless there is a test of that name."""
+    """Raise UnknownTest unless there is a test of that name."""
     if name not in NAMES:
         raise UnknownTest('there is no test %r; these are: %s' % (str(name), ', '.join(NAMES)))
 
 
 def run(name, parameters, instance, stop):
-    """Makes a test and returns its result.
+    """Make a test and return its result.
 
     What an earlier test left to be put back is put back first, and what this
     one modifies at its end, also after an error.
@@ -52,8 +62,8 @@ def run(name, parameters, instance, stop):
     try:
         manager.startRequest()
         try:
-            attempts.begin()
-            repaired = journal.put_back(instance)
+            measuring.begin()
+            repaired = modifications.put_back(instance)
             with counted(manager.getDBConnection()) as (counting, cache):
                 test = _Test(manager.getDBConnection(), counting, cache, parameters, stop)
                 if name in READ:
@@ -63,7 +73,7 @@ def run(name, parameters, instance, stop):
         finally:
             manager.endRequest(False)
             turns.end()
-            attempts.begin()
+            measuring.begin()
     except STORAGE_ERRORS as error:
         raise StorageFailed(
             'the storage failed: %s: %s; what was changed is put back before the next test'
@@ -100,7 +110,7 @@ class _Test(object):
         return self._measure(reading.UNIT, things, reading.read, MOST)
 
     def write(self, by_count, instance, began):
-        """Modifies conferences, one a transaction, and puts them back."""
+        """Modify conferences, one per transaction, and undo the modifications."""
         modify = self._parameters.modify
         kind = KINDS[modify]()
         mark = 'zodbrepl-benchmark-%s' % uuid.uuid4().hex[:12]
@@ -108,7 +118,7 @@ class _Test(object):
         count = self._parameters.count
         if by_count:
             count = min(count, self._parameters.repetitions)
-        before = journal.begin(
+        before = modifications.begin(
             instance, modify, mark, began, loaded.spread(found, count) + found, count)
         if not before:
             raise NothingLoaded(
@@ -126,7 +136,7 @@ class _Test(object):
                 conference = ConferenceHolder().getById(conference_id)
                 kind.make(conference, before[conference_id], text)
             try:
-                self._retried += attempts.committed(work)[1]
+                self._retried += measuring.committed(work)[1]
             except ConflictError:
                 self._given_up += 1
                 return 0
@@ -141,7 +151,7 @@ class _Test(object):
         finally:
             begun = time.time()
             self._connection.cacheGC()
-            restored = journal.put_back(instance)
+            restored = modifications.put_back(instance)
         result.update(modify=modify, put_back=restored,
                       put_back_seconds=round(time.time() - begun, 3))
         return result
@@ -196,6 +206,58 @@ class _Test(object):
 
 
 def versions():
-    """Returns the versions of the packages that a test depends on, as far as they are installed."""
+    """Return the versions of the packages that a test depends on, as far as they are installed."""
     return dict((each.project_name, each.version) for each in pkg_resources.working_set
                 if each.project_name in PACKAGES)
+
+
+class AtWork(Exception):
+    """Another test is running.
+
+    Attributes:
+        who: name of the holder, since: ISO 8601 in UTC, test: its name; each
+            None while the holder is about to write it.
+    """
+
+    def __init__(self, who, since, test):
+        Exception.__init__(self, 'a test runs already: %s, since %s' % (test, since))
+        self.who, self.since, self.test = who, since, test
+
+
+@contextlib.contextmanager
+def alone(path, who, test):
+    """Hold the lock file; it ends with this process at the latest.
+
+    Raises AtWork at once when another thread or process has it, EnvironmentError
+    when the file can't be used.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.fcntl(lock, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except IOError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+            raise _holder(lock)
+        os.ftruncate(lock, 0)
+        os.write(lock, json.dumps({'who': who, 'since': now(), 'test': test}))
+        try:
+            yield
+        finally:
+            os.ftruncate(lock, 0)
+    finally:
+        os.close(lock)
+
+
+def now():
+    """Return the present time as ISO 8601 in UTC."""
+    return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
+
+
+def _holder(lock):
+    try:
+        told = json.loads(os.read(lock, 4096))
+    except ValueError:
+        told = {}
+    return AtWork(told.get('who'), told.get('since'), told.get('test'))

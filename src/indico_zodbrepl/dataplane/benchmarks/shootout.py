@@ -22,12 +22,11 @@ import os
 import sys
 import time
 
-from zodbshootout._dbsupport import (
-    BenchmarkDBFactory, MappingFactory, get_databases_from_conf_file)
+from zodbshootout._dbsupport import BenchmarkDBFactory, MappingFactory, get_databases_from_conf_file
 from zodbshootout._runner import _create_speedtest
 from zodbshootout.speedtest import SpeedTestData
 
-from .programs import Caller
+from indico_zodbrepl.dataplane.benchmarks.programs import Caller
 
 TESTS = {
     'add': 'bench_add',
@@ -70,12 +69,12 @@ def main(arguments):
 
 
 def measured(tests, test, factory, concurrency, seconds):
-    """Repeats a test for about so many seconds; its first repetition counts only if it is the last.
+    """Repeat a test for about this many seconds; the first repetition is a warm-up.
 
-    What loads first is repeated ten times at least.
+    It counts only if it is the last.  Tests that load first are repeated at least ten times.
 
     Args:
-        tests: zodbshootout's benchmarks, for so many workers.
+        tests: zodbshootout's benchmarks for this number of workers.
         test: one of TESTS.
         factory: opens the database.
 
@@ -103,7 +102,7 @@ def measured(tests, test, factory, concurrency, seconds):
 
 
 def _anew(repeat, most, deadline):
-    """Opens the database for each repetition; returns seconds, and how many repetitions."""
+    """Open the database for each repetition; return seconds, and how many repetitions."""
     taken = 0.0
     for number in range(1, most + 1):
         taken += repeat(1)

@@ -1,12 +1,12 @@
 """The program: copies one database into another, with its history, and verifies the copy.
 
-usage: python -m indico_zodbrepl.dataplane.convert [--end-with-input] SOURCE TARGET
+usage: python -m indico_zodbrepl.dataplane.convert SOURCE TARGET
 
 Each is a Data.fs, by a path that ends in .fs, or a ZODB configuration file whose storage is
 a RelStorage or NEO.  Nobody else may write either.  May be interrupted or killed at any
 moment and run again: what the target holds is compared with the source first, and the copy
-goes on after it.  Writes JSON objects to standard output, one a line: progress (see
-`copying.Conversion`), and at the end {"done": ...}; errors as one line on standard error.
+goes on after it.  Writes a JSON object to standard output at the end, and progress (see
+`copying.Conversion`) as JSON objects, one a line, to standard error; errors are one line there.
 
 exit status: 0 done and verified, 1 another failure, 2 wrong command line, 3 no such file or
 not readable, 4 a storage is away or no Data.fs, or failed, 5 a server has a file open,
@@ -21,38 +21,32 @@ import sys
 
 from ZODB.POSException import POSError
 
-from ..attended import end_with_input
-from ..datafs.failures import DataFileError
-from . import opening
-from .copying import Conversion
-from .failures import ConversionError
+from indico_zodbrepl.dataplane.convert import copying
+from indico_zodbrepl.dataplane.convert.copying import Conversion
+from indico_zodbrepl.dataplane.convert.failures import ConversionError
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 
 
 def _say(progress):
-    sys.stdout.write(json.dumps(progress, sort_keys=True) + '\n')
-    sys.stdout.flush()
+    sys.stderr.write(json.dumps(progress, sort_keys=True) + '\n')
+    sys.stderr.flush()
 
 
 def main(arguments=None):
-    """Runs one conversion; returns the exit status."""
+    """Run one conversion; return the exit status."""
     parser = argparse.ArgumentParser(
         prog='python -m indico_zodbrepl.dataplane.convert',
         description='Copies a database with its history to another storage.')
     for name in ('source', 'target'):
         parser.add_argument(name, metavar=name.upper(),
                             help='a Data.fs, or a ZODB configuration file')
-    parser.add_argument('--end-with-input', action='store_true',
-                        help='end at once when standard input does, as whoever started it '
-                             'has ended')
     options = parser.parse_args(arguments)
-    if options.end_with_input:
-        end_with_input()
     # What the storages say of themselves is not for standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
-        with opening.source(options.source) as source, \
-                opening.target(options.target) as target:
-            _say({'done': Conversion(source, target, _say).run()})
+        with copying.source(options.source) as source, \
+                copying.target(options.target) as target:
+            print(json.dumps(Conversion(source, target, _say).run(), sort_keys=True))
         return 0
     except (ConversionError, DataFileError) as error:
         return _failed(error, error.exit_code)

@@ -1,10 +1,21 @@
-"""Compares, copies and verifies."""
+"""Compare a target with its source, copy the missing history, and verify the copy."""
+from __future__ import absolute_import
+
+import contextlib
 import time
 
-from .failures import CopyDiffers, OtherData
-from .founding import is_only_founded
-from .newest import Newest
-from .transactions import as_kept, difference
+from indico_zodbrepl.dataplane.convert import files
+from indico_zodbrepl.dataplane.convert.failures import CopyDiffers, OtherData
+from indico_zodbrepl.dataplane.convert.files import Newest, is_only_founded
+from indico_zodbrepl.dataplane.convert.storages import (
+    NEO,
+    NEOTarget,
+    RelStorageTarget,
+    Source,
+    keeps_of,
+    open_conf,
+)
+from indico_zodbrepl.dataplane.convert.transactions import as_kept, difference
 
 REPORT_EACH = 0.5  # seconds
 
@@ -37,7 +48,7 @@ class Conversion(object):
             'lost': dict.fromkeys(('records', 'transactions', 'status', 'undo_pointers'), 0)}
 
     def run(self):
-        """Makes the target hold what the source holds.
+        """Make the target hold what the source holds.
 
         Returns `answer`.  Raises ConversionError, and whatever the storages raise.
         """
@@ -63,7 +74,7 @@ class Conversion(object):
         return newest
 
     def _compare(self):
-        """Returns the tid of the last transaction that the target holds, or None.
+        """Return the tid of the last transaction that the target holds, or None.
 
         Raises OtherData unless these are the source's first.
         """
@@ -86,7 +97,7 @@ class Conversion(object):
         return last
 
     def _copy(self, held):
-        """Returns whether there was anything to copy after that transaction."""
+        """Return whether there was anything to copy after that transaction."""
         progress = self._progress('copy')
         for mine in self._wanted(progress, held, count=True):
             self._target.write(mine)
@@ -113,7 +124,7 @@ class Conversion(object):
         progress.end()
 
     def _wanted(self, progress, after=None, count=False):
-        """Yields the source's transactions as the target keeps them.
+        """Yield the source's transactions as the target keeps them.
 
         Args:
             count: whether what it doesn't keep is to be counted.
@@ -187,3 +198,34 @@ def _apart(wrong, mine, theirs):
 
 def _named(tid):
     return tid.encode('hex') if tid else 'none'
+
+
+DATA_FILE = '.fs'
+
+
+def source(path):
+    """Open what is copied, a context manager.
+
+    Args:
+        path: of a Data.fs, which ends in .fs, or of a ZODB configuration file.
+    """
+    return files.source(path) if path.endswith(DATA_FILE) else _source(path)
+
+
+def target(path):
+    """Open what is filled, as `source` does."""
+    return files.target(path) if path.endswith(DATA_FILE) else _target(path)
+
+
+@contextlib.contextmanager
+def _source(path):
+    with contextlib.closing(open_conf(path)) as storage:
+        yield Source(storage)
+
+
+@contextlib.contextmanager
+def _target(path):
+    with contextlib.closing(open_conf(path)) as storage:
+        kind = NEOTarget if keeps_of(storage) is NEO else RelStorageTarget
+    with contextlib.closing(kind(lambda: open_conf(path))) as opened:
+        yield opened

@@ -1,24 +1,31 @@
 """A Data.fs as the source or the target of a conversion, without a server."""
+from __future__ import absolute_import
+
 import contextlib
+import itertools
 import os
 
 import zc.lockfile
+import ZODB
+from BTrees.LLBTree import LLBTree
 from ZODB.Connection import TransactionMetaData
 from ZODB.FileStorage import FileStorage
+from ZODB.MappingStorage import MappingStorage
+from ZODB.utils import load_current, p64, u64, z64
 
-from ..datafs import disk
-from ..datafs.blobs import Blobs, folder_of
-from ..datafs.datafile import DataFile
-from ..datafs.records import PACKED, RECORD
-from .failures import CanNotBeKept, InUse, OtherData
-from .transactions import Keeps, Record, Transaction
+from indico_zodbrepl.dataplane.convert.failures import CanNotBeKept, InUse, OtherData
+from indico_zodbrepl.dataplane.convert.transactions import Keeps, Record, Transaction
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.blobs import Blobs, folder_of
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.records import PACKED, RECORD
 
 KEEPS = Keeps(history=True, status=True, empty=False, extension_bytes=True, undo_pointers=True)
 
 
 @contextlib.contextmanager
 def _locked(path):
-    """Keeps servers off a Data.fs.  Raises InUse."""
+    """Keep servers off a Data.fs.  Raises InUse."""
     try:
         lock = zc.lockfile.LockFile(path + '.lock')
     except zc.lockfile.LockError:
@@ -49,14 +56,14 @@ class FileSource(object):
                 folder_of(path), name))
 
     def transactions(self, after=None):
-        """Yields each Transaction after a tid, oldest first.  Raises Damaged."""
+        """Yield each Transaction after a tid, oldest first.  Raises Damaged."""
         return _read(self._data_file, after, self._at)
 
     def _at(self, position):
         self._position = position
 
     def fraction(self):
-        """Returns how much of the history was read, from 0 to 1."""
+        """Return how much of the history was read, from 0 to 1."""
         return float(self._position) / max(self._data_file.end, 1)
 
     def close(self):
@@ -93,7 +100,7 @@ class FileTarget(object):
                 path, self._part))
 
     def transactions(self, after=None):
-        """Yields what is complete of it, as FileSource does."""
+        """Yield what is complete of it, as FileSource does."""
         path = self._part if os.path.exists(self._part) else self._path
         if not os.path.exists(path) or not os.path.getsize(path):
             return
@@ -102,16 +109,16 @@ class FileTarget(object):
                 yield transaction
 
     def empty(self):
-        """Removes everything from it, which is no more than an empty root object."""
+        """Remove everything from it, which is no more than an empty root object."""
         for path in (self._path, self._part):
             for suffix in ('', '.index'):
                 disk.remove(path + suffix)
 
     def held(self, transaction):
-        """Takes note of what it holds already; there is nothing to note."""
+        """Take note of what it holds already; there is nothing to note."""
 
     def write(self, transaction):
-        """Adds a transaction."""
+        """Add a transaction."""
         storage = self._storage or self._open()
         meta = TransactionMetaData(transaction.user, transaction.description,
                                    transaction.extension)
@@ -130,14 +137,14 @@ class FileTarget(object):
         return self._storage
 
     def settle(self):
-        """Puts all that was written on disk."""
+        """Put all that was written on disk."""
         self.close()
         if os.path.exists(self._part):
             with open(self._part, 'rb') as part:
                 os.fsync(part.fileno())
 
     def publish(self):
-        """Gives it its name."""
+        """Give it its name."""
         if os.path.exists(self._part):
             if os.path.exists(self._part + '.index'):
                 os.rename(self._part + '.index', self._path + '.index')
@@ -165,14 +172,14 @@ def _cut_what_is_not_whole(part):
 
 @contextlib.contextmanager
 def source(path):
-    """Opens a Data.fs as a source.  Raises DataFileError, InUse, CanNotBeKept."""
+    """Open a Data.fs as a source.  Raises DataFileError, InUse, CanNotBeKept."""
     with _locked(path), contextlib.closing(FileSource(path)) as opened:
         yield opened
 
 
 @contextlib.contextmanager
 def target(path):
-    """Opens a Data.fs as a target.  Raises DataFileError, InUse, OtherData."""
+    """Open a Data.fs as a target.  Raises DataFileError, InUse, OtherData."""
     with _locked(path), contextlib.closing(FileTarget(path)) as opened:
         yield opened
 
@@ -199,3 +206,37 @@ def _data_txn(data_file, record):
     if record.length or not record.back:
         return None
     return RECORD.unpack(data_file.read(record.back, RECORD.size))[1]
+
+
+def is_only_founded(transactions):
+    """Return True if these are no more than what opening a new database writes into it.
+
+    Args:
+        transactions: an iterable of Transaction; at most two are taken.
+    """
+    first = list(itertools.islice(transactions, 2))
+    return (len(first) == 1
+            and [(record.oid, record.data) for record in first[0].records] == [(z64, _root())])
+
+
+def _root():
+    storage = MappingStorage()
+    ZODB.DB(storage)
+    return load_current(storage, z64)[0]
+
+
+class Newest(object):
+    """Grows while transactions are shown to it, oldest first."""
+
+    def __init__(self):
+        self._tids = LLBTree()
+
+    def add(self, transaction):
+        tid = u64(transaction.tid)
+        for record in transaction.records:
+            self._tids[u64(record.oid)] = tid
+
+    def newest(self, oid):
+        """Return the tid of the object's last change; None for an unknown object."""
+        tid = self._tids.get(u64(oid))
+        return None if tid is None else p64(tid)

@@ -2,14 +2,21 @@
 
 Its servers, if it has any, run; nobody else writes it meanwhile.
 """
+
+from __future__ import absolute_import
+
 import contextlib
 
 import ZODB.config
-from ZODB.utils import p64, u64
+from BTrees.LLBTree import LLBTree
+from relstorage.adapters.connections import StoreConnection
+from relstorage.adapters.sqlite.adapter import Sqlite3Adapter
+from ZODB.Connection import TransactionMetaData
+from ZODB.utils import p64, u64, z64
 
-from ..storage import IndicoStorage
-from .failures import Unavailable
-from .transactions import Keeps, Record, Transaction
+from indico_zodbrepl.dataplane.client.storage import IndicoStorage
+from indico_zodbrepl.dataplane.convert.failures import Unavailable
+from indico_zodbrepl.dataplane.convert.transactions import Keeps, Record, Transaction
 
 FOLLOWING = 1  # tids are numbers
 
@@ -41,7 +48,7 @@ class Source(object):
         self._counted = {}
 
     def transactions(self, after=None):
-        """Yields each Transaction after a tid, oldest first."""
+        """Yield each Transaction after a tid, oldest first."""
         start = p64(u64(after) + FOLLOWING) if after else None
         found = self._storage.iterator(start)
         with contextlib.closing(found):
@@ -54,7 +61,7 @@ class Source(object):
                                   each.extension_bytes, records)
 
     def _count(self, found, start):
-        """Returns how many transactions will be found; NEO is asked for them without objects."""
+        """Return how many transactions will be found; NEO is asked for them without objects."""
         if hasattr(found, '__len__'):
             return len(found)
         if start not in self._counted:
@@ -63,7 +70,7 @@ class Source(object):
         return self._counted[start]
 
     def fraction(self):
-        """Returns how much of what was asked for was read, from 0 to 1."""
+        """Return how much of what was asked for was read, from 0 to 1."""
         return float(self._done) / max(self._total, 1)
 
 
@@ -82,29 +89,29 @@ class Target(object):
             self.keeps = keeps_of(storage)
 
     def transactions(self, after=None):
-        """Yields what it holds, as Source does."""
+        """Yield what it holds, as Source does."""
         with contextlib.closing(self._open()) as storage:
             for transaction in Source(storage).transactions(after):
                 yield transaction
 
     def empty(self):
-        """Removes everything from it, which is no more than an empty root object."""
+        """Remove everything from it, which is no more than an empty root object."""
         with contextlib.closing(self._open()) as storage:
             storage.zap_all(slow=True)  # others may have it open
 
     def held(self, transaction):
-        """Takes note of what it holds already."""
+        """Take note of what it holds already."""
 
     def write(self, transaction):
-        """Adds a transaction; after an error the target is good for `close` only."""
+        """Add a transaction; after an error the target is good for `close` only."""
         raise NotImplementedError
 
     def settle(self):
-        """Lets go of the storage that writes; what is written is on disk by then."""
+        """Let go of the storage that writes; what is written is on disk by then."""
         self.close()
 
     def publish(self):
-        """There is nothing to do: its servers have it."""
+        """Do nothing: its servers have the data."""
 
     def close(self):
         if self._storage is not None:
@@ -113,7 +120,7 @@ class Target(object):
 
 
 def keeps_of(storage):
-    """Returns the Keeps of an open storage.  Raises Unavailable for one of another kind."""
+    """Return the Keeps of an open storage.  Raises Unavailable for one of another kind."""
     packages = set(each.__module__.partition('.')[0] for each in type(storage).__mro__)
     if 'relstorage' in packages:
         return RELSTORAGE if storage.keep_history else HISTORY_FREE
@@ -123,7 +130,7 @@ def keeps_of(storage):
 
 
 def open_conf(path):
-    """Opens the storage that a ZODB configuration names, without what wraps it."""
+    """Open the storage that a ZODB configuration names, without what wraps it."""
     with open(path) as conf:
         storage = ZODB.config.storageFromFile(conf)
     while isinstance(storage, IndicoStorage):
@@ -133,3 +140,126 @@ def open_conf(path):
 
 def _status(transaction):
     return b'p' if transaction.status == 'p' else b' '
+
+
+class NEOTarget(Target):
+    """As Target.  NEO looks for conflicts as always: it is told each object's last change."""
+
+    def __init__(self, open_storage):
+        super(NEOTarget, self).__init__(open_storage)
+        self._serials = LLBTree()
+
+    def write(self, transaction):
+        if self._storage is None:
+            self._storage = self._open()
+        storage = self._storage
+        meta = TransactionMetaData(transaction.user, transaction.description,
+                                   transaction.extension)
+        storage.tpc_begin(meta, transaction.tid, transaction.status)
+        for oid, data, _data_txn in transaction.records:
+            serial = self._serials.get(u64(oid))
+            storage.store(oid, z64 if serial is None else p64(serial), data, '', meta)
+        storage.tpc_vote(meta)
+        tid = storage.tpc_finish(meta)
+        if tid != transaction.tid:
+            raise Unavailable('NEO committed %s as %s' % (
+                transaction.tid.encode('hex'), tid.encode('hex')))
+        self.held(transaction)
+
+    def empty(self):
+        """Do nothing: NEO cannot be emptied, so its content is compared with the source."""
+
+    def held(self, transaction):
+        tid = u64(transaction.tid)
+        for record in transaction.records:
+            self._serials[u64(record.oid)] = tid
+
+
+GROUP_TRANSACTIONS = 500
+GROUP_BYTES = 8 << 20
+ROWS = 100  # in one statement
+GROWTH = 4  # after which the database counts again
+
+
+class RelStorageTarget(Target):
+    """As Target."""
+
+    def __init__(self, open_storage):
+        super(RelStorageTarget, self).__init__(open_storage)
+        self._connection = None
+        self._transactions = self._bytes = self._highest_oid = 0
+        self._committed = self._analyzed = 0  # objects
+
+    def write(self, transaction):
+        adapter, cursor = self._adapter_and_cursor()
+        if not self._transactions:
+            adapter.locker.hold_commit_lock(cursor, ensure_current=True)
+        tid = u64(transaction.tid)
+        adapter.txncontrol.add_transaction(
+            cursor, tid, transaction.user, transaction.description, transaction.extension,
+            transaction.status == b'p')
+        batcher = adapter.mover.make_batcher(cursor, ROWS)
+        for record in transaction.records:
+            oid = u64(record.oid)
+            adapter.mover.restore(cursor, batcher, oid, tid, record.data)
+            self._highest_oid = max(oid, self._highest_oid)
+        batcher.flush()
+        adapter.mover.update_current(cursor, tid)
+        self._committed += len(transaction.records)
+        self._transactions += 1
+        self._bytes += transaction.size
+        if self._transactions >= GROUP_TRANSACTIONS or self._bytes >= GROUP_BYTES:
+            self._commit()
+
+    def settle(self):
+        if self._transactions:
+            self._commit()
+        if self._committed:
+            self._analyze()
+        self.close()
+
+    def close(self):
+        if self._connection is not None:
+            self._connection.drop()  # which rolls back
+            self._connection = None
+        self._transactions = self._bytes = 0
+        super(RelStorageTarget, self).close()
+
+    def _adapter_and_cursor(self):
+        if self._storage is None:
+            self._storage = self._open()
+            self._connection = StoreConnection(self._storage._adapter.connmanager)
+            if self._is_sqlite():
+                self._forget_figures()
+        return self._storage._adapter, self._connection.cursor
+
+    def _commit(self):
+        adapter, cursor = self._adapter_and_cursor()
+        adapter.oidallocator.set_min_oid(cursor, self._highest_oid)
+        self._connection.commit()
+        adapter.locker.release_commit_lock(cursor)
+        self._transactions = self._bytes = 0
+        if self._committed >= self._analyzed * GROWTH and not self._is_sqlite():
+            self._analyze()
+
+    def _is_sqlite(self):
+        return isinstance(self._storage._adapter, Sqlite3Adapter)
+
+    def _forget_figures(self):
+        """Let SQLite use its indexes, as it does with tables that it knows nothing of.
+
+        By the figures of an empty table, or of a few huge transactions, it reads all records
+        for each transaction.
+        """
+        cursor = self._connection.cursor
+        cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'")
+        if cursor.fetchall():
+            cursor.execute('DELETE FROM sqlite_stat1')
+            self._connection.commit()
+        self._connection.drop()
+
+    def _analyze(self):
+        """Let the database count: who takes its tables for empty ones reads them whole."""
+        self._connection.drop()  # one that was open before may go by the old figures
+        self._storage._adapter.stats.large_database_change()
+        self._analyzed = self._committed

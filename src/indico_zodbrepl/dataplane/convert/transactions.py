@@ -4,7 +4,8 @@ import collections
 from ZODB._compat import loads
 from ZODB.blob import is_blob_record
 
-from .failures import CanNotBeKept
+from indico_zodbrepl.dataplane.convert.failures import CanNotBeKept
+
 
 class Record(collections.namedtuple('Record', 'oid data data_txn')):
     """One object in a transaction; all bytes.
@@ -60,7 +61,7 @@ class Transaction(object):
 
     @property
     def size(self):
-        """Bytes of all data."""
+        """Return bytes of all data."""
         return sum(len(record.data or b'') for record in self.records)
 
 
@@ -71,7 +72,7 @@ def _last_of_each_object(records):
 
 
 def as_kept(transaction, keeps, newest=None):
-    """Returns what a storage will have of a transaction, or None when that is nothing.
+    """Return what a storage will have of a transaction, or None when that is nothing.
 
     Args:
         keeps: the storage's Keeps.
@@ -99,7 +100,7 @@ def _is_newest(record, transaction, newest):
 
 
 def difference(one, other, extension_bytes):
-    """Says in what two transactions differ, '' when in nothing.
+    """Return in what two transactions differ, '' when in nothing.
 
     The order of the records does not count, and neither do undo pointers: the data that they
     point to are compared.

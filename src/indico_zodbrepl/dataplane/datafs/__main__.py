@@ -9,18 +9,17 @@ import json
 import logging
 import sys
 
-from ..attended import end_with_input
-from .compare import compare
-from .copying import copy
-from .datafile import DataFile
-from .export import export
-from .failures import DataFileError, NoSuchTransaction
-from .records import digest, time_of
-from .truncate import truncate
+from indico_zodbrepl.dataplane.datafs.compare import compare
+from indico_zodbrepl.dataplane.datafs.copying import copy
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.export import export
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError, NoSuchTransaction
+from indico_zodbrepl.dataplane.datafs.records import digest, time_of
+from indico_zodbrepl.dataplane.datafs.truncate import truncate
 
 
 def last(options):
-    """Describes the last complete transaction."""
+    """Describe the last complete transaction."""
     with DataFile(options.file) as data_file:
         transaction = data_file.last()
         return {
@@ -32,7 +31,7 @@ def last(options):
 
 
 def digest_of(options):
-    """Identifies the content of one transaction."""
+    """Identify the content of one transaction."""
     with DataFile(options.file) as data_file:
         transaction = data_file.find(options.tid)
         if transaction is None or transaction.tid != options.tid:
@@ -75,9 +74,6 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog='python -m indico_zodbrepl.dataplane.datafs',
         description='Reads, compares, exports, cuts and copies Data.fs files.')
-    parser.add_argument('--end-with-input', action='store_true',
-                        help='end at once when standard input does, as whoever started it '
-                             'has ended')
     commands = parser.add_subparsers(metavar='COMMAND')
 
     def command(name, action, explanation, *files):
@@ -110,10 +106,8 @@ def _add_after(parser):
 
 
 def main(arguments=None):
-    """Runs one command; returns the exit status."""
+    """Run one command; return the exit status."""
     options = _parser().parse_args(arguments)
-    if options.end_with_input:
-        end_with_input()
     # What FileStorage says of itself is not for standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     try:

@@ -3,14 +3,14 @@ import os
 
 from ZODB.blob import FilesystemHelper
 
-from . import disk
+from indico_zodbrepl.dataplane.datafs import disk
 
 FOLDER = 'blobs'
 MARKER = '.layout'
 
 
 def folder_of(path):
-    """Returns the blob folder of a Data.fs, which need not exist."""
+    """Return the blob folder of a Data.fs, which need not exist."""
     return os.path.join(disk.parent(path), FOLDER)
 
 
@@ -26,21 +26,21 @@ class Blobs(object):
         self._helper = FilesystemHelper(folder) if os.path.isdir(folder) else None
 
     def name(self, oid, tid):
-        """Returns the path of a blob inside of the folder; None when it is not there."""
+        """Return the path of a blob inside of the folder; None when it is not there."""
         if self._helper is None:
             return None
         path = self._helper.getBlobFilename(oid, tid)
         return os.path.relpath(path, self.folder) if os.path.exists(path) else None
 
     def names(self):
-        """Yields the path inside of the folder of each committed blob."""
+        """Yield the path inside of the folder of each committed blob."""
         for folder, _, files in os.walk(self.folder):
             for each in files:
                 if each.endswith('.blob'):
                     yield os.path.relpath(os.path.join(folder, each), self.folder)
 
     def copy(self, name, target):
-        """Copies a blob and the folder's layout to another blob folder, unless it is there.
+        """Copy a blob and the folder's layout to another blob folder, unless it is there.
 
         Returns the number of bytes copied; None when the blob is gone, as after a pack.
         """

@@ -1,13 +1,13 @@
-"""Copies a data file that a server may be writing, to where another server will use it."""
+"""Copy a data file that a server may be writing, to where another server will use it."""
 import os
 import time
 
-from . import disk
-from .alignment import first_difference
-from .blobs import Blobs, folder_of
-from .datafile import DataFile
-from .failures import Changed, NoSpace, Occupied
-from .truncate import locked
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.blobs import Blobs, folder_of
+from indico_zodbrepl.dataplane.datafs.compare import first_difference
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.failures import Changed, NoSpace, Occupied
+from indico_zodbrepl.dataplane.datafs.truncate import locked
 
 SYNC_EACH = 64 << 20  # bytes, so that the running server never waits for all of it
 CLOSE = 1 << 20  # bytes that replication may fetch
@@ -35,7 +35,7 @@ class Progress(object):
 
 
 def copy(source, target, say):
-    """Copies a Data.fs up to a complete transaction, and its blobs.
+    """Copy a Data.fs up to a complete transaction, and its blobs.
 
     The target appears when it is complete and on disk; until then it is TARGET.part.  What
     a previous run left there is taken over as far as it is the same.
@@ -74,7 +74,7 @@ def copy(source, target, say):
 
 
 class _Part(object):
-    """The growing copy."""
+    """The growing copy of a data file."""
 
     def __init__(self, path):
         self.path = path
@@ -95,7 +95,7 @@ class _Part(object):
         return os.read(self._file, length)
 
     def cut(self, position):
-        """Goes on from there."""
+        """Continue at a position."""
         os.ftruncate(self._file, position)
         os.lseek(self._file, position, os.SEEK_SET)
 
@@ -112,7 +112,7 @@ class _Part(object):
 
 
 def _copy_data(source, part, progress):
-    """Makes the part a copy of what is complete; returns how much of it was there before."""
+    """Make the part a copy of what is complete; return how much of it was there before."""
     present = DataFile(source)
     resumed = position = _take_over(present, part)
     try:
@@ -137,7 +137,7 @@ def _copy_data(source, part, progress):
 
 
 def _take_over(present, part):
-    """Cuts the part to what it has in common with the source; returns its size."""
+    """Cut the part to what it has in common with the source; return its size."""
     end = min(present.end, part.size())
     same = first_difference(present.raw, part.read, 0, end)
     part.cut(same)
@@ -145,7 +145,7 @@ def _take_over(present, part):
 
 
 def _append(present, part, position):
-    """Copies from a position to the end; yields the position now and then."""
+    """Copy from a position to the end; yield the position now and then."""
     while position < present.end:
         data = present.raw(position, min(disk.BLOCK, present.end - position))
         if not data:
@@ -164,7 +164,7 @@ def _check_space(part, needed):
 
 
 def _copy_blobs(source, target, progress):
-    """Returns (how many, bytes); None when a pack has removed some of them meanwhile."""
+    """Return (how many, bytes); None when a pack has removed some of them meanwhile."""
     blobs, folder = Blobs(folder_of(source)), folder_of(target)
     count = copied = 0
     for name in blobs.names():

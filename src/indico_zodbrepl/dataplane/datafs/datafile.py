@@ -1,11 +1,24 @@
 """One open Data.fs, read without locks while a server may write it."""
+from __future__ import absolute_import
+
 import errno
 import os
 import time
 
-from .ends import find_end
-from .failures import Changed, Damaged, Missing
-from .records import COMPLETE, NUMBER, RECORD, START, TRANSACTION, Record, Transaction
+from zodbpickle import fastpickle
+
+from indico_zodbrepl.dataplane.datafs.failures import Changed, Damaged, Missing
+from indico_zodbrepl.dataplane.datafs.records import (
+    COMPLETE,
+    MAGIC,
+    NUMBER,
+    RECORD,
+    START,
+    TRANSACTION,
+    UNFINISHED,
+    Record,
+    Transaction,
+)
 
 WINDOW = 65536  # bytes
 PATIENCE = 1.0  # seconds that a pack gets to put its result in place
@@ -13,7 +26,7 @@ PAUSE = 0.02
 
 
 def _open(path):
-    """Opens a Data.fs; a pack takes it away for a moment before it puts the new one there."""
+    """Open a Data.fs; a pack takes it away for a moment before it puts the new one there."""
     limit = time.time() + PATIENCE
     while True:
         try:
@@ -69,7 +82,7 @@ class DataFile(object):
         return os.fstat(self._file).st_size
 
     def replaced(self):
-        """Whether the path leads to another file by now, as after a pack, or to none."""
+        """Return True if the path leads to another file by now, as after a pack, or to none."""
         try:
             there = os.stat(self.path)
         except OSError:
@@ -78,7 +91,7 @@ class DataFile(object):
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
 
     def raw(self, position, length):
-        """Reads from the file itself, up to its end."""
+        """Read from the file itself, up to its end."""
         os.lseek(self._file, position, os.SEEK_SET)
         parts = []
         while length > 0:
@@ -90,7 +103,7 @@ class DataFile(object):
         return parts[0] if len(parts) == 1 else b''.join(parts)
 
     def read(self, position, length):
-        """Reads from the complete transactions.  Raises Damaged, Changed."""
+        """Read from the complete transactions.  Raises Damaged, Changed."""
         at = position - self._begin
         if at >= 0 and at + length <= len(self._window):
             return self._window[at:at + length]
@@ -114,7 +127,7 @@ class DataFile(object):
         return NUMBER.unpack(self.read(position, NUMBER.size))[0]
 
     def at(self, position):
-        """Returns the Transaction that begins there.  Raises Damaged."""
+        """Return the Transaction that begins there.  Raises Damaged."""
         tid, length, status, user, description, extension = TRANSACTION.unpack(
             self.read(position, TRANSACTION.size))
         records = position + TRANSACTION.size + user + description + extension
@@ -130,7 +143,7 @@ class DataFile(object):
                            texts[user:user + description], texts[user + description:])
 
     def before(self, position):
-        """Returns the Transaction that ends there; None at the beginning of the file."""
+        """Return the Transaction that ends there; None at the beginning of the file."""
         if position == START:
             return None
         length = self.number(position - NUMBER.size)
@@ -143,11 +156,11 @@ class DataFile(object):
         return transaction
 
     def last(self):
-        """Returns the last complete Transaction, or None."""
+        """Return the last complete Transaction, or None."""
         return self.before(self.end)
 
     def forward(self, position=START):
-        """Yields the transactions from a boundary on, oldest first.  Raises Damaged."""
+        """Yield the transactions from a boundary on, oldest first.  Raises Damaged."""
         tid = b''
         while position < self.end:
             transaction = self.at(position)
@@ -156,7 +169,7 @@ class DataFile(object):
             tid, position = transaction.tid, transaction.end
 
     def backward(self, position=None):
-        """Yields the transactions before a boundary, newest first.  Raises Damaged."""
+        """Yield the transactions before a boundary, newest first.  Raises Damaged."""
         transaction = self.before(self.end if position is None else position)
         while transaction is not None:
             yield transaction
@@ -171,14 +184,14 @@ class DataFile(object):
                 newer.encode('hex'), older.encode('hex')))
 
     def find(self, tid):
-        """Returns the newest Transaction up to a tid, or None; reads from the end back."""
+        """Return the newest Transaction up to a tid, or None; reads from the end back."""
         for transaction in self.backward():
             if transaction.tid <= tid:
                 return transaction
         return None
 
     def records(self, transaction):
-        """Yields the Records of a transaction.  Raises Damaged."""
+        """Yield the Records of a transaction.  Raises Damaged."""
         position, end = transaction.records, transaction.end - NUMBER.size
         while position < end:
             record = self.record(transaction, position)
@@ -186,7 +199,7 @@ class DataFile(object):
             position = record.position + (record.length or NUMBER.size)
 
     def record(self, transaction, position):
-        """Returns the Record of a transaction that begins there.  Raises Damaged."""
+        """Return the Record of a transaction that begins there.  Raises Damaged."""
         oid, tid, previous, begin, version, length = RECORD.unpack(
             self.read(position, RECORD.size))
         data = position + RECORD.size
@@ -198,16 +211,16 @@ class DataFile(object):
         return Record(oid, tid, data, length, back, previous)
 
     def data(self, record):
-        """Returns a record's data, which may be in an older one; None when it has none."""
+        """Return a record's data, which may be in an older one; None when it has none."""
         position, length = self.data_at(record)
         return self.read(position, length) if length else None
 
     def length(self, record):
-        """Returns the number of bytes of a record's data, 0 when it has none."""
+        """Return the number of bytes of a record's data, 0 when it has none."""
         return self.data_at(record)[1]
 
     def data_at(self, record):
-        """Returns where a record's data begins, and its length, 0 when it has none."""
+        """Return where a record's data begins, and its length, 0 when it has none."""
         length, position, back = record.length, record.position, record.back
         while not length and back:
             if back >= position:
@@ -216,3 +229,128 @@ class DataFile(object):
             position = back + RECORD.size
             back = 0 if length else self.number(position)
         return position, length
+
+
+STATUS = 16  # its place in the header
+PATIENCE_ENDS = 0.5  # seconds that a server gets to finish what it is writing
+
+
+def find_end(data_file, damaged=False):
+    """Return (end of the last complete transaction, size of the file).
+
+    A server first appends a transaction as unfinished and then sets its status, so that
+    an unfinished one at the end is no fault.  Cheap unless the last one is only partly
+    there for longer, as when its server was killed: then all headers are read that came
+    after the server last saved its index.
+
+    Args:
+        data_file: a DataFile; only its `raw`, `path` and `present_size` are used.
+        damaged: whether what comes before damage counts, rather than that it is raised.
+
+    Raises Damaged when the end is neither complete nor unfinished.
+    """
+    limit = time.time() + PATIENCE_ENDS
+    while True:
+        size = data_file.present_size()
+        magic = data_file.raw(0, START)
+        if magic != MAGIC[:len(magic)]:
+            raise Damaged(data_file.path, 0, 'this is no Data.fs')
+        end = START if size <= START else _from_the_end(data_file, size)
+        if end is not None:
+            return end, size
+        if time.time() > limit:
+            try:
+                return _forward(data_file), size
+            except Damaged as error:
+                if not damaged:
+                    raise
+                return error.position, size
+        time.sleep(PAUSE)
+
+
+def _from_the_end(data_file, size):
+    """Judges by the length that is repeated after each transaction; None when it is none."""
+    last = _ending_at(data_file, size)
+    if last is None:
+        return None
+    begin, status = last
+    if status != UNFINISHED:
+        return size
+    if begin == START or _ending_at(data_file, begin) is not None:
+        return begin
+    return None
+
+
+def _ending_at(data_file, end):
+    """Return (begin, status) of the transaction that ends there, or None."""
+    number = data_file.raw(end - NUMBER.size, NUMBER.size)
+    if len(number) < NUMBER.size:
+        return None
+    length, = NUMBER.unpack(number)
+    begin = end - NUMBER.size - length
+    if begin < START or length < TRANSACTION.size:
+        return None
+    header = data_file.raw(begin, TRANSACTION.size)
+    if len(header) < TRANSACTION.size:
+        return None
+    _tid, again, status, user, description, extension = TRANSACTION.unpack(header)
+    texts = TRANSACTION.size + user + description + extension
+    if again != length or texts > length or status not in COMPLETE + UNFINISHED:
+        return None
+    if texts < length:
+        record = data_file.raw(begin + texts, RECORD.size)
+        # Each record knows where its transaction begins; nothing else in a file does.
+        if len(record) < RECORD.size or RECORD.unpack(record)[3] != begin:
+            return None
+    return begin, status
+
+
+def _forward(data_file):
+    position, tid = _indexed(data_file)
+    while True:
+        header = data_file.raw(position, TRANSACTION.size)
+        size = data_file.present_size()
+        if len(header) <= STATUS or header[STATUS] == UNFINISHED:
+            return position
+        end, wrong = _judge(data_file, position, header, size)
+        if header[:8] <= tid:
+            wrong = 'transaction %s comes in the wrong order' % header[:8].encode('hex')
+        if wrong:
+            raise Damaged(data_file.path, position, '%s; the last whole one is %s' % (
+                wrong, tid.encode('hex') or 'none'))
+        tid, position = header[:8], end
+
+
+def _indexed(data_file):
+    """Return the position up to which the file's index goes, and the last tid before it.
+
+    It is the first thing in the index.  One of another file is not believed.
+    """
+    try:
+        with open(data_file.path + '.index', 'rb') as index:
+            unpickler = fastpickle.Unpickler(index)
+            unpickler.find_global = None
+            position = unpickler.load()
+    except Exception:  # the index is no more than a hint, and a pickle may raise anything
+        return START, b''
+    if not isinstance(position, (int, long)) or position <= START:
+        return START, b''
+    last = _ending_at(data_file, position)
+    if last is None or last[1] == UNFINISHED:
+        return START, b''
+    return position, data_file.raw(last[0], 8)
+
+
+def _judge(data_file, position, header, size):
+    """Return where a transaction ends that is not unfinished, and what is wrong with it."""
+    if header[STATUS] not in COMPLETE:
+        return None, 'this is no transaction'
+    if len(header) == TRANSACTION.size:
+        length = TRANSACTION.unpack(header)[1]
+        end = position + length + NUMBER.size
+        if end <= size:
+            number = data_file.raw(end - NUMBER.size, NUMBER.size)
+            if number != NUMBER.pack(length) or length < TRANSACTION.size:
+                return None, 'a transaction has two different lengths'
+            return end, None
+    return None, 'the file was cut off within transaction %s' % header[:8].encode('hex')

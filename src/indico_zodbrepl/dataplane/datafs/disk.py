@@ -7,7 +7,7 @@ BLOCK = 4 << 20  # bytes
 
 
 def sync_folder(path):
-    """Makes the names in a folder last."""
+    """Make the names in a folder last."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -20,12 +20,12 @@ def parent(path):
 
 
 def create(path):
-    """Opens an empty file for writing, for its owner alone: it may hold users' data."""
+    """Open an empty file for writing, for its owner alone: it may hold users' data."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'wb')
 
 
 def write_file(path, parts):
-    """Puts a file there atomically and returns the SHA-256 of its content.
+    """Put a file there atomically and return the SHA-256 of its content.
 
     Args:
         path: of the file; an existing one is replaced.
@@ -45,7 +45,7 @@ def write_file(path, parts):
 
 
 def blocks(path, position=0):
-    """Yields the bytes of a file from a position to its end."""
+    """Yield the bytes of a file from a position to its end."""
     with open(path, 'rb') as source:
         source.seek(position)
         while True:
@@ -63,7 +63,7 @@ def sha256(path, position=0):
 
 
 def remove(path):
-    """Removes a file or a folder, if it is there."""
+    """Remove a file or a folder, if it is there."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     elif os.path.lexists(path):

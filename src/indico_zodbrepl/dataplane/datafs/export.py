@@ -1,19 +1,28 @@
-"""Takes out of a Data.fs what follows one of its transactions, for people and for programs."""
+"""Export the transactions of a Data.fs that follow a given one, for people and programs."""
+from __future__ import absolute_import
+
 import itertools
 import json
 import os
 
 from ZODB.blob import is_blob_record
 from ZODB.FileStorage import FileStorage
+from ZODB.fsIndex import fsIndex
 
-from . import disk
-from .alignment import same_content
-from .blobs import FOLDER, Blobs, folder_of
-from .datafile import DataFile
-from .failures import Changed, NoSuchTransaction, Occupied
-from .pickles import describe
-from .records import START, time_of
-from .tailfile import TailFile
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.blobs import FOLDER, Blobs, folder_of
+from indico_zodbrepl.dataplane.datafs.compare import same_content
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.failures import Changed, NoSuchTransaction, Occupied
+from indico_zodbrepl.dataplane.datafs.records import (
+    MAGIC,
+    NUMBER,
+    RECORD,
+    START,
+    TRANSACTION,
+    describe,
+    time_of,
+)
 
 TAIL, LIST = 'tail.fs', 'tail.json'
 EVERYTHING = b'\0' * 8
@@ -21,7 +30,7 @@ NOTABLE = 20
 
 
 def boundary(data_file, tid):
-    """Returns the position after a transaction; 4 for the tid of zeroes.
+    """Return the position after a transaction; 4 for the tid of zeroes.
 
     Raises NoSuchTransaction.
     """
@@ -35,7 +44,7 @@ def boundary(data_file, tid):
 
 
 def export(path, after, folder, named=None):
-    """Writes the transactions after `after` into a new folder, which appears when complete.
+    """Write the transactions after `after` into a new folder, which appears when complete.
 
     The folder gets tail.fs, a Data.fs of them alone; tail.json, which lists them and their
     objects; and blobs, with the content of theirs.  A server may have the file open.
@@ -78,7 +87,7 @@ def export(path, after, folder, named=None):
 
 
 def _check(data_file, position, path):
-    """Reads the new file again, as a data file and as a storage."""
+    """Read the new file again, as a data file and as a storage."""
     with DataFile(path) as tail:
         for one, other in itertools.izip_longest(data_file.forward(position), tail.forward()):
             if one is None or other is None or not same_content(data_file, one, tail, other):
@@ -93,7 +102,7 @@ def _check(data_file, position, path):
 
 
 class _Exported(object):
-    """What was exported so far."""
+    """The counts of what was exported so far."""
 
     def __init__(self, data_file, blobs, folder, named):
         self._data_file = data_file
@@ -106,7 +115,7 @@ class _Exported(object):
         self.numbers.update(first=None, last=None, notable=[])
 
     def write(self, tail, after, transactions):
-        """Appends transactions to a TailFile; yields the bytes of tail.json."""
+        """Append transactions to a TailFile; yield the bytes of tail.json."""
         yield b'{"format": 1, "file": %s, "after": "%s", "transactions": [' % (
             json.dumps(self._named), after.encode('hex'))
         separator = b'\n'
@@ -147,10 +156,47 @@ class _Exported(object):
         return told
 
     def _blob(self, record):
-        """Copies a blob; returns its path in the folder, or None when there is no such file."""
+        """Copy a blob; return its path in the folder, or None when there is no such file."""
         name = self._blobs.name(record.oid, record.tid)
         if name is None or self._blobs.copy(name, os.path.join(self._folder, FOLDER)) is None:
             self.numbers['missing_blobs'] += 1
             return None
         self.numbers['blobs'] += 1
         return os.path.join(FOLDER, name)
+
+
+class TailFile(object):
+    """Builds a Data.fs transaction by transaction, with all back pointers resolved.
+
+    Memory: an index of the objects in it, and one transaction's record at a time.
+
+    Args:
+        write: takes bytes, in the order of the file.
+    """
+
+    def __init__(self, write):
+        self._write = write
+        self._records = fsIndex()
+        self._position = 0
+        self._put(MAGIC)
+
+    def _put(self, data):
+        self._write(data)
+        self._position += len(data)
+
+    def add(self, data_file, transaction):
+        """Append a transaction of a DataFile with its tid, texts and records."""
+        records = list(data_file.records(transaction))
+        texts = b''.join(transaction.metadata)
+        length = TRANSACTION.size + len(texts) + sum(
+            RECORD.size + (data_file.length(record) or NUMBER.size) for record in records)
+        begin = self._position
+        self._put(TRANSACTION.pack(transaction.tid, length, transaction.status,
+                                   *map(len, transaction.metadata)) + texts)
+        for record in records:
+            data = data_file.data(record) or b''
+            previous = self._records.get(record.oid, 0)
+            self._records[record.oid] = self._position
+            self._put(RECORD.pack(record.oid, record.tid, previous, begin, 0, len(data))
+                      + (data or NUMBER.pack(0)))
+        self._put(NUMBER.pack(length))

@@ -1,4 +1,4 @@
-"""Cuts the end off a Data.fs, after keeping what is cut."""
+"""Truncate a Data.fs, after copying what is removed."""
 import contextlib
 import errno
 import fcntl
@@ -10,16 +10,16 @@ import zc.lockfile
 from ZODB.blob import is_blob_record
 from ZODB.FileStorage import FileStorage
 
-from . import disk
-from .datafile import DataFile
-from .export import EVERYTHING, boundary
-from .failures import Changed, InUse, NoSuchTransaction, Occupied
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.export import EVERYTHING, boundary
+from indico_zodbrepl.dataplane.datafs.failures import Changed, InUse, NoSuchTransaction, Occupied
 
 CUT, INDEX, NOTE = 'cut.bin', 'cut.index', 'cut.json'
 
 
 def truncate(path, after, keep, dry_run=False):
-    """Cuts off what follows a transaction; run again, it finishes what was interrupted.
+    """Cut off what follows a transaction; run again, it finishes what was interrupted.
 
     First the bytes (cut.bin) and the index (cut.index) are copied to the folder `keep`, with
     cut.json, which tells where they belong: `cut.bin` appended to the file gives the old one.
@@ -60,7 +60,7 @@ def truncate(path, after, keep, dry_run=False):
 
 @contextlib.contextmanager
 def locked(path, dry_run=False):
-    """Holds the lock that a server holds on a Data.fs.  Raises InUse.
+    """Hold the lock that a server holds on a Data.fs.  Raises InUse.
 
     A dry run looks whether somebody has it, and writes nothing, not even who looked.
     """
@@ -112,7 +112,7 @@ def _plan(path, after):
 
 
 def _earlier(keep):
-    """Returns what was kept by an earlier, interrupted run, if there was one."""
+    """Return what was kept by an earlier, interrupted run, if there was one."""
     try:
         with open(os.path.join(keep, NOTE)) as note:
             return json.load(note)
@@ -123,7 +123,7 @@ def _earlier(keep):
 
 
 def _check_earlier(earlier, cut, path, keep):
-    """What was kept has to be what is cut now, or what has been cut already."""
+    """Return what was kept has to be what is cut now, or what has been cut already."""
     same = earlier['after'] == cut['after'] and earlier['offset'] == cut['offset']
     if same and cut['bytes']:
         same = disk.sha256(path, cut['offset']) == earlier['sha256']
@@ -155,7 +155,7 @@ def _cut(path, offset):
 
 
 def _open_as_storage(path, last):
-    """Opens it as a server will, which makes its index."""
+    """Open it as a server will, which makes its index."""
     try:
         storage = FileStorage(path)
     except zc.lockfile.LockError:

@@ -1,10 +1,13 @@
 """The ZConfig section `<mariadb>`, to be used inside of `<relstorage>`."""
-from relstorage.adapters.mysql import MySQLAdapter
-from relstorage.config import MySQLAdapterFactory
+from __future__ import absolute_import
 
-from .connecting import limit_connecting
-from .schema import MariaDBSchemaInstaller
-from .stats import MariaDBStats
+import logging
+import re
+
+from relstorage.adapters.mysql import MySQLAdapter
+from relstorage.adapters.mysql.schema import MySQLSchemaInstaller
+from relstorage.adapters.mysql.stats import MySQLStats
+from relstorage.config import MySQLAdapterFactory
 
 
 class MariaDBAdapter(MySQLAdapter):
@@ -33,8 +36,91 @@ class MariaDBAdapterFactory(MySQLAdapterFactory):
     """What ZConfig makes of `<mariadb>`."""
 
     def create(self, options):
-        """Returns a `MariaDBAdapter` for RelStorage's `options`; connects to nothing."""
+        """Return a `MariaDBAdapter` for RelStorage's `options`; connects to nothing."""
         keys = set(self.config.getSectionAttributes()) - {'driver'}
         given = {key: getattr(self.config, key) for key in keys}
         return MariaDBAdapter(options=options, **{
             key: value for key, value in given.items() if value is not None})
+
+
+def limit_connecting(driver):
+    """Have PyMySQL's `connect_timeout` count for the server's greeting and the login, too.
+
+    PyMySQL waits for them as long as for any statement; the kernel takes connections to a server
+    that is frozen.  Other drivers limit all of it by themselves.
+
+    Args:
+        driver: RelStorage's, which connections are made with from now on.
+    """
+    if driver.MODULE_NAME == 'pymysql':
+        driver._connect = _limited()
+
+
+def _limited():
+    from pymysql.connections import Connection
+
+    class LimitedConnection(Connection):
+
+        def connect(self, sock=None):
+            limits = self._read_timeout, self._write_timeout
+            self._read_timeout = self._write_timeout = self.connect_timeout
+            try:
+                Connection.connect(self, sock)
+            finally:
+                self._read_timeout, self._write_timeout = limits
+    return LimitedConnection
+
+
+# MySQL's name of a character set is the start of its collations' names.
+_RENAMED = re.compile(r'^utf8mb3(?=_|$)')
+
+
+class MariaDBSchemaInstaller(MySQLSchemaInstaller):
+    """Makes the same tables and procedures on MariaDB as RelStorage does on MySQL."""
+
+    # RelStorage reads the procedures from the folder of the class's module,
+    # unless they are in here: `MariaDBAdapter` has it make an installer of
+    # MySQL's class first, which reads them into the same dictionary.
+    _PROCEDURES = MySQLSchemaInstaller._PROCEDURES
+
+    CREATE_OBJECT_STATE_TMPLS = tuple(
+        re.sub(r'\s+REFERENCES "transaction"', '', template)
+        for template in MySQLSchemaInstaller.CREATE_OBJECT_STATE_TMPLS)
+
+    def list_procedures(self, cursor):
+        found = super(MariaDBSchemaInstaller, self).list_procedures(cursor)
+        return {name: procedure._replace(
+            character_set_client=_name_in_mysql(procedure.character_set_client),
+            collation_connection=_name_in_mysql(procedure.collation_connection))
+                for name, procedure in found.items()}
+
+
+def _name_in_mysql(name):
+    return _RENAMED.sub('utf8', name)
+
+
+log = logging.getLogger(__name__)
+
+NOT_ALLOWED = 1227  # ER_SPECIFIC_ACCESS_DENIED_ERROR: the user lacks PROCESS
+# What a name of letters, digits and _ has before the slash is the name of the database itself.
+_SIZE = ("SELECT SUM(file_size) FROM information_schema.innodb_sys_tablespaces "
+         "WHERE SUBSTRING_INDEX(name, '/', 1) = BINARY DATABASE()")
+
+
+class MariaDBStats(MySQLStats):
+    """Asks for the files' sizes, which takes no lock and reads no table, on followers, too."""
+
+    def get_db_size(self):
+        """Return bytes; 0 for unknown: where the user may not know it, or no table has a file."""
+        conn, cursor = self.connmanager.open()
+        try:
+            cursor.execute(_SIZE)
+            return int(cursor.fetchone()[0] or 0)
+        except Exception as error:  # each driver has its own
+            if not error.args or error.args[0] != NOT_ALLOWED:
+                raise
+            log.warning('how large the database is can not be asked without the privilege '
+                        'PROCESS: %s', error)
+            return 0
+        finally:
+            self.connmanager.close(conn, cursor)

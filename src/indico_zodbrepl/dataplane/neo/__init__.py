@@ -1,4 +1,4 @@
-"""NEO 1.12 under Indico: its client, its server programs, and the warden that watches a cluster.
+"""NEO 1.12 under Indico: its client, its server programs, and the monitor of a cluster.
 
-NEO's own package is `neo` too: modules that import it say `absolute_import`.
+NEO's own package is also named `neo`: modules that import it need `absolute_import`.
 """

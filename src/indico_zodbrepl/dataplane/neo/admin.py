@@ -1,4 +1,4 @@
-"""Orders to a NEO cluster, with time limits, and without those that destroy data.
+"""Order to a NEO cluster, with time limits, and without those that destroy data.
 
 usage: python -m indico_zodbrepl.dataplane.neo.admin --admin HOST:PORT
            [--limit SECONDS] COMMAND ...
@@ -18,19 +18,18 @@ import sys
 
 from ZEO.Exceptions import ClientDisconnected
 
-from . import healing, orders
-from .addresses import parse
-from .control import LIMIT, Control, Failed, NoAnswer, NotReady
-from .pinging import ping
-from .state import describe
+from indico_zodbrepl.dataplane.neo import healing, orders
+from indico_zodbrepl.dataplane.neo.control import LIMIT, Control, Failed, NoAnswer, NotReady, parse
+from indico_zodbrepl.dataplane.neo.pings import ping
+from indico_zodbrepl.dataplane.neo.state import describe
 
 STATUS_OF = ((NotReady, 3), (NoAnswer, 4), (Failed, 1))
 
 
 def _pack(ask, given):
-    """Packs without garbage collection, after a look that every copy is there."""
+    """Pack without garbage collection, after a look that every copy is there."""
     orders.require_every_copy(ask)
-    from .packing import pack
+    from indico_zodbrepl.dataplane.neo.packing import pack
     return pack(given.master, given.cluster, given.days)
 
 
@@ -98,7 +97,7 @@ def _parser():
 
 
 def main(arguments=None):
-    """Carries out one command; returns the exit status."""
+    """Carry out one command; return the exit status."""
     parser = _parser()
     given = parser.parse_args(arguments)
     ask = Control(given.admin, given.limit)

@@ -18,12 +18,12 @@ from ZODB import POSException
 from ZODB.config import BaseConfig
 from ZODB.interfaces import IStorageUndoable
 
-from ..addresses import format_address
-from ..liveness import Sight
-from ..translation import StorageAway
-from . import sizes
-from .library import import_neo
-from .liveness import ANSWER_LIMIT, Liveness
+from indico_zodbrepl.dataplane.client.liveness import Sight
+from indico_zodbrepl.dataplane.client.translation import StorageAway
+from indico_zodbrepl.dataplane.neo import sizes
+from indico_zodbrepl.dataplane.neo.library import import_neo
+from indico_zodbrepl.dataplane.neo.liveness import ANSWER_LIMIT, Liveness
+from indico_zodbrepl.dataplane.programs.addresses import format_address
 
 import_neo()
 
@@ -115,7 +115,7 @@ class NEOClient(Storage):
             thread.join(CLOSE_LIMIT)
 
     def look(self):
-        """What is seen of the cluster without asking it; see `dataplane.liveness`.
+        """Return what is seen of the cluster without asking it; see `dataplane.liveness`.
 
         Raises NotConnected without a primary master, and when a part of the data
         is on silent storages only.
@@ -132,7 +132,7 @@ class NEOClient(Storage):
             app.__dict__.get('last_tid'))
 
     def cut(self):
-        """Nothing: `neo.liveness` ends what waits for a silent server."""
+        """Do nothing: `neo.liveness` interrupts calls that wait for a silent server."""
 
     def supportsUndo(self):
         return False
@@ -141,13 +141,13 @@ class NEOClient(Storage):
         raise NEOUndoRefused(_NO_UNDO)
 
     def undoLog(self, first=0, last=-20, filter=None):
-        """Nothing can be undone, so nothing is listed."""
+        """Return nothing: NEO cannot undo."""
         return []
 
     undoInfo = undoLog
 
     def pack(self, t, referencesf, gc=False):
-        """Packs without garbage collection; PackRefused unless every copy is up to date.
+        """Pack without garbage collection; PackRefused unless every copy is up to date.
 
         A pack is not replicated: a storage that missed it differs for good from
         the others, and a later check takes that for damage.
@@ -158,7 +158,7 @@ class NEOClient(Storage):
         Storage.pack(self, t, referencesf, gc)
 
     def getSize(self):
-        """Bytes that the storages hold of it, one copy; 0 when nobody here knows."""
+        """Return bytes that the storages hold of it, one copy; 0 when nobody here knows."""
         return sizes.of_one_copy(self._warden_folder)
 
     def _what_is_not_up_to_date(self):
@@ -185,7 +185,7 @@ class NEOSection(BaseConfig):
     """What ZConfig makes of `<neo>`."""
 
     def open(self):
-        """Opens a `NEOClient`; StorageAway when no primary master is found in time."""
+        """Open a `NEOClient`; StorageAway when no primary master is found in time."""
         config = self.config
         # ZConfig reads unicode from a file; NEO takes only bytes for text.
         return NEOClient(

@@ -3,11 +3,13 @@
 NEO's own NeoCTL waits for ever, ends the process when an order is denied, and
 leaves it to its caller to tell 'Not ready' from success.
 """
+
 from __future__ import absolute_import
 
+import argparse
 import time
 
-from .library import import_neo
+from indico_zodbrepl.dataplane.neo.library import import_neo
 
 import_neo()
 
@@ -49,13 +51,13 @@ class Control(object):
         self._neoctl = None
 
     def close(self):
-        """Closes the connection; the next question makes another."""
+        """Close the connection; the next question makes another."""
         if self._neoctl is not None:
             self._neoctl.close()
             self._neoctl = None
 
     def ask(self, method, *arguments):
-        """Calls a method of NeoCTL by name and returns what it returns.
+        """Call a method of NeoCTL by name and return what it returns.
 
         Raises NotReady, NoAnswer or Refused.
         """
@@ -84,17 +86,17 @@ class Control(object):
 
 
 def cluster_state(control):
-    """Returns the name of the cluster's state, such as 'RUNNING'."""
+    """Return the name of the cluster's state, such as 'RUNNING'."""
     return str(control.ask('getClusterState'))
 
 
 def set_cluster_state(control, name):
-    """Brings the cluster into the state of this name; ValueError for an unknown one."""
+    """Bring the cluster into the state of this name; ValueError for an unknown one."""
     control.ask('setClusterState', _member(ClusterStates, name))
 
 
 def node_id(control, address):
-    """The id that a storage has now; ids follow the order of arrival, addresses stay.
+    """Return the id that a storage has now; ids follow the order of arrival, addresses stay.
 
     Raises Failed when the cluster knows no storage at this address.
     """
@@ -105,18 +107,18 @@ def node_id(control, address):
 
 
 def storages(control):
-    """Returns [((host, port), id, name of its state)] of every storage that is known."""
+    """Return [((host, port), id, name of its state)] of every storage that is known."""
     return [(address, identity, str(state)) for _, address, identity, state, _
             in control.ask('getNodeList', NodeTypes.STORAGE)]
 
 
 def kill(control, address):
-    """Takes a storage out of the cluster's work; it ends if it works at all."""
+    """Take a storage out of the cluster's work; it ends if it works at all."""
     control.ask('_setNodeState', node_id(control, address), NodeStates.DOWN)
 
 
 def drop(control, address):
-    """Makes the cluster forget a storage that is down."""
+    """Make the cluster forget a storage that is down."""
     control.ask('_setNodeState', node_id(control, address), NodeStates.UNKNOWN)
 
 
@@ -126,3 +128,11 @@ def _member(enumeration, name):
             return each
     raise ValueError('%r is none of %s' % (
         name, ', '.join(str(each) for each in enumeration)))
+
+
+def parse(text):
+    """Return (host, port); argparse.ArgumentTypeError for anything else."""
+    host, separator, port = text.rpartition(':')
+    if not separator or not port.isdigit():
+        raise argparse.ArgumentTypeError('%r is not HOST:PORT' % text)
+    return host.strip('[]'), int(port)

@@ -18,7 +18,7 @@ _WRONG_REQUESTS = ('Already packing', 'Invalid pack time')
 
 
 def is_away(error):
-    """Tells whether `error` says that the cluster does not serve just now."""
+    """Return whether `error` says that the cluster does not serve just now."""
     names = _names(error)
     if _NOT_FOUND in names or str(error) in _WRONG_REQUESTS:
         return False
@@ -27,7 +27,7 @@ def is_away(error):
 
 
 def is_taken_back(error):
-    """Tells whether `error`, at the end of a commit, proves that it was not saved.
+    """Return whether `error`, at the end of a commit, proves that it was not saved.
 
     Either nobody could be asked to save, or who was asked is a new primary
     master, which dropped what its predecessor had not been asked to save.

@@ -3,16 +3,16 @@ from __future__ import absolute_import
 
 import time
 
-from ..addresses import format_address
-from . import control, orders
-from .control import Failed
-from .state import describe
+from indico_zodbrepl.dataplane.neo import control, orders
+from indico_zodbrepl.dataplane.neo.control import Failed
+from indico_zodbrepl.dataplane.neo.state import describe
+from indico_zodbrepl.dataplane.programs.addresses import format_address
 
 _PAUSE = 0.2  # seconds
 
 
 def heal(ask, address, wait):
-    """Gives a storage that lost its disk all of its data again.
+    """Give a storage that lost its disk all of its data again.
 
     Its program has to be running, or to be started by its supervisor whenever
     it ends: it is dropped, which ends it, comes back empty and is taken in.

@@ -1,8 +1,8 @@
-"""Importing NEO's package from whichever thread comes first.
+"""Import NEO's package from any thread.
 
-It sets handlers of real-time signals when it is imported, for its developers,
-and Python lets only the main thread do that: elsewhere the import fails.
-Indico opens its database in another thread.
+On import NEO installs handlers of real-time signals, for its developers.  Python
+permits that only in the main thread; elsewhere the import fails.  Indico opens its
+database in another thread.
 """
 from __future__ import absolute_import
 
@@ -11,7 +11,7 @@ import threading
 
 
 def import_neo():
-    """Imports NEO's client; its signal handlers are left out, so any thread may call this."""
+    """Import NEO's client without its signal handlers, in any thread."""
     set_handler = signal.signal
 
     def only_in_the_main_thread(number, handler):

@@ -1,4 +1,4 @@
-"""Gives up connections of a NEO client whose other end is silent.
+"""Give up connections of a NEO client whose other end is silent.
 
 NEO's client waits for each answer without a limit, so a frozen storage or
 master would freeze every thread of Indico that needs it, for ever.  Once its
@@ -14,14 +14,15 @@ import logging
 import threading
 import weakref
 
-from .library import import_neo
+from indico_zodbrepl.dataplane.neo.library import import_neo
 
 import_neo()
 
 from neo.client.exception import NEOPrimaryMasterLost  # noqa: E402
 from neo.lib.connection import ConnectionClosed, MTClientConnection  # noqa: E402
 from neo.lib.protocol import Packets  # noqa: E402
-from .greeting import ANSWERS, Greeting  # noqa: E402
+
+from indico_zodbrepl.dataplane.neo.pings import ANSWERS, Pinger  # noqa: E402
 
 log = logging.getLogger(__name__)
 
@@ -52,18 +53,18 @@ class Liveness(object):
         self._thread = _daemon(self._run, 'NEO liveness of %s' % app.name)
 
     def close(self):
-        """Ends the thread; call it before the application is closed."""
+        """End the thread; call it before the application is closed."""
         self._closing.set()
         self._thread.join()
         for greeting in list(self._silent.values()):
             greeting.close()
 
     def silent(self):
-        """The addresses, (host, port), that were given up and have not answered since."""
+        """Return the addresses, (host, port), that were given up and have not answered since."""
         return set(self._silent)
 
     def connect(self):
-        """Connects to the primary master in a thread of its own, unless one does already."""
+        """Connect to the primary master in a thread of its own, unless one does already."""
         if self._connecting is None or not self._connecting.isAlive():
             self._connecting = _daemon(self._connect, 'connecting to NEO')
 
@@ -96,7 +97,7 @@ class Liveness(object):
                 del self._silent[address]
 
     def _look(self, connection):
-        """One look; looks are counted, as a clock would count what this process slept."""
+        """Check once; silence is counted in checks, because the clock runs while suspended."""
         ping, before, looks = self._asked.get(connection, (None, frozenset(), 0))
         waiting = _waiting(connection)
         if connection.connecting or before and before <= waiting:
@@ -119,13 +120,13 @@ class Liveness(object):
         address = connection.getAddress()
         log.warning('%s:%d is silent: its connection is closed', *address)
         if address not in self._silent:
-            self._silent[address] = Greeting(address)
+            self._silent[address] = Pinger(address)
             self._silent[address].start()
         connection.close()
 
 
 def _waiting(connection):
-    """Returns the ids of the messages whose answers have not come yet."""
+    """Return the ids of the messages whose answers have not come yet."""
     try:
         pending = list(connection._handlers._pending)
     except AttributeError:  # closed meanwhile

@@ -8,12 +8,12 @@ from __future__ import absolute_import
 
 import time
 
-from ..addresses import format_address
-from . import control
-from .control import Failed, NotReady, Refused
-from .library import import_neo
-from .policy import holds_everything
-from .state import describe
+from indico_zodbrepl.dataplane.neo import control
+from indico_zodbrepl.dataplane.neo.control import Failed, NotReady, Refused
+from indico_zodbrepl.dataplane.neo.library import import_neo
+from indico_zodbrepl.dataplane.neo.policy import holds_everything
+from indico_zodbrepl.dataplane.neo.state import describe
+from indico_zodbrepl.dataplane.programs.addresses import format_address
 
 import_neo()
 
@@ -23,7 +23,7 @@ _PAUSE = 0.2  # seconds
 
 
 def start(ask, storages, wait, new=True):
-    """Starts a new cluster once all `storages` have come; waits for one that has data.
+    """Start a new cluster once all `storages` have come; wait for one that has data.
 
     A cluster with data begins by itself when its storages are there.  To force
     it with what there is could bring back old data as the newest, so that is
@@ -59,13 +59,13 @@ def start(ask, storages, wait, new=True):
 
 
 def start_with_what_is_there(ask, wait):
-    """Starts a cluster although storages are missing: what only they have is lost."""
+    """Start a cluster although storages are missing: what only they have is lost."""
     ask.ask('startCluster')
     return {'started': True, 'cluster_state': _wait_until_running(ask, time.time() + wait)}
 
 
 def check(ask, reference):
-    """Has every partition of the `reference` storage compared with its other copies.
+    """Have every partition of the `reference` storage compared with its other copies.
 
     What differs from the reference is marked as corrupted.  Without a reference
     NEO marks both copies, and the cluster stops.
@@ -83,14 +83,14 @@ def check(ask, reference):
 
 
 def kill(ask, address):
-    """Takes a storage out; refused unless the others hold everything."""
+    """Take a storage out; refused unless the others hold everything."""
     _require_spare(ask, address)
     control.kill(ask, address)
     return {'killed': format_address(address)}
 
 
 def drop(ask, address):
-    """Makes the cluster forget a storage, whose process then empties its disk and ends.
+    """Make the cluster forget a storage, whose process then empties its disk and end.
 
     Refused unless the others hold everything.
     """
@@ -100,7 +100,7 @@ def drop(ask, address):
 
 
 def add(ask, address):
-    """Takes in a storage that has come and is pending."""
+    """Take in a storage that has come and is pending."""
     text = ask.ask('enableStorageList', [control.node_id(ask, address)])
     if not text.startswith('Nodes added'):
         raise Failed('%s was not added: %s' % (format_address(address), text))
@@ -108,7 +108,7 @@ def add(ask, address):
 
 
 def tweak(ask, without):
-    """Spreads the partitions anew.
+    """Spread the partitions anew.
 
     Args:
         without: addresses of storages that are to hold nothing, and all that are down.
@@ -119,19 +119,19 @@ def tweak(ask, without):
 
 
 def set_replicas(ask, count):
-    """Sets how many further copies there are to be; a tweak makes them."""
+    """Set how many further copies there are to be; a tweak makes them."""
     ask.ask('setNumReplicas', count)
     return {'replicas': count}
 
 
 def set_state(ask, name):
-    """Brings the cluster into a state, such as STOPPING."""
+    """Bring the cluster into a state, such as STOPPING."""
     control.set_cluster_state(ask, name)
     return {'cluster_state': name.upper()}
 
 
 def require_every_copy(ask):
-    """Raises Failed unless every copy of every partition works and is up to date."""
+    """Raise Failed unless every copy of every partition works and is up to date."""
     _everything_there(ask, 'pack')
 
 

@@ -3,14 +3,14 @@ from __future__ import absolute_import
 
 import time
 
-from .client import CONNECT_LIMIT, NEOClient, PackRefused
-from .control import Failed
+from indico_zodbrepl.dataplane.neo.client import CONNECT_LIMIT, NEOClient, PackRefused
+from indico_zodbrepl.dataplane.neo.control import Failed
 
 _CACHE = 1 << 20  # bytes; a pack reads nothing
 
 
 def pack(masters, cluster, days):
-    """Removes records older than `days` that have newer ones; garbage stays.
+    """Remove records older than `days` that have newer ones; garbage stays.
 
     Returns: packed_to, in seconds since 1970.  Raises Failed when a copy is
     missing, StorageAway when there is no primary master.

@@ -14,7 +14,7 @@ Problem = collections.namedtuple('Problem', 'address text')
 
 
 def decide(state, silent, hung_after, here):
-    """Decides what is done about processes that are silent for too long.
+    """Decide what is done about processes that are silent for too long.
 
     Args:
         state: what `state.describe` returns; None when the admin node doesn't answer.
@@ -47,7 +47,7 @@ def decide(state, silent, hung_after, here):
 
 
 def strays(state, here):
-    """Tells who runs on this host and is not in a cluster that waits for its storages.
+    """Tell who runs on this host and is not in a cluster that waits for its storages.
 
     Such a one does not come by itself: it waits for an answer that NEO does not
     time.  While the cluster recovers nothing is served, so to start it again
@@ -64,7 +64,7 @@ def strays(state, here):
 
 
 def about_strays(seconds, hung_after):
-    """Decides what is done about strays.
+    """Decide what is done about strays.
 
     Args:
         seconds: {'host:port': how long it has been one}.
@@ -79,7 +79,7 @@ def about_strays(seconds, hung_after):
 
 
 def holds_everything(state, without):
-    """Tells whether every partition has an up-to-date copy on a storage not in `without`."""
+    """Return whether every partition has an up-to-date copy on a storage not in `without`."""
     rows = (state['partitions'] or {}).get('rows') or [()]
     return all(set(row) - set(without) for row in rows)
 

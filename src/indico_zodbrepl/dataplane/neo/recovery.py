@@ -1,4 +1,4 @@
-"""Keeps a master from serving data that are older than what was acknowledged.
+"""Keep a master from serving data that are older than what was acknowledged.
 
 When a storage that is needed goes, NEO's leading master recovers, and is content
 then with any storages that hold every partition.  One that was away knows only
@@ -9,7 +9,7 @@ that the newest table it sees needs; here it does so at each.
 """
 from __future__ import absolute_import
 
-from .library import import_neo
+from indico_zodbrepl.dataplane.neo.library import import_neo
 
 import_neo()
 
@@ -26,5 +26,5 @@ class PatientRecovery(RecoveryManager):
 
 
 def install():
-    """Has the master of this process recover so; call it before the master begins."""
+    """Have the master of this process recover so; call it before the master begins."""
     app.RecoveryManager = PatientRecovery

@@ -1,4 +1,4 @@
-"""Keeps two new storages from having one id, with which the second is turned away for ever.
+"""Keep two new storages from having one id, with which the second is turned away for ever.
 
 A storage keeps the id that a leading master gave it.  On a busy machine two
 masters may lead for a moment before one of them gives way, and each gives the
@@ -9,7 +9,7 @@ for an id each time that it registers, as it did the first time.
 """
 from __future__ import absolute_import
 
-from .library import import_neo
+from indico_zodbrepl.dataplane.neo.library import import_neo
 
 import_neo()
 
@@ -22,10 +22,10 @@ class Registering(BootstrapManager):
 
     @property
     def uuid(self):
-        """The storage's id; None, so that it gets one, while no partition table is known."""
+        """Return the storage's id; None, so that it gets one, while no partition table is known."""
         return None if self.app.dm.getPTID() is None else self.app.uuid
 
 
 def install():
-    """Has the storage of this process register so; call it before the storage begins."""
+    """Have the storage of this process register so; call it before the storage begins."""
     app.BootstrapManager = Registering

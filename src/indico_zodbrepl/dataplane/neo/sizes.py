@@ -4,7 +4,7 @@ import logging
 import os
 import socket
 
-from ..control_socket import NAME
+from indico_zodbrepl.dataplane.server.control import NAME
 
 log = logging.getLogger(__name__)
 
@@ -12,7 +12,7 @@ LIMIT = 2.0  # seconds
 
 
 def of_files(folders):
-    """Bytes of the storages' SQLite databases that are on this host.
+    """Return bytes of the storages' SQLite databases that are on this host.
 
     Args:
         folders: {address: data folder}.
@@ -29,7 +29,7 @@ def of_files(folders):
 
 
 def of_one_copy(folder):
-    """Asks the warden of this folder; returns bytes, 0 when it does not know all storages.
+    """Ask the warden of this folder; return bytes, 0 when it does not know all storages.
 
     Args:
         folder: of a warden on this host, or None.
@@ -46,7 +46,7 @@ def of_one_copy(folder):
 
 
 def one_copy(status):
-    """The bytes of one copy of the data, from a warden's status; 0 for unknown."""
+    """Return the bytes of one copy of the data, from a warden's status; 0 for unknown."""
     storages = set(each['address'] for each in status.get('nodes', ())
                    if each['type'] == 'storage')
     sizes = status.get('sizes', {})
@@ -58,7 +58,7 @@ def one_copy(status):
 
 
 def ask_warden(folder):
-    """Returns a warden's status; socket.error or ValueError when there is none."""
+    """Return a warden's status; socket.error or ValueError when there is none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     descriptor = None
     try:

@@ -3,11 +3,11 @@ from __future__ import absolute_import
 
 import collections
 
-from ..addresses import format_address
-from .control import Failed, cluster_state
-
 from neo.lib.protocol import CellStates, NodeStates, NodeTypes, uuid_str
 from neo.lib.util import dump
+
+from indico_zodbrepl.dataplane.neo.control import Failed, cluster_state
+from indico_zodbrepl.dataplane.programs.addresses import format_address
 
 # With no primary the admin node has no partition table to tell.
 WITH_PARTITIONS = ('VERIFYING', 'RUNNING', 'STARTING_BACKUP', 'BACKINGUP',
@@ -16,7 +16,7 @@ WRITABLE = 'RUNNING'
 
 
 def describe(control):
-    """Asks a `Control`; returns a dict, see `NOTHING`.
+    """Ask a `Control`; return a dict, see `NOTHING`.
 
     The last transaction is asked of the primary master itself, everything else
     comes from what the admin node remembers, so that it may be older than the
@@ -58,7 +58,7 @@ def _node(entry):
 
 
 def _partitions(nodes, table_id, replicas, rows):
-    """The partition table.
+    """Return the partition table.
 
     Returns: table (its number), count, replicas (wanted copies beyond the
     first), up_to_date (copies that the worst partition has on running

@@ -1,4 +1,4 @@
-"""What is worth a warning, and what to do about it: one small pure rule each."""
+"""The rules that raise alerts, with a hint how to fix each: small and pure."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.monitor.rules import (
     cluster,
-    engine,
     epochs,
     histories,
     instances,
-    links,
+    replication,
     servers,
 )
+from indico_zodbrepl.monitor.rules.cluster import split_brain
 from indico_zodbrepl.monitor.rules.facts import Facts, plays
 from indico_zodbrepl.monitor.snapshot import Alert, Level
 
-__all__ = ["Facts", "plays", "warnings"]
+__all__ = ["Facts", "plays", "split_brain", "warnings"]
 
 
 def warnings(facts: Facts) -> list[Alert]:
-    """All warnings: the worst first, causes before their consequences."""
+    """Return all alerts, the worst first, causes before their consequences."""
     found = [*cluster.warnings(facts), *epochs.warnings(facts), *_each(facts)]
     return sorted(found, key=lambda warning: list(Level).index(warning.level))
 
@@ -31,7 +31,7 @@ def _each(facts: Facts) -> Iterator[Alert]:
     for node in facts.nodes:
         yield from servers.warnings(facts, node)
     for node in facts.nodes:
-        yield from links.warnings(facts, node)
-        yield from engine.warnings(facts, node)
+        yield from replication.warnings(facts, node)
+        yield from replication.engine_warnings(facts, node)
     for instance in facts.indico:
         yield from instances.warnings(facts, instance)

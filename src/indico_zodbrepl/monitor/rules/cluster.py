@@ -7,48 +7,67 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import NodeState, Role
-from indico_zodbrepl.cluster.settings import ServerSettings
 from indico_zodbrepl.cluster.validation import PRIVATE_NETWORKS
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.snapshot import Alert, Level
 from indico_zodbrepl.monitor.words import listed
-from indico_zodbrepl.probing.answers import Hold
 
 
 def warnings(facts: Facts) -> Iterator[Alert]:
-    yield from _two_primaries(facts)
+    yield from _split_brain(facts)
     yield from _no_primary_assigned(facts)
     yield from _supervisor(facts)
     yield from _public_addresses(facts)
 
 
-def _two_primaries(facts: Facts) -> Iterator[Alert]:
-    primaries = [node for node in facts.primaries if node.held is not Hold.EPOCH]
-    if len(primaries) < 2:
+def _split_brain(facts: Facts) -> Iterator[Alert]:
+    if not facts.rivals:
         return
-    names = listed([node.name for node in primaries])
-    what = "masters lead" if primaries[0].leads else "primaries run"
-    extra = next((node for node in primaries if node.assigned_role is not Role.PRIMARY),
-                 min(primaries, key=lambda node: node.epoch or 0))
-    fence = (f"`{facts.commands.zodbrepl('node', 'fence', extra.name)}`" if extra.managed
-             else f"end {extra.name} where it runs")
-    then = (f"; then `{facts.commands.zodbrepl('rejoin', extra.name, '--dry-run')}` shows what "
-            "only it has" if facts.can("rejoin") and extra.managed and not extra.leads else "")
+    extra = facts.rivals[-1]
+    fence = (
+        f"Split brain: fence node {extra.name} now: "
+        f"`{facts.commands.zodbrepl('node', 'fence', extra.name)}`"
+        if extra.managed
+        else f"Split brain: stop node {extra.name} now, where it runs"
+    )
+    then = (
+        f"; then `{facts.commands.zodbrepl('rejoin', extra.name, '--dry-run')}` shows its "
+        "divergent transactions"
+        if facts.can("rejoin") and extra.managed and not extra.leads
+        else ""
+    )
     yield Alert(
-        Level.CRITICAL, "", f"{len(primaries)} {what} at once: {names}",
-        "Clients write to either of them, so their histories diverge; nothing merges them again.",
-        f"fence the one that is not meant to be it at once: {fence}{then}")
+        Level.CRITICAL,
+        "",
+        split_brain(facts),
+        "Clients write to both, so their histories diverge; nothing can merge them.",
+        f"{fence}{then}",
+    )
+
+
+def split_brain(facts: Facts) -> str:
+    """Return the name of the situation and of its nodes."""
+    names = listed(sorted(node.name for node in facts.rivals))
+    return f"Split brain: {names} {'all' if len(facts.rivals) > 2 else 'both'} " + (
+        "lead as master" if facts.rivals[0].leads else "run as primary"
+    )
 
 
 def _no_primary_assigned(facts: Facts) -> Iterator[Alert]:
     known = all(isinstance(state, NodeState) for state in facts.findings.states.values())
-    if (not known or not backend_of(facts.cluster).guarded
-            or any(node.assigned_role is Role.PRIMARY for node in facts.nodes)):
+    if (
+        not known
+        or not backend_of(facts.cluster).has_epochs
+        or any(node.assigned_role is Role.PRIMARY for node in facts.nodes)
+    ):
         return
     yield Alert(
-        Level.CRITICAL, "", "no node is assigned to be the primary",
+        Level.CRITICAL,
+        "",
+        "no node is assigned to be the primary",
         "The state files of all nodes say secondary or relay.",
-        f"compare the state.json in the data directories with `{facts.commands.zodbrepl('check')}`")
+        f"compare the state.json in the data directories with `{facts.commands.zodbrepl('check')}`",
+    )
 
 
 def _supervisor(facts: Facts) -> Iterator[Alert]:
@@ -56,32 +75,44 @@ def _supervisor(facts: Facts) -> Iterator[Alert]:
     if problem:
         up = facts.commands.zodbrepl("up")
         runs = any(node.reachable and node.has_program for node in facts.nodes) or any(
-            instance.up for instance in facts.indico)
+            instance.up for instance in facts.indico
+        )
         yield Alert(
-            Level.WARNING, "", "supervisord does not answer",
+            Level.WARNING,
+            "",
+            "supervisord does not answer",
             f"{problem}; what stops now is not started again.",
             f"when Indico may be away for some seconds: `{up}` names the processes to end first; "
-            "end them and give it again" if runs else f"start everything: `{up}`")
+            "end them and give it again"
+            if runs
+            else f"start everything: `{up}`",
+        )
 
 
 def _public_addresses(facts: Facts) -> Iterator[Alert]:
     foreign = [node.name for node in facts.cluster.nodes if not node.managed]
-    public = [f"{endpoint} ({endpoint.address})" for endpoint in facts.cluster.endpoints()
-              if _is_public(endpoint.address.host)
-              and not (endpoint.kind == "node" and endpoint.name in foreign)]
+    public = [
+        f"{endpoint} ({endpoint.address})"
+        for endpoint in facts.cluster.endpoints()
+        if _is_public(endpoint.address.host)
+        and not (endpoint.kind == "node" and endpoint.name in foreign)
+    ]
     if public:
         yield Alert(
-            Level.NOTICE, "", "listens on public addresses without TLS",
+            Level.NOTICE,
+            "",
+            "listens on public addresses without TLS",
             f"{', '.join(public)}. {_exposed(facts)}",
             "bind to private addresses and connect hosts through WireGuard, ssh or stunnel; "
-            f"the addresses are in `{facts.commands.path(facts.cluster.source)}`")
+            f"the addresses are in `{facts.commands.path(facts.cluster.source)}`",
+        )
 
 
 def _exposed(facts: Facts) -> str:
-    """What somebody gets who reaches these addresses."""
+    """Return what an attacker gains who reaches these addresses."""
     if any(node.replication_port is not None for node in facts.cluster.nodes):
         return "Whoever reaches a replication port receives the whole database."
-    if isinstance(facts.cluster.settings, ServerSettings):
+    if backend_of(facts.cluster).asks_passwords:
         return "Passwords guard the data, but who is on the way reads all that passes."
     return "Whoever reaches a storage port can read and change the whole database."
 

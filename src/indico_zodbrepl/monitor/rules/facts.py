@@ -1,4 +1,4 @@
-"""What every rule may look at, and the words they share."""
+"""The input of every rule, and texts that rules share."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import dataclasses
 from indico_zodbrepl import backends
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor import words
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Program
-from indico_zodbrepl.node.lineage import Condition
-from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
+from indico_zodbrepl.probing.answers import Hold, Replication, ServerAnswer, ServerRole
 
 RUNNING = ("RUNNING", "STARTING")
 RESTARTED = (*RUNNING, "BACKOFF")
 """States in which supervisorctl refuses `start`: the program counts as started."""
 CONDITIONS = {
-    "STOPPED": "is stopped", "STOPPING": "is being stopped", "EXITED": "has ended",
-    "BACKOFF": "ends soon after each start", "FATAL": "could not be started"}
+    "STOPPED": "is stopped",
+    "STOPPING": "is being stopped",
+    "EXITED": "has exited",
+    "BACKOFF": "exits soon after each start",
+    "FATAL": "could not be started",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,61 +36,103 @@ class Facts:
     @property
     def primaries(self) -> list[NodeStatus]:
         """Nodes that run as a primary, writable or not, and masters that lead."""
-        return [node for node in self.nodes
-                if node.leads or (node.actual_role is not None
-                                  and plays(self.cluster, node.actual_role, Role.PRIMARY))]
+        return [
+            node
+            for node in self.nodes
+            if node.leads
+            or (
+                node.actual_role is not None and plays(self.cluster, node.actual_role, Role.PRIMARY)
+            )
+        ]
+
+    @property
+    def rivals(self) -> list[NodeStatus]:
+        """Return the nodes of a split brain; the one to fence is the last.  Empty without one."""
+        rivals = [node for node in self.primaries if node.held is not Hold.EPOCH]
+        if len(rivals) < 2:
+            return []
+        extra = next(
+            (node for node in rivals if node.assigned_role not in (Role.PRIMARY, Role.MASTER)),
+            min(reversed(rivals), key=lambda node: node.epoch or 0),
+        )
+        return [*(node for node in rivals if node is not extra), extra]
 
     @property
     def nobody_takes_writes(self) -> bool:
         return not any(node.writable_primary for node in self.nodes)
 
     def can(self, operation: str) -> bool:
-        """Whether the backend has the commands of an operation, so that hints may name them."""
+        """Return True if the backend has the commands of an operation."""
         return backends.can(self.cluster, operation)
 
     def called(self, node: NodeStatus) -> str:
-        """A node by the role that it runs in, or that it is meant to run in."""
+        """Return a node's name with the role that it runs in, or else is assigned."""
         return words.called(self.cluster, node.actual_role or node.assigned_role, node.name)
 
     def restart(self, node: NodeStatus) -> str:
-        """What restarts a node's server, as a hint."""
+        """Return how to restart a node's server, as a hint."""
         if not node.managed:
             return "restart it where it runs: it is not managed here"
         return f"`{self.commands.zodbrepl('restart', node.name)}`"
 
     def look_at_log(self, node: NodeStatus) -> str:
-        """Where a node's server says what is wrong, as the end of a hint."""
+        """Return where the log of a node's server is, as the end of a hint."""
         if not node.managed:
             return "the log of its server, where that runs"
         return f"`{self.commands.show_log(f'node-{node.name}')}`"
 
     def replication(self, node: NodeStatus) -> Replication | None:
-        """What the server on the node's port says of itself, whoever it is."""
+        """Return the report of the server on the node's port, whatever server it is."""
         answer = self.findings.servers[node.name]
         return answer.replication if isinstance(answer, ServerAnswer) else None
 
 
 def plays(cluster: Cluster, actual: ServerRole, assigned: Role) -> bool:
-    """Whether a running server's role is the assigned one.
+    """Return True if a running server has the assigned role.
 
     A storage without replication can be the primary of a backend that has no replication of
     ZEO servers; where ZRS is configured it is a server started with a wrong configuration.
     """
     if actual is ServerRole.STANDALONE:
-        return assigned is Role.PRIMARY and cluster.backend != "zrs"
+        return assigned is Role.PRIMARY and not backends.backend_of(cluster).has_epochs
     return actual.value == assigned.value
 
 
-def remedy(facts: Facts, name: str, program_name: str, program: Program | None) -> str:
-    """What brings a node's server or an instance back that does not answer, by its program's state.
+def reviving(node: NodeStatus, *, led: bool) -> str:
+    """Return the operation that brings back a node of ours that does not answer.
+
+    Args:
+        led: whether a primary or an elected master is there to follow.
     """
-    commands = facts.commands
+    if node.program is None:
+        return "up"
+    if node.assigned_role not in (Role.MASTER, Role.STORAGE, Role.ADMIN):
+        return "restart"
+    if not node.reachable and node.program.state in RUNNING:
+        return "failover"
+    return "rejoin" if node.assigned_role is Role.STORAGE and led else "restart"
+
+
+def start_command(commands: Commands, operation: str, name: str) -> str:
+    """Return the command of ``reviving`` for a node or an Indico instance."""
+    if operation == "up":
+        return commands.zodbrepl("up")
+    if operation == "failover":
+        return commands.zodbrepl("failover", name, "--reason", f"{name} hangs")
+    return commands.zodbrepl(operation, name)
+
+
+def remedy(commands: Commands, start: str, program_name: str, program: Program | None) -> str:
+    """Return how a silent node or instance comes back, by the state of its program.
+
+    Args:
+        start: the command that starts it.
+    """
     log = f"see why with `{commands.show_log(program_name)}`"
     if program is None:
         return f"start what is missing: `{commands.zodbrepl('up')}`; then {log}"
-    start = commands.zodbrepl("restart", name)
     if program.state == "STARTING":
-        return f"supervisor is starting it: wait some seconds; if it does not come, {log}"
+        return f"supervisor is starting it: wait some seconds; if it does not answer then, {log}"
     if program.state in RUNNING:
         return f"it runs without answering (frozen?): `{start}`; {log}"
     if program.state == "STOPPED":
@@ -95,35 +141,43 @@ def remedy(facts: Facts, name: str, program_name: str, program: Program | None) 
 
 
 def bring_back(facts: Facts, node: NodeStatus) -> str:
-    """What brings back a node that does not answer, as a hint."""
+    """Return how to bring back a node that does not answer, as a hint."""
     if not node.managed:
         return f"start the server at {node.address} where it runs: it is not managed here"
     if not node.has_program:
-        return ("clients open the data themselves: see that its disk is mounted and that the user "
-                f"who runs Indico may write in "
-                f"{facts.commands.path(facts.cluster.node(node.name).data_directory)}")
-    return remedy(facts, node.name, f"node-{node.name}", node.program)
+        return (
+            "clients open the data themselves: see that its disk is mounted and that the user "
+            f"who runs Indico may write in "
+            f"{facts.commands.path(facts.cluster.node(node.name).data_directory)}"
+        )
+    operation = reviving(node, led=any(each.leads for each in facts.nodes))
+    start = start_command(facts.commands, operation, node.name)
+    return remedy(facts.commands, start, f"node-{node.name}", node.program)
 
 
 def way_back(facts: Facts, node: NodeStatus) -> str:
-    """How a node whose history may not be the cluster's comes back; never by a mere start."""
+    """Return how a node with a possibly diverged history comes back; never by a mere start."""
     command = facts.commands.zodbrepl
     if not facts.can("rejoin") and not facts.can("seed"):
         return backends.limit(facts.cluster, "rejoin") or ""
     if node.condition is Condition.NEEDS_SEEDING or not facts.can("rejoin"):
-        return (f"`{command('seed', node.name, '--dry-run')}` shows the steps; then "
-                f"`{command('seed', node.name)}`")
-    return (f"`{command('rejoin', node.name, '--dry-run')}` shows what would be kept and what cut; "
-            f"then `{command('rejoin', node.name)}`. Never delete its data directory by hand")
+        return (
+            f"`{command('seed', node.name, '--dry-run')}` shows the steps; then "
+            f"`{command('seed', node.name)}`"
+        )
+    return (
+        f"`{command('rejoin', node.name, '--dry-run')}` shows what is exported and truncated; "
+        f"then `{command('rejoin', node.name)}`. Never delete its data directory by hand"
+    )
 
 
 def start_verb(program: Program) -> str:
-    """What to ask supervisorctl for, to have a program started whatever its state."""
+    """Return the verb of supervisorctl that starts a program in its state."""
     return "restart" if program.state in RESTARTED else "start"
 
 
 def condition(program: Program | None) -> str:
-    """What is wrong with a program that does not answer, as the end of a sentence."""
+    """Return the state of a program that does not answer, as the end of a sentence."""
     if program is None or program.state in RUNNING:
         return "does not answer"
     return CONDITIONS.get(program.state, f"is {program.state}")

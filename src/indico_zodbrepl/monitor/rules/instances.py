@@ -29,42 +29,58 @@ def warnings(facts: Facts, instance: IndicoStatus) -> Iterator[Alert]:
 
 
 def _unreachable(facts: Facts, instance: IndicoStatus) -> Alert:
-    return Alert(Level.WARNING, instance.name,
-                 f"Indico instance {instance.name} {condition(instance.program)}",
-                 f"{instance.problem}; {shown_program(instance.program)}",
-                 remedy(facts, instance.name, f"indico-{instance.name}", instance.program))
+    return Alert(
+        Level.WARNING,
+        instance.name,
+        f"Indico instance {instance.name} {condition(instance.program)}",
+        f"{instance.problem}; {shown_program(instance.program)}",
+        remedy(
+            facts.commands,
+            facts.commands.zodbrepl("restart", instance.name),
+            f"indico-{instance.name}",
+            instance.program,
+        ),
+    )
 
 
 def _wrong_instance(facts: Facts, instance: IndicoStatus) -> Alert:
     restart = facts.commands.zodbrepl("restart", instance.name)
     return Alert(
-        Level.WARNING, instance.name,
+        Level.WARNING,
+        instance.name,
         f"another Indico instance answers at {instance.name}'s address",
         f"It says it is {instance.instance}; {shown_program(instance.program)}",
-        f"end that one or change the port of {instance.name}, then `{restart}`")
+        f"end that one or change the port of {instance.name}, then `{restart}`",
+    )
 
 
 def _disconnected(facts: Facts, instance: IndicoStatus) -> Alert:
-    what = ("is not connected to any storage server"
-            if any(node.address is not None for node in facts.nodes) else "can't open the database")
-    if facts.nobody_takes_writes and not backend_of(facts.cluster).data_files:
-        hint = f"it reconnects by itself as soon as {_service(facts)} again"
+    what = (
+        "is not connected to any storage server"
+        if any(node.address is not None for node in facts.nodes)
+        else "can't open the database"
+    )
+    if facts.nobody_takes_writes and backend_of(facts.cluster).clients_need_writer:
+        hint = f"it reconnects automatically as soon as {_service(facts)} again"
     elif any(node.reachable for node in facts.nodes):
         restart = facts.commands.zodbrepl("restart", instance.name)
-        hint = f"it reconnects by itself within seconds; if it does not: `{restart}`"
+        hint = f"it reconnects automatically within seconds; if it does not: `{restart}`"
     else:
-        hint = "bring a node back; it then reconnects by itself"
+        hint = "bring a node back; it then reconnects automatically"
     return Alert(
-        Level.WARNING, instance.name,
+        Level.WARNING,
+        instance.name,
         f"Indico instance {instance.name} {what}",
-        "It answers every page with 503.", hint)
+        "It answers every page with 503.",
+        hint,
+    )
 
 
 def _service(facts: Facts) -> str:
-    """What has to be the case for clients to write, as the end of a sentence."""
+    """Return the condition for clients to write, as the end of a sentence."""
     if any(node.assigned_role is Role.MASTER for node in facts.nodes):
         return "a master leads"
-    if backend_of(facts.cluster).guarded:
+    if backend_of(facts.cluster).has_epochs:
         return "there is a primary"
     return f"node {facts.nodes[0].name} takes writes"
 
@@ -72,28 +88,36 @@ def _service(facts: Facts) -> str:
 def _waits(instance: IndicoStatus) -> Alert:
     node = instance.server_node
     return Alert(
-        Level.WARNING, instance.name, f"Indico instance {instance.name} waits for node {node}",
+        Level.WARNING,
+        instance.name,
+        f"Indico instance {instance.name} waits for node {node}",
         f"It is still connected to node {node}, which does not answer. A page that needs more than "
         "is in memory waits for some seconds and is then answered 503.",
-        f"bring node {node} back; the instance then goes on by itself")
+        f"bring node {node} back; the instance then continues automatically",
+    )
 
 
 def _not_set_up(facts: Facts, instance: IndicoStatus) -> Alert:
     convert = facts.commands.zodbrepl("convert", "--help")
     return Alert(
-        Level.WARNING, instance.name,
+        Level.WARNING,
+        instance.name,
         f"Indico instance {instance.name} finds no Indico in the database",
         "It answers each page with 503, Not set up: the database that it is connected to is empty.",
         "if there should be one, see that each node's disk is mounted; else begin one: "
-        f"`{set_up(facts.commands, instance.name)}`, or copy one into it: `{convert}`")
+        f"`{set_up(facts.commands, instance.name)}`, or copy one into it: `{convert}`",
+    )
 
 
 def _not_built(facts: Facts, instance: IndicoStatus) -> Alert:
     log = facts.commands.show_log(f"indico-{instance.name}")
     return Alert(
-        Level.WARNING, instance.name,
+        Level.WARNING,
+        instance.name,
         f"Indico instance {instance.name} can't begin to serve pages",
-        f"It is connected to the database, and fails: {instance.failure}", f"see why with `{log}`")
+        f"It is connected to the database, and fails: {instance.failure}",
+        f"see why with `{log}`",
+    )
 
 
 def _read_only(facts: Facts, instance: IndicoStatus) -> Alert:
@@ -101,10 +125,11 @@ def _read_only(facts: Facts, instance: IndicoStatus) -> Alert:
     where = f"{reads}hoever saves something is answered 503."
     restart = facts.commands.zodbrepl("restart", instance.name)
     if facts.nobody_takes_writes:
-        hint = f"it becomes writable by itself as soon as {_service(facts)} again"
-    elif backend_of(facts.cluster).guarded:
-        hint = f"it moves to the primary by itself within seconds; if it does not: `{restart}`"
+        hint = f"it becomes writable automatically as soon as {_service(facts)} again"
+    elif backend_of(facts.cluster).has_epochs:
+        hint = f"it moves to the primary automatically within seconds; if it does not: `{restart}`"
     else:
-        hint = f"it notices by itself within seconds; if it does not: `{restart}`"
-    return Alert(Level.WARNING, instance.name,
-                   f"Indico instance {instance.name} is read-only", where, hint)
+        hint = f"it notices automatically within seconds; if it does not: `{restart}`"
+    return Alert(
+        Level.WARNING, instance.name, f"Indico instance {instance.name} is read-only", where, hint
+    )

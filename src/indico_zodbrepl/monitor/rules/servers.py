@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import NodeState, Role
 from indico_zodbrepl.monitor.rules.facts import (
     RUNNING,
@@ -38,25 +37,30 @@ def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
 def _state_file(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     state = facts.findings.states.get(node.name)
     if isinstance(state, Failure):
-        yield Alert(Level.WARNING, node.name, f"the state file of node {node.name} is unusable",
-                    f"{state.detail}; the node does not start without it.",
-                    _state_hint(facts, node))
+        yield Alert(
+            Level.WARNING,
+            node.name,
+            f"the state file of node {node.name} is unusable",
+            f"{state.detail}; the node does not start without it.",
+            _state_hint(facts, node),
+        )
 
 
 def _state_hint(facts: Facts, node: NodeStatus) -> str:
-    """How to get the file back: from the running server, or, surely unchanged, cluster.conf."""
+    """Return how to restore the file: from the running server or an unchanged cluster.conf."""
     role = next((role for role in Role if role.value == node.actual_role), None)
     names = {other.name for other in facts.nodes}
     if role and node.epoch is not None and (node.upstream is None or node.upstream in names):
         lost = NodeState(facts.cluster.name, node.name, role, node.upstream, node.epoch)
-        return ("write it again, as its running server has it: "
-                f"`{facts.commands.write_state(lost)}`")
+        return f"write it again, as its running server has it: `{facts.commands.write_state(lost)}`"
     others = [other.assigned_epoch for other in facts.nodes if other is not node]
     if others and set(others) == {1}:
         assigned = facts.cluster.node(node.name)
         first = NodeState(facts.cluster.name, node.name, assigned.role, assigned.upstream, 1)
-        return ("restore it from a backup; the other nodes are still in epoch 1, so it is what "
-                f"cluster.conf began with: `{facts.commands.write_state(first)}`")
+        return (
+            "restore it from a backup; the other nodes are still in epoch 1, so it is what "
+            f"cluster.conf began with: `{facts.commands.write_state(first)}`"
+        )
     return "restore it from a backup; do not guess its role, it may have been changed"
 
 
@@ -64,34 +68,45 @@ def _unreachable(facts: Facts, node: NodeStatus) -> Alert:
     if node.superseded_by is not None:
         return _superseded(facts, node, node.superseded_by)
     vital = node.assigned_role is Role.PRIMARY or (
-        node.assigned_role in (Role.MASTER, Role.STORAGE) and facts.nobody_takes_writes)
+        node.assigned_role in (Role.MASTER, Role.STORAGE) and facts.nobody_takes_writes
+    )
     program = f"node-{node.name}"
     hint = way_back(facts, node) if node.out_of_line else bring_back(facts, node)
     if node.has_program and isinstance(facts.findings.states.get(node.name), Failure):
         verb = start_verb(node.program) if node.program else "start"
         start = facts.commands.supervisorctl(verb, program)
         hint = f"repair its state file first, then `{start}`"
-    what = (condition(node.program) if node.address is not None else
-            "can't be opened")
-    return Alert(Level.CRITICAL if vital else Level.WARNING, node.name,
-                 f"{facts.called(node)} {what}", _evidence(node), hint)
+    what = condition(node.program) if node.address is not None else "can't be opened"
+    return Alert(
+        Level.CRITICAL if vital else Level.WARNING,
+        node.name,
+        f"{facts.called(node)} {what}",
+        _evidence(node),
+        hint,
+    )
 
 
 def _evidence(node: NodeStatus) -> str:
-    """Why there is no answer, and what supervisor says of the server that we run."""
+    """Return why there is no answer, and the state of the program."""
     return f"{node.problem}; {shown_program(node.program)}" if node.has_program else node.problem
 
 
 def _superseded(facts: Facts, node: NodeStatus, primary: str) -> Alert:
-    """A primary of the past is not started again: what only it has would come back with it."""
+    """Warn of a replaced primary; its start would bring divergent transactions back."""
     command = facts.commands.zodbrepl
     return Alert(
-        Level.WARNING, node.name, f"node {node.name} is out of reach; it is the primary no more",
+        Level.WARNING,
+        node.name,
+        f"node {node.name} is unreachable; it is no longer the primary",
         f"node {primary} took over from it; {_evidence(node)}",
         f"{'do not start it. When' if facts.can('rejoin') else 'when'} its host and disk are back: "
         f"{way_back(facts, node)}."
-        + (f" If its data is gone for good: `{command('seed', node.name)}`"
-           if facts.can("seed") else ""))
+        + (
+            f" If its data is gone for good: `{command('seed', node.name)}`"
+            if facts.can("seed")
+            else ""
+        ),
+    )
 
 
 def _wrong_server(facts: Facts, node: NodeStatus) -> Alert:
@@ -105,12 +120,16 @@ def _wrong_server(facts: Facts, node: NodeStatus) -> Alert:
     else:
         found = f"It says it is node {replication.node} of cluster {replication.cluster}."
     return Alert(
-        Level.CRITICAL, node.name, f"another server answers at node {node.name}'s address",
+        Level.CRITICAL,
+        node.name,
+        f"another server answers at node {node.name}'s address",
         f"{found} Address {node.address}"
         + (f"; {shown_program(node.program)}" if node.has_program else ""),
         f"find it with `ss -ltnp 'sport = :{port}'`, end it or change storage-port, then "
-        f" `{facts.commands.supervisorctl('restart', program)}`" if node.has_program else
-        f"correct node {node.name} in `{facts.commands.path(facts.cluster.source)}`")
+        f" `{facts.commands.supervisorctl('restart', program)}`"
+        if node.has_program
+        else f"correct node {node.name} in `{facts.commands.path(facts.cluster.source)}`",
+    )
 
 
 def _role(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -118,22 +137,27 @@ def _role(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         return
     if not node.managed:
         yield Alert(
-            Level.CRITICAL, node.name,
+            Level.CRITICAL,
+            node.name,
             f"node {node.name} runs as {node.actual_role}, assigned is {node.assigned_role}",
             "Its server is not managed here: somebody else changed its role.",
             f"correct its role in `{facts.commands.path(facts.cluster.source)}`, or have its "
-            "owner change it back")
+            "owner change it back",
+        )
         return
     restart = facts.commands.supervisorctl("restart", f"node-{node.name}")
     both_ways = {node.actual_role.value, node.assigned_role.value}
     safe = both_ways <= {Role.SECONDARY.value, Role.RELAY.value}
     yield Alert(
-        Level.WARNING if safe else Level.CRITICAL, node.name,
+        Level.WARNING if safe else Level.CRITICAL,
+        node.name,
         f"node {node.name} runs as {node.actual_role}, assigned is {node.assigned_role}",
         "Its state file was changed after its start, or somebody started it by hand.",
-        f"if the assignment is right: `{restart}`" if safe else
-        "first make sure which node clients wrote to last; a node that was a primary must not "
-        f"become a secondary with its data. If the assignment is right: `{restart}`")
+        f"if the assignment is right: `{restart}`"
+        if safe
+        else "first make sure which node clients wrote to last; a node that was a primary must not "
+        f"become a secondary with its data. If the assignment is right: `{restart}`",
+    )
 
 
 def _epoch(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -143,40 +167,58 @@ def _epoch(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         return
     if node.assigned_epoch is not None and node.epoch != node.assigned_epoch:
         yield Alert(
-            Level.WARNING, node.name,
+            Level.WARNING,
+            node.name,
             f"node {node.name} runs in epoch {node.epoch}, its state file says "
             f"{node.assigned_epoch}",
-            "The state file was changed after the start.", f"`{restart}`")
+            "The state file was changed after the start.",
+            f"`{restart}`",
+        )
     elif node.epoch < highest:
         yield Alert(
-            Level.CRITICAL if node.writable_primary else Level.WARNING, node.name,
+            Level.CRITICAL if node.writable_primary else Level.WARNING,
+            node.name,
             f"node {node.name} is in epoch {node.epoch}, the cluster in epoch {highest}",
             "A promotion happened without it: its history may have diverged.",
             f"`{facts.commands.zodbrepl('rejoin', node.name, '--dry-run')}` shows how it becomes "
-            "a follower without losing what only it has" if facts.can("rejoin") else
-            way_back(facts, node))
+            "a follower without losing what only it has"
+            if facts.can("rejoin")
+            else way_back(facts, node),
+        )
 
 
 def _read_only(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
-    if (node.assigned_role is Role.PRIMARY and node.read_only
-            and node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE)):
-        detail = ("Its storage is opened read-only." if backend_of(facts.cluster).data_files
-                  or node.address is None else "Its server is set to read-only.")
-        hint = ("remove read-only from its configuration and restart the node"
-                if backend_of(facts.cluster).data_files or not node.has_program else
-                f"a restart makes it what it was assigned: {facts.restart(node)}")
-        yield Alert(Level.CRITICAL, node.name, f"{facts.called(node)} refuses writes", detail,
-                    hint)
+    if (
+        node.assigned_role is Role.PRIMARY
+        and node.read_only
+        and node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE)
+    ):
+        detail = f"Its {'storage' if node.address is None else 'server'} is read-only."
+        hint = (
+            f"restart it, which writes its configuration again: {facts.restart(node)}"
+            if node.has_program
+            else "remove read-only from its configuration and restart the node"
+        )
+        yield Alert(Level.CRITICAL, node.name, f"{facts.called(node)} refuses writes", detail, hint)
 
 
 def _unsupervised(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     answer = facts.findings.servers[node.name]
-    if (isinstance(answer, ServerAnswer) and node.program is not None
-            and node.program.state not in RUNNING):
+    if (
+        isinstance(answer, ServerAnswer)
+        and node.program is not None
+        and node.program.state not in RUNNING
+    ):
         yield Alert(
-            Level.WARNING, node.name, f"node {node.name} runs outside of supervisor",
+            Level.WARNING,
+            node.name,
+            f"node {node.name} runs outside of supervisor",
             f"{f'process {node.pid}' if node.pid else 'a server'} answers, but "
             f"{shown_program(node.program)}.",
-            (f"end process {node.pid} with `kill {node.pid}`" if node.pid else
-             f"end it: `{facts.commands.zodbrepl('node', 'fence', node.name)}`")
-            + f", then `{facts.commands.supervisorctl('start', f'node-{node.name}')}`")
+            (
+                f"end process {node.pid} with `kill {node.pid}`"
+                if node.pid
+                else f"end it: `{facts.commands.zodbrepl('node', 'fence', node.name)}`"
+            )
+            + f", then `{facts.commands.supervisorctl('start', f'node-{node.name}')}`",
+        )

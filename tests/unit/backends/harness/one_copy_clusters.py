@@ -59,8 +59,13 @@ def found(cluster: Cluster) -> list[str]:
 def commit(cluster: Cluster, value: str) -> int:
     """Save something as a client does; the transaction's id."""
     done = subprocess.run(
-        [INSTALLATION.python27, "-c", COMMIT, Layout(cluster).zodb_conf, value], check=True,
-        capture_output=True, text=True, timeout=PATIENCE, env=INSTALLATION.environment27())
+        [INSTALLATION.python27, "-c", COMMIT, Layout(cluster).zodb_conf, value],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=INSTALLATION.environment27(),
+    )
     return int(done.stdout, 16)
 
 
@@ -76,9 +81,13 @@ def facts_of(cluster: Cluster) -> Mapping[str, str]:
 
 def sections(text: str) -> dict[str, Any]:
     """The sections of a file by their type."""
+
     def walk(parsed: Any) -> Iterator[Any]:
         for section in parsed.sections:
             yield section
             yield from walk(section)
-    return {section.type: dict(section)
-            for section in walk(ZConfig.schemaless.loadConfigFile(io.StringIO(text)))}
+
+    return {
+        section.type: dict(section)
+        for section in walk(ZConfig.schemaless.loadConfigFile(io.StringIO(text)))
+    }

@@ -1,41 +1,64 @@
-"""Which figures a suite has: those that any has, and those of its own."""
+"""The figures of each suite: the generic ones and the suite's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from .. import look
-from ..drawing import Drawn
-from ..special import COMPRESSION
-from ..subject import Subject
-from . import concurrency, generic, heat, http, over_time, sizes, within
+from indico_zodbrepl.bench.report import drawing
+from indico_zodbrepl.bench.report.drawing import Drawn
+from indico_zodbrepl.bench.report.figures import generic, http, over_time, special
+from indico_zodbrepl.bench.report.special import COMPRESSION
+from indico_zodbrepl.bench.report.subject import Subject
 
 Figures = Callable[[Subject], Iterator[Drawn]]
 
 GENERIC: Sequence[Figures] = (generic.main, generic.latencies, generic.ratios)
 SPECIFIC: Mapping[str, Sequence[Figures]] = {
-    "zodbshootout": (concurrency.rates, generic.ratios),
-    "phases": (heat.table, generic.ratios),
-    "http": (http.highest, http.curves, generic.latencies, generic.ratios,
-             generic.one("worker_cpu_ms")),
-    "devices": (within.ratios("directory", ["rate"]), over_time.devices, generic.main,
-                generic.latencies),
-    "compression": (within.ratios("compression", COMPRESSION), generic.main, generic.latencies),
-    "writes": (sizes.histograms, generic.one("fsyncs"), generic.one("written_bytes"),
-               generic.one("amplification", 1.0)),
-    "backup": (generic.one("rate_ratio", 1.0), over_time.backups, generic.main,
-               generic.latencies, generic.one("backup_seconds")),
-    "replication": (generic.ratios, generic.lags, generic.one("primary_cpu_ms"), generic.main,
-                    generic.latencies),
+    "zodbshootout": (special.rates, generic.ratios),
+    "phases": (special.table, generic.ratios),
+    "http": (
+        http.highest,
+        http.curves,
+        generic.latencies,
+        generic.ratios,
+        generic.one("worker_cpu_ms"),
+    ),
+    "devices": (
+        special.ratios("directory", ["rate"]),
+        over_time.devices,
+        generic.main,
+        generic.latencies,
+    ),
+    "compression": (special.ratios("compression", COMPRESSION), generic.main, generic.latencies),
+    "writes": (
+        special.histograms,
+        generic.one("fsyncs"),
+        generic.one("written_bytes"),
+        generic.one("amplification", 1.0),
+    ),
+    "backup": (
+        generic.one("rate_ratio", 1.0),
+        over_time.backups,
+        generic.main,
+        generic.latencies,
+        generic.one("backup_seconds"),
+    ),
+    "replication": (
+        generic.ratios,
+        generic.lags,
+        generic.one("primary_cpu_ms"),
+        generic.main,
+        generic.latencies,
+    ),
 }
 """By suite; all of its figures, in their order."""
 
 
 def of(subject: Subject) -> tuple[list[Drawn], list[str]]:
-    """The figures of a run, and what could not be drawn, and why."""
+    """Return the figures of a run, and the reason for each one that could not be drawn."""
     drawn: list[Drawn] = []
     problems: list[str] = []
-    with look.applied():
+    with drawing.applied():
         for draw in SPECIFIC.get(subject.run.suite, GENERIC):
             try:
                 drawn += draw(subject)

@@ -1,4 +1,4 @@
-"""Figures that any suite has: its main metric, its latencies, its ratios to the control."""
+"""Figures of every suite: main metric, latencies, ratios to the control."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from ...suite import Better, Metric
-from ...summary import Row
-from .. import look, wording
-from ..drawing import Drawn
-from ..subject import Subject
+from indico_zodbrepl.bench.report import drawing, wording
+from indico_zodbrepl.bench.report.drawing import Drawn
+from indico_zodbrepl.bench.report.subject import Subject
+from indico_zodbrepl.bench.suite import Better, Metric
+from indico_zodbrepl.bench.summary import Row
 
 MOST_LINES = 44
 """Of one figure; more go to further ones."""
@@ -25,117 +25,167 @@ WIDE = 50
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One line of a figure: a row, or without one the heading of a case."""
+    """A line of a figure: a row, or the heading of a case."""
 
     label: str
     row: Row | None = None
 
 
 def main(subject: Subject) -> Iterator[Drawn]:
-    """The main metric of each case: a dot for each round, and the median."""
+    """Draw the main metric of each case: a dot per round, and the median."""
     for rows in by_test(subject).values():
         metric = next(filter(None, map(subject.main_of, rows)))
         yield from of_metric(subject, rows, metric)
 
 
 def one(name: str, mark: float | None = None) -> Callable[[Subject], Iterator[Drawn]]:
-    """A figure of another metric than the main one, for each test that has it.
+    """Draw another metric, one figure for each test that has it.
 
     Args:
-        mark: where a line is drawn.
+        mark: position of a reference line.
     """
+
     def draw(subject: Subject) -> Iterator[Drawn]:
-        """A metric by its rounds."""
+        """Draw the rounds of a metric."""
         for metric in subject.metrics:
             if metric.name == name:
                 for rows in by_test(subject).values():
                     yield from of_metric(subject, rows, metric, mark)
+
     return draw
 
 
-def of_metric(subject: Subject, rows: Sequence[Row], metric: Metric,
-              mark: float | None = None) -> Iterator[Drawn]:
-    """Rows of one test by a metric: a dot for each round, and the median."""
+def of_metric(
+    subject: Subject, rows: Sequence[Row], metric: Metric, mark: float | None = None
+) -> Iterator[Drawn]:
+    """Draw a metric of one test: a dot per round, and the median."""
     having = [row for row in rows if metric.name in row.metrics]
     if having:
         test = having[0].test
         for part, chosen in parts(lines(subject, having)):
             figure, axes = _lined(chosen)
             for place, row in _placed(chosen):
-                style = look.style(row.storage)
+                style = drawing.style(row.storage)
                 values = subject.values(row, metric.name)
                 median = row.metrics[metric.name].median
-                axes.plot([median, median], [place - 0.34, place + 0.34], color=style.colour,
-                          linewidth=3, solid_capstyle="butt")
-                axes.plot(values, [place] * len(values), style.marker, color=style.colour,
-                          alpha=0.75, markersize=5, markeredgecolor="none")
+                axes.plot(
+                    [median, median],
+                    [place - 0.34, place + 0.34],
+                    color=style.colour,
+                    linewidth=3,
+                    solid_capstyle="butt",
+                )
+                axes.plot(
+                    values,
+                    [place] * len(values),
+                    style.marker,
+                    color=style.colour,
+                    alpha=0.75,
+                    markersize=5,
+                    markeredgecolor="none",
+                )
             if mark is not None:
-                axes.axvline(mark, color=look.INK, linewidth=1.2)
-            wide = _is_wide([value for _, row in _placed(chosen)
-                             for value in subject.values(row, metric.name)])
+                axes.axvline(mark, color=drawing.INK, linewidth=1.2)
+            wide = _is_wide(
+                [value for _, row in _placed(chosen) for value in subject.values(row, metric.name)]
+            )
             if wide:
                 logarithmic(axes, "x")
             else:
                 axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
             axes.set_xlabel(wording.axis(metric))
             axes.set_title(wording.short(test, 60))
-            yield Drawn(wording.slug(subject.run.label, metric.name, test, part),
-                        f"{test}: \u201c{metric.title}\u201d of each round (dots), and the median "
-                        f"(bar){', on a logarithmic axis' if wide else ''}{_good(metric)}", figure)
+            yield Drawn(
+                wording.slug(subject.run.label, metric.name, test, part),
+                f"{test}: \u201c{metric.title}\u201d of each round (dots), and the median "
+                f"(bar){', on a logarithmic axis' if wide else ''}{_good(metric)}",
+                figure,
+            )
 
 
 def latencies(subject: Subject) -> Iterator[Drawn]:
-    """From the median to p99, with the longest, on a logarithmic axis."""
+    """Draw median to p99 and the maximum, on a logarithmic axis."""
     yield from _ranges(subject, "latency", ("p50_ms", "p99_ms", "max_ms"))
 
 
 def lags(subject: Subject) -> Iterator[Drawn]:
-    """The same of how far followers are behind."""
+    """Draw the lag of followers like latencies."""
     yield from _ranges(subject, "lag", ("lag_p50_ms", "lag_p99_ms", "lag_max_ms"))
 
 
 def _ranges(subject: Subject, what: str, names: tuple[str, str, str]) -> Iterator[Drawn]:
     for test, rows in by_test(subject).items():
-        having = [row for row in rows if names[0] in row.metrics
-                  and names[1] in row.metrics and row.metrics[names[1]].median > 0]
-        floor = min((found.median for row in having for name in names[:2]
-                     if (found := row.metrics[name]).median > 0), default=1.0) / 2
+        having = [
+            row
+            for row in rows
+            if names[0] in row.metrics
+            and names[1] in row.metrics
+            and row.metrics[names[1]].median > 0
+        ]
+        floor = (
+            min(
+                (
+                    found.median
+                    for row in having
+                    for name in names[:2]
+                    if (found := row.metrics[name]).median > 0
+                ),
+                default=1.0,
+            )
+            / 2
+        )
         for part, chosen in parts(lines(subject, having)):
             figure, axes = _lined(chosen)
             for place, row in _placed(chosen):
-                style = look.style(row.storage)
+                style = drawing.style(row.storage)
                 least, most = (row.metrics[name].median for name in names[:2])
                 fill = style.colour if least > 0 else "none"
                 least = max(least, floor)
                 axes.plot([least, most], [place, place], color=style.colour, linewidth=2.4)
-                axes.plot([least], [place], style.marker, color=style.colour, markersize=6,
-                          markerfacecolor=fill)
-                axes.plot([most], [place], "|", color=style.colour, markersize=10,
-                          markeredgewidth=2.4)
+                axes.plot(
+                    [least],
+                    [place],
+                    style.marker,
+                    color=style.colour,
+                    markersize=6,
+                    markerfacecolor=fill,
+                )
+                axes.plot(
+                    [most], [place], "|", color=style.colour, markersize=10, markeredgewidth=2.4
+                )
                 if (longest := row.metrics.get(names[2])) and longest.median > 0:
                     axes.plot([longest.median], [place], "x", color=style.colour, markersize=5)
             logarithmic(axes, "x")
             axes.set_xlabel(f"{what} (ms)")
             axes.set_title(wording.short(test, 60))
-            yield Drawn(wording.slug(subject.run.label, what, test, part),
-                        f"{test}: {what} from the median (marker) to p99 (bar), and the longest "
-                        "(cross); medians of all rounds, on a logarithmic axis. A hollow marker "
-                        "stands for 0. Further left is better.", figure)
+            yield Drawn(
+                wording.slug(subject.run.label, what, test, part),
+                f"{test}: {what} from the median (marker) to p99 (bar), and the longest "
+                "(cross); medians of all rounds, on a logarithmic axis. A hollow marker "
+                "stands for 0. Further left is better.",
+                figure,
+            )
 
 
 def ratios(subject: Subject) -> Iterator[Drawn]:
-    """The main metric in times the control's, with its range over the rounds."""
+    """Draw the ratio of the main metric to the control's, with its range over the rounds."""
     for test, rows in by_test(subject).items():
-        found = {id(row): ratio for row in rows if (metric := subject.main_of(row))
-                 and (ratio := subject.ratio(row, metric.name)) and ratio.least > 0}
+        found = {
+            id(row): ratio
+            for row in rows
+            if (metric := subject.main_of(row))
+            and (ratio := subject.ratio(row, metric.name))
+            and ratio.least > 0
+        }
         having = [row for row in rows if id(row) in found]
         for part, chosen in parts(lines(subject, having)):
             figure, axes = _lined(chosen)
-            axes.axvline(1, color=look.INK, linewidth=1.2)
+            axes.axvline(1, color=drawing.INK, linewidth=1.2)
             for place, row in _placed(chosen):
-                style, ratio = look.style(row.storage), found[id(row)]
-                axes.plot([ratio.least, ratio.most], [place, place], color=style.colour,
-                          linewidth=2)
+                style, ratio = drawing.style(row.storage), found[id(row)]
+                axes.plot(
+                    [ratio.least, ratio.most], [place, place], color=style.colour, linewidth=2
+                )
                 axes.plot([ratio.median], [place], style.marker, color=style.colour, markersize=7)
             shown = [found[id(row)] for _, row in _placed(chosen)]
             if max(each.most for each in shown) > 5 * min(1.0, *(each.least for each in shown)):
@@ -148,14 +198,17 @@ def ratios(subject: Subject) -> Iterator[Drawn]:
             what = metric.title if metric else ""
             axes.set_xlabel(f"{what}, in times that of {control.partition(' (')[0]}")
             axes.set_title(wording.short(test, 60))
-            yield Drawn(wording.slug(subject.run.label, "ratio", test, part),
-                        f"{test}: {what} in times that of {control}, which is the line at 1; "
-                        "median and range of the ratios of the rounds. A range that crosses the "
-                        "line shows no difference.", figure)
+            yield Drawn(
+                wording.slug(subject.run.label, "ratio", test, part),
+                f"{test}: {what} in times that of {control}, which is the line at 1; "
+                "median and range of the ratios of the rounds. A range that crosses the "
+                "line shows no difference.",
+                figure,
+            )
 
 
 def by_test(subject: Subject) -> dict[str, list[Row]]:
-    """The rows with any metric, of each test."""
+    """Return the rows with any metric, grouped by test."""
     found: dict[str, list[Row]] = {}
     for row in subject.rows:
         if row.metrics:
@@ -164,7 +217,7 @@ def by_test(subject: Subject) -> dict[str, list[Row]]:
 
 
 def lines(subject: Subject, rows: Sequence[Row]) -> list[Line]:
-    """The lines of a figure: cases with their storages below them."""
+    """Return the lines of a figure: each case followed by its storages."""
     cases: dict[tuple[tuple[str, object], ...], list[Row]] = {}
     for row in rows:
         cases.setdefault(tuple(row.parameters.items()), []).append(row)
@@ -173,13 +226,15 @@ def lines(subject: Subject, rows: Sequence[Row]) -> list[Line]:
         if heading := ", ".join(wording.parameters_of(group[0].parameters)):
             found.append(Line(heading))
         order = {name: place for place, name in enumerate(subject.storages)}
-        found += [Line(subject.title_of(row.storage), row)
-                  for row in sorted(group, key=lambda row: order.get(row.storage, 0))]
+        found += [
+            Line(subject.title_of(row.storage), row)
+            for row in sorted(group, key=lambda row: order.get(row.storage, 0))
+        ]
     return found
 
 
 def parts(found: Sequence[Line]) -> Iterator[tuple[str, Sequence[Line]]]:
-    """The lines in figures of which none is too long; a case is not divided unless it must be."""
+    """Split the lines into figures of limited length; keep a case together if possible."""
     part: list[Line] = []
     number = 1
     for each in found:
@@ -192,39 +247,47 @@ def parts(found: Sequence[Line]) -> Iterator[tuple[str, Sequence[Line]]]:
 
 
 def _is_wide(values: Sequence[float]) -> bool:
-    """Whether the small ones could not be told apart on a linear axis."""
+    """Return True if the smallest values could not be told apart on a linear axis."""
     return bool(values) and 0 < min(values) < max(values) / WIDE
 
 
 def logarithmic(axes: Axes, which: str) -> None:
-    """Make an axis logarithmic, with numbers as people write them."""
+    """Make an axis logarithmic, with plain numbers as labels."""
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value < 1e4
-                                           else f"{value:,.0f}"))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:g}" if value < 1e4 else f"{value:,.0f}")
+    )
     if high < 40 * low:
         axis.set_minor_formatter(FuncFormatter(_few))
-        axis.set_tick_params(which="minor", length=0, labelsize=8, labelcolor=look.INK)
+        axis.set_tick_params(which="minor", length=0, labelsize=8, labelcolor=drawing.INK)
     else:
         axis.set_minor_formatter(NullFormatter())
         axis.set_tick_params(which="minor", length=0)
 
 
 def _few(value: float, _place: int | None) -> str:
-    """Only 2 and 5 of the minor ticks."""
+    """Label only the minor ticks 2 and 5."""
     return f"{value:g}" if f"{value:e}"[0] in "25" else ""
 
 
 def _lined(found: Sequence[Line]) -> tuple[Figure, Axes]:
-    figure, (axes,) = look.panels(1, 0.95 + 0.215 * len(found))
+    figure, (axes,) = drawing.panels(1, 0.95 + 0.215 * len(found))
     axes.set_ylim(len(found) - 0.4, -0.6)
-    axes.set_yticks(range(len(found)), [wording.short(each.label) if each.row else ""
-                                        for each in found])
+    axes.set_yticks(
+        range(len(found)), [wording.short(each.label) if each.row else "" for each in found]
+    )
     for place, each in enumerate(found):
         if each.row is None:
-            axes.text(0.005, place, wording.short(each.label, 60), fontstyle="italic", va="center",
-                      transform=axes.get_yaxis_transform()).set_in_layout(False)
+            axes.text(
+                0.005,
+                place,
+                wording.short(each.label, 60),
+                fontstyle="italic",
+                va="center",
+                transform=axes.get_yaxis_transform(),
+            ).set_in_layout(False)
     axes.grid(visible=False, axis="y")
     return figure, axes
 
@@ -236,5 +299,8 @@ def _placed(found: Sequence[Line]) -> Iterator[tuple[int, Row]]:
 
 
 def _good(metric: Metric) -> str:
-    return {Better.HIGHER: ". Further right is better.", Better.LOWER: ". Further left is better.",
-            Better.NEITHER: "."}[metric.better]
+    return {
+        Better.HIGHER: ". Further right is better.",
+        Better.LOWER: ". Further left is better.",
+        Better.NEITHER: ".",
+    }[metric.better]

@@ -1,0 +1,212 @@
+"""Views of recovery exports: their contents, a dry run, and the recovery."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from flask import Blueprint, abort, flash, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_babel import gettext as _
+
+from indico_zodbrepl.admin import exports
+from indico_zodbrepl.admin.access.gate import actor, operator
+from indico_zodbrepl.admin.exports import Export
+from indico_zodbrepl.admin.forms import Confirmation
+from indico_zodbrepl.admin.site import here
+from indico_zodbrepl.admin.surveys import Survey, surveys
+from indico_zodbrepl.backends import require
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.operations import recover, store
+
+blueprint = Blueprint("recover", __name__)
+PICK = re.compile("[0-9a-f]{16}(:[0-9a-f]{16})?")
+OID = re.compile("[0-9a-f]{16}")
+MOST_PICKS = 2000
+MOST_SHOWN = 200
+
+
+@blueprint.get("/recover")
+def show() -> str:
+    return render_template(
+        "recover.html", exports=exports.every(here().cluster), **here().context()
+    )
+
+
+@blueprint.get("/salvage")
+@blueprint.get("/salvage/<name>")
+def former(name: str = "") -> ResponseReturnValue:
+    """Redirect from the former path."""
+    path = url_for(".export", name=name) if name else url_for(".show")
+    query = request.query_string.decode("ascii", "replace")
+    return redirect(f"{path}?{query}" if query else path, 308)
+
+
+@blueprint.get("/recover/<name>")
+def export(name: str) -> ResponseReturnValue:
+    """Compare an export with the database; with picks, do a dry run of them."""
+    found = _export(name)
+    picks, event = _picked(request.args)
+    look = _look(found, picks, event)
+    return look if not isinstance(look, Survey) else _shown(found, picks, event, look, None)
+
+
+@blueprint.post("/recover/<name>")
+@operator
+def begin(name: str) -> ResponseReturnValue:
+    found = _export(name)
+    picks, event = _picked(request.args)
+    form = Confirmation()
+    if not picks and not event:
+        abort(400, _("Nothing was picked."))
+    look = surveys().get(form.survey.data or "", _key(found, picks, event))
+    if look is None or not look.is_over or look.future.exception() is not None:
+        flash(
+            _("The dry run that you confirmed has expired. This is a new one; nothing was written.")
+        )
+        return redirect(_address(found, picks, event), 303)
+    valid = form.validate_on_submit()
+    if not form.names(here().cluster.name) or not valid:
+        return _shown(found, picks, event, look, form)
+    store.refuse_at_work(here().cluster)
+    begun = here().jobs.run(_arguments(found, picks, event), actor())
+    return redirect(url_for("operations.job", identifier=begun.identifier), 303)
+
+
+def _export(name: str) -> Export:
+    found = exports.find(here().cluster, name)
+    if found is None:
+        abort(404, _("There is no recovery export of that name."))
+    return found
+
+
+def _picked(given: Any) -> tuple[tuple[str, ...], str]:
+    """Return the picks and the event of the page's address; abort with 400 if invalid."""
+    picks = tuple(dict.fromkeys(given.getlist("pick")))
+    event = given.get("event", "")
+    if recover.ALL in picks:
+        picks = (recover.ALL,)
+    elif len(picks) > MOST_PICKS:
+        abort(400, _("Too many picks. Pick fewer, or all."))
+    elif not all(PICK.fullmatch(each) for each in picks):
+        abort(400, _("A pick is a transaction, or a transaction and an object."))
+    if event and (picks or OID.fullmatch(event) is None):
+        abort(400, _("An event is 16 hexadecimal digits, without other picks."))
+    return picks, event
+
+
+def _key(found: Export, picks: Sequence[str], event: str) -> tuple[Any, ...]:
+    return "recover", found.name, tuple(picks), event
+
+
+def _look(found: Export, picks: Sequence[str], event: str) -> Survey | ResponseReturnValue:
+    site, named = here(), request.args.get("survey", "")
+    key = _key(found, picks, event)
+    look = surveys().get(named, key)
+    if look is None:
+        look = surveys().begin(
+            key, functools.partial(beside, site.cluster, site.installation, found, picks, event)
+        )
+    if look.wait():
+        return look
+    address = _address(found, picks, event, survey=look.identifier)
+    if named != look.identifier:
+        return redirect(address, 303)
+    return render_template(
+        "recover_wait.html",
+        export=found,
+        survey=look,
+        again=address,
+        most=MOST_SHOWN,
+        **site.context(),
+    )
+
+
+def beside(
+    cluster: Cluster, installation: Installation, found: Export, picks: Sequence[str], event: str
+) -> recover.Salvage | recover.SalvagedEvent:
+    """Compare an export with the database; with picks or an event, do a dry run of them.
+
+    Raises OperatorError.
+    """
+    require(cluster, "salvage")
+    if event:
+        return recover.salvage_event(cluster, installation, found.folder, event, dry_run=True)
+    if picks:
+        return recover.apply(cluster, installation, found.folder, picks, dry_run=True)
+    return recover.show(cluster, installation, found.folder)
+
+
+def _address(found: Export, picks: Sequence[str], event: str, survey: str = "") -> str:
+    return url_for(
+        "recover.export",
+        name=found.name,
+        pick=list(picks),
+        event=event or None,
+        survey=survey or None,
+    )
+
+
+def _arguments(found: Export, picks: Sequence[str], event: str) -> list[str]:
+    """Return the arguments of ``bin/zodbrepl`` that recover the picks."""
+    words = ["recover", str(found.folder)]
+    if event:
+        return [*words, "--event", event]
+    if recover.ALL in picks:
+        return [*words, "--all"]
+    whole = [each for each in picks if ":" not in each]
+    if whole:
+        words += ["--transactions", ",".join(whole)]
+    for each in picks:
+        if ":" in each:
+            words += ["--apply", each]
+    return words
+
+
+def _shown(
+    found: Export, picks: Sequence[str], event: str, look: Survey, form: Confirmation | None
+) -> ResponseReturnValue:
+    error = look.future.exception()
+    if error is not None and not isinstance(error, OperatorError):
+        raise error
+    compared = None if error else look.future.result()
+    form = form or Confirmation()
+    form.survey.data = look.identifier
+    page = render_template(
+        "recover_export.html",
+        export=found,
+        picks=picks,
+        event=event,
+        error=error,
+        form=form,
+        found=compared if isinstance(compared, recover.Salvage) else None,
+        brought=compared if isinstance(compared, recover.SalvagedEvent) else None,
+        told=told,
+        shown_names=in_words,
+        most=MOST_SHOWN,
+        listed={each.tid: each for each in found.transactions},
+        again=_address(found, picks, event),
+        command=" ".join(_arguments(found, picks, event)),
+        **here().context(),
+    )
+    return page, 400 if form.errors else 200
+
+
+def in_words(objects: Sequence[recover.LostObject]) -> list[str]:
+    """Return the names of objects that Indico's users know, those with a title first."""
+    names = dict.fromkeys(each.what for each in objects if " " in each.what)
+    return sorted(names, key=lambda name: '"' not in name)
+
+
+def told(lost: recover.LostTransaction) -> dict[str, list[recover.LostObject]]:
+    """Return the changed objects of a transaction: ``first`` those with names, and ``others``.
+
+    Of new objects, and of those that the database has, only conflicting ones are returned.
+    """
+    shown = [each for each in lost.objects if each.relation not in ("new", "there") or each.why]
+    first = [each for each in shown if " " in each.what or each.why]
+    return {"first": first, "others": [each for each in shown if each not in first]}

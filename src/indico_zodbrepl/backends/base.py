@@ -1,0 +1,51 @@
+"""Answers of ``IBackend`` that most backends share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from indico_zodbrepl.backends.interfaces import Family
+from indico_zodbrepl.cluster import Cluster, Node, NodeState
+from indico_zodbrepl.cluster.installation import Installation
+
+
+class Defaults:
+    """Answers for one copy of the data outside of a Data.fs; a backend overrides what differs."""
+
+    family = Family.ONE_COPY
+    has_epochs = False
+    elects_leader = False
+    asks_passwords = False
+    gates_commits = False
+    clients_need_writer = True
+    fenced_by_folder = True
+    backup_driver = ""
+
+    def data_file(self, node: Node) -> Path | None:
+        return None
+
+    def packed_nodes(self, cluster: Cluster) -> tuple[Node, ...]:
+        return ()
+
+    def retry_seconds(self, cluster: Cluster) -> float | None:
+        return None
+
+    def not_kept(self, cluster: Cluster) -> tuple[str, ...]:
+        """Return what RelStorage drops, with or without history."""
+        if not getattr(cluster.settings, "keep_history", True):
+            return (
+                "older revisions of objects, and who changed what, so that nothing can be undone",
+            )
+        return ("where an undo took its data from (the data themselves are kept)",)
+
+    def share_of_data(self, cluster: Cluster) -> Mapping[str, float]:
+        return {node.name: 1.0 for node in cluster.nodes if node.managed}
+
+    def blocks_without_followers(self, cluster: Cluster) -> bool:
+        return False
+
+    def settle(
+        self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float
+    ) -> None:
+        """Do nothing: a server that listens is ready."""

@@ -1,0 +1,411 @@
+"""Names, paths, options and first statements of MariaDB servers and their clients; no I/O.
+
+The statements make the server what its node's state says, so that a restart in another state is
+a change of role.  It takes no writes before the last of them is carried out: a server whose
+statements fail, or that somebody starts by hand with other ones, stays read-only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from indico_zodbrepl.cluster import Cluster, Node, NodeState
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.settings import MariaDBSettings
+
+# A follower that was away for longer has to be seeded.
+BINLOG_DAYS = 7
+# How long a semi-synchronous commit waits for a follower before it goes on without.
+SEMI_SYNC_SECONDS = 10
+
+
+CONNECT_SECONDS = 5
+# A statement that takes longer counts as lost: a last resort, as a pack has long ones.  Indico's
+# storage sees to frozen servers itself, much sooner.
+READ_SECONDS = 600
+# How long clients that had to take a secondary stay there before they try the primary again.
+REPLICA_SECONDS = 5
+# RelStorage's cache of object records in each client, MB.
+CLIENT_CACHE_MB = 100
+
+# Of servers that are started here: who asks how they are, and as whom nodes replicate.  Their
+# administrator is the operating system's user who runs them; he needs no password, and comes in
+# by the server's socket alone.
+MONITOR_USER = "zodbrepl_monitor"
+REPLICATION_USER = "zodbrepl_replication"
+GENERATED_USERS = (MONITOR_USER, REPLICATION_USER)
+
+# A database of each server's own, which is not replicated.
+OWN_DATABASE = "zodbrepl"
+
+# A unix socket's path has room for 107 bytes (unix(7)).
+SOCKET_PATH_LIMIT = 107
+
+
+def my_cnf(cluster: Cluster, state: NodeState) -> str:
+    """Return the server's options for its node's role."""
+    node = cluster.node(state.node)
+    leads = state.upstream is None
+    synchronous = settings_of(cluster).synchronous
+    return _MY_CNF.format(
+        data=data_folder(node),
+        temporary=temporary_folder(node),
+        socket=server_socket(node),
+        host=node.host,
+        port=node.storage_port,
+        server_id=server_id(cluster, node),
+        init_sql=init_sql_file(cluster, node),
+        site_cnf=site_cnf(node),
+        waits=_switch(synchronous and leads),
+        semi_sync_timeout=SEMI_SYNC_SECONDS * 1000,
+        days=BINLOG_DAYS,
+        silence=max(4, round(3 * cluster.keep_alive_delay)),
+    )
+
+
+def init_sql(
+    cluster: Cluster, state: NodeState, passwords: Mapping[str, str], *, filled: bool, locked: bool
+) -> str:
+    """Return the server's first statements, one a line: users, owner, upstream.
+
+    Args:
+        passwords: of Indico's user and the generated ones.
+        filled: whether the node's copy of the database is whole; it follows nobody before.
+        locked: whether clients can't log in, and it follows nobody until it was compared.
+    """
+    statements = [
+        "SET SESSION sql_log_bin = 0",
+        *_users(cluster, passwords, "LOCK" if locked else "UNLOCK"),
+        *own_statements(state),
+        acknowledge(cluster),
+    ]
+    if state.upstream is None:
+        statements += leading_statements()
+    elif filled and not locked:
+        statements += follow_statements(
+            cluster, cluster.node(state.upstream), passwords[REPLICATION_USER]
+        )
+    return "".join(f"{statement};\n" for statement in statements)
+
+
+def own_statements(state: NodeState) -> list[str]:
+    """Write down whose server this is, and in which state; not to be replicated."""
+    table = f"{OWN_DATABASE}.node"
+    columns = (
+        "one TINYINT PRIMARY KEY, cluster VARCHAR(64), node VARCHAR(64), "
+        "role VARCHAR(16), epoch BIGINT UNSIGNED"
+    )
+    values = f"1, '{state.cluster}', '{state.node}', '{state.role}', {state.epoch}"
+    return [
+        f"CREATE DATABASE IF NOT EXISTS {OWN_DATABASE}",
+        f"CREATE TABLE IF NOT EXISTS {table} ({columns}) ENGINE = InnoDB CHARACTER SET ascii",
+        f"REPLACE INTO {table} VALUES ({values})",  # noqa: S608
+    ]  # names of our own
+
+
+def leading_statements() -> list[str]:
+    """Forget whom this server followed, and take writes."""
+    return ["RESET SLAVE ALL", "SET GLOBAL read_only = 0"]
+
+
+def follow_statements(cluster: Cluster, upstream: Node, password: str) -> list[str]:
+    """Follow a server from what this one has, what it committed itself included."""
+    link = {
+        "HOST": f"'{upstream.host}'",
+        "PORT": upstream.storage_port,
+        "USER": f"'{REPLICATION_USER}'",
+        "PASSWORD": f"'{password}'",
+        "USE_GTID": "slave_pos",
+        "CONNECT_RETRY": retry_seconds(cluster),
+        "HEARTBEAT_PERIOD": f"{cluster.keep_alive_delay:g}",
+    }
+    return [
+        "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_current_pos",
+        "CHANGE MASTER TO " + ", ".join(f"MASTER_{key} = {value}" for key, value in link.items()),
+        "START SLAVE",
+    ]
+
+
+def retry_seconds(cluster: Cluster) -> int:
+    """Return the delay between a replica's connection attempts; MariaDB has whole seconds."""
+    return max(1, round(cluster.reconnect_delay))
+
+
+def acknowledge(cluster: Cluster) -> str:
+    """Tell an upstream of what was received, if commits are to wait for that."""
+    wanted = _switch(settings_of(cluster).synchronous)
+    return f"SET GLOBAL rpl_semi_sync_slave_enabled = {wanted}"
+
+
+def wait_for_followers(cluster: Cluster) -> str:
+    """Let commits wait for a follower if they are to; when none is there they would in vain."""
+    wanted = _switch(settings_of(cluster).synchronous)
+    return f"SET GLOBAL rpl_semi_sync_master_enabled = {wanted}"
+
+
+def _switch(on: bool) -> str:
+    return "ON" if on else "OFF"
+
+
+def _users(cluster: Cluster, passwords: Mapping[str, str], lock: str) -> list[str]:
+    own = settings_of(cluster)
+    database = own.database.replace("_", r"\_")
+    statements = []
+    for user, password in passwords.items():
+        statements += [
+            f"CREATE USER IF NOT EXISTS '{user}'@'%'",
+            f"ALTER USER '{user}'@'%' IDENTIFIED BY '{password}'",
+        ]
+    return [
+        *statements,
+        f"ALTER USER '{own.user}'@'%' ACCOUNT {lock}",
+        f"GRANT ALL ON `{database}`.* TO '{own.user}'@'%'",
+        f"GRANT PROCESS ON *.* TO '{own.user}'@'%'",  # the sizes of the database's files
+        f"GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%'",
+        f"GRANT PROCESS, BINLOG MONITOR, SLAVE MONITOR ON *.* TO '{MONITOR_USER}'@'%'",
+        f"GRANT SELECT ON `{database}`.* TO '{MONITOR_USER}'@'%'",
+        f"GRANT SELECT ON {OWN_DATABASE}.* TO '{MONITOR_USER}'@'%'",
+    ]
+
+
+_MY_CNF = """\
+# Generated at each start of the node; changes here are lost.
+# Options of your own go into {site_cnf}, and count more than these.
+[mariadbd]
+datadir = {data}
+tmpdir = {temporary}
+socket = {socket}
+pid-file = {data}/mariadbd.pid
+bind-address = {host}
+port = {port}
+skip-name-resolve
+init-file = {init_sql}
+
+read-only = ON
+skip-slave-start
+server-id = {server_id}
+log-bin = binlog
+relay-log = relay
+log-slave-updates
+gtid-strict-mode
+binlog-format = ROW
+sync-binlog = 1
+innodb-flush-log-at-trx-commit = 1
+expire-logs-days = {days}
+slave-net-timeout = {silence}
+report-host = {host}
+report-port = {port}
+rpl-semi-sync-master-enabled = {waits}
+rpl-semi-sync-master-wait-point = AFTER_SYNC
+rpl-semi-sync-master-timeout = {semi_sync_timeout}
+
+# Level 2 tells of each port check that it was no login.
+log-warnings = 1
+max-allowed-packet = 1G
+character-set-server = utf8mb4
+
+# What a kill left in the log is committed at the next start, and never dropped: it may have been
+# acknowledged. A server that acknowledged already as it starts, or were told that it is a
+# replica, would drop what only the log has. The first statements let it acknowledge.
+init-rpl-role = MASTER
+rpl-semi-sync-slave-enabled = OFF
+
+!include {site_cnf}
+"""
+
+
+def client_files(cluster: Cluster) -> Mapping[Path, str]:
+    """Return the clients' files: through the primary, of each node alone, and for the schema."""
+    layout = Layout(cluster)
+    history = "true" if settings_of(cluster).keep_history else "false"
+    common = {
+        "name": cluster.name,
+        "history": history,
+        "servers": replica_conf(cluster),
+        "retry": REPLICA_SECONDS,
+        "cache": CLIENT_CACHE_MB,
+    }
+    first = cluster.nodes[0]
+    files = {
+        layout.zodb_conf: _CLIENT_CONF.format(**common, server=_server(cluster, first)),
+        schema_conf(cluster): _SCHEMA_CONF.format(**common, server=_server(cluster, first)),
+    }
+    for node in cluster.nodes:
+        files[layout.node_zodb_conf(node)] = _NODE_CLIENT_CONF.format(
+            **common, server=_server(cluster, node)
+        )
+    return files
+
+
+def alone_conf(cluster: Cluster, socket: Path) -> str:
+    """Return the configuration that reads as the administrator through a socket."""
+    own = settings_of(cluster)
+    return _NODE_CLIENT_CONF.format(
+        name=cluster.name,
+        history="true" if own.keep_history else "false",
+        server=_ALONE.format(socket=socket, user=administrator(), database=own.database),
+    )
+
+
+def _server(cluster: Cluster, node: Node) -> str:
+    own = settings_of(cluster)
+    return _SERVER.format(
+        host=node.host,
+        port=node.storage_port,
+        database=own.database,
+        secrets=client_cnf(cluster, own.user),
+        connect=CONNECT_SECONDS,
+        read=READ_SECONDS,
+    )
+
+
+_SERVER = """\
+    <mariadb>
+      driver PyMySQL
+      host {host}
+      port {port}
+      db {database}
+      read_default_file {secrets}
+      connect_timeout {connect}
+      read_timeout {read}
+      write_timeout {read}
+    </mariadb>
+"""
+
+_ALONE = """\
+    <mariadb>
+      driver PyMySQL
+      unix_socket {socket}
+      user {user}
+      db {database}
+    </mariadb>
+"""
+
+_CLIENT_CONF = """\
+# Generated by 'bin/zodbrepl up'; changes here are lost.
+%import indico_zodbrepl.dataplane
+%import indico_zodbrepl.dataplane.mariadb
+
+<indicostorage>
+  <relstorage>
+    name {name}
+    keep-history {history}
+    create-schema false
+    replica-conf {servers}
+    replica-timeout {retry}
+    revert_when_stale true
+    cache-local-mb {cache}
+{server}  </relstorage>
+</indicostorage>
+"""
+
+_NODE_CLIENT_CONF = """\
+# Generated by 'bin/zodbrepl up'; changes here are lost.
+# Reads from this node alone, whatever its role; for verification.
+%import indico_zodbrepl.dataplane.mariadb
+
+  <relstorage>
+    name {name}
+    keep-history {history}
+    read-only true
+    create-schema false
+{server}  </relstorage>
+"""
+
+_SCHEMA_CONF = """\
+# Generated by 'bin/zodbrepl up'; changes here are lost.
+# Makes the tables; opened by one process, once.
+%import indico_zodbrepl.dataplane.mariadb
+
+  <relstorage>
+    name {name}
+    keep-history {history}
+    create-schema true
+    replica-conf {servers}
+{server}  </relstorage>
+"""
+
+
+def settings_of(cluster: Cluster) -> MariaDBSettings:
+    """Return the section ``<mariadb>`` or its defaults."""
+    if not isinstance(cluster.settings, MariaDBSettings):
+        raise TypeError(f"cluster {cluster.name} has no settings of MariaDB")
+    return cluster.settings
+
+
+def administrator() -> str:
+    """Return the user of the operating system who runs this, and so the servers."""
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def data_folder(node: Node) -> Path:
+    """Return MariaDB's data folder; the node's state file is beside it."""
+    return node.data_directory / "mariadb"
+
+
+def temporary_folder(node: Node) -> Path:
+    """Return the server's own temporary folder: a starting server empties it."""
+    return node.data_directory / "tmp"
+
+
+def filled_mark(node: Node) -> Path:
+    """Return the mark of a node whose copy of the database is complete."""
+    return data_folder(node) / "zodbrepl-filled"
+
+
+def led_mark(node: Node) -> Path:
+    """Return the mark of a node that was a primary and has not joined another one since."""
+    return data_folder(node) / "zodbrepl-led"
+
+
+def my_cnf_file(node: Node) -> Path:
+    """Return the file with the server's options, written at each start."""
+    return node.data_directory / "my.cnf"
+
+
+def site_cnf(node: Node) -> Path:
+    """Return the file with the site's own options, which override ``my_cnf``."""
+    return node.data_directory / "site.cnf"
+
+
+def init_sql_file(cluster: Cluster, node: Node) -> Path:
+    """Return the file that the server executes first at each start; it holds passwords."""
+    return Layout(cluster).secrets / f"mariadb-{node.name}.sql"
+
+
+def client_cnf(cluster: Cluster, user: str) -> Path:
+    """Return the file with a user's name and password for MariaDB's programs and drivers."""
+    return Layout(cluster).secrets / f"mariadb-{user}.cnf"
+
+
+def replica_conf(cluster: Cluster) -> Path:
+    """Return the file with the servers in the order in which clients try them, primary first."""
+    return Layout(cluster).etc / "mariadb-servers.txt"
+
+
+def schema_conf(cluster: Cluster) -> Path:
+    """Return the configuration of the storage that makes the tables, once, on the primary."""
+    return Layout(cluster).etc / "mariadb-schema.conf"
+
+
+def server_socket(node: Node) -> Path:
+    """Return the socket beside the node's data; in a folder under /tmp if that path is too long."""
+    socket = node.data_directory / "mariadb.sock"
+    if len(bytes(socket)) <= SOCKET_PATH_LIMIT:
+        return socket
+    digest = hashlib.sha256(bytes(node.data_directory)).hexdigest()[:16]
+    return Path(
+        "/tmp",  # noqa: S108  # its owner is checked before use
+        f"indico-zodbrepl-{digest}",
+        "mariadb.sock",
+    )
+
+
+def server_id(cluster: Cluster, node: Node) -> int:
+    """Return the number of a node's server, 1 to 2**32 - 1; the same at each start."""
+    return zlib.crc32(f"{cluster.name}/{node.name}".encode()) or 1

@@ -1,0 +1,313 @@
+"""Changes of role: promotion, copy of the database, return of a former primary."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import IO
+
+from indico_zodbrepl.backends.mariadb import config, sql, status
+from indico_zodbrepl.backends.mariadb import server as servers
+from indico_zodbrepl.backends.mariadb.comparing import lacks, last_positions, log_of
+from indico_zodbrepl.backends.mariadb.sql import Row, administration
+from indico_zodbrepl.backends.mariadb.status import LOGS_DO_NOT_MATCH, YES, keep_and_copy
+from indico_zodbrepl.backends.relstorage import turn_clients
+from indico_zodbrepl.cluster import Cluster, Node, NodeState
+from indico_zodbrepl.errors import ExitCode, OperatorError
+
+ANSWER_SECONDS = 10.0
+POLL_SECONDS = 0.1
+
+
+OUTPUT_LINES = 20
+START_COPY_SECONDS = 30.0
+# A copy may take as long as it needs, within reason: bytes a second, and what is added to that.
+SLOWEST_COPY = 1e6
+LEAST_SECONDS = 600.0
+
+# The copy is one consistent state, with the position at which following it begins.
+_DUMP = (
+    "--single-transaction",
+    "--gtid",
+    "--master-data=1",
+    "--routines",
+    "--events",
+    "--hex-blob",
+    "--max-allowed-packet=1G",
+)
+# What is loaded is no transaction of the follower's own.
+_LOAD = (
+    "--binary-mode",
+    "--max-allowed-packet=1G",
+    "--init-command=SET SESSION sql_log_bin = 0, SESSION foreign_key_checks = 0",
+)
+
+LINK_SECONDS = 5.0
+JOIN_POLL_SECONDS = 0.2
+# How long a follower that has just started may take until both of its threads run.
+JOIN_SECONDS = 20.0
+
+
+def settle(cluster: Cluster, state: NodeState) -> None:
+    """See ``IBackend.settle``: a follower is filled if it has to be, and has joined its upstream.
+
+    Raises:
+        OperatorError: exit 8, it has what its upstream lacks, or lacks what that has no more.
+    """
+    node = cluster.node(state.node)
+    if state.upstream is None:
+        return
+    upstream = cluster.node(state.upstream)
+    if not servers.is_filled(node):
+        seed(cluster, node, upstream)
+    settle_links(cluster, node, upstream)
+
+
+def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
+    """See ``IBackend.promote``; what the server has received is applied first.
+
+    Raises:
+        OperatorError: exit 8, what it received was not applied in time; exit 7 or 1, it can't be
+            reached.
+    """
+    node = cluster.node(state.node)
+    with administration(node, deadline) as server:
+        status = server.rows("SHOW SLAVE STATUS")
+        received = status[0]["Gtid_IO_Pos"] if status else ""
+        if received and status[0]["Slave_SQL_Running"] != "Yes":
+            server.rows("START SLAVE SQL_THREAD")
+        server.rows("STOP SLAVE IO_THREAD")
+        if received:
+            _wait_for(server.row("SHOW SLAVE STATUS")["Gtid_IO_Pos"], node, deadline)
+        for statement in (
+            "STOP SLAVE",
+            "SET SESSION sql_log_bin = 0",
+            *config.own_statements(state),
+            f"ALTER USER '{config.settings_of(cluster).user}'@'%' ACCOUNT UNLOCK",
+        ):
+            server.rows(statement)
+        servers.remember_primary(node)
+        for statement in config.leading_statements():
+            server.rows(statement)
+    turn_clients(cluster, node, config.replica_conf(cluster))
+    return []
+
+
+def prove(node: Node, primary: Node, deadline: float) -> str:
+    """See ``IBackend.prove``: by the position that the primary wrote down when it ended."""
+    path = config.data_folder(primary) / "binlog.state"
+    try:
+        written = last_positions(path.read_text("ascii"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise OperatorError(
+            f"where node {primary.name} ended can't be read",
+            f"{path}: {error}",
+            exit_code=ExitCode.REFUSED,
+        ) from error
+    _wait_for(written, node, deadline)
+    return f"node {node.name} has applied {written or 'nothing'}, where node {primary.name} ended"
+
+
+def _wait_for(position: str, node: Node, deadline: float) -> None:
+    """Wait until a replica has applied a position; raise OperatorError (exit 8, 7) if not."""
+    if not position:
+        return
+    seconds = max(0.0, deadline - time.monotonic())
+    with administration(node, deadline + ANSWER_SECONDS) as server:
+        done = server.row("SELECT MASTER_GTID_WAIT(%s, %s) AS missing", position, seconds)
+        if done["missing"] == 0:
+            return
+        has = server.row("SELECT @@GLOBAL.gtid_current_pos AS gtid")["gtid"]
+    raise OperatorError(
+        f"node {node.name} lacks transactions",
+        f"it has applied {has or 'nothing'}, not {position}",
+        exit_code=ExitCode.REFUSED,
+    )
+
+
+def seed(cluster: Cluster, node: Node, primary: Node) -> None:
+    """Fill a follower that has no whole copy of the database, and let it follow.
+
+    Both servers run here.  Interrupted, it can be repeated: what there is of a copy is replaced.
+    The time limit is its own, and depends on how much there is to be copied.
+
+    Raises:
+        OperatorError: exit 7, time ran out; exit 8, both are not managed here; exit 1, a program
+            failed, with its own words.
+    """
+    if not (node.managed and primary.managed):
+        raise OperatorError(
+            f"node {node.name} can't be seeded from node {primary.name} here",
+            "a server of one of them is somebody else's",
+            f"let its administrator copy it with {servers.DUMP} {' '.join(_DUMP)}",
+            ExitCode.REFUSED,
+        )
+    database = config.settings_of(cluster).database
+    with administration(primary, time.monotonic() + START_COPY_SECONDS) as server:
+        seconds = LEAST_SECONDS + status.size_of(cluster, server) / SLOWEST_COPY
+    with administration(node, time.monotonic() + START_COPY_SECONDS) as server:
+        for statement in (
+            "STOP SLAVE",
+            "RESET SLAVE ALL",
+            "SET SESSION sql_log_bin = 0",
+            f"DROP DATABASE IF EXISTS `{database}`",
+        ):
+            server.rows(statement)
+    _copy(cluster, node, primary, database, time.monotonic() + seconds)
+    servers.mark_filled(cluster, node)
+    follow(cluster, node, primary, time.monotonic() + START_COPY_SECONDS)
+
+
+def follow(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> None:
+    """Let a server that runs follow another one, from what it has.
+
+    It takes no writes any more.  Raises OperatorError.
+    """
+    password = sql.ensure(cluster, config.REPLICATION_USER)
+    with administration(node, deadline) as server:
+        for statement in (
+            "SET GLOBAL read_only = 1",
+            "SET GLOBAL rpl_semi_sync_master_enabled = OFF",
+            "STOP SLAVE",
+            *config.follow_statements(cluster, upstream, password),
+        ):
+            server.rows(statement)
+
+
+def _copy(cluster: Cluster, node: Node, primary: Node, database: str, deadline: float) -> None:
+    found = servers.find(config.settings_of(cluster))
+    user = f"--user={config.administrator()}"
+    dump = (
+        found.path(servers.DUMP),
+        "--no-defaults",
+        f"--socket={config.server_socket(primary)}",
+        user,
+        *_DUMP,
+        "--databases",
+        database,
+    )
+    load = (
+        found.path(servers.CLIENT),
+        "--no-defaults",
+        f"--socket={config.server_socket(node)}",
+        user,
+        *_LOAD,
+    )
+    with tempfile.TemporaryFile() as dump_said, tempfile.TemporaryFile() as load_said:
+        with (
+            _started(dump, dump_said, stdout=subprocess.PIPE) as source,
+            _started(load, load_said, stdin=source.stdout) as target,
+        ):
+            if source.stdout:
+                source.stdout.close()
+            try:
+                for process in (target, source):
+                    process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise OperatorError(
+                    f"node {node.name} was not seeded in time",
+                    "repeated, it begins anew",
+                    exit_code=ExitCode.TIMED_OUT,
+                ) from None
+            finally:
+                for process in (target, source):
+                    process.kill()
+        said = [*_last_lines(dump_said), *_last_lines(load_said)]
+    if source.returncode or target.returncode:
+        raise OperatorError(
+            f"node {node.name} was not seeded",
+            f"{servers.DUMP} ended with exit "
+            f"{source.returncode}, {servers.CLIENT} with {target.returncode}: " + "\n".join(said),
+        )
+
+
+def _started(
+    command: tuple[str, ...],
+    said: IO[bytes],
+    *,
+    stdin: IO[bytes] | int | None = subprocess.DEVNULL,
+    stdout: int = subprocess.DEVNULL,
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=said)
+
+
+def _last_lines(said: IO[bytes]) -> Iterator[str]:
+    said.seek(0)
+    yield from said.read().decode("utf-8", "replace").splitlines()[-OUTPUT_LINES:]
+
+
+def settle_links(cluster: Cluster, node: Node, upstream: Node) -> None:
+    """Wait until a follower runs both threads, and let clients read from it then.
+
+    From then on commits wait for it, if they are to.  Raises as ``wait_until_joined``, and for what
+    was a primary exit 7 when the upstream can't be asked.
+    """
+    if config.led_mark(node).exists():
+        _refuse_own_transactions(cluster, node, upstream)
+        follow(cluster, node, upstream, time.monotonic() + LINK_SECONDS)
+    wait_until_joined(cluster, node)
+    with administration(node, time.monotonic() + LINK_SECONDS) as server:
+        server.rows("SET SESSION sql_log_bin = 0")
+        server.rows(f"ALTER USER '{config.settings_of(cluster).user}'@'%' ACCOUNT UNLOCK")
+    servers.forget_primary(node)
+    if upstream.managed:
+        with administration(upstream, time.monotonic() + LINK_SECONDS) as server:
+            server.rows(config.wait_for_followers(cluster))
+
+
+def _refuse_own_transactions(cluster: Cluster, node: Node, upstream: Node) -> None:
+    with administration(node, time.monotonic() + LINK_SECONDS) as server:
+        position = str(server.row("SELECT @@GLOBAL.gtid_current_pos AS gtid")["gtid"])
+    lacking = lacks(position, log_of(cluster, upstream))
+    if lacking:
+        raise OperatorError(
+            f"node {node.name} can't follow from what it has",
+            f"its log has {lacking}, which that of node {upstream.name} lacks",
+            keep_and_copy(cluster, node),
+            ExitCode.REFUSED,
+        )
+
+
+def wait_until_joined(cluster: Cluster, node: Node) -> None:
+    """Wait until both threads of a replica run and its upstream has accepted its position.
+
+    Raises:
+        OperatorError: exit 8, its history is not that of its upstream, in the upstream's own
+            words; exit 7, it did not join in time; exit 1, its server can't be reached.
+    """
+    deadline = time.monotonic() + JOIN_SECONDS
+    while True:
+        with administration(node, time.monotonic() + LINK_SECONDS) as server:
+            found = server.rows("SHOW ALL SLAVES STATUS")
+        if found and _joined(found[0]):
+            return
+        if found and found[0]["Last_IO_Errno"] == LOGS_DO_NOT_MATCH:
+            raise OperatorError(
+                f"node {node.name} can't follow from what it has",
+                str(found[0]["Last_IO_Error"]),
+                keep_and_copy(cluster, node),
+                ExitCode.REFUSED,
+            )
+        if time.monotonic() > deadline:
+            raise OperatorError(
+                f"node {node.name} has not joined its upstream yet",
+                _why(found[0]) if found else "it follows nobody",
+                exit_code=ExitCode.TIMED_OUT,
+            )
+        time.sleep(JOIN_POLL_SECONDS)
+
+
+def _joined(status: Row) -> bool:
+    """Return True if both threads run and the upstream has sent something."""
+    running = {status["Slave_IO_Running"], status["Slave_SQL_Running"]} == {YES}
+    return running and bool(status["Master_Log_File"])
+
+
+def _why(status: Row) -> str:
+    return str(
+        status["Last_IO_Error"]
+        or status["Last_SQL_Error"]
+        or f"IO thread: {status['Slave_IO_Running']}, SQL thread: {status['Slave_SQL_Running']}"
+    )

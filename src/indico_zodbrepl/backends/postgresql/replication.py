@@ -1,0 +1,301 @@
+"""Changes of role: promotion of a standby, return of a former primary."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from indico_zodbrepl.backends.postgresql import config, data, founding, programs, sql
+from indico_zodbrepl.backends.postgresql.config import REPLICATION_PASSFILE
+from indico_zodbrepl.backends.postgresql.programs import identity
+from indico_zodbrepl.backends.relstorage import turn_clients
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import write_all
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.wire import ProbeError
+
+ANSWER_SECONDS = 5.0
+POLL_SECONDS = 0.05
+
+
+CHECKPOINT_SECONDS = 120.0
+READ_SECONDS = 30.0
+# Transactions that are compared at a time, the newest first.
+CHUNK = 1000
+MOST_LISTED = 5
+# What pg_rewind says when one history is the beginning of the other.
+NOTHING_TO_DO = "no rewind required"
+
+
+def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
+    """Have a node's running server take writes, in its epoch, and turn the clients to it.
+
+    Waits until it answers.  A server that takes writes already stays as it is.  The links of
+    other nodes that answer are settled.
+
+    Raises:
+        OperatorError: exit 7, it did not take writes in time; exit 1, it refuses.
+    """
+    node = cluster.node(state.node)
+    data.wait_for(cluster, node, deadline - time.monotonic())
+    seconds = max(1, int(deadline - time.monotonic()))
+    _configure(cluster, state)
+    if _is_recovering(cluster, node, deadline):
+        _end_recovery(cluster, node, deadline, seconds)
+    else:
+        sql.command(cluster, node, deadline, "SELECT pg_reload_conf()")
+    turn_clients(cluster, node, config.replica_conf(cluster))
+    founding.settle_links(cluster, node)
+    return []
+
+
+def _is_recovering(cluster: Cluster, node: Node, deadline: float) -> bool:
+    return sql.command(cluster, node, deadline, "SELECT pg_is_in_recovery()")[0][0][0] == "t"
+
+
+def _end_recovery(cluster: Cluster, node: Node, deadline: float, seconds: int) -> None:
+    """Promote a standby, unless somebody else just did: who starts a primary settles it, too."""
+    try:
+        # In one session: the upstream's address has just gone, so nothing comes in any more.
+        _, ((done,),) = sql.command(
+            cluster,
+            node,
+            deadline,
+            "SELECT pg_reload_conf()",
+            f"SELECT pg_promote(true, {seconds})",
+        )
+    except OperatorError as error:
+        if error.exit_code is ExitCode.FAILED and not _is_recovering(cluster, node, deadline):
+            return
+        raise
+    if done != "t":
+        raise OperatorError(
+            f"node {node.name} did not become the primary in time",
+            f"pg_promote waited for {seconds} s",
+            exit_code=ExitCode.TIMED_OUT,
+        )
+
+
+def settle(cluster: Cluster, state: NodeState, deadline: float) -> None:
+    """See ``Engine.settle``: a primary is promoted, if it is not yet; a standby gets its slot.
+
+    Both answer afterwards.  Raises OperatorError as ``promote``, or (exit 7) when the node does
+    not answer, or when its upstream refuses; an upstream that does not answer is left for later.
+    """
+    if state.role is Role.PRIMARY:
+        promote(cluster, state, deadline)
+        return
+    node, upstream = cluster.node(state.node), cluster.node(state.upstream or "")
+    limit = min(deadline, time.monotonic() + ANSWER_SECONDS)
+    try:
+        sql.query(
+            sql.conninfo(cluster, upstream, config.SUPERUSER, config.MAINTENANCE_DATABASE),
+            limit,
+            "SELECT 1",
+        )
+    except ProbeError:
+        return  # its own probe reports that it does not answer
+    data.ensure_slot(cluster, upstream, node)
+    data.wait_for(cluster, node, deadline - time.monotonic())
+    founding.drop_slots(cluster, node)
+
+
+def prove(cluster: Cluster, node: Node, primary: Node, deadline: float) -> str:
+    """See ``Engine.prove``: by the last record of a primary's log, that of its end."""
+    try:
+        facts = programs.control_data(cluster, primary)
+    except OSError as error:
+        raise OperatorError(
+            f"what node {primary.name} had can't be told",
+            f"{config.data_folder(primary)}: {error.strerror}",
+            exit_code=ExitCode.REFUSED,
+        ) from error
+    ended = facts["Database cluster state"]
+    if ended != "shut down":
+        raise OperatorError(
+            f"node {primary.name} did not end in order",
+            f"pg_controldata says: {ended}; what it had can't be told by its last record",
+            exit_code=ExitCode.REFUSED,
+        )
+    last = facts["Latest checkpoint location"]
+    own = sql.conninfo(
+        cluster, node, config.settings_of(cluster).user, config.settings_of(cluster).database
+    )
+    while True:
+        try:
+            ((replayed, enough),) = sql.query(
+                own,
+                deadline,
+                f"SELECT pg_last_wal_replay_lsn(), pg_last_wal_replay_lsn() > "
+                f"{sql.literal(last)}::pg_lsn",
+            )[0]
+        except ProbeError as error:
+            raise OperatorError(
+                f"node {node.name} can't be asked what it has",
+                error.detail,
+                exit_code=ExitCode.TIMED_OUT,
+            ) from error
+        if enough == "t":
+            return (
+                f"node {node.name} has replayed the log up to {replayed}, beyond the record "
+                f"at {last} with which node {primary.name} ended"
+            )
+        if time.monotonic() + POLL_SECONDS > deadline:
+            raise OperatorError(
+                f"node {node.name} lacks what node {primary.name} had",
+                f"it has replayed the log up to {replayed}, not {last}",
+                exit_code=ExitCode.REFUSED,
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _configure(cluster: Cluster, state: NodeState) -> None:
+    try:
+        write_all(config.server_files(cluster, state))
+    except OSError as error:
+        raise OperatorError(
+            f"the configuration of node {state.node} can't be written",
+            f"{error.filename}: {error.strerror}",
+        ) from error
+
+
+def rejoin(cluster: Cluster, node: Node, upstream: Node) -> list[str]:
+    """Make an ended server's data follow another server, if nothing is lost by that.
+
+    Returns what was done, a line each.
+
+    Raises:
+        OperatorError: exit 8, the node has transactions that the upstream lacks; nothing was
+            changed; or the rewind failed.  Exit 7, the upstream does not answer.
+    """
+    if is_contained(cluster, node, upstream):
+        data.let_follow(cluster, node)
+        return [f"its history is a part of that of node {upstream.name}"]
+    lost = only_here(cluster, node, upstream)
+    if lost:
+        listed = ", ".join(tid.render(each) for each in lost[:MOST_LISTED])
+        more = f" and {len(lost) - MOST_LISTED} more" if len(lost) > MOST_LISTED else ""
+        raise OperatorError(
+            f"node {node.name} refuses to follow node {upstream.name}: its history diverged from "
+            f"that of node {upstream.name}",
+            f"{len(lost)} transaction{'s' * (len(lost) > 1)} only on node {node.name}: "
+            f"{listed}{more}",
+            "export that and keep its data, then let it copy that of node "
+            f"{upstream.name}: {Commands.here(cluster).zodbrepl('rejoin', node.name)}",
+            ExitCode.REFUSED,
+        )
+    rewind(cluster, node, upstream)
+    return [f"rewound to the history of node {upstream.name}, which has every transaction of it"]
+
+
+def is_contained(cluster: Cluster, node: Node, upstream: Node) -> bool:
+    """Return True if a stopped server's history is a part of another server's, by both logs.
+
+    False also for one that was killed: what its log holds is not known before a recovery.
+    Raises OperatorError as ``prepare_rewind``, and when the data can't be read.
+    """
+    data.wait_for(cluster, upstream)
+    prepare_rewind(cluster, node, upstream)
+    return programs.control_data(cluster, node)[
+        "Database cluster state"
+    ] == "shut down" and NOTHING_TO_DO in _rewind(cluster, node, upstream, "--dry-run")
+
+
+def only_here(cluster: Cluster, node: Node, upstream: Node) -> list[int]:
+    """Return a stopped server's divergent transactions, the newest first.
+
+    Those down to the newest that both have.  Without history an object that was stored again
+    hides the transaction before, so more may be named than is lost, never less.  The data is
+    recovered first, if its server was killed.
+
+    Raises OperatorError when either can't be asked.
+    """
+    settings, who = config.settings_of(cluster), identity()
+    folder = config.data_folder(node)
+    found = programs.of_data(cluster, folder)
+    table = "transaction" if settings.keep_history else "object_state"
+    lost: list[int] = []
+    bound = 1 << 62
+    while True:
+        output = programs.single_user(
+            who,
+            found,
+            folder,
+            settings.database,
+            f"SELECT DISTINCT tid FROM {table} WHERE tid < {bound:d} "  # noqa: S608
+            f"ORDER BY tid DESC LIMIT {CHUNK}",
+        )
+        own = [int(number) for number in re.findall(r'\btid = "(\d+)"', output)]
+        if not own:
+            return lost
+        known = _known(cluster, upstream, table, own)
+        for each in own:
+            if each in known:
+                return lost
+            lost.append(each)
+        bound = own[-1]
+
+
+def prepare_rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
+    """Make ready what the comparison of two histories needs.  Raises OperatorError."""
+    # What was promoted a moment ago says by its last checkpoint still that it is of the old
+    # timeline; the rewind would find nothing to do.
+    sql.command(cluster, upstream, time.monotonic() + CHECKPOINT_SECONDS, "CHECKPOINT")
+    data.ensure_slot(cluster, upstream, node)
+    data.write_replication_passfile(cluster, config.data_folder(node))
+
+
+def rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
+    """Give an ended server's data the history of another server, from where they parted.
+
+    After ``prepare_rewind``.  Raises OperatorError (exit 8): PostgreSQL can't, and the node needs
+    a new copy.
+    """
+    try:
+        _rewind(cluster, node, upstream)
+    except OperatorError as error:
+        raise OperatorError(
+            f"node {node.name} can't be rewound to the history of node {upstream.name}",
+            error.detail or error.notice,
+            f"keep its data aside, and let it copy that of node {upstream.name}: "
+            f"{data.new_copy(cluster, node)}",
+            ExitCode.REFUSED,
+        ) from error
+    data.let_follow(cluster, node)
+
+
+def _rewind(cluster: Cluster, node: Node, upstream: Node, *more: str) -> str:
+    folder = config.data_folder(node)
+    source = (
+        f"host={upstream.host} port={upstream.storage_port} user={config.REPLICATION_USER} "
+        f"dbname={config.MAINTENANCE_DATABASE} passfile='{{data}}/{REPLICATION_PASSFILE}'"
+    )
+    return programs.run(
+        identity(),
+        programs.of_data(cluster, folder),
+        "pg_rewind",
+        folder,
+        "--target-pgdata={data}",
+        f"--source-server={source}",
+        *more,
+    )
+
+
+def _known(cluster: Cluster, upstream: Node, table: str, tids: list[int]) -> set[int]:
+    settings = config.settings_of(cluster)
+    listed = ",".join(str(each) for each in tids)
+    try:
+        (rows,) = sql.query(
+            sql.conninfo(cluster, upstream, settings.user, settings.database),
+            time.monotonic() + READ_SECONDS,
+            f"SELECT DISTINCT tid FROM {table} WHERE tid IN ({listed})",  # noqa: S608
+        )
+    except ProbeError as error:
+        raise OperatorError(
+            f"node {upstream.name} can't be asked which transactions it has",
+            error.detail,
+            exit_code=ExitCode.TIMED_OUT,
+        ) from error
+    return {int(row[0]) for row in rows if row[0]}

@@ -1,0 +1,187 @@
+"""Start of a PostgreSQL server: what it needs before, and one for this program alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from psycopg.conninfo import make_conninfo
+
+from indico_zodbrepl.backends.interfaces import Alone
+from indico_zodbrepl.backends.native_replication import serving
+from indico_zodbrepl.backends.postgresql import config, data, programs, replication, sql
+from indico_zodbrepl.backends.postgresql.programs import identity
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.files import sync_folder
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.process_state import state_of
+
+# What counts more than the configuration of the node.
+_SETTINGS = (
+    "listen_addresses=",
+    "default_transaction_read_only=on",
+    "autovacuum=off",
+    "synchronous_standby_names=",
+    "primary_conninfo=",
+    "primary_slot_name=",
+    "archive_mode=off",
+)
+
+
+POSTMASTER_PID = "postmaster.pid"
+GONE_SECONDS = 15.0
+POLL_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Iterator[Alone]:
+    """See ``Engine.open_alone``.
+
+    Raises:
+        OperatorError: exit 7, it does not answer in time, or the upstream does not; exit 8, its
+            data is of no use, or somebody else has it open.
+    """
+    clear(node)
+    if replication.is_contained(cluster, node, upstream):
+        yield Alone(None, contained=True)
+        return
+    with _serving(cluster, node, deadline) as conf:
+        yield Alone(conf, contained=False)
+
+
+@contextlib.contextmanager
+def _serving(cluster: Cluster, node: Node, deadline: float) -> Iterator[str]:
+    """Run a server that only its socket leads to; yield a ZODB configuration."""
+    who, folder = identity(), config.data_folder(node)
+    own, port = config.settings_of(cluster), str(node.storage_port)
+    with tempfile.TemporaryDirectory(prefix="zodbrepl-") as name:  # of mode 0700
+        place = Path(name)
+        (place / "hba").write_text(f"local all {config.SUPERUSER} trust\n")
+        who.take_over(place)
+        settings = (*_SETTINGS, f"unix_socket_directories={place}", f"hba_file={place}/hba")
+        command = who.command(
+            programs.of_data(cluster, folder),
+            "postgres",
+            folder,
+            "-D",
+            "{data}",
+            *(part for each in settings for part in ("-c", each)),
+        )
+        conninfo = make_conninfo(
+            host=str(place),
+            port=port,
+            user=config.SUPERUSER,
+            dbname=own.database,
+            application_name="zodbrepl",
+        )
+
+        def answers(until: float) -> None:
+            sql.query(conninfo, until, "SELECT 1")
+
+        with serving(
+            node,
+            command,
+            folder,
+            answers,
+            deadline,
+            environment=programs.environment(),
+            end=signal.SIGINT,
+        ):
+            yield config.node_conf(
+                cluster,
+                f"dbname='{own.database}' user='{config.SUPERUSER}' host='{place}' port='{port}'",
+            )
+
+
+def processes(node: Node) -> list[int]:
+    """Return the live processes of a node's server: all that work in its data folder."""
+    return [
+        pid
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        if pid != os.getpid() and _works_in(pid, config.data_folder(node))
+    ]
+
+
+def clear(node: Node) -> None:
+    """Wait until what a killed server left has ended, and drop its lock file.
+
+    The lock file names a process by its number, which another process may have by now, as after
+    a restart of the machine; the server would take that one for itself.
+
+    Raises:
+        OperatorError: exit 8, processes of the server are there to stay.
+    """
+    deadline = time.monotonic() + GONE_SECONDS
+    while found := processes(node):
+        if time.monotonic() > deadline:
+            pids = " ".join(map(str, sorted(found)))
+            raise OperatorError(
+                f"a server of node {node.name} is there already",
+                f"processes {pids} work in {config.data_folder(node)}",
+                f"if nobody needs it: kill {pids}; one that is frozen: kill -9 {pids}",
+                ExitCode.REFUSED,
+            )
+        time.sleep(POLL_SECONDS)
+    (config.data_folder(node) / POSTMASTER_PID).unlink(missing_ok=True)
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    try:
+        directory = os.readlink(f"/proc/{pid}/cwd")
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return False
+    return Path(directory) == folder.resolve() and bool(state_of(pid))
+
+
+def prepare(cluster: Cluster, state: NodeState) -> list[str]:
+    """See ``IBackend.prepare``; the guard has admitted the node.
+
+    A primary without data gets a new database, a standby a copy of its upstream's.  A standby
+    that is to be the primary ends its recovery in a timeline of its own.  What was a primary
+    follows only if it has nothing that its upstream lacks.
+
+    Raises:
+        OperatorError: exit 8, it has; others as ``data`` and ``rejoining``.
+    """
+    node = cluster.node(state.node)
+    clear(node)
+    try:
+        remarks = _prepare(cluster, node, state)
+        data.take_site_conf(node)
+    except OSError as error:
+        raise OperatorError(
+            f"the data of node {node.name} can't be used",
+            f"{error.filename}: {error.strerror}",
+            exit_code=ExitCode.REFUSED,
+        ) from error
+    return remarks
+
+
+def _prepare(cluster: Cluster, node: Node, state: NodeState) -> list[str]:
+    if state.role is Role.PRIMARY:
+        if not data.exists(node):
+            data.make_new(cluster, node)
+            return ["a new database was made"]
+        return _end_recovery(node)
+    upstream = cluster.node(state.upstream or "")
+    if not data.exists(node):
+        data.copy(cluster, node, upstream)
+        return [f"the database of node {upstream.name} was copied"]
+    if data.follows(node):
+        return []
+    return replication.rejoin(cluster, node, upstream)
+
+
+def _end_recovery(node: Node) -> list[str]:
+    """Have a standby that was stopped start as the primary, in a new timeline."""
+    if not data.follows(node):
+        return []
+    folder = config.data_folder(node)
+    (folder / config.STANDBY_SIGNAL).rename(folder / config.RECOVERY_SIGNAL)
+    sync_folder(folder)
+    return ["what was a standby becomes the primary"]

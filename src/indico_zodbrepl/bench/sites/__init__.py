@@ -1,0 +1,1 @@
+"""Scratch clusters for benchmarks: their shapes, start and removal, and programs on them."""

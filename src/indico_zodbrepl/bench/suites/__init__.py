@@ -1,0 +1,1 @@
+"""The suites of benchmarks, one module each, and what they need."""

@@ -1,0 +1,275 @@
+"""Commands about the whole cluster: its file, start, stop, state, monitor and demo."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from indico_zodbrepl.cli.app import DRY_RUN, REASON, App, pass_app, step_printer
+from indico_zodbrepl.errors import OperatorError
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.cluster import Cluster
+    from indico_zodbrepl.cluster.installation import Installation
+    from indico_zodbrepl.operations.journal import Told
+
+UNKNOWN_STATE = 3
+"""``State.UNKNOWN.exit_code``, without an import of the monitor."""
+
+
+@click.command()
+@pass_app
+def check(app: App) -> None:
+    """Check the cluster file; change nothing.
+
+    Each problem is printed as one line with file and line number.  The exit code is then 2.
+    """
+    from indico_zodbrepl.cluster import check_site_conf
+
+    cluster = app.cluster
+    check_site_conf(cluster)
+    click.echo(
+        f"{app.config} is valid: cluster {cluster.name}, backend {cluster.backend}, "
+        f"{_count(len(cluster.nodes), 'node')}, "
+        f"{_count(len(cluster.indico), 'Indico instance')}"
+    )
+
+
+@click.command()
+@pass_app
+def render(app: App) -> None:
+    """Print every generated file; change nothing."""
+    from indico_zodbrepl.host import generated
+
+    files = {
+        **generated.cluster_files(app.cluster, app.installation),
+        **generated.node_files(app.cluster),
+    }
+    for path, text in files.items():
+        click.secho(f"==> {path} <==", bold=True)
+        click.echo(text)
+
+
+@click.command()
+@REASON
+@DRY_RUN
+@pass_app
+def up(app: App, reason: str, dry_run: bool) -> None:
+    """Start what does not run yet: storage nodes, Indico, the admin page and the monitor.
+
+    Returns when all of them work.  Idempotent.
+    """
+    from indico_zodbrepl.cli.dry_run import show
+    from indico_zodbrepl.cli.running import open_operation, with_open_operation
+    from indico_zodbrepl.cluster.commands import Commands
+    from indico_zodbrepl.cluster.layout import Layout
+    from indico_zodbrepl.host import generated, lifecycle, rehearsal_of_all
+
+    cluster, installation = app.cluster, app.installation
+    if dry_run:
+        show(rehearsal_of_all.up(cluster, installation))
+        return
+    lifecycle.check(cluster, installation)
+    generated.make_directories(cluster)
+    try:
+        with _journaled(cluster, "up", reason) as told:
+            started = lifecycle.up(cluster, installation, step_printer())
+            told.figures["started"] = list(started)
+            told.remark = "" if started else "everything was running"
+    except OperatorError as error:
+        raise with_open_operation(cluster, error) from error
+    if not started:
+        click.echo("everything is running")
+    for line in open_operation(cluster):
+        click.echo(line)
+    click.echo(addresses(cluster))
+    if not Layout(cluster).accounts.exists():
+        command = Commands.here(cluster).zodbrepl(
+            "admin", "user", "add", "NAME", "--level", "operator"
+        )
+        click.echo(f"The admin page has no accounts yet. Add one: {command}")
+
+
+@click.command()
+@REASON
+@DRY_RUN
+@pass_app
+def down(app: App, reason: str, dry_run: bool) -> None:
+    """Stop everything: admin page, monitor, Indico, primary, followers, supervisord.
+
+    Idempotent.
+    """
+    from indico_zodbrepl.cli.dry_run import show
+    from indico_zodbrepl.host import lifecycle, rehearsal_of_all
+
+    if dry_run:
+        show(rehearsal_of_all.down(app.cluster, app.installation))
+        return
+    with _journaled(app.cluster, "down", reason) as told:
+        stopped = lifecycle.down(app.cluster, step_printer())
+        told.figures["ended"] = list(stopped)
+        told.remark = "" if stopped else "nothing was running"
+    if not stopped:
+        click.echo("nothing is running")
+
+
+class _ForMonitoring(click.Command):
+    """A command whose failures exit with 3, unknown: 1 and 2 are states of the cluster."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with _failures_are_unknown():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _failures_are_unknown():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _failures_are_unknown() -> Iterator[None]:
+    try:
+        yield
+    except (click.exceptions.Exit, BrokenPipeError):
+        raise
+    except Exception as error:
+        if isinstance(error, click.ClickException):
+            error.show()
+        elif isinstance(error, OperatorError):
+            click.echo(str(error), err=True)
+        else:
+            traceback.print_exc()
+        raise click.exceptions.Exit(UNKNOWN_STATE) from error
+
+
+@click.command(cls=_ForMonitoring)
+@click.option("--json", "as_json", is_flag=True, help="Print the snapshot as one JSON object.")
+@click.option("--watch", "repeat", is_flag=True, help="Repeat each second until Ctrl-C.")
+@pass_app
+def status(app: App, as_json: bool, repeat: bool) -> None:
+    """Show nodes, replication, Indico instances and problems.
+
+    Marks before a role: * as assigned, ! differs or is disconnected, ? unreachable.
+
+    Exit code: 0 healthy; 1 degraded; 2 critical (split brain) or down (no writable primary, or
+    no Indico instance works); 3 unknown (nothing could be probed, or the cluster file or the
+    command line is invalid).
+    """
+    if as_json and repeat:
+        raise click.UsageError("--json and --watch exclude each other")
+    if as_json:
+        from indico_zodbrepl.monitor import take_snapshot
+
+        snapshot = take_snapshot(app.cluster)
+        click.echo(json.dumps(snapshot.to_json(), indent=2))
+    else:
+        from indico_zodbrepl.cli import status_view
+
+        show_state = status_view.watch if repeat else status_view.show
+        snapshot = show_state(app.cluster, app.installation.home)
+    raise click.exceptions.Exit(snapshot.state.exit_code)
+
+
+@click.command()
+@DRY_RUN
+@pass_app
+def watch(app: App, dry_run: bool) -> None:
+    """Check the cluster each second until stopped, and report every change.
+
+    With a <watch> section in the cluster file, `up` runs this under supervisor.  It serves
+    metrics, sends events by webhook and mail, and keeps the past in var/watch.  Without that
+    section it only prints and keeps events.
+
+    It changes no server.  Every three minutes it compares followers with the primary, and
+    records the result in their history files, so that their next start is fast.
+    """
+    from indico_zodbrepl.cli.dry_run import show
+    from indico_zodbrepl.monitord import program
+
+    if dry_run:
+        show(program.rehearse(app.cluster))
+    elif "SUPERVISOR_ENABLED" in os.environ:  # `up` has recorded this start.
+        program.run(app.cluster)
+    else:
+        with _journaled(app.cluster, "watch", ""):
+            program.run(app.cluster)
+
+
+@click.command()
+@click.option(
+    "--backend",
+    "name",
+    metavar="NAME",
+    help="Use the cluster file etc/cluster-NAME.conf, or etc/cluster.conf for zrs.",
+)
+@pass_app
+def demo(app: App, name: str | None) -> None:
+    """Start the cluster, load conferences and print the addresses; Ctrl-C stops everything.
+
+    The first run creates an admin user with a random password and loads 200 conferences with 5
+    contributions each.  Later runs reuse them.
+    """
+    from indico_zodbrepl.cluster import load
+    from indico_zodbrepl.demo.run import run
+
+    cluster = (
+        app.cluster
+        if name is None
+        else load(example(app.installation, name), app.installation.home)
+    )
+    sys.exit(int(run(cluster, app.installation, click.echo, step_printer())))
+
+
+def example(installation: Installation, name: str) -> Path:
+    """Return the example cluster file of that name.  Raises UsageError for an unknown name."""
+    folder = installation.home / "etc"
+    known = {"zrs": folder / "cluster.conf"}
+    known |= {
+        path.stem.removeprefix("cluster-"): path for path in sorted(folder.glob("cluster-*.conf"))
+    }
+    if name not in known:
+        raise click.UsageError(f"no example {name!r}; known: {', '.join(sorted(known))}")
+    return known[name]
+
+
+def addresses(cluster: Cluster) -> str:
+    """Return the URLs that ``up`` prints, one a line."""
+    lines = [("Indico", instance.base_url, instance.name) for instance in cluster.indico]
+    lines.append(("admin page", cluster.admin.base_url, ""))
+    if cluster.watch:
+        lines.append(("metrics", cluster.watch.metrics_url, ""))
+    width = max(len(url) for _what, url, _name in lines)
+    return "\n".join(f"{what:<12}{url:<{width}}  {name}".rstrip() for what, url, name in lines)
+
+
+def _journaled(cluster: Cluster, what: str, reason: str) -> contextlib.AbstractContextManager[Told]:
+    """Record a command in the journal; a journal that can't be written stops nothing."""
+    from indico_zodbrepl.cluster.layout import Layout
+    from indico_zodbrepl.operations import journal
+
+    if not Layout(cluster).var.is_dir():
+        return contextlib.nullcontext(journal.Told())
+    return journal.journaled(
+        cluster,
+        what,
+        cluster.name,
+        reason,
+        otherwise=lambda problem: click.echo(f"NOTICE: {problem}", err=True),
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

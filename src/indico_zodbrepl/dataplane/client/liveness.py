@@ -1,0 +1,145 @@
+"""Monitor a storage from threads, so that nobody has to wait for its state.
+
+A ZEO client notices a lost connection.  A database driver notices it only on
+use, never notices a frozen server, and a FileStorage does not notice that its
+disk is gone.  So one thread checks the storage each second, and a second thread
+interrupts a check that hangs.
+"""
+from __future__ import absolute_import
+
+import atexit
+import collections
+import logging
+import os
+import threading
+import time
+import weakref
+
+log = logging.getLogger(__name__)
+
+CUT_AGAIN = 3  # intervals, where that did not end it, or a server does not come back
+CLOSE_LIMIT = 2.0  # seconds; a look that hangs is left alone then
+
+# server: 'host:port', or None where there is none; read_only: whether it takes
+# no writes; last_tid: 8 bytes, or None.
+Sight = collections.namedtuple('Sight', 'server read_only last_tid')
+
+NOTHING = Sight(None, False, None)
+
+
+class Liveness(object):
+    """A monitor of a storage with two daemon threads.  Any thread may read its state.
+
+    Args:
+        view: checks the storage, with three methods.  look() returns a Sight or
+            raises any Exception; only one thread calls it.  cut() interrupts
+            whatever hangs, in all threads.  close() releases the rest.  cut() and
+            close() may be called during look().
+        name: of the storage, for the log.
+
+    Attributes:
+        interval: seconds between two checks.
+        limit: seconds after which a check counts as hanging at a frozen server or
+            disk, and is interrupted together with everything that waits for the same.
+        read_only_since: time since which the storage has refused writes, or None.
+
+    Silence is counted in intervals of the second thread, not by the clock, because
+    a suspended process has not been waiting.
+    """
+
+    interval = 1.0
+    limit = 8.0
+    read_only_since = None
+
+    def __init__(self, view, name):
+        self._view = view
+        self._name = name
+        self._patience = max(1, int(self.limit / self.interval))
+        self._sight = NOTHING
+        self._failure = None
+        self._silent = 0
+        self._closing = threading.Event()
+        self._pid = os.getpid()
+        self._threads = [
+            self._start(self._look, 'looking at %s' % name),
+            self._start(self._guard, 'guarding %s' % name)]
+        # A thread that runs while the interpreter is taken apart fails noisily.
+        atexit.register(_close, weakref.ref(self))
+
+    def _start(self, target, name):
+        thread = threading.Thread(target=target, name=name)
+        thread.setDaemon(True)
+        thread.start()
+        return thread
+
+    @property
+    def connected(self):
+        """Return True if the storage serves, according to the last check.
+
+        Return True before the first check, because the storage has just been opened.
+        """
+        return self._failure is None and self._silent < self._patience
+
+    @property
+    def sight(self):
+        """Return the last Sight; its server is None without a connection."""
+        sight = self._sight
+        return sight if self.connected else sight._replace(
+            server=None, read_only=False)
+
+    def close(self):
+        """Stop the threads, or abandon one that hangs; call it before closing the storage."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        if self._pid != os.getpid():
+            return
+        looking, guarding = self._threads
+        looking.join(CLOSE_LIMIT)
+        if looking.isAlive():
+            self._view.cut()
+            looking.join(CLOSE_LIMIT)
+        guarding.join(CLOSE_LIMIT)
+        self._view.close()
+
+    def _look(self):
+        while True:
+            try:
+                self._seen(self._view.look(), None)
+            except Exception as error:  # whatever it is, the storage does not serve
+                self._seen(self._sight, error)
+            # What is lost may be back, or replaced, in a moment.
+            if self._closing.wait(
+                    self.interval / (4 if self._failure else 1)):
+                return
+
+    def _seen(self, sight, failure):
+        if self._closing.is_set():
+            return
+        if failure is not None and self._failure is None:
+            log.warning('%s: not connected: %s: %s',
+                        self._name, type(failure).__name__, failure)
+        if failure is None and not self.connected:
+            log.warning('%s: connected again', self._name)
+        self._sight, self._failure = sight, failure
+        if failure is None:
+            if not sight.read_only:
+                self.read_only_since = None
+            elif self.read_only_since is None:
+                self.read_only_since = time.time()
+        self._silent = 0
+
+    def _guard(self):
+        while not self._closing.wait(self.interval):
+            self._silent += 1
+            limit = self._patience if self._failure is None else CUT_AGAIN
+            if self._silent >= limit and (self._silent - limit) % CUT_AGAIN == 0:
+                log.warning('%s does not answer; ending what waits for it',
+                            self._name)
+                self._view.cut()
+
+
+def _close(reference):
+    liveness = reference()
+    if liveness is not None:
+        liveness.close()

@@ -1,0 +1,225 @@
+"""Keep a ZEO 5 client searching for a server, and for a writable one.
+
+While any other address is still connecting, ZEO 5.4.1 gives up an address whose
+registration failed or that answered as read-only.  So a client can stay without
+a server, or on a read-only one, for minutes after the primary is back.  The
+watchdog retries such addresses.  It does not touch what works: attempts under
+way, and the read-only connection that serves reads.  (Setting the addresses
+again would close that connection and drop every object cache.)
+
+A heartbeat detects a server that no longer answers.
+"""
+from __future__ import absolute_import
+
+import logging
+import os
+import threading
+import time
+import weakref
+
+from ZEO.asyncio.client import Protocol
+from ZEO.Exceptions import ClientDisconnected
+
+log = logging.getLogger(__name__)
+
+INTERVAL = 0.5  # seconds between two looks
+# A server that does not answer holds every thread that needs it, and, when it is
+# a client's registration, all others that the client could use: give it no
+# longer than this.
+ANSWER_LIMIT = 15.0  # seconds
+
+
+def quiet_refusals():
+    """Filter `ReadOnlyRefusals` out of the log from now on."""
+    logger = logging.getLogger('ZEO.asyncio.client')
+    if not any(isinstance(each, ReadOnlyRefusals) for each in logger.filters):
+        logger.addFilter(ReadOnlyRefusals())
+
+
+class Watchdog(object):
+    """A daemon thread that monitors a `ZEO.ClientStorage.ClientStorage`.
+
+    It belongs to the process that created it.  After a fork the child's storage is
+    not monitored, and not usable either: ZEO's own thread is gone as well.
+
+    Args:
+        storage: the open client storage.
+        interval: seconds between two checks.
+
+    Attributes:
+        missing_since: time since which a server has been missing, or None.  Any
+            thread may read it.
+    """
+
+    missing_since = None
+
+    def __init__(self, storage, interval=INTERVAL):
+        self._storage = storage
+        self._interval = interval
+        self._closing = threading.Event()
+        self._pid = os.getpid()
+        self._renewal = Renewal(storage._server.client)
+        self._pulse = Heartbeat(
+            storage._server.client, int(ANSWER_LIMIT / interval))
+        quiet_refusals()
+        self._thread = threading.Thread(
+            target=self._run, name='ZEO watchdog of %s' % storage.__name__)
+        self._thread.setDaemon(True)
+        self._thread.start()
+
+    def close(self):
+        """Stop the thread; call it before closing the storage."""
+        self._closing.set()
+        if self._pid == os.getpid():
+            self._thread.join()
+
+    def _run(self):
+        server = self._storage._server
+        name = self._storage.__name__
+        missing = None
+        while not self._closing.wait(self._interval):
+            previous, missing = missing, what_is_missing(self._storage)
+            if missing is None:
+                self.missing_since = None
+            elif self.missing_since is None:
+                self.missing_since = time.time()
+            if missing != previous:
+                log.warning('%s: %s', name, missing or 'all is well again')
+            try:
+                server.io_call(server.apply_co(self._look))
+            except ClientDisconnected:
+                log.info('%s: closed, watched no longer', name)
+                return
+
+    def _look(self):
+        self._pulse.look()
+        self._renewal(time.time())
+
+
+def what_is_missing(storage):
+    """Return why a client storage needs another server, or None."""
+    if not storage.is_connected():
+        return 'connected to no server'
+    if storage._read_only_fallback and storage.is_read_only():
+        return 'connected to a read-only server only'
+    return None
+
+
+class ReadOnlyRefusals(logging.Filter):
+    """A log filter for refusals of read-only servers to accept writes.
+
+    ZEO logs an ERROR for each attempt; the watchdog logs once what is missing.
+    """
+
+    def filter(self, record):
+        return not (record.msg == '%s from server: %s:%s' and
+                    record.args[1] == 'ZODB.POSException.ReadOnlyError')
+
+
+class Renewal(object):
+    """Renews the failed connection attempts of a `ZEO.asyncio.client.ClientIO`.
+
+    Call it only in the client's I/O thread.
+    """
+
+    def __init__(self, client):
+        self._client = client
+        self._asked_since = weakref.WeakKeyDictionary()
+        # seconds, to which ZEO adds up to one at random
+        client.connect_poll = 0
+
+    def __call__(self, now):
+        """Check every attempt; `now` is the time in seconds."""
+        client = self._client
+        if client.closed or not client.trying_to_connect():
+            return
+        for protocol in client.protocols:
+            if protocol.futures and not protocol.closed:
+                since = self._asked_since.setdefault(protocol, now)
+                if now - since > ANSWER_LIMIT:
+                    self._give_up(protocol)
+        trying = [each for each in client.protocols if not each.closed]
+        tried = set(each.addr for each in trying)
+        if client.protocol is not None:
+            tried.add(client.protocol.addr)
+        client.protocols = trying + [
+            self._attempt(addr) for addr in client.addrs if addr not in tried]
+
+    def _give_up(self, protocol):
+        client = self._client
+        if protocol is not client.protocol:
+            protocol.close()
+        elif not client.operational:
+            protocol.close()
+            client.disconnected(protocol)
+
+    def _attempt(self, addr):
+        client = self._client
+        return Protocol(
+            client.loop, addr, client, client.storage_key, client.read_only,
+            client.connect_poll, ssl=client.ssl,
+            ssl_server_hostname=client.ssl_server_hostname,
+            credentials=client.credentials)
+
+
+class Heartbeat(object):
+    """A heartbeat: pings the server and gives up a silent one.
+
+    Calls under way then end in ClientDisconnected, and the client searches for a
+    server again.  As after any lost connection, the outcome of a commit that was
+    waiting for its last answer is unknown.
+
+    Silence is counted in checks, not by the clock: a suspended client must not
+    mistake unread answers for silence.
+
+    Args:
+        client: a `ZEO.asyncio.client.ClientIO`; call the heartbeat only in its I/O
+            thread.
+        limit: checks without an answer after which a server is given up.
+
+    Attributes:
+        silent: checks since the last answer, 0 if all is well; any thread may read it.
+    """
+
+    def __init__(self, client, limit):
+        self._client = client
+        self._limit = limit
+        self._protocol = None
+        self._ping = None
+        self._traffic = None
+        self.silent = 0
+
+    def look(self):
+        """Check once; call it at regular intervals."""
+        client = self._client
+        protocol = client.protocol if client.operational else None
+        if protocol is not self._protocol:
+            self._protocol, self._ping, self.silent = protocol, None, 0
+        if protocol is None or protocol.closed:
+            return
+        traffic = _traffic(protocol)
+        if self._ping is None or self._ping.done():
+            self.silent = 0
+            self._ping = protocol.server_call('ping')
+        elif traffic != self._traffic:
+            self.silent = 0
+        else:
+            self.silent += 1
+        self._traffic = traffic
+        if self.silent >= self._limit:
+            self._give_up(protocol)
+
+    def _give_up(self, protocol):
+        log.warning('%r does not answer; looking for another server',
+                    protocol.addr)
+        transport = protocol.sm_protocol.transport
+        protocol.close(ClientDisconnected('the server does not answer'))
+        self._client.disconnected(protocol)
+        # Without this it would wait until the server takes what is unsent.
+        transport.abort()
+
+
+def _traffic(protocol):
+    """Return a value that changes while a long message, which delays answers, is transferred."""
+    stream = protocol.sm_protocol
+    return stream.transport.get_write_buffer_size(), stream.received_count

@@ -1,0 +1,261 @@
+"""Client-side repairs of RelStorage: choice of server, lost transactions, meaning of errors."""
+from __future__ import absolute_import
+
+import logging
+import threading
+import time
+
+import zope.interface
+from relstorage.adapters.interfaces import (
+    IReplicaSelector,
+    ReplicaClosedException,
+    UnableToAcquireLockError,
+    UnableToLockRowsDeadlockError,
+)
+from relstorage.adapters.replica import ReplicaSelector
+from relstorage.cache.interfaces import CacheConsistencyError
+from relstorage.storage.interfaces import StorageDisconnectedDuringCommit
+
+
+@zope.interface.implementer(IReplicaSelector)
+class Replicas(object):
+    """One choice of a server for all threads.  Thread-safe.
+
+    RelStorage's own selector returns to the first server after some seconds, whether
+    or not it serves, so that threads wait for a frozen one again and again.  This one
+    stays until `prefer` is called or the file changes.  Threads that try servers in
+    turn do not skip servers for each other.
+
+    Args:
+        selector: RelStorage's, whose file, timeout and choice are used.
+    """
+
+    def __init__(self, selector):
+        self._file = ReplicaSelector(selector.replica_conf, None)
+        self._timeout = selector.replica_timeout
+        self._lock = threading.Lock()
+        self._tried = threading.local()
+        self._select(selector._current_replica)
+
+    def current(self):
+        """Return the server to use; the first one after the file changed."""
+        with self._lock:
+            self._see_file()
+            self._tried.servers = [self._current]
+            return self._current
+
+    def next(self):
+        """Return the next server after one failed in this thread; None after the last."""
+        with self._lock:
+            if self._see_file():
+                self._tried.servers = []
+            tried = self._tried.servers
+            if self._current in tried:
+                left = [each for each in self._file._replicas if each not in tried]
+                if not left:
+                    self._select(self._file._replicas[0])
+                    return None
+                self._select(left[0])
+            tried.append(self._current)
+            return self._current
+
+    def due(self):
+        """Return the first server if another one is used and a retry is due."""
+        with self._lock:
+            first = self._file._replicas[0]
+            if self._current == first or time.time() < self._due:
+                return None
+            self._due = time.time() + self._timeout
+            return first
+
+    def prefer(self, server):
+        """Use `server` from now on, if the file still lists it."""
+        with self._lock:
+            if server in self._file._replicas:
+                self._select(server)
+
+    def leave(self, server):
+        """Use the next server in the file, if `server` is the current one."""
+        with self._lock:
+            servers = self._file._replicas
+            if server == self._current and server in servers:
+                self._select(servers[(servers.index(server) + 1) % len(servers)])
+
+    def _select(self, server):
+        self._current = server
+        self._due = time.time() + self._timeout
+
+    def _see_file(self):
+        """Read the file if it changed, at most once a second; return True if it did."""
+        if not self._file._is_config_modified():
+            return False
+        self._file._read_config()
+        self._select(self._file._replicas[0])
+        return True
+
+
+class Only(object):
+    """A selector with a single server."""
+
+    def __init__(self, server):
+        self._server = server
+
+    def current(self):
+        """Return the server."""
+        return self._server
+
+    def next(self):
+        """Return None: there is no other one."""
+
+
+log = logging.getLogger(__name__)
+
+DATABASES = ('postgresql', 'mysql')
+
+
+class LostTransactions(object):
+    """Checks after each change whether the server still has the known last transaction.
+
+    With history this is the row of that transaction.  Without history the row
+    disappears when its objects are stored again.  So it is checked only on a new
+    connection, and caches may be emptied although nothing was lost.
+
+    Not thread-safe, like the storage.  Emptied caches are those of all its instances.
+
+    Args:
+        storage: a `relstorage.storage.RelStorage`, whose poller asks here from now on.
+    """
+
+    def __init__(self, storage):
+        adapter = storage._adapter
+        self._cache = storage._cache
+        self._keep_history = adapter.keep_history
+        self._connection = None
+        if adapter.driver_options.database_type in DATABASES:
+            self._poll = adapter.poller.poll_invalidations
+            adapter.poller.poll_invalidations = self.poll_invalidations
+
+    def poll_invalidations(self, connection, cursor, since):
+        """See `relstorage.adapters.interfaces.IPoller`; (None, 0) makes all objects invalid."""
+        changes, newest = self._poll(connection, cursor, since)
+        if since and newest != since:
+            changes = changes and list(changes)
+            if newest < since or not self._has(connection, cursor, since):
+                log.warning('the server never had transaction %016x, or has it no more: '
+                            'all caches are emptied', since)
+                self._cache.clear(load_persistent=False)
+                changes, newest = None, 0
+        self._connection = connection
+        return changes, newest
+
+    def _has(self, connection, cursor, tid):
+        if not self._keep_history and connection is self._connection:
+            return True
+        cursor.execute('SELECT COUNT(*) FROM %s WHERE tid = %d' % (
+            'transaction' if self._keep_history else 'object_state', tid))
+        return bool(cursor.fetchall()[0][0])
+
+
+DRIVERS = frozenset([
+    'psycopg2', 'psycopg2cffi', 'MySQLdb', '_mysql_exceptions', 'pymysql',
+    'sqlite3', 'cx_Oracle'])
+
+# Of a wrong statement, or of data that do not fit, no other server makes a
+# right one; everything else may be over in a moment.
+FAULTS = frozenset([
+    'ProgrammingError', 'DataError', 'IntegrityError', 'NotSupportedError'])
+DB_API = FAULTS | frozenset([
+    'OperationalError', 'InterfaceError', 'InternalError', 'DatabaseError',
+    'Error'])
+
+AWAY = (ReplicaClosedException, CacheConsistencyError,
+        StorageDisconnectedDuringCommit)
+
+# RelStorage raises it when it cannot give back a connection that is lost; the
+# loss itself is not told then.
+CLEANUP = 'Failed to close one or more resources'
+
+# SQLSTATE of PostgreSQL, numbers of MySQL and MariaDB, beginnings of texts of
+# SQLite.  Of the numbers those from 2000 on are the client's own: a lost
+# connection, and what follows from it.
+READ_ONLY = frozenset([
+    '25006', 1290, 1792, 1836, 'attempt to write a readonly database'])
+# The server has answered, and what it was asked to do is taken back.
+TAKEN_BACK = READ_ONLY | frozenset([
+    '55P03', '40P01', '40001', '53100', 1205, 1213, 1021, 1114,
+    'database is locked', 'database table is locked',
+    'database or disk is full'])
+CLIENT_NUMBERS = 2000
+
+
+def is_away(error):
+    """Return whether `error` says that the database does not serve just now."""
+    error = _cause(error)
+    if isinstance(error, AWAY):
+        return True
+    if isinstance(error, UnableToAcquireLockError):
+        return not isinstance(error, UnableToLockRowsDeadlockError)
+    if type(error) is Exception and str(error).startswith(CLEANUP):
+        return True
+    kind = _kind(error)
+    if kind == 'ProgrammingError':
+        # Of a connection that is closed, or out of step since it was lost.
+        code = _code(error)
+        return _driver(error) == 'sqlite3' or (
+            isinstance(code, int) and code >= CLIENT_NUMBERS)
+    return kind is not None and kind not in FAULTS
+
+
+def is_read_only(error):
+    """Return whether `error` says that the server refuses writes."""
+    error = _cause(error)
+    return _kind(error) is not None and (
+        _code(error) in READ_ONLY or _is_standby(error))
+
+
+def is_taken_back(error):
+    """Return whether `error`, at the end of a commit, proves that it was not saved."""
+    error = _cause(error)
+    return _kind(error) is not None and (
+        _code(error) in TAKEN_BACK or _is_standby(error))
+
+
+def _is_standby(error):
+    """Return whether a PostgreSQL standby refused a transaction's beginning."""
+    return _code(error) == '0A000' and 'during recovery' in str(error)
+
+
+def _cause(error):
+    """Return what the driver raised, where RelStorage says so.
+
+    It takes every error of a statement that locks for a lock it did not get.
+    """
+    if isinstance(error, UnableToLockRowsDeadlockError):
+        return error
+    return getattr(error, '__relstorage_cause__', error)
+
+
+def _kind(error):
+    """Return the name of the DB-API's class; None for an error of no driver."""
+    if _driver(error) is None:
+        return None
+    for each in type(error).__mro__:
+        if each.__name__ in DB_API:
+            return each.__name__
+    return None
+
+
+def _driver(error):
+    for each in type(error).__mro__:
+        module = each.__module__.partition('.')[0]
+        if module in DRIVERS:
+            return module
+    return None
+
+
+def _code(error):
+    """Return SQLSTATE, number or, where there is neither, the error's text."""
+    state = getattr(error, 'pgcode', None)
+    if state is not None:
+        return state
+    return error.args[0] if error.args else None

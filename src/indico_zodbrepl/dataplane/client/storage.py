@@ -1,0 +1,206 @@
+"""The ZConfig section `<indicostorage>`: any ZODB storage, made ready for Indico.
+
+    %import indico_zodbrepl.dataplane
+    %import ZEO
+    <indicostorage>
+      <clientstorage>
+        server 127.0.0.1:8111
+        server 127.0.0.1:8121
+        read-only-fallback true
+        wait-timeout 10
+      </clientstorage>
+    </indicostorage>
+"""
+from __future__ import absolute_import
+
+import functools
+import sys
+import time
+
+import six
+import zope.interface
+from relstorage.storage import RelStorage
+from ZEO.ClientStorage import ClientStorage
+from ZODB.config import BaseConfig
+from ZODB.interfaces import IMVCCStorage
+
+from indico_zodbrepl.dataplane.client.liveness import Liveness
+from indico_zodbrepl.dataplane.client.older_servers import accept_older_servers
+from indico_zodbrepl.dataplane.client.reconnection import Watchdog, what_is_missing
+from indico_zodbrepl.dataplane.client.relstorage import LostTransactions
+from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
+from indico_zodbrepl.dataplane.client.transactions import (
+    PATIENCE,
+    CommittedOids,
+    Completion,
+    FreshOids,
+    WriteAccess,
+)
+from indico_zodbrepl.dataplane.client.translation import (
+    StorageAway,
+    StorageReadOnly,
+    translated,
+    translated_at_the_end,
+)
+from indico_zodbrepl.dataplane.client.views import place_of, size_of, view_of
+
+# A client with read-only fallback takes whichever server answers first, and
+# the writable one a moment later: a program that opens a storage and writes
+# at once would meet a read-only one by chance.
+SETTLE_LIMIT = 3.0  # seconds
+
+# methods of a transaction that has begun
+IN_A_TRANSACTION = ('store', 'storeBlob', 'deleteObject', 'undo', 'tpc_vote',
+                    'checkCurrentSerialInTransaction')
+
+
+class IndicoStorage(object):
+    """A wrapper of another storage that translates the errors of its methods.
+
+    As thread-safe as the wrapped storage.  It provides the same interfaces, which may
+    change (ZEO clients learn theirs from the server).
+
+    Args:
+        base: the open storage.
+        root: the first instance, if there are several of an IMVCCStorage.
+
+    Attributes:
+        base: see above.
+        liveness: a `Liveness`; None for storages that know whether they are connected,
+            and for those that are always.
+        calls: `StorageCalls` of all instances of the storage.
+    """
+
+    def __init__(self, base, root=None):
+        self.base = base
+        self.calls = StorageCalls() if root is None else root.calls
+        self.liveness = None
+        self._owns_liveness = False
+        self._watchdog = None
+        tpc_finish = base.tpc_finish
+        if root is not None:
+            self.liveness = root.liveness
+        elif isinstance(base, ClientStorage):
+            drops = accept_older_servers(base._server.client)
+            self._watchdog = Watchdog(base)
+            access = WriteAccess(base, self._watchdog)
+            oids = FreshOids(base)
+            tpc_finish = oids.ending(tpc_finish)
+            # ZODB asks for it where a transaction begins.
+            self.lastTransaction = self._ready(
+                drops.beginning(base.lastTransaction))
+            self.new_oid = self._ready(
+                access.beginning(drops.under_way(oids.new_oid)))
+            self.tpc_begin = self._ready(
+                access.beginning(drops.under_way(base.tpc_begin)))
+            self.tpc_abort = self._ready(
+                access.aborting(oids.ending(base.tpc_abort)))
+            for name in IN_A_TRANSACTION:
+                method = access.under_way(drops.under_way(getattr(base, name)))
+                setattr(self, name, self._ready(method))
+        else:
+            view = view_of(base)
+            if view is not None:
+                self.liveness = Liveness(view, place_of(base))
+                self._owns_liveness = True
+        if isinstance(base, RelStorage):
+            LostTransactions(base)
+            committed = CommittedOids(base)
+            self.new_oid = self._ready(
+                committed.new_oid, self._with_patience(translated))
+            self.tpc_abort = self._ready(
+                committed.tpc_abort, self._with_patience(translated))
+        if IMVCCStorage.providedBy(base):
+            completion = Completion(base, translated)
+            self.sync = self._ready(completion.sync)
+            self.poll_invalidations = self._ready(
+                completion.poll_invalidations)
+            self.afterCompletion = self._ready(completion.after_completion)
+        self.tpc_finish = self._ready(
+            tpc_finish, self._with_patience(translated_at_the_end))
+
+    @property
+    def __providedBy__(self):
+        return zope.interface.providedBy(self.base)
+
+    def __getattr__(self, name):
+        value = getattr(self.base, name)
+        if name.startswith('_') or not callable(value):
+            return value
+        return self._ready(value, self._with_patience(translated))
+
+    def __len__(self):
+        return len(self.base)
+
+    def __repr__(self):
+        return '<IndicoStorage of %r>' % self.base
+
+    def new_instance(self):
+        """Return another instance of an IMVCCStorage, for another connection."""
+        return IndicoStorage(self._ready(self.base.new_instance)(), self)
+
+    def getSize(self):
+        """Return the size of the database in bytes."""
+        return self._ready(size_of)(self.base)
+
+    def close(self):
+        if self._watchdog is not None:
+            self._watchdog.close()
+        if self._owns_liveness:
+            self.liveness.close()
+        self.base.close()
+
+    def _ready(self, method, translate=translated):
+        return _translating(method, self.calls, translate)
+
+    def _with_patience(self, translate):
+        """Return `translate` for the moment of a promotion elsewhere.
+
+        Until the promotion, only a read-only server may be left: it counts as away.
+        """
+        liveness = self.liveness
+        if liveness is None:
+            return translate
+
+        def translate_patiently(error):
+            result = translate(error)
+            if isinstance(result, StorageReadOnly):
+                since = liveness.read_only_since
+                if since is None or time.time() - since < PATIENCE:
+                    return StorageAway(error)
+            return result
+        return translate_patiently
+
+
+def _translating(method, calls, translate=translated):
+    # RelStorage's methods of a storage that is stale have no name.
+    named = [name for name in ('__name__', '__doc__') if hasattr(method, name)]
+
+    @functools.wraps(method, assigned=named, updated=())
+    def call(*args, **kwargs):
+        begun = time.time()
+        try:
+            return method(*args, **kwargs)
+        except Exception as error:
+            raised = translate(error)
+            six.reraise(type(raised), raised, sys.exc_info()[2])
+        finally:
+            calls.add(time.time() - begun)
+    return call
+
+
+class IndicoStorageSection(BaseConfig):
+    """The ZConfig section `<indicostorage>`."""
+
+    def open(self):
+        """Open the wrapped storage and wait briefly until it is writable.
+
+        Return an `IndicoStorage`, on a read-only server if no other appears within three
+        seconds.  Raise ClientDisconnected if no server answers in time.
+        """
+        storage = IndicoStorage(_translating(self.config.base.open, StorageCalls())())
+        if isinstance(storage.base, ClientStorage):
+            deadline = time.time() + SETTLE_LIMIT
+            while what_is_missing(storage.base) and time.time() < deadline:
+                time.sleep(0.02)
+        return storage

@@ -1,0 +1,278 @@
+"""Checks of storages, used by `liveness`."""
+from __future__ import absolute_import
+
+import contextlib
+import errno
+import os
+import socket
+
+from relstorage.storage import RelStorage
+from ZODB.FileStorage import FileStorage
+from ZODB.utils import p64, z64
+
+from indico_zodbrepl.dataplane.client import relstorage
+from indico_zodbrepl.dataplane.client.liveness import Sight
+from indico_zodbrepl.dataplane.client.relstorage import Only, Replicas
+
+_READ_ONLY = {
+    'postgresql': "SELECT pg_is_in_recovery() OR "
+                  "current_setting('default_transaction_read_only') = 'on'",
+    'mysql': 'SELECT @@global.read_only',
+}
+
+
+def view_of(storage):
+    """Return a view of an open storage; None for a kind that needs none."""
+    if _is_on_sqlite(storage):
+        return SQLiteView(storage._adapter)
+    if isinstance(storage, RelStorage):
+        return SQLView(storage._adapter)
+    if isinstance(storage, FileStorage):
+        return FileView(storage)
+    # NEO's client is a view of itself; it is imported only where it is used.
+    return storage if hasattr(storage, 'look') else None
+
+
+def place_of(storage):
+    """Return where a storage in this process keeps its data, without secrets.
+
+    The name that a RelStorage gives itself holds parameters of the connection.
+    """
+    if not isinstance(storage, RelStorage):
+        return storage.getName()
+    adapter = storage._adapter
+    return getattr(
+        adapter.connmanager, 'path', adapter.driver_options.database_type)
+
+
+def size_of(storage):
+    """Return the size of a database in bytes.
+
+    RelStorage counts SQLite's file without the log in which new data come first.
+    """
+    size = storage.getSize()
+    if _is_on_sqlite(storage):
+        log = storage._adapter.connmanager.path + '-wal'
+        if os.path.exists(log):
+            size += os.path.getsize(log)
+    return size
+
+
+def _is_on_sqlite(storage):
+    return isinstance(storage, RelStorage) and (
+        storage._adapter.driver_options.database_type == 'sqlite3')
+
+
+class SQLView(object):
+    """Checks the server of a RelStorage on a connection of its own.
+
+    With several servers, only this thread retries the first one, so that nobody else
+    waits for it.
+
+    Args:
+        adapter: of the storage.  From now on the servers that any of its instances
+            connects to are recorded here, for `cut`.
+    """
+
+    def __init__(self, adapter):
+        self._adapter = adapter
+        self._manager = adapter.connmanager
+        self._connection = self._cursor = None
+        self._servers = set()
+        self._open = self._manager.open
+        self._manager.open = self._opening
+        self._replicas = None
+        if self._manager.replica_selector is not None:
+            self._replicas = Replicas(self._manager.replica_selector)
+            if self._manager.ro_replica_selector is self._manager.replica_selector:
+                self._manager.ro_replica_selector = self._replicas
+            self._manager.replica_selector = self._replicas
+
+    def _opening(self, *args, **kwargs):
+        connection, cursor = self._open(*args, **kwargs)
+        self._servers.add(_peer(_descriptor(connection)))
+        return connection, cursor
+
+    def look(self):
+        """Query the last transaction and whether the server accepts writes.
+
+        If the connection is lost, or belongs to a server that is no longer the preferred
+        one, another server is tried at once.
+        """
+        self._return_to_the_first()
+        if self._connection is not None:
+            try:
+                self._manager.check_replica(self._connection, self._cursor)
+                return self._ask()
+            except Exception as error:
+                self._drop()
+                if not relstorage.is_away(error):
+                    raise
+        self._connection, self._cursor = self._opened()
+        try:
+            return self._ask()
+        except Exception:
+            self._drop()
+            raise
+
+    def _opened(self, **options):
+        if self._adapter.driver_options.database_type in _READ_ONLY:
+            # A standby of PostgreSQL takes no others.
+            options['read_only'] = True
+        return self._manager.open(**options)
+
+    def _return_to_the_first(self):
+        first = self._replicas and self._replicas.due()
+        if not first:
+            return
+        used = self._connection, self._cursor
+        self._connection = self._cursor = None
+        try:
+            self._connection, self._cursor = self._opened(
+                replica_selector=Only(first))
+            self._ask()
+        except Exception as error:
+            self._drop()
+            self._connection, self._cursor = used
+            if not relstorage.is_away(error):
+                raise
+        else:
+            self._replicas.prefer(first)
+            self._manager.rollback_and_close(*used)
+
+    def _ask(self):
+        tid = self._adapter.txncontrol.get_tid(self._cursor)
+        read_only = False
+        query = _READ_ONLY.get(self._adapter.driver_options.database_type)
+        if query is not None:
+            self._cursor.execute(query)
+            read_only = bool(self._cursor.fetchall()[0][0])
+        self._connection.rollback()
+        return Sight(
+            _server(self._connection, self._manager), read_only,
+            p64(tid) if tid else None)
+
+    def _drop(self):
+        connection, cursor = self._connection, self._cursor
+        self._connection = self._cursor = None
+        self._manager.rollback_and_close(connection, cursor)
+
+    def cut(self):
+        """Shut down all sockets to the servers, so that waiting calls fail.
+
+        This includes connections being opened, because not every driver limits that time.
+        If another server can be read from, it is used.
+        """
+        connection = self._connection
+        if self._replicas is not None and connection is not None:
+            self._replicas.leave(connection.replica)
+        for descriptor in map(int, os.listdir('/proc/self/fd')):
+            _shut(descriptor, self._servers)
+
+    def close(self):
+        self._manager.open = self._open
+        self._drop()
+
+
+class SQLiteView(SQLView):
+    """Checks SQLite, and that its file is still in place.
+
+    SQLite continues with a deleted file, and what it saves is lost.
+    """
+
+    def __init__(self, adapter):
+        SQLView.__init__(self, adapter)
+        self._path = self._manager.path
+        self._identity = _identity(os.stat(self._path))
+
+    def _ask(self):
+        _require_same(self._path, self._identity)
+        sight = SQLView._ask(self)
+        return sight._replace(
+            server=None, read_only=not os.access(self._path, os.W_OK))
+
+    def _opening(self, *args, **kwargs):
+        return self._open(*args, **kwargs)
+
+    def cut(self):
+        """Do nothing: there is no socket, and SQLite limits its statements."""
+
+
+class FileView(object):
+    """Checks that the file of a FileStorage is still in place and open."""
+
+    def __init__(self, storage):
+        self._storage = storage
+        self._path = storage.getName()
+
+    def look(self):
+        with self._storage._lock:  # which a pack takes to put another file in its place
+            opened = _identity(os.fstat(self._storage._file.fileno()))
+            _require_same(self._path, opened)
+        tid = self._storage.lastTransaction()
+        return Sight(
+            None,
+            self._storage.isReadOnly() or not os.access(self._path, os.W_OK),
+            None if tid == z64 else tid)
+
+    def cut(self):
+        """Do nothing: a call that waits for a disk cannot be interrupted."""
+
+    def close(self):
+        pass
+
+
+def _identity(found):
+    return found.st_dev, found.st_ino
+
+
+def _require_same(path, identity):
+    if _identity(os.stat(path)) != identity:
+        raise EnvironmentError(
+            errno.ESTALE, 'another file has taken the place of', path)
+
+
+def _server(connection, manager):
+    """Return 'host:port' as configured; the socket's folder counts as host."""
+    replica = getattr(connection, 'replica', None)
+    if replica is not None:
+        return replica
+    info = getattr(connection, 'info', None)
+    if info is not None:
+        return '%s:%s' % (info.host, info.port)
+    parameters = getattr(manager, '_params', {})
+    return '%s:%s' % (
+        parameters.get('host', 'localhost'), parameters.get('port', 3306))
+
+
+def _descriptor(connection):
+    """Return the number of the socket of a connection that is open."""
+    if hasattr(connection, 'fileno'):
+        return connection.fileno()
+    return connection._sock.fileno()  # PyMySQL
+
+
+def _peer(descriptor):
+    with contextlib.closing(_copy(descriptor)) as copy:
+        return copy.getpeername()
+
+
+def _shut(descriptor, peers):
+    try:
+        # Whoever has the original may close it meanwhile.
+        copy = _copy(descriptor)
+    except socket.error as error:
+        if error.errno != errno.EBADF:
+            raise
+        return
+    with contextlib.closing(copy):
+        try:
+            if copy.getpeername() in peers:
+                copy.shutdown(socket.SHUT_RDWR)
+        except socket.error as error:
+            if error.errno not in (errno.ENOTSOCK, errno.ENOTCONN):
+                raise
+
+
+def _copy(descriptor):
+    return socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM)

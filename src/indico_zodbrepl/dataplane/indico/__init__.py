@@ -1,0 +1,1 @@
+"""The Indico application: WSGI, first run, adoption of an existing site, and the plugin."""

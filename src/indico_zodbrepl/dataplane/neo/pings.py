@@ -1,0 +1,163 @@
+"""Whether a NEO process works: it answers a ping of whoever connects, and a frozen one does not.
+
+The kernel accepts connections for a process that is stopped, that waits for a
+hung disk or that loops, but then nobody answers on them.  Nothing else tells
+such a process from one that is merely waited for, as NEO has no time limits.
+"""
+
+from __future__ import absolute_import
+
+import errno
+import logging
+import select
+import socket
+import threading
+import time
+
+from indico_zodbrepl.dataplane.neo.library import import_neo
+from indico_zodbrepl.dataplane.programs.addresses import format_address
+
+import_neo()
+
+from neo.lib.protocol import ENCODED_VERSION, Packets  # noqa: E402
+
+log = logging.getLogger(__name__)
+
+ANSWERS = 'answers'
+REFUSES = 'refuses'
+SILENT = 'silent'
+
+_SLICE = 0.25  # seconds
+# A host that does not exist any more answers nothing; connect anew now and then.
+_LONGEST = 30.0  # seconds
+# What the kernel says of a host that does not answer at all.
+_NOBODY_THERE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
+
+
+class Pinger(threading.Thread):
+    """Pings one address again and again, in a thread of its own.
+
+    Attributes, for any thread to read:
+        state: ANSWERS, REFUSES (nothing listens there), SILENT or None, not known yet.
+        silent: seconds for which it has been silent while this process ran, else 0.0.
+
+    Args:
+        address: (host, port).
+        interval: seconds between two pings.
+    """
+
+    def __init__(self, address, interval=0.5):
+        threading.Thread.__init__(self, name='greeting of %s:%d' % address)
+        self.setDaemon(True)
+        self.state = None
+        self.silent = 0.0
+        self._address = address
+        self._interval = interval
+        self._closing = threading.Event()
+        self._connection = None
+
+    def close(self):
+        """End the thread soon."""
+        self._closing.set()
+
+    def run(self):
+        try:
+            while not self._closing.wait(self._interval):
+                try:
+                    self._ask()
+                except Exception:  # whatever it is, the next one may go well
+                    log.exception('%s', self.name)
+                    self._disconnect()
+                    self.state = None
+        finally:
+            self._disconnect()
+
+    def _ask(self):
+        try:
+            if self._connection is None:
+                self._connect()
+            else:
+                self._connection.sendall(_PING)
+            if self._hears():
+                self.state = ANSWERS
+                self.silent = 0.0
+        except socket.error as error:
+            self._disconnect()
+            if error.errno in _NOBODY_THERE:
+                self.state = SILENT
+                self.silent += self._interval
+            else:
+                self.state = REFUSES
+                self.silent = 0.0
+
+    def _hears(self):
+        """Wait for an answer, _LONGEST at most; socket.error when there is a refusal instead."""
+        waited = 0.0
+        while waited < _LONGEST and not self._closing.is_set():
+            since = time.time()
+            if select.select([self._connection], [], [], _SLICE)[0]:
+                if not self._connection.recv(4096):
+                    raise socket.error(errno.ECONNRESET, 'closed')
+                return True
+            # What is longer than two slices, the host or this process slept.
+            passed = min(max(time.time() - since, 0.0), 2 * _SLICE)
+            waited += passed
+            self.silent += passed
+            if self.silent >= 2 * _SLICE:
+                self.state = SILENT
+        self._disconnect()
+        return False
+
+    def _connect(self):
+        self._connection = socket.socket()
+        self._connection.setblocking(False)
+        # Each side of a connection says its version first; nobody waits for the other's.
+        code = self._connection.connect_ex(self._address)
+        if code not in (0, errno.EINPROGRESS):
+            raise socket.error(code, 'not connected')
+        while not self._closing.is_set():
+            if select.select([], [self._connection], [], _SLICE)[1]:
+                self._connection.sendall(ENCODED_VERSION)
+                return
+            self.silent += _SLICE
+            if self.silent >= 2 * _SLICE:
+                self.state = SILENT
+
+    def _disconnect(self):
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _encoded(packet):
+    packet.setId(0)
+    return ''.join(packet.encode())
+
+
+_PING = _encoded(Packets.Ping())
+
+
+_PAUSE = 0.05  # seconds
+
+
+def ping(addresses, wait):
+    """Ask every address at once, each over a connection of its own.
+
+    Args:
+        wait: seconds after which one that has not answered is silent.
+
+    Returns: {'host:port': 'answers', 'refuses' (nothing listens) or 'silent'}.
+    """
+    greetings = dict((address, Pinger(address, _PAUSE)) for address in addresses)
+    deadline = time.time() + wait
+    for each in greetings.values():
+        each.start()
+    try:
+        while time.time() < deadline and not all(
+                each.state in (ANSWERS, REFUSES) for each in greetings.values()):
+            time.sleep(_PAUSE)
+        return dict((format_address(address), each.state or SILENT)
+                    for address, each in greetings.items())
+    finally:
+        for each in greetings.values():
+            each.close()

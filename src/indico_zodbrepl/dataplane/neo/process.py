@@ -1,0 +1,180 @@
+"""One process of a NEO cluster: master, storage or admin, as NEO's own program runs it.
+
+usage: python -m indico_zodbrepl.dataplane.neo.process [--sqlite FILE] ROLE FOLDER OPTION...
+
+Writes into FOLDER which process it is (see `process_mark`), brings the SQLite
+database of a storage into write-ahead mode, and becomes neomaster, neostorage
+or neoadmin with these options.  Ends at once if FOLDER is missing: a storage
+whose disk was not mounted must not begin anew on another.
+
+exit status: 2 wrong command line or no such folder, else that of NEO's program.
+"""
+
+from __future__ import absolute_import
+
+import argparse
+import ctypes
+import errno
+import json
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+ROLES = ('master', 'storage', 'admin')
+
+
+def write_ahead(path):
+    """Make SQLite write commits to a log beside the database first, from now on.
+
+    That more than doubles NEO's rate of commits, and each is forced to disk as
+    before.  No program may have the file open; it is made if there is none.
+    Raises sqlite3.Error, also when the file system can't do it.
+    """
+    connection = sqlite3.connect(path)
+    try:
+        mode, = connection.execute('PRAGMA journal_mode=WAL').fetchone()
+    finally:
+        connection.close()
+    if mode != 'wal':
+        raise sqlite3.OperationalError(
+            '%s: the journal mode stayed %s' % (path, mode))
+
+
+def run(role, options):
+    """Run NEO's program of this role until it ends; it ends the process by SystemExit."""
+    import importlib
+    if role == 'master':
+        from indico_zodbrepl.dataplane.neo import recovery
+        recovery.install()
+    elif role == 'storage':
+        from indico_zodbrepl.dataplane.neo import registering
+        registering.install()
+    importlib.import_module('neo.scripts.neo' + role).main(options)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog='python -m indico_zodbrepl.dataplane.neo.process')
+    parser.add_argument('--sqlite', metavar='FILE')
+    parser.add_argument('role', choices=ROLES)
+    parser.add_argument('folder', metavar='FOLDER')
+    parser.add_argument('options', nargs=argparse.REMAINDER, metavar='OPTION')
+    given = parser.parse_args(arguments)
+    if not os.path.isdir(given.folder):
+        parser.error('%s is no folder' % given.folder)
+    if given.sqlite:
+        write_ahead(given.sqlite)
+    write(given.folder)
+    run(given.role, given.options)
+
+
+log = logging.getLogger('zodbrepl.warden')
+
+_PR_SET_PDEATHSIG = 1
+# Seconds after which one that ended is started again.
+_PAUSE = 1.0
+_END_LIMIT = 5.0  # seconds
+
+
+class Child(object):
+    """Runs neoadmin; not thread-safe.  It dies with this process, however that ends.
+
+    Args:
+        folder: its data folder.
+        options: of neoadmin.
+    """
+
+    def __init__(self, folder, options):
+        self._command = [sys.executable, '-m', 'indico_zodbrepl.dataplane.neo.process',
+                         'admin', folder] + options
+        self._process = None
+        self._started = 0.0
+
+    def keep(self):
+        """Start it if it does not run."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        if self._process is not None:
+            log.warning('the admin node ended with status %s', self._process.returncode)
+        if time.time() >= self._started + _PAUSE:
+            self._started = time.time()
+            self._process = subprocess.Popen(self._command, preexec_fn=_die_with_the_parent)
+
+    def kill(self):
+        """End it at once, frozen or not; return what came of it."""
+        if self._process is None or self._process.poll() is not None:
+            return 'it had ended'
+        self._process.kill()
+        self._process.wait()
+        return 'process %d ended' % self._process.pid
+
+    def end(self):
+        """Ask it to end, and end it if it doesn't."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        deadline = time.time() + _END_LIMIT
+        while self._process.poll() is None and time.time() < deadline:
+            time.sleep(0.05)
+        self.kill()
+
+
+def _die_with_the_parent():
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:  # it died before that
+        os._exit(1)
+
+
+NAME = 'neo.process'
+
+
+def write(folder):
+    """Record in `folder` that this process is its node."""
+    path = os.path.join(folder, NAME)
+    with open(path + '.new', 'w') as stream:
+        json.dump({'pid': os.getpid(), 'started': _started(os.getpid())}, stream)
+    os.rename(path + '.new', path)
+
+
+def running(folder):
+    """Return the process id of the folder's node; None when it does not run on this host.
+
+    Raises ValueError for a file that is no such mark.
+    """
+    try:
+        with open(os.path.join(folder, NAME)) as stream:
+            mark = json.load(stream)
+    except IOError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
+    try:
+        pid, started = int(mark['pid']), mark['started']
+    except (KeyError, TypeError):
+        raise ValueError('%s is no mark of a process' % os.path.join(folder, NAME))
+    return pid if _started(pid) == started else None
+
+
+def kill(folder):
+    """Send SIGKILL to the folder's node; return its PID, or None if it does not run here."""
+    pid = running(folder)
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def _started(pid):
+    """Return the start time of a process in clock ticks since boot, or None."""
+    try:
+        with open('/proc/%d/stat' % pid) as stream:
+            # The program's name, in parentheses, may hold spaces.
+            return int(stream.read().rpartition(')')[2].split()[19])
+    except IOError:
+        return None
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Small programs of the data plane, and what several programs share."""

@@ -1,0 +1,74 @@
+"""The program: packs a storage, and says so as one JSON object on standard output.
+
+    python -m indico_zodbrepl.dataplane.programs.pack zodb.conf --days 7
+
+`before` and `after` are the sizes that the storage tells, bytes (null when it tells none), and
+`seconds` is how long the pack took.  It ends when the storage has been packed, hours later if need
+be.  A server goes on with a pack when this program is ended.  An error is one line on standard
+error.
+
+exit status: 0 done, 1 a failure, 2 wrong command line, 6 the storage is away, 8 another process has
+it open, 130 interrupted.
+"""
+from __future__ import absolute_import
+
+import argparse
+import json
+import logging
+import sys
+import time
+
+import ZODB.config
+from zc.lockfile import LockError
+from ZEO.Exceptions import ClientDisconnected
+from ZODB.serialize import referencesf
+
+SECONDS_A_DAY = 86400
+AWAY, LOCKED = 6, 8
+
+
+def pack(storage, days):
+    """Remove from an open storage what nothing needs that is newer than so many days."""
+    began = time.time()
+    before = storage.getSize()
+    storage.pack(began - days * SECONDS_A_DAY, referencesf)
+    return {'before': before, 'after': storage.getSize(), 'seconds': round(time.time() - began, 1)}
+
+
+def _arguments(arguments):
+    parser = argparse.ArgumentParser(
+        prog='python -m indico_zodbrepl.dataplane.programs.pack', description='Packs a storage.')
+    parser.add_argument('path', help='the zodb.conf of a storage')
+    parser.add_argument('--days', type=float, required=True,
+                        help='keep what was current at any time since then')
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    """Run the program; return the exit status."""
+    options = _arguments(arguments)
+    # What storages say of themselves is not for standard error.
+    logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        storage = ZODB.config.storageFromURL(options.path)
+        try:
+            print(json.dumps(pack(storage, options.days)))
+        finally:
+            storage.close()
+        return 0
+    except (LockError, ClientDisconnected) as error:
+        if isinstance(getattr(error, 'cause', error), LockError):
+            sys.stderr.write('another process has it open: %s\n' % error)
+            return LOCKED
+        sys.stderr.write('the storage is away: %s\n' % (error or error.__class__.__name__))
+        return AWAY
+    except KeyboardInterrupt:
+        sys.stderr.write('interrupted\n')
+        return 130
+    except Exception as error:
+        sys.stderr.write('%s: %s\n' % (error.__class__.__name__, error))
+        return 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""The program: exports what one server's database has and another one's lacks.
+
+usage: python -m indico_zodbrepl.dataplane.programs.relstorage_export OWN OTHER FOLDER --named NAME
+
+OWN and OTHER are ZODB configuration files of two RelStorages with a common beginning; nobody
+writes to OWN.  FOLDER appears, complete, when OWN has transactions after the newest that both
+have: as `datafs export` makes it, a Data.fs of them alone and the list of their objects.  NAME
+is what that list says they were taken from.
+
+Prints one JSON object: `transactions` (how many only OWN has), `common` (the newest that both
+have, or null), `history` (whether OWN keeps history), and of an export what that tells.
+
+Without history the last states of objects are all there is: of what was changed several times
+the last one is exported, without who did it, and a transaction whose objects OTHER changed
+since is exported although OTHER had it.  An object that OTHER has, too, counts as changed.
+
+exit status: 0 done, 2 wrong command line, 3 OWN can not be read, 4 OTHER can not, 7 the newest
+transaction that both have differs, 9 too little space on the disk, 1 another failure.
+"""
+from __future__ import absolute_import
+
+import argparse
+import contextlib
+import errno
+import itertools
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+from ZODB.POSException import POSKeyError
+from ZODB.TimeStamp import TimeStamp
+from ZODB.utils import load_current, p64, u64
+
+from indico_zodbrepl.dataplane.convert.failures import ConversionError
+from indico_zodbrepl.dataplane.convert.files import FileTarget
+from indico_zodbrepl.dataplane.convert.storages import Source, open_conf
+from indico_zodbrepl.dataplane.convert.transactions import Record, Transaction, difference
+from indico_zodbrepl.dataplane.datafs.export import EVERYTHING, export
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError
+
+NO_SPACE = 9
+BASE = b'what was there before'
+
+
+@contextlib.contextmanager
+def opened(path, status):
+    """Open a RelStorage; what is wrong with it before it is used is told by `status`."""
+    try:
+        storage = open_conf(path)
+    except Exception as error:  # each driver has its own
+        raise Failed(status, one_line(error))
+    with contextlib.closing(storage):
+        yield storage
+
+
+def before(storage, oid, tid, history):
+    """Return what an object was before a transaction; None when it was not there."""
+    try:
+        if not history:
+            return load_current(storage, oid)[0]
+        found = storage.loadBefore(oid, tid)
+    except POSKeyError:
+        return None
+    return found[0] if found else None
+
+
+def write_tail(own, other, common, private, folder, named):
+    """Export transactions; return what `export` does.
+
+    They are put into a Data.fs behind one transaction that holds what their objects were
+    before, so that the export tells what is new.
+    """
+    history = own.keep_history
+    disk = tempfile.mkdtemp(prefix='.making-', dir=os.path.dirname(folder))
+    try:
+        path = os.path.join(disk, 'Data.fs')
+        following = itertools.takewhile(lambda each: each.tid <= private[-1],
+                                        Source(own).transactions(common))
+        with contextlib.closing(FileTarget(path)) as target:
+            if common is not None:
+                oids = set(record.oid for each in Source(own).transactions(common)
+                           for record in each.records)
+                target.write(Transaction(common, b' ', b'', BASE, b'', [
+                    Record(oid, data, None) for oid, data in (
+                        (oid, before(own if history else other, oid, private[0], history))
+                        for oid in sorted(oids)) if data is not None]))
+            for transaction in following:
+                target.write(transaction)
+            target.settle()
+            target.publish()
+        return export(path, common or EVERYTHING, folder, named)
+    finally:
+        shutil.rmtree(disk)
+
+
+def run(own_conf, other_conf, folder, named):
+    """Return what the program prints.  Raises Failed and what an export raises."""
+    with opened(own_conf, OWN_UNREADABLE) as own, opened(other_conf, OTHER_UNREADABLE) as other:
+        common, private = private_tids(own, other)
+        if common is not None and own.keep_history:
+            check_common(own, other, common)
+        told = write_tail(own, other, common, private, folder, named) if private else {}
+        unknown = 0 if own.keep_history or not private else perhaps(own, other, common)
+        return dict(told, transactions=len(private), history=own.keep_history, perhaps=unknown,
+                    common=common and common.encode('hex'))
+
+
+def main(arguments=None):
+    """Run one export; return the exit status."""
+    parser = argparse.ArgumentParser(prog='python -m indico_zodbrepl.dataplane.programs.relstorage_export',
+                                     description='Exports what only one of two databases has.')
+    for name in ('own', 'other', 'folder'):
+        parser.add_argument(name, metavar=name.upper())
+    parser.add_argument('--named', metavar='NAME', required=True)
+    options = parser.parse_args(arguments)
+    # What the storages say of themselves is not for standard error.
+    logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        print(json.dumps(run(options.own, options.other, os.path.abspath(options.folder),
+                             options.named), sort_keys=True))
+        return 0
+    except Failed as error:
+        why, status = error, error.status
+    except (ConversionError, DataFileError) as error:
+        why, status = error, 1
+    except EnvironmentError as error:
+        why, status = error, NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else 1
+    sys.stderr.write('%s\n' % why)
+    return status
+
+
+OWN_UNREADABLE, OTHER_UNREADABLE, DIFFERS = 3, 4, 7
+LOOKED_BACK = (600, 86400, 30 * 86400)  # seconds before the last transaction, then everything
+
+
+class Failed(Exception):
+    """Something that the program says in one line before it ends with `status`."""
+
+    def __init__(self, status, why):
+        super(Failed, self).__init__(why)
+        self.status = status
+
+
+def tids(storage, start, status):
+    """Return the tids from one on, or from the beginning, oldest first.  Raises Failed."""
+    try:
+        with contextlib.closing(storage.iterator(start)) as found:
+            return [each.tid for each in found]
+    except Exception as error:  # as above
+        raise Failed(status, one_line(error))
+
+
+def private_tids(own, other):
+    """Return the newest tid that both have, or None, and the later ones of `own`, a list."""
+    last = own.lastTransaction()
+    starts = [_earlier(last, seconds) for seconds in LOOKED_BACK] if last > EVERYTHING else []
+    for start in starts + [None]:
+        mine = tids(own, start, OWN_UNREADABLE)
+        theirs = set(tids(other, start, OTHER_UNREADABLE))
+        common = [tid for tid in mine if tid in theirs]
+        if common:
+            return common[-1], mine[mine.index(common[-1]) + 1:]
+    return None, mine
+
+
+def _earlier(tid, seconds):
+    moment = TimeStamp(tid).timeTime() - seconds
+    return TimeStamp(*(time.gmtime(moment)[:5] + (moment % 60,))).raw()
+
+
+def check_common(own, other, tid):
+    """Raise Failed when the content of a transaction is not the same on both sides."""
+    one, two = (next(Source(storage).transactions(p64(u64(tid) - 1))) for storage in (own, other))
+    differs = difference(one, two, extension_bytes=False)
+    if differs:
+        raise Failed(DIFFERS, 'transaction %s differs: %s' % (tid.encode('hex'), differs))
+
+
+def perhaps(own, other, common):
+    """Return of how many private transactions, the oldest, OTHER changed all objects since.
+
+    Without history, that is.  What comes after one that OTHER surely lacks, it lacks, too.
+    """
+    count = 0
+    for transaction in Source(own).transactions(common):
+        if not all(_tid(other, record.oid) > transaction.tid for record in transaction.records):
+            break
+        count += 1
+    return count
+
+
+def _tid(storage, oid):
+    try:
+        return load_current(storage, oid)[1]
+    except POSKeyError:
+        return EVERYTHING
+
+
+def one_line(error):
+    """Return an exception as one line."""
+    return '%s: %s' % (type(error).__name__, ' '.join(str(error).split()))
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Recover divergent transactions from a recovery export into the running database."""

@@ -1,0 +1,143 @@
+"""The database to recover into, and the record of what has been recovered."""
+from __future__ import absolute_import
+
+import json
+import os
+
+from ZODB.Connection import TransactionMetaData
+from ZODB.POSException import POSKeyError
+from ZODB.utils import load_current, u64, z64
+
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.recover.plan import NOT_YET
+from indico_zodbrepl.dataplane.recover.records import next_tid, remapped
+
+
+class Database(object):
+    """Records of a storage, each read once.  One thread.
+
+    Args:
+        storage: any that keeps history.
+    """
+
+    def __init__(self, storage):
+        self.storage = storage
+        self._current = {}
+
+    def current(self, oid):
+        """Return the (data, tid) of an object now, or None."""
+        if oid not in self._current:
+            try:
+                self._current[oid] = load_current(self.storage, oid)
+            except POSKeyError:
+                self._current[oid] = None
+        return self._current[oid]
+
+    def as_of(self, oid, tid):
+        """Return an object's data after a transaction; None when it wasn't there, or was packed away."""
+        try:
+            found = self.storage.loadBefore(oid, next_tid(tid))
+        except POSKeyError:
+            return None
+        return found[0] if found else None
+
+    def has(self, oid, tid):
+        """Return True if the database has a record that this transaction wrote."""
+        now = self.current(oid)
+        if now is None or now[1] <= tid:
+            return now is not None and now[1] == tid
+        try:
+            found = self.storage.loadBefore(oid, next_tid(tid))
+        except POSKeyError:
+            return False
+        return bool(found) and found[1] == tid
+
+
+def new_oids(storage, plan):
+    """Return the new oid of each new object of a plan, by its oid in the export."""
+    return {oid: storage.new_oid() for oid in sorted(plan.writes) if u64(oid) >= NOT_YET}
+
+
+def write(database, plan, oids, user, description):
+    """Write what a plan took, in one transaction, and return that one's id.
+
+    Args:
+        oids: what `new_oids` returned.
+        user, description: unicode.
+
+    Raises ConflictError when somebody changed one of the objects meanwhile; nothing was
+    written then.
+    """
+    storage = database.storage
+    meta = TransactionMetaData(user, description)
+    storage.tpc_begin(meta)
+    try:
+        for oid, data in sorted(plan.writes.items()):
+            now = None if oid in oids else database.current(oid)
+            storage.store(oids.get(oid, oid), now[1] if now else z64, remapped(data, oids), '',
+                          meta)
+        storage.tpc_vote(meta)
+    except:  # noqa: E722 raised again
+        storage.tpc_abort(meta)
+        raise
+    return storage.tpc_finish(meta)
+
+
+FORMAT = 1
+
+
+class Notes(object):
+    """Salvages of one tail; each is noted before it is written and once more afterwards.
+
+    Args:
+        folder: the tail's folder.
+        database: a `salvage_database.Database`; tells whether a salvage that was interrupted
+            was written: its new objects are there then.
+
+    Attributes:
+        done: {(lost tid, lost oid)} of the records that were made again.
+        oids: {lost oid: oid} of the new objects that were.
+    """
+
+    def __init__(self, folder, database):
+        self._path = os.path.join(folder, 'salvaged.json')
+        self._salvages = self._read()
+        for salvage in self._salvages:
+            if salvage['tid'] is None:
+                there = [now for now in (database.current(oid.decode('hex'))
+                                         for oid in sorted(salvage['oids'].values())) if now]
+                salvage['tid'] = there[0][1].encode('hex') if there else None
+        self._salvages = [salvage for salvage in self._salvages if salvage['tid']]
+        self.done = {tuple(part.decode('hex') for part in record.split(':'))
+                     for salvage in self._salvages for record in salvage['records']}
+        self.oids = {lost.decode('hex'): oid.decode('hex')
+                     for salvage in self._salvages for lost, oid in salvage['oids'].items()}
+
+    def begin(self, records, oids):
+        """Note that (lost tid, lost oid) are about to be made again, with these {lost oid: oid}."""
+        self._salvages.append({
+            'tid': None,
+            'records': sorted('%s:%s' % (tid.encode('hex'), oid.encode('hex'))
+                              for tid, oid in records),
+            'oids': {lost.encode('hex'): oid.encode('hex') for lost, oid in oids.items()}})
+        self._write()
+
+    def finish(self, tid):
+        """Note that what was begun last has been written."""
+        self._salvages[-1]['tid'] = tid.encode('hex')
+        self._write()
+
+    def forget(self):
+        """Note that what was begun last was not written."""
+        self._salvages.pop()
+        self._write()
+
+    def _read(self):
+        if not os.path.exists(self._path):
+            return []
+        with open(self._path) as notes:
+            return json.load(notes)['salvages']
+
+    def _write(self):
+        disk.write_file(self._path, [json.dumps(
+            {'format': FORMAT, 'salvages': self._salvages}, indent=1, sort_keys=True)])

@@ -1,0 +1,226 @@
+"""Records of a ZODB, read and rewritten as pickles: no class of theirs is imported or called."""
+from __future__ import absolute_import
+
+import datetime
+
+import cStringIO
+import zodbpickle.pickletools_2
+from ZODB._compat import PersistentUnpickler
+from ZODB.utils import p64, u64
+
+TEXT_LIMIT = 300  # characters of a value that is shown
+DEPTH_LIMIT = 4
+OID_OPCODES = ('SHORT_BINSTRING', 'BINSTRING', 'SHORT_BINBYTES', 'BINBYTES', 'STRING')
+
+
+class Stub(object):
+    """Stands for an instance of a class that a pickle names, or for that class's function."""
+
+    def __init__(self, *args):
+        self.args = args
+        self.state = None
+
+    def __setstate__(self, state):
+        self.state = state
+
+    def append(self, item):
+        self.args += (item,)
+
+    def extend(self, items):
+        self.args += tuple(items)
+
+    def __setitem__(self, key, value):
+        self.args += ((key, value),)
+
+
+class Reference(object):
+    """A persistent reference as a record holds it."""
+
+    def __init__(self, data):
+        self.data = data
+
+    @property
+    def oid(self):
+        """Return the oid within the same database; None for a reference to another one."""
+        data = self.data
+        if isinstance(data, tuple):
+            return data[0]
+        if isinstance(data, list):
+            return data[1][0] if data[0] == 'w' and len(data[1]) == 1 else (
+                data[0] if len(data) == 1 else None)
+        return data
+
+
+_stubs = {}
+
+
+def _stub(module, name):
+    if (module, name) == ('datetime', 'datetime'):
+        return _datetime
+    if (module, name) == ('copy_reg', '_reconstructor'):
+        return lambda cls, base, state: cls() if state is None else cls(state)
+    if module == '__builtin__' and name in ('set', 'frozenset', 'object'):
+        return {'set': set, 'frozenset': frozenset, 'object': object}[name]
+    if (module, name) not in _stubs:
+        _stubs[module, name] = type(name, (Stub,), {'__module__': module})
+    return _stubs[module, name]
+
+
+def _datetime(packed, zone=None):
+    return datetime.datetime(packed)
+
+
+def class_of(data):
+    """Return the full name of a record's class, 'unknown' when its pickle says it in no known way."""
+    for opcode, argument, _ in zodbpickle.pickletools_2.genops(data):
+        if opcode.name in ('GLOBAL', 'INST'):
+            return argument.replace(' ', '.')
+        if opcode.name == 'STOP':
+            break
+    return 'unknown'
+
+
+def references(data):
+    """Return the oids within the same database that a record refers to, weakly too; a set."""
+    found = []
+    unpickler = PersistentUnpickler(_stub, found.append, cStringIO.StringIO(data))
+    unpickler.noload()
+    unpickler.noload()
+    return {oid for oid in (Reference(each).oid for each in found) if oid is not None}
+
+
+def is_readable(data):
+    """Return True if a record can be unpickled; one of a damaged file may hold anything."""
+    try:
+        references(data or b'')
+        state_of(data or b'')
+    except Exception:  # a pickle may raise anything
+        return False
+    return True
+
+
+def remapped(data, oids):
+    """Return a record with its references changed by `oids`, {old: new}; the rest byte by byte the same.
+
+    Raises ValueError when that can't be done.
+    """
+    refers = references(data)
+    change = {oid: oids[oid] for oid in refers if oids.get(oid, oid) != oid}
+    if not change:
+        return data
+    changed = bytearray(data)
+    offset = 0
+    for _ in range(2):
+        part = data[offset:]
+        length = 0
+        for opcode, argument, position in zodbpickle.pickletools_2.genops(part):
+            length = position + 1
+            if opcode.name in OID_OPCODES and str(argument) in change:
+                start = part.index(str(argument), position) + offset
+                changed[start:start + 8] = change[str(argument)]
+        offset += length
+    result = bytes(changed)
+    if references(result) != {change.get(oid, oid) for oid in refers}:
+        raise ValueError('its references are written in an unknown way')
+    return result
+
+
+def state_of(data):
+    """Return a record's state, of plain values, `Stub`s and `Reference`s; for showing it."""
+    unpickler = PersistentUnpickler(_stub, Reference, cStringIO.StringIO(data))
+    unpickler.load()
+    return unpickler.load()
+
+
+def fields(data):
+    """Return {name: text} of a record's state; a state that is no dict is the field 'state'."""
+    try:
+        state = state_of(data)
+    except Exception as error:  # whatever a pickle of a class that isn't loaded meets
+        return {u'state': u'not readable: %s: %s' % (type(error).__name__, error)}
+    if not isinstance(state, dict):
+        return {u'state': text_of(state)}
+    return {_unicode(name): text_of(value) for name, value in state.items()}
+
+
+def differences(old, new):
+    """Return [{'field', 'old', 'new'}] of two records; None for a missing field.
+
+    Of a BTree 'field' is a key; of a set it is 'item' with the item.
+
+    Args:
+        old: a record, or None.
+        new: a record, or None.
+    """
+    before, after = (_items_or_fields(data) if data else {} for data in (old, new))
+    return [{'field': name, 'old': before.get(name), 'new': after.get(name)}
+            for name in sorted(set(before) | set(after))
+            if before.get(name) != after.get(name)]
+
+
+def _items_or_fields(data):
+    items = _items(data)
+    if items is None:
+        return fields(data)
+    texts = map(text_of, items)
+    if 'Set' in class_of(data).rpartition('.')[2]:
+        return {u'item ' + text: text for text in texts}
+    return dict(zip(texts[::2], texts[1::2]))
+
+
+def _items(data):
+    """Return what a bucket holds, or a tree that has no bucket of its own; a flat list.  Else None."""
+    name = class_of(data)
+    if not name.startswith('BTrees.') or name.startswith('BTrees.Length.'):
+        return None
+    state = state_of(data)
+    if state is None:
+        return []
+    if name.endswith(('BTree', 'TreeSet')):
+        return list(state[0][0][0]) if len(state) == 1 else None
+    return list(state[0])
+
+
+def text_of(value, depth=0):
+    """Return a value of a record's state as one line for people."""
+    text = _full_text(value, depth)
+    return text if len(text) <= TEXT_LIMIT else text[:TEXT_LIMIT] + u'...'
+
+
+def _full_text(value, depth):
+    if depth > DEPTH_LIMIT:
+        return u'...'
+    if isinstance(value, Reference):
+        return u'-> %s' % (u'%x' % u64(value.oid) if value.oid else u'another database')
+    if isinstance(value, str):
+        return _unicode(value)
+    if isinstance(value, unicode):
+        return value
+    if isinstance(value, datetime.datetime):
+        return _unicode(value.isoformat(' '))
+    if isinstance(value, dict):
+        return u'{%s}' % u', '.join(sorted(
+            u'%s: %s' % (_full_text(key, depth + 1), _full_text(each, depth + 1))
+            for key, each in value.items()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return u'[%s]' % u', '.join(_full_text(each, depth + 1) for each in value)
+    if isinstance(value, Stub):
+        inside = value.state if value.state is not None else value.args
+        return u'%s(%s)' % (type(value).__name__, _full_text(inside, depth + 1) if inside else u'')
+    if isinstance(value, type):
+        return _unicode('%s.%s' % (value.__module__, value.__name__))
+    return _unicode(repr(value))
+
+
+def _unicode(value):
+    return value.decode('utf-8', 'replace') if isinstance(value, str) else unicode(value)
+
+
+def oid_text(oid):
+    """Return an oid as 16 hexadecimal digits."""
+    return oid.encode('hex')
+
+
+def next_tid(tid):
+    """Return the least transaction id that is greater."""
+    return p64(u64(tid) + 1)

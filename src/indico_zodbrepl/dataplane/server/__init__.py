@@ -1,0 +1,1 @@
+"""A node's storage server: ZEO with roles, commit gate, control socket and clean shutdown."""

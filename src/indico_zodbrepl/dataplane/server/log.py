@@ -1,0 +1,79 @@
+"""How the storage server logs: to standard error, each line with its time."""
+from __future__ import absolute_import
+
+import logging
+import re
+import sys
+import time
+
+from ZODB.POSException import ReadOnlyError
+
+FORMAT = '%(asctime)s %(levelname)s %(name)s: %(message)s'
+
+# These log every connection, probe and reconnect at INFO; what operators need
+# of it is logged by the server itself.
+CHATTY = ('ZEO.asyncio', 'zc.zrs.secondary', 'zc.zrs.reactor')
+
+_NUMBER = re.compile(r'\d+')
+
+
+class RepeatFilter(object):
+    """Lets a repeated record of one library pass once in a while only.
+
+    Records are the same when they differ in numbers alone (ports, times).
+    The next one that passes says how many were left out.
+
+    Args:
+        prefix: the loggers it is for, by the start of their names.
+        interval: seconds.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, prefix, interval=60.0, clock=time.time):
+        self._prefix = prefix
+        self._interval = interval
+        self._clock = clock
+        self._seen = {}
+
+    def filter(self, record):
+        if not record.name.startswith(self._prefix):
+            return True
+        message = record.getMessage()
+        error = record.exc_info[0] if record.exc_info else None
+        key = record.name, record.levelno, _NUMBER.sub('#', message), error
+        now = self._clock()
+        passed, left_out = self._seen.get(key, (None, 0))
+        if passed is not None and now - passed < self._interval:
+            self._seen[key] = passed, left_out + 1
+            return False
+        self._seen[key] = now, 0
+        if left_out:
+            record.msg = '%s (%d more like this before)' % (message, left_out)
+            record.args = ()
+        return True
+
+
+class RefusalFilter(object):
+    """Leaves out ZEO's traceback of a client that was told that a server is read-only.
+
+    Clients with read-only fallback ask a secondary twice a second whether it
+    has become writable while the primary is away; the answer is no error.
+    """
+
+    def filter(self, record):
+        error = record.exc_info[1] if record.exc_info else None
+        return not (record.name == 'ZEO.asyncio.server' and
+                    isinstance(error, ReadOnlyError) and 'register' in record.args)
+
+
+def log_to_stderr():
+    """Set up the root logger of this process."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.addFilter(RepeatFilter('zc.zrs'))
+    handler.addFilter(RefusalFilter())
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
+    root.addHandler(handler)
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,322 @@
+"""A node's storage server: ZEO with a repaired zc.zrs.
+
+usage: python -m indico_zodbrepl.dataplane.server.main -C ZEO_CONF
+           --cluster NAME --node NAME --epoch N [--reconnect-delay SECONDS]
+           [--min-followers N]
+
+-C FILE                     configuration, as for runzeo
+--cluster NAME              shown in the answer to `ruok`, as are:
+--node NAME
+--epoch N                   a positive number
+--reconnect-delay SECONDS   how long a secondary waits before it connects to
+                            its upstream again; 1 unless given
+--min-followers N           a primary with fewer connected followers for more
+                            than 5 seconds refuses commits until they are back;
+                            0 unless given
+
+The server takes orders from `control.sock` beside the data file (see
+`server_control`) and logs to standard error.  On SIGTERM, SIGINT or SIGHUP it hands its
+followers what they lack, for at most 10 seconds, and ends.
+
+exit status: 0 ended by a signal, 1 unforeseen error, 2 wrong command line or
+configuration, 3 replication port not available, 4 storage port not available,
+5 data file locked by another server, 6 data file unreadable or damaged,
+7 libraries this server was not written for, 8 ended by force.
+"""
+from __future__ import absolute_import
+
+import errno
+import logging
+import os
+import socket
+import sys
+import time
+
+import zc.lockfile
+import zc.zrs.primary
+import ZConfig
+from twisted.internet.error import CannotListenError
+from zc.zrs.primary import Primary
+from ZEO.runzeo import ZEOOptions, ZEOServer
+from ZODB.FileStorage.FileStorage import FileStorageError
+from ZODB.FileStorage.format import CorruptedError
+
+from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.server.control import ControlSocket, ServerControl
+from indico_zodbrepl.dataplane.server.log import log_to_stderr
+from indico_zodbrepl.dataplane.server.role_change import leave_out_ids
+from indico_zodbrepl.dataplane.server.shutdown import Termination, drain_and_close
+from indico_zodbrepl.dataplane.server.storage_server import NodeStorageServer
+from indico_zodbrepl.dataplane.zrs import links, repairs
+from indico_zodbrepl.dataplane.zrs.links import require_listening
+
+logger = logging.getLogger('zodbrepl.server')
+
+# seconds for the followers, and for everything from the signal to the end
+DRAIN_LIMIT = 10
+END_LIMIT = 15
+
+
+class NodeOptions(ZEOOptions):
+
+    __doc__ = __doc__
+
+    def __init__(self):
+        ZEOOptions.__init__(self)
+        self.add('cluster', None, None, 'cluster=', required='give --cluster')
+        self.add('node', None, None, 'node=', required='give --node')
+        self.add('epoch', None, None, 'epoch=', _positive(int),
+                 required='give --epoch')
+        self.add('reconnect_delay', None, None, 'reconnect-delay=',
+                 _positive(float), default=1.0)
+        self.add('min_followers', None, None, 'min-followers=',
+                 _not_negative, default=0)
+
+    def load_configfile(self):
+        try:
+            ZEOOptions.load_configfile(self)
+        except ZConfig.ConfigurationError as error:
+            self.usage('%s: %s' % (self.configfile, error))
+
+    def usage(self, message):
+        line = ' '.join(str(message).split())
+        sys.stderr.write('zodbrepl server: %s\n' % line)
+        sys.exit(BAD_CONFIGURATION)
+
+
+class NodeServer(ZEOServer):
+    """Runs until a signal comes; `main()` of the base class is the frame."""
+
+    storages = {}
+    control = control_socket = None
+
+    def setup_default_logging(self):
+        if self.options.config_logger is None:
+            log_to_stderr()
+
+    def check_socket(self):
+        if not isinstance(self.options.address, tuple):
+            ZEOServer.check_socket(self)
+        else:
+            require_free(
+                self.options.family, self.options.address)
+
+    def open_storages(self):
+        self.storages = {}
+        for opener in self.options.storages:
+            check_replication(opener)
+        for opener in self.options.storages:
+            storage = open_storage(opener)
+            self.storages[opener.name] = storage
+            # The first epoch's primary has no predecessor.
+            if self.options.epoch > 1 and isinstance(storage, Primary):
+                leave_out_ids(storage)
+
+    def setup_signals(self):
+        """Leave signals alone until there is something to drain."""
+
+    def create_server(self):
+        options = self.options
+        try:
+            self.server = NodeStorageServer(
+                options.address, self.storages,
+                options.cluster, options.node, options.epoch,
+                options.min_followers,
+                read_only=options.read_only,
+                client_conflict_resolution=options.client_conflict_resolution,
+                msgpack=bool(options.msgpack),
+                invalidation_queue_size=options.invalidation_queue_size,
+                invalidation_age=options.invalidation_age,
+                transaction_timeout=options.transaction_timeout,
+                ssl=options.ssl)
+        except socket.error as error:
+            raise storage_port_refusal(options.address, error)
+        self.control = ServerControl(self.server)
+        self.control_socket = ControlSocket(self._folder(), self.control)
+        Termination(self._stop_serving, END_LIMIT,
+                    FORCED).install()
+        logger.info('node %s of cluster %s, epoch %d, serves on %s',
+                    options.node, options.cluster, options.epoch,
+                    format_address(self.server.addr))
+
+    def _folder(self):
+        opener = self.options.storages[0]
+        path = data_file(opener.config)
+        return os.path.dirname(os.path.abspath(path))
+
+    def _stop_serving(self):
+        self.server.acceptor.event_loop.call_soon_threadsafe(
+            self.server.stop_serving)
+
+    def close_server(self):
+        if self.control_socket is not None:
+            self.control_socket.close()
+            self.control.end()
+        deadline = time.time() + DRAIN_LIMIT
+        for storage in self.storages.values():
+            drain_and_close(storage, deadline)
+        logger.info('ended')
+
+
+def _positive(kind):
+    def convert(text):
+        value = kind(text)
+        if not value > 0:
+            raise ValueError('it has to be above 0')
+        return value
+    return convert
+
+
+def _not_negative(text):
+    value = int(text)
+    if value < 0:
+        raise ValueError('it may not be below 0')
+    return value
+
+
+def main(arguments=None):
+    """Run the server; return its exit status when it has ended.
+
+    Args:
+        arguments: the command line; that of the process unless given.
+    """
+    options = NodeOptions()
+    options.realize(arguments, 'zodbrepl server')
+    server = NodeServer(options)
+    try:
+        repairs.apply()
+        repairs.repair_last_tid()
+        links.install(options.reconnect_delay)
+        server.main()
+    except repairs.UnknownVersion as error:
+        return _refuse(options, WRONG_LIBRARY, error)
+    except Refusal as refusal:
+        return _refuse(options, refusal.status, refusal)
+    return 0
+
+
+def _refuse(options, status, error):
+    if not logging.getLogger().handlers:
+        log_to_stderr()
+    logger.critical('%s', error)
+    if options.config_logger is not None:
+        sys.stderr.write('zodbrepl server: %s\n' % error)
+    return status
+
+
+# exit statuses; 2 is that of a wrong command line or configuration
+BAD_CONFIGURATION = 2
+REPLICATION_PORT = 3
+STORAGE_PORT = 4
+DATA_LOCKED = 5
+DATA_UNREADABLE = 6
+WRONG_LIBRARY = 7
+FORCED = 8
+
+
+class Refusal(Exception):
+    """The server does not start; `status` is its exit status."""
+
+    def __init__(self, status, message):
+        Exception.__init__(self, message)
+        self.status = status
+
+
+def require_free(family, address):
+    """Raise Refusal when a TCP address cannot be bound."""
+    probe = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+    except socket.error as error:
+        raise storage_port_refusal(address, error)
+    finally:
+        probe.close()
+
+
+def storage_port_refusal(address, error):
+    """Return the Refusal for an address that clients cannot be served at."""
+    message = 'cannot serve clients on %s: %s' % (
+        format_address(address), error.strerror or error)
+    if error.errno == errno.EADDRINUSE:
+        message += '; another program, perhaps this node itself, has the port'
+    return Refusal(STORAGE_PORT, message)
+
+
+def open_storage(opener):
+    """Open one storage of the configuration.
+
+    Args:
+        opener: the storage's section, as ZConfig made it.
+
+    Returns the storage, which listens for its followers if it has to.
+    Raises Refusal.
+    """
+    path = data_file(opener.config)
+    try:
+        storage = opener.open()
+    except zc.lockfile.LockError:
+        raise Refusal(DATA_LOCKED, '%s is locked by another process (%s): '
+                      'only one server may have it open' % (
+                          path, _holder(path + '.lock')))
+    except (FileStorageError, CorruptedError) as error:
+        raise Refusal(DATA_UNREADABLE, '%s is damaged or no ZODB data file: '
+                      '%s: %s' % (path, type(error).__name__, error))
+    except EnvironmentError as error:
+        raise Refusal(DATA_UNREADABLE, 'cannot open %s: %s' % (
+            error.filename or path, error.strerror or error))
+    try:
+        _require_listening(storage)
+    except Refusal:
+        storage.close()
+        raise
+    return storage
+
+
+def data_file(config):
+    """Return the path of the data file a storage section names, or None."""
+    while hasattr(config, 'base'):
+        config = config.base.config
+    return getattr(config, 'path', None)
+
+
+def check_replication(opener):
+    """Raise Refusal for addresses that zc.zrs cannot work with."""
+    config = opener.config
+    if not hasattr(config, 'replicate_to'):
+        return
+    listen, upstream = config.replicate_to, config.replicate_from
+    if listen is None and upstream is None:
+        raise Refusal(BAD_CONFIGURATION, 'storage %s: give replicate-to, '
+                      'replicate-from or both' % opener.name)
+    if listen and upstream and listen.address == upstream.address:
+        raise Refusal(BAD_CONFIGURATION, 'storage %s: replicate-to and '
+                      'replicate-from are the same address' % opener.name)
+
+
+def _require_listening(storage):
+    while isinstance(storage, zc.zrs.primary.Base):
+        if isinstance(storage, zc.zrs.primary.Primary):
+            try:
+                require_listening(storage)
+            except CannotListenError as error:
+                raise Refusal(REPLICATION_PORT, 'cannot listen for followers '
+                              'on %s: %s; nothing is served, because nothing '
+                              'would be replicated' % (
+                                  format_address(storage._addr),
+                                  error.socketError))
+        storage = storage._storage
+
+
+def _holder(lock_path):
+    with open(lock_path) as lock:
+        pid = lock.read().strip()
+    return 'process %s' % pid if pid else 'process unknown'
+
+
+if __name__ == '__main__':
+    exit_status = main()
+    logging.shutdown()
+    # A thread that packs would be waited for; what it has written so far is
+    # a file beside the data file, which the next pack writes anew.
+    os._exit(exit_status)

@@ -1,0 +1,203 @@
+"""The ids of a storage's last transactions, in memory."""
+from __future__ import absolute_import
+
+import collections
+import threading
+
+import zc.zrs.primary
+from ZODB.FileStorage import FileStorage
+from ZODB.utils import u64, z64
+
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.records import digest
+
+
+class RecentTransactions(object):
+    """A ring of transaction ids in rising order; any thread may use it.
+
+    Args:
+        capacity: how many ids it keeps at most.
+    """
+
+    def __init__(self, capacity):
+        self._lock = threading.Lock()
+        self._tids = collections.deque(maxlen=capacity)
+        self._complete = False
+
+    def append(self, tid):
+        """Add the id of the transaction that has just been finished."""
+        with self._lock:
+            self._add(tid)
+
+    def refill(self, tids, complete, last):
+        """Replace all ids up to `last`; keeps newer ones.
+
+        Args:
+            tids: what the storage held when it was read, oldest first.
+            complete: whether it held nothing older than these.
+            last: the storage's last transaction id when it was read.
+        """
+        with self._lock:
+            newer = [tid for tid in self._tids if tid > last]
+            self._tids.clear()
+            self._complete = complete
+            for tid in list(tids) + newer:
+                self._add(tid)
+
+    def count_after(self, tid):
+        """Return (how many are newer than `tid`, whether that is exact).
+
+        When it is not exact, there are at least that many.
+        """
+        with self._lock:
+            count = 0
+            for each in reversed(self._tids):
+                if each <= tid:
+                    return count, True
+                count += 1
+            return count, self._complete
+
+    def first_after(self, tid):
+        """Return the oldest that is newer than `tid`.
+
+        None when there is none, or when these don't reach back so far.
+        """
+        with self._lock:
+            first = None
+            for each in reversed(self._tids):
+                if each <= tid:
+                    return first
+                first = each
+            return first if self._complete else None
+
+    def holds(self, tid):
+        """Return True if `tid` is among them; if not, it may still be an older one."""
+        with self._lock:
+            return tid in self._tids
+
+    def _add(self, tid):
+        if len(self._tids) == self._tids.maxlen:
+            self._complete = False
+        self._tids.append(tid)
+
+
+CAPACITY = 10000
+
+# where the first transaction of a data file begins, after its magic
+_FIRST = 4
+
+
+def record(storage, capacity=CAPACITY):
+    """Follows the transactions of a storage, replicated or committed.
+
+    Args:
+        storage: the storage that is served; zc.zrs layers may be around it.
+        capacity: how many transaction ids are kept.
+
+    Returns a `TransactionRecorder`, or None when no FileStorage is inside.
+    """
+    while isinstance(storage, zc.zrs.primary.Base):
+        storage = storage._storage
+    if isinstance(storage, FileStorage):
+        return TransactionRecorder(storage, capacity)
+
+
+class TransactionRecorder(object):
+    """See `record()`; `recent` is the ring."""
+
+    def __init__(self, storage, capacity):
+        self.recent = RecentTransactions(capacity)
+        self._storage = storage
+        self._capacity = capacity
+        finish = storage.tpc_finish
+
+        def tpc_finish(*args):
+            tid = finish(*args)
+            self.recent.append(tid)
+            return tid
+
+        # zc.zrs and ZEO both look the method up at each call.
+        storage.tpc_finish = tpc_finish
+        self.reread()
+
+    def look_up(self, tid, with_digest=False):
+        """See `membership.look_up`.
+
+        Remembers the last digest: the monitor asks for that of the last
+        transaction each second, and it may have been a large one.
+        """
+        digested = self._digested
+        if with_digest and digested is not None and digested[0] == tid:
+            return digested[1]
+        answer = look_up(
+            self._storage.getName(), tid, with_digest)
+        if answer[1] is not None:
+            self._digested = tid, answer
+        return answer
+
+    def reread(self):
+        """Fill the ring from the file's end, for instance after a pack."""
+        self._digested = None
+        self.recent.refill(*last_tids(self._storage, self._capacity))
+
+
+def last_tids(storage, limit):
+    """Read the last transaction ids of a FileStorage, from its file's end.
+
+    Follows the length that the FileStorage format repeats after each
+    transaction.  Safe while other threads commit or pack.
+
+    Returns (ids with the oldest first, whether these are all, last id).
+    """
+    with storage._lock:
+        position = storage._pos
+        last = storage._ltid
+        data = open(storage._file_name, 'rb')
+    tids = []
+    with data:
+        while position > _FIRST and len(tids) < limit:
+            data.seek(position - 8)
+            position -= u64(data.read(8)) + 8
+            data.seek(position)
+            tids.append(data.read(8))
+    tids.reverse()
+    return tids, position <= _FIRST, last
+
+
+def look_up(path, tid, with_digest=False):
+    """Read a data file from its end; quick for recent transactions.
+
+    Any thread may do so while a server writes the file.
+
+    Args:
+        path: of the Data.fs.
+        tid: 8 bytes; `z64` is the beginning, which every history holds.
+        with_digest: whether to identify the transaction's content.
+
+    Returns (known, digest): known is None where a pack may have removed the
+    transaction; the digest is None unless the transaction is there whole.
+    Raises DataFileError.
+    """
+    if tid == z64:
+        return True, None
+    with DataFile(path) as data_file:
+        following = None
+        for transaction in data_file.backward():
+            if transaction.tid <= tid:
+                break
+            following = transaction
+        else:
+            transaction = None
+        if transaction is None or transaction.tid < tid:
+            return _between(transaction, following), None
+        if with_digest and not transaction.packed:
+            return True, digest(data_file, transaction)
+        return True, None
+
+
+def _between(before, after):
+    """Judges a place between two transactions of the file, or at its ends."""
+    if after is None:
+        return False
+    packed = after.packed or before is not None and before.packed
+    return None if packed else False

@@ -1,0 +1,1 @@
+"""Statistics of a database: object counts and sizes by class."""

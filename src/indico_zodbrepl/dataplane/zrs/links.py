@@ -1,0 +1,264 @@
+"""The connections between primaries and secondaries, made dependable.
+
+zc.zrs leaves six things open that a service needs:
+
+- A primary that cannot bind its port goes on without it.  Here the error is
+  kept, and `require_listening()` raises it.
+- A dead peer, or a link that swallows packets, is noticed by neither side for
+  a quarter of an hour.  Here TCP notices within `DEAD_AFTER` seconds.
+- A primary that ends closes its sockets while followers still send
+  keep-alives; the kernel then drops what it has not delivered yet.  Here the
+  primary ends its own direction only, and the follower closes the connection
+  after it has taken everything.
+- A follower whose last transaction the primary does not have is taken as soon
+  as the primary has a later one: their histories differ from then on, unseen.
+  Here it is refused.
+- A primary spends more on one follower than on the commits themselves, and a
+  small transaction may wait 40 ms for the kernel.  `replication_producer` sends
+  in place of zc.zrs's own.
+- `reconnect_delay` (60 s) has no setting, and reconnecting floods the log.
+
+`install()` puts these classes in the place of zc.zrs's own.
+"""
+from __future__ import absolute_import
+
+import functools
+import logging
+import socket
+import struct
+
+import twisted.internet.threads
+import zc.zrs.primary
+import zc.zrs.secondary
+import zc.zrs.sizedmessage
+from twisted.internet.error import CannotListenError
+from zc.zrs.sizedmessage import LimitExceeded
+
+from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.server.status import Refusals
+from indico_zodbrepl.dataplane.zrs.repairs import UpstreamLog
+from indico_zodbrepl.dataplane.zrs.sending import Feed, Producer
+
+logger = logging.getLogger('zodbrepl.replication')
+
+# Seconds until a peer that answers no packet, or takes no data, is given up.
+DEAD_AFTER = 30
+
+# Seconds after which a connection to the upstream counts as made.
+_SETTLED_AFTER = 2.0
+
+# zc.zrs's own classes, also after `install()`
+_Primary = zc.zrs.primary.Primary
+
+# of linux/tcp.h; Python 2.7's socket module does not know its name
+_TCP_USER_TIMEOUT = 18
+
+
+def notice_dead_peer(transport):
+    """Make the kernel end a TCP connection whose peer is gone or stuck."""
+    handle = transport.getHandle()
+    if handle.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    tcp = socket.IPPROTO_TCP
+    handle.setsockopt(tcp, socket.TCP_KEEPIDLE, 10)
+    handle.setsockopt(tcp, socket.TCP_KEEPINTVL, 5)
+    handle.setsockopt(tcp, socket.TCP_KEEPCNT, 3)
+    handle.setsockopt(tcp, _TCP_USER_TIMEOUT, DEAD_AFTER * 1000)
+
+
+def send_at_once(transport):
+    """Make the kernel send small transactions while others are under way."""
+    handle = transport.getHandle()
+    if handle.family in (socket.AF_INET, socket.AF_INET6):
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class FollowerProtocol(zc.zrs.primary.PrimaryProtocol):
+    """A primary's side of one link."""
+
+    _closing = False
+
+    def connectionMade(self):
+        notice_dead_peer(self.transport)
+        send_at_once(self.transport)
+        zc.zrs.primary.PrimaryProtocol.connectionMade(self)
+
+    def messageReceived(self, data):
+        zc.zrs.primary.PrimaryProtocol.messageReceived(self, data)
+        # A producer that was made meanwhile keeps the connection open.
+        if self._closing and self._PrimaryProtocol__producer is not None:
+            self._PrimaryProtocol__producer.close()
+
+    def close(self):
+        self._closing = True
+        zc.zrs.primary.PrimaryProtocol.close(self)
+
+
+class Primary(_Primary):
+    """Feeds its followers; keeps the error when its port cannot be bound."""
+
+    listen_error = None
+
+    def __init__(self, *args, **kwargs):
+        self._feed = Feed()
+        _Primary.__init__(self, *args, **kwargs)
+
+    def tpc_finish(self, *args):
+        tid = self._storage.tpc_finish(*args)
+        self._feed.advance()
+        return tid
+
+    def feed_followers(self):
+        """Send what was committed past this storage; in any thread."""
+        self._feed.advance()
+
+    def cfr_listen(self):
+        self._factory.protocol = FollowerProtocol
+        self._factory.refusals = Refusals()
+        self._factory.feed = self._feed
+        try:
+            _Primary.cfr_listen(self)
+        except CannotListenError as error:
+            self.listen_error = error
+
+
+def require_listening(primary):
+    """Wait until a primary listens for followers.
+
+    Raises twisted's CannotListenError when it could not bind its port.
+    Do not call it in the reactor's thread.
+    """
+    # Calls into the reactor's thread run in the order in which they were
+    # made, so this one comes after the `cfr_listen` of the constructor.
+    error = twisted.internet.threads.blockingCallFromThread(
+        primary._reactor, getattr, primary, 'listen_error')
+    if error is not None:
+        raise error
+
+
+class UpstreamProtocol(zc.zrs.secondary.SecondaryProtocol):
+    """A secondary's side of its link."""
+
+    def connectionMade(self):
+        notice_dead_peer(self.transport)
+        zc.zrs.secondary.SecondaryProtocol.connectionMade(self)
+        self.factory.connected()
+
+
+class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
+    """Keeps a secondary connected.
+
+    Args:
+        delay: seconds between two attempts to connect.
+        reactor, storage: as for zc.zrs's factory.
+        reconnect_delay: zc.zrs's own delay, which is not used.
+        others: further arguments of zc.zrs's factory.
+    """
+
+    protocol = UpstreamProtocol
+    noisy = False
+
+    def __init__(self, delay, reactor, storage, reconnect_delay, *others):
+        zc.zrs.secondary.SecondaryFactory.__init__(
+            self, reactor, storage, delay, *others)
+        self._log = UpstreamLog(
+            logger, format_address(self.secondary._addr), delay)
+        self._settling = None
+
+    def connected(self):
+        self._settling = self.reactor.callLater(_SETTLED_AFTER, self._settled)
+
+    def _settled(self):
+        self._settling = None
+        self._log.following()
+
+    def clientConnectionFailed(self, connector, reason):
+        if not self.closed:
+            self._log.unreachable(reason.getErrorMessage())
+        zc.zrs.secondary.SecondaryFactory.clientConnectionFailed(
+            self, connector, reason)
+
+    def clientConnectionLost(self, connector, reason):
+        report = self._log.lost
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+            report = self._log.turned_away
+        if not self.closed:
+            report(reason.getErrorMessage())
+        zc.zrs.secondary.SecondaryFactory.clientConnectionLost(
+            self, connector, reason)
+
+
+def followed(factory, secondary):
+    """Return a new factory for a secondary whose upstream has changed.
+
+    Args:
+        factory: the closed one of before.
+        secondary: its address is that of the new upstream.
+    """
+    new = secondary.factoryClass(
+        factory.reactor, factory.storage, factory.reconnect_delay,
+        factory.check_checksums, factory.zrs_proto, factory.keep_alive_delay,
+        secondary)
+    new.db = factory.db
+    return new
+
+
+def install(reconnect_delay):
+    """Make zc.zrs use the classes of this module from now on.
+
+    Args:
+        reconnect_delay: seconds that secondaries wait between two attempts.
+    """
+    zc.zrs.primary.Primary = Primary
+    zc.zrs.primary.PrimaryProducer = Producer
+    zc.zrs.sizedmessage.Stream = Stream
+    zc.zrs.secondary.Secondary.factoryClass = functools.partial(
+        UpstreamFactory, reconnect_delay)
+
+
+_LENGTH = struct.Struct('>I')
+
+
+class Stream(object):
+    """Stands in for `zc.zrs.sizedmessage.Stream`, which copies what it has with each message.
+
+    Args:
+        callback: called with each message, bytes.
+        limit: of a message, in bytes; LimitExceeded is raised for more.
+    """
+
+    def __init__(self, callback, limit=1 << 32):
+        self._callback = callback
+        self._limit = limit
+        self._received = []
+        self._size = 0
+        self._wanted = _LENGTH.size
+
+    def __call__(self, data):
+        """Take what has arrived, in pieces of any size."""
+        self._received.append(data)
+        self._size += len(data)
+        if self._size < self._wanted:
+            return
+        data = b''.join(self._received)
+        position, size = 0, len(data)
+        try:
+            while True:
+                self._wanted = _LENGTH.size
+                begin = position + _LENGTH.size
+                if begin > size:
+                    break
+                length, = _LENGTH.unpack_from(data, position)
+                if length > self._limit:
+                    raise LimitExceeded(self._limit, length)
+                if begin + length > size:
+                    self._wanted += length
+                    break
+                position = begin + length
+                self._callback(data[begin:position])
+        finally:
+            self._received = [data[position:]]
+            self._size = size - position

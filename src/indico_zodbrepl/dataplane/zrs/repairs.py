@@ -1,0 +1,178 @@
+"""Repair zc.zrs 3.1.0 for ZODB 5.6 and later on Python 2.7.
+
+zc.zrs 3.1.0 is the last release.  Two places in its secondary need a repair:
+
+1. Its transaction has no `extension_bytes`, which `BaseStorage.tpc_begin`
+   reads since ZODB 5.6: nothing is ever replicated, and the secondary's commit
+   lock stays taken.
+2. It takes a blob of no bytes for an ordinary record: the blob's file is
+   missing there.
+
+What its primary sends stopped working, too, when ZODB moved to pickle protocol
+3; here `replication_producer` sends in its place.
+
+Call `apply()` before the first `zc.zrs` storage is opened.
+"""
+from __future__ import absolute_import
+
+import struct
+import sys
+
+import pkg_resources
+import zc.zrs.secondary
+import ZODB.FileStorage
+from ZODB.Connection import TransactionMetaData
+from ZODB.utils import u64, z64
+
+WRITTEN_FOR = '3.1.0'
+
+_receive = zc.zrs.secondary.SecondaryProtocol.__dict__['messageReceived']
+
+
+class UnknownVersion(Exception):
+    """An installed library is not the one this repair was written for."""
+
+
+class ReplicatedTransaction(TransactionMetaData):
+    """What a secondary passes to its storage for one received transaction.
+
+    Args:
+        tid: transaction id, 8 bytes.
+        status: one byte, as in the data file.
+        user, description: bytes.
+        extension: the bytes of the primary's file, or a dict.
+    """
+
+    def __init__(self, tid, status, user, description, extension):
+        TransactionMetaData.__init__(self, user, description, extension)
+        self.id = tid
+        self.status = status
+
+
+def _receive_with_empty_blobs(protocol, message):
+    """`SecondaryProtocol.messageReceived` that knows a blob of no bytes.
+
+    A blob's header says how many blocks follow its record; an ordinary
+    record's header leaves that number as it was.  So the number is cleared
+    before each header, and 0 after it means an empty blob.  That gets one
+    block of no bytes, which changes neither the blob's file nor the stream's
+    checksum.
+    """
+    if not protocol._SecondaryProtocol__record:
+        if not protocol._SecondaryProtocol__blob_record:
+            protocol._SecondaryProtocol__blob_file_blocks = None
+        _receive(protocol, message)
+    elif protocol._SecondaryProtocol__blob_file_blocks == 0:
+        protocol._SecondaryProtocol__blob_file_blocks = 1
+        _receive(protocol, message)
+        _receive(protocol, b'')
+    else:
+        _receive(protocol, message)
+
+
+def check_versions():
+    """Raise UnknownVersion unless the installed libraries can be repaired."""
+    found = pkg_resources.get_distribution('zc.zrs').version
+    if found != WRITTEN_FOR:
+        raise UnknownVersion(
+            'zc.zrs %s is installed, but this repair was written for %s: '
+            'install zc.zrs==%s' % (found, WRITTEN_FOR, WRITTEN_FOR))
+    if not hasattr(TransactionMetaData, 'extension_bytes'):
+        raise UnknownVersion(
+            'ZODB %s is installed, but this repair needs 5.6 or later'
+            % pkg_resources.get_distribution('ZODB').version)
+
+
+def is_applied():
+    """Return whether zc.zrs is repaired in this process."""
+    return zc.zrs.secondary.Transaction is ReplicatedTransaction
+
+
+def apply():
+    """Repair zc.zrs in this process; a second call changes nothing.
+
+    Raises UnknownVersion, and then changes nothing, when another zc.zrs or a
+    too old ZODB is installed.
+    """
+    check_versions()
+    zc.zrs.secondary.Transaction = ReplicatedTransaction
+    zc.zrs.secondary.SecondaryProtocol.messageReceived = (
+        _receive_with_empty_blobs)
+
+
+BEGINNING = 4  # bytes of the file's magic number
+LENGTH = 8
+
+# The package has a class of the same name.
+_module = sys.modules[ZODB.FileStorage.FileStorage.__module__]
+_read_index = _module.read_index
+
+
+def repair_last_tid():
+    """Change FileStorage in this process; may be called repeatedly."""
+    _module.read_index = _read_index_to_what_is_there
+
+
+def last_tid(stream, end):
+    """Return the id of the transaction that ends where `end` is.
+
+    Args:
+        stream: a data file, open for reading; its position is moved.
+        end: offset behind a transaction, or of the file's beginning.
+    """
+    if end <= BEGINNING:
+        return z64
+    stream.seek(end - LENGTH)
+    length = u64(stream.read(LENGTH))
+    stream.seek(end - LENGTH - length)
+    return struct.unpack('>8s', stream.read(LENGTH))[0]
+
+
+def _read_index_to_what_is_there(stream, *args, **kwargs):
+    end, oid, _ = _read_index(stream, *args, **kwargs)
+    return end, oid, last_tid(stream, end)
+
+
+class UpstreamLog(object):
+    """Turns the events of a link that reconnects for ever into log lines.
+
+    Not thread-safe: all events come from the reactor's thread.
+
+    Args:
+        logger: gets the lines.
+        upstream: the upstream's address as text.
+        delay: seconds between two attempts to connect.
+    """
+
+    def __init__(self, logger, upstream, delay):
+        self._logger = logger
+        self._upstream = upstream
+        self._delay = delay
+        self._said = None
+
+    def unreachable(self, reason):
+        """Return an attempt to connect failed."""
+        self._say('unreachable', 'cannot reach upstream %s: %s; trying again '
+                  'every %g s', self._upstream, reason, self._delay)
+
+    def following(self):
+        """Return a connection has lasted long enough to count."""
+        self._said = None
+        self._logger.info('following upstream %s', self._upstream)
+
+    def lost(self, reason):
+        """Return a connection that counted has ended."""
+        self._say('lost', 'lost upstream %s: %s; trying again every %g s',
+                  self._upstream, reason, self._delay)
+
+    def turned_away(self, reason):
+        """Return a connection ended before it counted."""
+        self._say('turned away', 'upstream %s ended the connection at once: '
+                  '%s; if it stays so, see its log: it turns away a node that '
+                  'holds a later transaction than itself', self._upstream,
+                  reason)
+
+    def _say(self, what, message, *args):
+        if self._said != what:
+            self._said = what
+            self._logger.warning(message, *args)

@@ -1,0 +1,314 @@
+"""What a primary sends one follower."""
+from __future__ import absolute_import
+
+import logging
+import socket
+import threading
+from hashlib import md5
+
+from twisted.internet.interfaces import IPullProducer
+from zope.interface import implementer
+
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError
+from indico_zodbrepl.dataplane.programs.addresses import format_peer
+from indico_zodbrepl.dataplane.server.recent_transactions import look_up
+from indico_zodbrepl.dataplane.zrs.stream import PIECE, Stopped, Tail, checksum
+
+logger = logging.getLogger('zodbrepl.replication')
+
+# Bytes that are kept for a follower that takes no data at the moment.  Who
+# needs more reads the data file later.
+BACKLOG = 1 << 20
+
+
+@implementer(IPullProducer)
+class Producer(object):
+    """Sends one follower its transactions, if their histories agree.
+
+    A thread of its own looks that up, and sends what the follower lacks, piece
+    by piece as the follower takes it.  Then the thread ends, and the feed calls
+    `send` for each transaction; see `replication_feed`.
+
+    Called by zc.zrs, in the reactor's thread, with the arguments of its own
+    PrimaryProducer.
+
+    Attributes:
+        accepted: whether the histories agree, as soon as it is known.
+    """
+
+    accepted = False
+    _closed = _stopped = False
+
+    def __init__(self, arguments, transport, peer, run):
+        self._storage, _, self._start_tid = arguments
+        self._transport = transport
+        self._peer = peer
+        self._run = run
+        self._factory = transport.protocol.factory
+        self._feed = self._factory.feed
+        self._call = transport.reactor.callFromThread
+        self._md5 = md5(self._start_tid)
+        self._backlog = []
+        self._backlog_size = 0
+        # Set while the transport has nothing to send.
+        self._drained = threading.Event()
+        transport.registerProducer(self, False)
+        self._start_thread(self._admit)
+
+    # Called in the reactor's thread:
+
+    def resumeProducing(self):
+        with self._feed.lock:
+            waiting = self._take_backlog()
+            if not waiting:
+                self._drained.set()
+        self._transport.writeSequence(waiting)
+
+    def stopProducing(self):
+        # First: whoever has the lock may wait for just that, see `Tail`.
+        self._stopped = True
+        with self._feed.lock:
+            self._feed.leave(self)
+        self._drained.set()
+
+    def _write(self, data):
+        if not self._stopped:
+            self._transport.write(data)
+
+    def _close(self):
+        if self._stopped:
+            return
+        with self._feed.lock:
+            waiting = self._take_backlog()
+        self._transport.writeSequence(waiting)
+        self._transport.unregisterProducer()
+        self.stopProducing()
+        if self._closed:
+            # The follower ends the connection when it has taken everything.
+            self._transport.loseWriteConnection()
+        else:
+            self._transport.loseConnection()
+
+    # Called in any thread:
+
+    def close(self):
+        """Send what is committed, and end this direction of the connection."""
+        self._feed.advance()
+        with self._feed.lock:
+            self._closed = True
+            if self._feed.leave(self):
+                self.give_up()
+
+    def give_up(self):
+        """Close the connection after what has been sent already."""
+        self._call(self._close)
+
+    # Called by the feed, with its lock:
+
+    def is_done(self):
+        """Return True if it needs no more than it has, which then is its end."""
+        if self._closed:
+            self.give_up()
+        return self._closed or self._stopped
+
+    def send(self, piece):
+        """Send a whole transaction; False when too much waits to be sent."""
+        is_drained = self._drained.is_set()
+        if not is_drained and self._backlog_size > BACKLOG:
+            return False
+        self._md5.update(piece.content)
+        end = checksum(self._md5)
+        if is_drained:
+            self._send_now(piece.messages + end)
+        else:
+            # All followers' backlogs share the bytes of a transaction.
+            self._backlog += piece.messages, end
+            self._backlog_size += len(piece.messages)
+        return True
+
+    def catch_up(self, tid):
+        """Send what comes after a transaction, in a thread of its own."""
+        try:
+            self._start_thread(self._send_after, tid)
+        except threading.ThreadError:
+            # The system has no more; without one the follower would never get anything.
+            logger.exception('cannot go on sending to follower %s', self._peer)
+            self.give_up()
+
+    def _send_now(self, data):
+        try:
+            sent = self._transport.getHandle().send(data)
+        except socket.error:
+            # It would block, or is broken: the reactor finds out.
+            sent = 0
+        if sent < len(data):
+            self._drained.clear()
+            self._call(self._write, data[sent:])
+
+    def _take_backlog(self):
+        waiting, self._backlog, self._backlog_size = self._backlog, [], 0
+        return waiting
+
+    # Called in the follower's own thread:
+
+    def _start_thread(self, target, *args):
+        thread = threading.Thread(
+            target=self._run, args=(self._guard, target) + args,
+            name='Producer(%s)' % self._peer)
+        thread.daemon = True
+        thread.start()
+
+    def _guard(self, target, *args):
+        try:
+            target(*args)
+        except Stopped:
+            pass
+        except Exception:  # the follower comes again, to a new producer
+            logger.exception('cannot go on sending to follower %s', self._peer)
+            self.give_up()
+
+    def _admit(self):
+        peer = format_peer(self._transport)
+        try:
+            known, _ = look_up(self._storage.getName(), self._start_tid)
+        except DataFileError as error:
+            logger.critical('cannot compare follower %s: %s', peer, error)
+            self.give_up()
+            return
+        if known is False:
+            self._factory.refusals.refuse(peer, self._start_tid)
+            self.give_up()
+            return
+        self._factory.refusals.accept(peer)
+        self.accepted = True
+        self._send_after(self._start_tid)
+
+    def _send_after(self, tid):
+        tail = Tail(self._storage, tid, lambda: self._stopped)
+        try:
+            self._send_all(tail)
+        except:  # noqa: E722 raised again
+            tail.close()
+            raise
+
+    def _send_all(self, tail):
+        collected, size = [], 0
+        while True:
+            transaction = tail.next()
+            if transaction is None:
+                self._send_when_drained(collected)
+                collected, size = [], 0
+                transaction = self._feed.join(self, tail)
+                if transaction is None:
+                    return
+            for piece in transaction:
+                self._md5.update(piece.content)
+                collected.append(piece.messages)
+                size += len(piece.messages)
+                if size > PIECE:
+                    self._send_when_drained(collected)
+                    collected, size = [], 0
+            collected.append(checksum(self._md5))
+
+    def _send_when_drained(self, collected):
+        self._drained.wait()
+        if self._stopped:
+            raise Stopped()
+        if collected:
+            self._drained.clear()
+            self._call(self._write, b''.join(collected))
+
+
+# Bytes of the largest piece that a commit waits for; larger is only a large record.
+_LARGEST = 2 * PIECE
+
+
+class Feed(object):
+    """Reads and encodes each transaction once, for all followers that wait for it.
+
+    A follower that is behind, or takes data too slowly, reads for itself until
+    it is up to date again.  So is everybody when a transaction is large or has
+    blobs: a commit waits for no more than one read and one `send` a follower.
+
+    Any thread may call it.
+
+    Attributes:
+        lock: held while followers are fed; they use it for what is theirs.
+    """
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self._followers = []
+        self._tail = None
+
+    def advance(self):
+        """Send the followers what has been committed; raise nothing."""
+        # Also without followers: one may be about to join.
+        with self.lock:
+            self._advance()
+
+    def join(self, follower, tail):
+        """Feeds a follower from now on, if it is up to date.
+
+        Args:
+            follower: a `replication_producer.Producer`.
+            tail: what it has read to the end; it belongs to the feed then.
+
+        Returns None, or the Pieces of a transaction that it has to take first.
+        """
+        with self.lock:
+            # Before the follower's own: it may not be ahead of the others.
+            self._advance()
+            transaction = tail.next()
+            if transaction is not None:
+                return transaction
+            if follower.is_done():
+                tail.close()
+                return None
+            self._followers.append(follower)
+            if self._tail is None:
+                self._tail = tail
+                tail.is_stopped = self._never
+            else:
+                tail.close()
+            return None
+
+    def leave(self, follower):
+        """Feeds a follower no longer; returns whether it was fed. Needs the lock."""
+        if follower not in self._followers:
+            return False
+        self._followers.remove(follower)
+        if not self._followers:
+            self._tail.close()
+            self._tail = None
+        return True
+
+    @staticmethod
+    def _never():
+        """Commit are over when somebody takes the storage's lock for good."""
+        return False
+
+    def _advance(self):
+        try:
+            while self._followers and self._send_next():
+                pass
+        except Exception:  # the transaction is committed, whatever went wrong here
+            logger.exception('cannot send followers what was committed')
+            for follower in list(self._followers):
+                self.leave(follower)
+                follower.give_up()
+
+    def _send_next(self):
+        """Return False when there is nothing more."""
+        before = self._tail.tid
+        transaction = self._tail.next()
+        if transaction is None:
+            return False
+        piece = next(transaction)
+        is_whole = (len(piece.messages) <= _LARGEST
+                    and next(transaction, None) is None)
+        for follower in list(self._followers):
+            if not is_whole or not follower.send(piece):
+                self.leave(follower)
+                follower.catch_up(before)
+        return True

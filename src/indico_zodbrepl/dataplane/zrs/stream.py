@@ -1,0 +1,271 @@
+"""The bytes that replicate one transaction, as zc.zrs's protocol 2.1 has them.
+
+A transaction is a message 'T', for each record a message 'S' and one with its
+data (or 'B', its data, and the blob's content in blocks), and a message 'C'
+with a checksum.  Each is a pickle or raw data, after its length.  All but the
+checksum is the same for every follower.
+"""
+from __future__ import absolute_import
+
+import io
+import struct
+import time
+
+import cPickle
+from ZODB.blob import is_blob_record
+from ZODB.POSException import POSKeyError
+from ZODB.utils import z64
+
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.failures import Damaged
+from indico_zodbrepl.dataplane.datafs.records import NUMBER, START
+
+# About so many bytes make a piece of the stream.
+PIECE = 1 << 18
+
+_BLOB_BLOCK = 1 << 16
+_LENGTH = struct.Struct('>I')
+
+# A data record's oid, tid, where its transaction begins (and the length of its
+# version, which is 0), and the length of its data, whose second half is also
+# that of the message with its data.
+_RECORD = struct.Struct('>8s8s8x10sQ')
+_DATA_LENGTH = _RECORD.size - _LENGTH.size
+
+# What cPickle makes of ('S', (oid, tid, '', None)): this, the oid, and the end.
+# Instead of None (N) there may be the id of another transaction.
+_HEAD = b'(U\x01S(U\x08'
+_END = b'U\x08%sU\x00Ntt.'
+_END_OF_COPY = b'U\x08%sU\x00U\x08%stt.'
+_HEAD_WITH_LENGTH = _LENGTH.pack(len(_HEAD) + 8 + len(_END % (8 * b'x'))) + _HEAD
+_CHECKSUM = b'(U\x01C(U\x10%stt.'
+
+# each record of a blob names its class
+_BLOB = b'ZODB.blob'
+
+
+class Piece(object):
+    """A part of the stream.
+
+    Attributes:
+        messages: bytes; each message after its length.
+        content: the same without the lengths: what a checksum covers.
+    """
+
+    __slots__ = 'messages', 'content'
+
+    def __init__(self, messages, content):
+        self.messages = b''.join(messages)
+        self.content = b''.join(content)
+
+
+def pieces(data_file, transaction, load_blob):
+    """Yield the Pieces of a transaction: one, or more if it is large or has blobs.
+
+    It is made for many small records.
+
+    Args:
+        data_file: an open `DataFile`.
+        transaction: a `datafs.records.Transaction` of it.
+        load_blob: returns the path of a blob's file, given oid and tid.
+
+    Raises Damaged.
+    """
+    messages, content = [], []
+    _add(messages, content, _pickled('T', (
+        transaction.tid, transaction.status, transaction.user,
+        transaction.description, transaction.extension or {})))
+    copied_size = 0
+    unpack, head_size = _RECORD.unpack_from, _RECORD.size
+    owner = NUMBER.pack(transaction.position) + b'\0\0'
+    record_end = _END % transaction.tid
+    position, end = transaction.records, transaction.end - NUMBER.size
+    data, at, size, needed = b'', 0, 0, head_size
+    while position < end:
+        if at + needed > size:
+            if at and size:
+                yield Piece(messages, content)
+                messages, content = [], []
+            if position + needed > end:
+                raise Damaged(data_file.path, position, 'a record goes beyond its transaction')
+            data = data_file.read(position, min(max(needed, PIECE), end - position))
+            at, size, may_be_blob = 0, len(data), _BLOB in data
+        oid, tid, found_owner, length = unpack(data, at)
+        if found_owner != owner:
+            raise Damaged(data_file.path, position, 'this is no record of its transaction')
+        needed = head_size + (length or NUMBER.size)
+        stop = at + needed
+        if stop > size:
+            continue
+        if length and tid == transaction.tid and not may_be_blob:
+            messages += _HEAD_WITH_LENGTH, oid, record_end, data[at + _DATA_LENGTH:stop]
+            content += _HEAD, oid, record_end, data[at + head_size:stop]
+        else:
+            found, copied = _resolve(data_file, transaction, position)
+            blob = _open_blob(found, load_blob, oid, tid)
+            if blob:
+                yield Piece(messages, content)
+                for piece in _blob_pieces(oid, tid, found, copied, blob):
+                    yield piece
+                messages, content = [], []
+            else:
+                _add(messages, content, _head(oid, tid, copied), found)
+                copied_size += len(found)
+                if copied_size > PIECE:
+                    yield Piece(messages, content)
+                    messages, content, copied_size = [], [], 0
+        position += needed
+        at, needed = stop, head_size
+    yield Piece(messages, content)
+
+
+def checksum(md5):
+    """Return the message that ends a transaction, and lets `md5` cover it.
+
+    Args:
+        md5: of the id after which the follower started, and of the content of
+            all that it was sent since.
+    """
+    message = _CHECKSUM % md5.digest()
+    md5.update(message)
+    return _LENGTH.pack(len(message)) + message
+
+
+def _resolve(data_file, transaction, position):
+    """Return a record's data, b'' for none, and the transaction it was copied from or None."""
+    record = data_file.record(transaction, position)
+    if not record.back:
+        return data_file.data(record) or b'', None
+    older = data_file.read(record.back, 16)
+    if older[:8] != record.oid:
+        raise Damaged(data_file.path, position, 'it copies another object')
+    return data_file.data(record) or b'', older[8:]
+
+
+def _head(oid, tid, copied):
+    end = _END % tid if copied is None else _END_OF_COPY % (tid, copied)
+    return _HEAD + oid + end
+
+
+def _open_blob(data, load_blob, oid, tid):
+    """Return a blob's open file; None when there is none, as after a pack."""
+    if not is_blob_record(data):
+        return None
+    try:
+        return open(load_blob(oid, tid), 'rb')
+    except (IOError, POSKeyError):
+        return None
+
+
+def _blob_pieces(oid, tid, data, copied, blob):
+    with blob:
+        blob.seek(0, io.SEEK_END)
+        blocks = (blob.tell() + _BLOB_BLOCK - 1) // _BLOB_BLOCK
+        yield _piece(_pickled('B', (oid, tid, b'', copied, long(blocks))), data)
+        blob.seek(0)
+        for _ in range(blocks):
+            block = blob.read(_BLOB_BLOCK)
+            if not block:
+                raise IOError('%s has become shorter' % blob.name)
+            yield _piece(block)
+
+
+def _piece(*new):
+    messages, content = [], []
+    _add(messages, content, *new)
+    return Piece(messages, content)
+
+
+def _add(messages, content, *new):
+    for message in new:
+        messages += _LENGTH.pack(len(message)), message
+        content.append(message)
+
+
+def _pickled(kind, values):
+    stream = io.BytesIO()
+    pickler = cPickle.Pickler(stream, 1)
+    pickler.fast = 1
+    pickler.dump((kind, values))
+    return stream.getvalue()
+
+
+_UNDONE = b'u'
+_POLL = 0.01
+
+
+class Stopped(Exception):
+    """Nobody wants the transactions any more."""
+
+
+class Tail(object):
+    """What a storage has committed after some transaction.
+
+    For one thread at a time.  It takes the storage's lock only to open its
+    file: at first, and after a pack.
+
+    Args:
+        storage: an open FileStorage.
+        tid: id of the transaction after which to begin; `z64` for all.  Where
+            a pack has removed it, the next that is there comes first.
+        is_stopped: called while it has to wait; when true, Stopped is raised.
+
+    Attributes:
+        tid: id of the last transaction that it gave.
+        is_stopped: as above; set it when another one uses it from now on.
+
+    Raises DataFileError.
+    """
+
+    def __init__(self, storage, tid, is_stopped):
+        self.tid = tid
+        self._storage = storage
+        self.is_stopped = is_stopped
+        self._data_file = None
+        try:
+            self._open()
+        except:  # noqa: E722 raised again
+            self.close()
+            raise
+
+    def close(self):
+        if self._data_file is not None:
+            self._data_file.close()
+            self._data_file = None
+
+    def next(self):
+        """Return the Pieces of the next transaction, or None while there is none.
+
+        Take all pieces before you call it again.  The transaction, with all
+        that is before it, is on the disk.
+        """
+        while True:
+            # In this order: a pack sets a new file first, then its end.
+            end = self._storage._pos
+            if self._storage._file is not self._seen:
+                self._open()
+                continue
+            if self._position >= end:
+                return None
+            self._data_file.end = end
+            transaction = self._data_file.at(self._position)
+            self._position = transaction.end
+            self.tid = transaction.tid
+            if transaction.status != _UNDONE:
+                return pieces(self._data_file, transaction,
+                              self._storage.loadBlob)
+
+    def _open(self):
+        # At a server's end somebody else takes the lock for good.
+        while not self._storage._lock.acquire(False):
+            if self.is_stopped():
+                raise Stopped()
+            time.sleep(_POLL)
+        try:
+            self.close()
+            self._seen = self._storage._file
+            self._data_file = DataFile(self._storage._file_name)
+        finally:
+            self._storage._lock.release()
+        last = self.tid != z64 and self._data_file.find(self.tid)
+        self._position = last.end if last else START

@@ -1,0 +1,287 @@
+"""Backups of a node's database: what is told of them, and who makes them for which storage."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import importlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.datafs import Progress
+
+Tell = Callable[[Progress], None]
+RESTORED = "restore"
+"""Folder in a node's data directory where a backup becomes a database again."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """What a backup added to its folder.
+
+    Attributes:
+        kind: ``full``, ``incremental``, or ``none`` when nothing was new.
+        name: of the file or folder that was added.
+        bytes: of that.
+        whole: bytes of the database that it can be made into.
+        tid, time: the last transaction in it, 16 hex digits, and its moment, ISO 8601 in UTC.
+        removed: what an interrupted backup had left.
+    """
+
+    kind: str
+    name: str
+    bytes: int
+    whole: int
+    tid: str
+    time: str
+    seconds: float
+    removed: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Backup:
+    """A backup, and whether it is whole.
+
+    Attributes:
+        name: of its newest file or folder.
+        made: when, ISO 8601 in UTC.
+        pieces: files or folders that it consists of.
+        bytes: of the database that it makes.
+        problems: what is wrong with it, a line each.
+        tid, time: its last transaction, 16 hex digits, and its moment; None when damaged.
+    """
+
+    name: str
+    made: str
+    pieces: int
+    bytes: int
+    problems: tuple[str, ...]
+    tid: str | None
+    time: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Staged:
+    """A database that was made of a backup and has not taken its place yet."""
+
+    bytes: int
+    tid: str
+    time: str
+    transactions: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Newer:
+    """What a node's present data have that is newer than a transaction.
+
+    Attributes:
+        transactions: how many; of damaged data those before the damage.
+        last, time: the last transaction that can be read; None when there is none.
+        told: the newest few, each with its moment, user and description.
+        damage: what is wrong with the data, one line; empty when nothing was found.
+        size: bytes.
+        unseen: bytes after the damage.
+    """
+
+    transactions: int
+    last: str | None
+    time: str | None
+    told: tuple[str, ...]
+    damage: str
+    size: int
+    unseen: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Tail:
+    """What only the data that were replaced have.
+
+    Attributes:
+        transactions: how many were exported.
+        folder: where; None when there were none.
+        damage: why perhaps not all were; empty when all were.
+        unread: bytes of damaged data that nothing could be made of.
+        common: the newest transaction that both have; None when there is none, or none is known.
+    """
+
+    transactions: int
+    folder: Path | None
+    damage: str
+    unread: int
+    common: str | None
+
+
+class Keeper(Protocol):
+    """Backs up and restores one kind of database.
+
+    All raise OperatorError: exit 8 where data are damaged, in use or in the way.  An interrupted
+    call can be made again.
+    """
+
+    names: tuple[str, ...]
+    """What is moved when data are replaced, in the data directory; the database last."""
+    beside: tuple[str, ...]
+    """What belongs to the old data alone."""
+
+    def database(self, node: Node) -> Path:
+        """Return the file with the objects."""
+
+    def back_up(self, node: Node, folder: Path, tell: Tell, *, full: bool) -> Made:
+        """Add to a folder what it lacks; whoever has the database open goes on."""
+
+    def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
+        """Return the newest backup, or the newest not after a moment; reads all of it.
+
+        Args:
+            at: ``YYYY-MM-DD-HH-MM-SS`` in UTC.
+        """
+
+    def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
+        """Make a database of the backup that ends with ``name``, in ``RESTORED``; verified."""
+
+    def newer(self, node: Node, tid: str) -> Newer | None:
+        """Return what the present data have after a transaction; None when there are no data."""
+
+    def tail(self, node: Node, folder: Path) -> Tail:
+        """Export what the present data have and the staged ones lack, to a new folder."""
+
+    def holders(self, node: Node) -> list[int]:
+        """Return the local processes that may write to the current data; 0 for an unknown one."""
+
+    def fingerprint(self, node: Node) -> str:
+        """Change whenever the present data do; empty when there are none."""
+
+    def held(self, node: Node) -> contextlib.AbstractContextManager[None]:
+        """Let nobody open the present data meanwhile, as far as that can be had."""
+
+
+def keeper_of(cluster: Cluster, installation: Installation) -> Keeper:
+    """Return the backup driver of a cluster whose backend supports backups."""
+    driver = backend_of(cluster).backup_driver
+    if not driver:
+        raise OperatorError(
+            f"the backend {cluster.backend} has nothing to back up here", exit_code=ExitCode.REFUSED
+        )
+    module = importlib.import_module(f"{__package__}.backup_{driver}")  # it imports this one
+    keeper: Keeper = module.keeper(cluster, installation)
+    return keeper
+
+
+def moment(text: str) -> str:
+    """Return a typed time (ISO 8601; UTC without an offset) in the form of backup names.
+
+    Raises ValueError.
+    """
+    found = datetime.datetime.fromisoformat(text)
+    if found.tzinfo is not None:
+        try:
+            found = found.astimezone(datetime.UTC)
+        except OverflowError as error:
+            raise ValueError(f"{error}") from error
+    return found.strftime("%Y-%m-%d-%H-%M-%S")
+
+
+def iso(name: str) -> str:
+    """Return the moment in the name of a backup, ISO 8601."""
+    parts = name.partition(".")[0].split("-")
+    return f"{'-'.join(parts[:3])}T{':'.join(parts[3:])}Z"
+
+
+def staged_folder(node: Node) -> Path:
+    """Return the folder in which a backup becomes a database."""
+    return node.data_directory / RESTORED
+
+
+def writers(paths: tuple[Path, ...]) -> list[int]:
+    """Return the processes of this user that have one of these files open for writing."""
+    wanted = set()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found = path.stat()
+            wanted.add((found.st_dev, found.st_ino))
+    return sorted({pid for pid, identity in _open_for_writing() if identity in wanted})
+
+
+def _open_for_writing() -> Iterator[tuple[int, tuple[int, int]]]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    found = descriptor.stat()
+                    # The link's own mode says how the file was opened.
+                    if descriptor.lstat().st_mode & 0o200:
+                        yield int(process.name), (found.st_dev, found.st_ino)
+
+
+NAMED = re.compile(r"\d{4}(-\d\d){5}")
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock; on a medium that is only read nobody writes."""
+    try:
+        lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "a")
+    except OSError:
+        yield
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OperatorError(
+                f"another backup or restore works in {folder}", exit_code=ExitCode.REFUSED
+            ) from None
+        yield
+
+
+def folders(folder: Path, at: str | None) -> list[Path]:
+    """Return the backups in a folder, the oldest first; with ``at`` those that were not made later.
+
+    Raises OperatorError (exit 8) when there is no such folder.
+    """
+    try:
+        names = sorted(each.name for each in folder.iterdir() if NAMED.fullmatch(each.name))
+    except OSError as error:
+        raise failure("there is no backup to restore", error) from error
+    return [folder / name for name in names if at is None or name <= at]
+
+
+def remove_unfinished(folder: Path) -> tuple[str, ...]:
+    """Remove what interrupted backups left; the names of that.  Raises OSError."""
+    left = [each for each in folder.glob("*.part") if NAMED.fullmatch(each.stem)]
+    for each in left:
+        shutil.rmtree(each)
+    return tuple(each.stem for each in left)
+
+
+def new_name(newest: list[Path]) -> str:
+    """Return a name for a backup made now; OperatorError if the newest one is from the future."""
+    while True:
+        name = time.strftime("%Y-%m-%d-%H-%M-%S", time.gmtime())
+        if not newest or newest[-1].name < name:
+            return name
+        if newest[-1].name > name:
+            raise OperatorError(
+                "the newest backup is of the future",
+                newest[-1].name,
+                "is the clock wrong?",
+                ExitCode.REFUSED,
+            )
+        time.sleep(0.05)
+
+
+def failure(what: str, error: Exception) -> OperatorError:
+    """Return an error of the system or of SQLite for operators (exit 8)."""
+    detail = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return OperatorError(what, detail, exit_code=ExitCode.REFUSED)

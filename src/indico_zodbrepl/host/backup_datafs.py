@@ -1,0 +1,114 @@
+"""Back up Data.fs files with the data plane's program, which uses ZODB's repozo."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import fencing, following, py27
+from indico_zodbrepl.host.backup import Backup, Made, Newer, Staged, Tail, Tell, staged_folder
+from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.py27 import Argument, Program
+
+PROGRAM = "indico_zodbrepl.dataplane.backup"
+# The program's exit status: no such file, damaged, in use, no such transaction, changed, the target
+# exists, no backup, backup damaged.
+EXIT_CODES = dict.fromkeys((3, 4, 5, 6, 7, 8, 10, 11), ExitCode.REFUSED)
+FAILURES = {
+    "backup": "the data file can't be backed up",
+    "inspect": "there is no backup to restore",
+    "recover": "no data file can be restored from the backup",
+    "newer": "the current data file can't be read",
+    "tail": "the divergent transactions of the current data file can't be exported",
+}
+Answer = TypeVar("Answer")
+
+
+def keeper(_cluster: Cluster, installation: Installation) -> DataFsKeeper:
+    """Return the backup driver of a cluster."""
+    return DataFsKeeper(installation)
+
+
+class DataFsKeeper:
+    """Full and incremental backups in a folder that is a repository of repozo."""
+
+    names: tuple[str, ...] = ("Data.fs.index", "Data.fs")
+    beside: tuple[str, ...] = ("Data.fs.tmp", "Data.fs.old", "Data.fs.pack", "lineage.json")
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+
+    def database(self, node: Node) -> Path:
+        return data_fs(node)
+
+    def back_up(self, node: Node, folder: Path, tell: Tell, *, full: bool) -> Made:
+        following.refuse(node)
+        more = ["--full"] if full else []
+        return self._run(Made, "backup", data_fs(node), folder, *more, tell=tell)
+
+    def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
+        return self._run(Backup, "inspect", folder, *(["--at", at] if at else []), tell=tell)
+
+    def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
+        target = staged_folder(node) / "Data.fs"
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        at = name.partition(".")[0]
+        return self._run(Staged, "recover", folder, target, "--at", at, tell=tell)
+
+    def newer(self, node: Node, tid: str) -> Newer | None:
+        if not data_fs(node).exists():
+            return None
+        return self._run(Newer, "newer", data_fs(node), tid)
+
+    def tail(self, node: Node, folder: Path) -> Tail:
+        restored = staged_folder(node) / "Data.fs"
+        return self._run(Tail, "tail", data_fs(node), restored, "--to", folder)
+
+    def holders(self, node: Node) -> list[int]:
+        held = fencing.look(node)
+        return [held.pid or 0] if held.is_held else []
+
+    def fingerprint(self, node: Node) -> str:
+        try:
+            found = data_fs(node).stat()
+        except OSError:
+            return ""
+        return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+    @contextlib.contextmanager
+    def held(self, node: Node) -> Iterator[None]:
+        """Hold the lock that every FileStorage takes."""
+        descriptor = os.open(fencing.path_of(node), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise OperatorError(
+                f"a process has {data_fs(node)} open",
+                f"process {fencing.look(node).pid or 'unknown'}",
+                "stop it, then retry",
+                ExitCode.REFUSED,
+            ) from None
+        finally:
+            os.close(descriptor)
+
+    def _run(
+        self, answer: type[Answer], command: str, *arguments: Argument, tell: Tell | None = None
+    ) -> Answer:
+        return py27.run(
+            self._installation,
+            Program(PROGRAM, FAILURES[command], EXIT_CODES),
+            command,
+            *arguments,
+            answer=answer,
+            progress=Progress,
+            on_progress=tell,
+        )

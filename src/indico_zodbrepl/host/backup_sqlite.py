@@ -1,0 +1,372 @@
+"""Backups of RelStorage's SQLite files, by SQLite's own copying of a database that is in use."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from indico_zodbrepl.backends.sqlite import SQLite
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.files import sync_folder, write_atomically
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import sql_export
+from indico_zodbrepl.host.backup import (
+    Backup,
+    Made,
+    Newer,
+    Staged,
+    Tail,
+    Tell,
+    alone,
+    failure,
+    folders,
+    iso,
+    new_name,
+    remove_unfinished,
+    staged_folder,
+    writers,
+)
+from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.py27 import ProgramError
+from indico_zodbrepl.probing import tid as tids
+
+NOTE = "backup.json"
+PAGES = 2000  # that are copied between two looks at the clock
+BLOCK = 1 << 20
+
+
+def keeper(cluster: Cluster, installation: Installation) -> SQLiteKeeper:
+    """Return the backup driver of a cluster."""
+    return SQLiteKeeper(cluster, installation)
+
+
+class SQLiteKeeper:
+    """Each backup is a folder of its own, named by its moment, that appears when it is whole."""
+
+    beside: tuple[str, ...] = ()
+
+    def __init__(self, cluster: Cluster, installation: Installation) -> None:
+        self._cluster = cluster
+        self._installation = installation
+        self._files = SQLite()
+        self.names: tuple[str, ...] = (self._files.folder_name,)
+
+    def database(self, node: Node) -> Path:
+        return node.data_directory / self._files.folder_name / self._files.file_names[0]
+
+    def back_up(self, node: Node, folder: Path, tell: Tell, *, full: bool) -> Made:
+        """Each is full; nothing new since the newest one makes none unless ``full``."""
+        begun, source = time.monotonic(), self.database(node).parent
+        with alone(folder):
+            removed = remove_unfinished(folder)
+            last = self._last(source)
+            newest = folders(folder, None)
+            if newest and not full and self._note(newest[-1]).get("tid") == last:
+                size = int(self._note(newest[-1])["bytes"])
+                return Made("none", "", 0, size, last, time_of(last), 0.0, removed)
+            name = new_name(newest)
+            part = folder / f"{name}.part"
+            part.mkdir(mode=0o700)
+            try:
+                self._copy(source, part, "copied", tell)
+                problems = self._problems(part)
+            except (OSError, sqlite3.Error) as error:
+                raise failure("the database can't be backed up", error) from error
+            if problems:
+                raise OperatorError(
+                    "the database is damaged; it was not backed up",
+                    "\n".join(problems),
+                    exit_code=ExitCode.REFUSED,
+                )
+            last = self._last(part)
+            sizes = {each: (part / each).stat().st_size for each in self._files.file_names}
+            write_atomically(
+                part / NOTE,
+                json.dumps(
+                    {
+                        "format": 1,
+                        "tid": last,
+                        "bytes": sum(sizes.values()),
+                        "sizes": sizes,
+                        "sha256": {each: _sha256(part / each, None) for each in sizes},
+                    }
+                )
+                + "\n",
+                0o600,
+            )
+            part.rename(folder / name)
+            sync_folder(folder)
+        size = sum(sizes.values())
+        return Made(
+            "full",
+            name,
+            size,
+            size,
+            last,
+            time_of(last),
+            round(time.monotonic() - begun, 3),
+            removed,
+        )
+
+    def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
+        found = folders(folder, at)
+        if not found:
+            raise OperatorError(
+                "there is no backup to restore",
+                f"{folder} has none" + (f" that was made before {at} UTC" if at else ""),
+                exit_code=ExitCode.REFUSED,
+            )
+        path, problems = found[-1], []
+        note = self._note(path)
+        total, done = int(note.get("bytes", 0)), 0
+        for name in self._files.file_names:
+
+            def count(size: int) -> None:
+                nonlocal done
+                done += size
+                tell(Progress("checked", done, total))
+
+            try:
+                if _sha256(path / name, count) != note["sha256"][name]:
+                    problems.append(f"{path.name}/{name} was changed since it was made")
+            except (OSError, KeyError) as error:
+                problems.append(f"{path.name}/{name}: {error!s}")
+        last = note.get("tid")
+        return Backup(
+            path.name, iso(path.name), 1, total, tuple(problems), last, last and time_of(str(last))
+        )
+
+    def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
+        target = staged_folder(node) / self._files.folder_name
+        part = target.with_name(f"{target.name}.part")
+        try:
+            for left in (target, part):
+                shutil.rmtree(left, ignore_errors=True)
+            part.mkdir(mode=0o700, parents=True)
+            with alone(folder):
+                self._copy(folder / name, part, "recovered", tell)
+            problems = self._problems(part)
+            if problems:
+                raise OperatorError(
+                    "the backup is damaged", "\n".join(problems), exit_code=ExitCode.REFUSED
+                )
+            part.rename(target)
+            sync_folder(target.parent)
+            last = self._last(target)
+            size = sum((target / each).stat().st_size for each in self._files.file_names)
+            with opened(target / self._files.file_names[0]) as connection:
+                return Staged(size, last, time_of(last), count(connection, 0))
+        except (OSError, sqlite3.Error) as error:
+            raise failure("the backup can't be made a database again", error) from error
+
+    def newer(self, node: Node, tid: str) -> Newer | None:
+        path = self.database(node)
+        if not path.exists():
+            return None
+        size, after = path.stat().st_size, int(tid, 16)
+        try:
+            with opened(path) as connection:
+                damage = check(connection, path, "quick_check(1)")
+                last = self._last(path.parent)
+                return Newer(
+                    count(connection, after),
+                    last,
+                    time_of(last),
+                    tuple(told(connection, after)),
+                    "; ".join(damage),
+                    size,
+                    0,
+                )
+        except sqlite3.Error as error:
+            return Newer(0, None, None, (), f"{path}: {error}", size, size)
+
+    def tail(self, node: Node, folder: Path) -> Tail:
+        present = self.database(node).parent
+        if not self.database(node).exists():
+            return Tail(0, None, f"{self.database(node)}: there is no such file", 0, None)
+        with contextlib.ExitStack() as stack:
+            confs = []
+            for where in (present, staged_folder(node) / self._files.folder_name):
+                conf = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".conf"))
+                conf.write(self._files.read_conf(self._cluster, where))
+                conf.flush()
+                confs.append(conf.name)
+            try:
+                found = sql_export.export(
+                    self._installation,
+                    "the divergent transactions of the current database can't be exported",
+                    own=confs[0],
+                    other=confs[1],
+                    folder=folder,
+                    named=present,
+                )
+            except ProgramError as error:
+                if error.status not in (sql_export.OWN_UNREADABLE, sql_export.DIFFERS):
+                    raise
+                return Tail(0, None, error.detail, self.database(node).stat().st_size, None)
+        return Tail(found.transactions, folder if found.transactions else None, "", 0, found.common)
+
+    def holders(self, node: Node) -> list[int]:
+        return writers((self.database(node),))
+
+    def fingerprint(self, node: Node) -> str:
+        """By the transactions: a reader changes the files, too."""
+        path = self.database(node)
+        if not path.exists():
+            return ""
+        try:
+            with opened(path) as connection:
+                return f"{self._files.last_tid(connection):016x} {count(connection, 0)}"
+        except sqlite3.Error:
+            return f"{path.stat().st_size} {path.stat().st_mtime_ns}"
+
+    @contextlib.contextmanager
+    def held(self, node: Node) -> Iterator[None]:
+        """SQLite can't be kept from opening a file; who has it open is looked for."""
+        found = self.holders(node)
+        if found:
+            raise OperatorError(
+                f"somebody has {self.database(node)} open",
+                f"processes {', '.join(map(str, found))}",
+                "end them",
+                ExitCode.REFUSED,
+            )
+        yield
+
+    def _copy(self, source: Path, target: Path, stage: str, tell: Tell) -> None:
+        """In this order: an object id that is used has to be counted.  Raises sqlite3.Error."""
+        for name in self._files.file_names:
+            with (
+                opened(source / name) as old,
+                contextlib.closing(sqlite3.connect(target / name)) as new,
+            ):
+                # An open transaction keeps what is copied as it is, whoever writes meanwhile.
+                old.execute("BEGIN")
+                old.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                (size,) = old.execute("PRAGMA page_size").fetchone()
+
+                def told(_status: int, left: int, total: int, size: int = size) -> None:
+                    tell(Progress(stage, (total - left) * size, total * size))
+
+                old.backup(new, pages=PAGES, progress=told, sleep=0)
+                new.execute("PRAGMA journal_mode=DELETE")  # one file, that can be only read
+            os.chmod(target / name, 0o600)
+            _sync(target / name)
+        sync_folder(target)
+
+    def _problems(self, folder: Path) -> list[str]:
+        found = []
+        for name in self._files.file_names:
+            with opened(folder / name) as connection:
+                found += check(connection, folder / name, "integrity_check(5)")
+        return found
+
+    def _last(self, folder: Path) -> str:
+        try:
+            with opened(folder / self._files.file_names[0]) as connection:
+                return f"{self._files.last_tid(connection):016x}"
+        except sqlite3.Error as error:
+            raise failure("the database can't be read", error) from error
+
+    def _note(self, folder: Path) -> dict[str, Any]:
+        try:
+            note: dict[str, Any] = json.loads((folder / NOTE).read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}  # its files count as changed
+        return note
+
+
+def _sha256(path: Path, count: Any) -> str:
+    content = hashlib.sha256()
+    with path.open("rb") as source:
+        while block := source.read(BLOCK):
+            content.update(block)
+            if count is not None:
+                count(len(block))
+    return content.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+BUSY_SECONDS = 30.0
+TOLD = 8
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """For reading; raises sqlite3.Error."""
+    with contextlib.closing(
+        sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+        )
+    ) as connection:
+        yield connection
+
+
+def check(connection: sqlite3.Connection, path: Path, pragma: str) -> list[str]:
+    """Return the problems that a pragma such as ``quick_check`` finds.  Raises sqlite3.Error."""
+    rows = [str(row[0]) for row in connection.execute(f"PRAGMA {pragma}")]
+    return [] if rows == ["ok"] else [f"{path}: {row}" for row in rows]
+
+
+def _has_history(connection: sqlite3.Connection) -> bool:
+    return (
+        connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'transaction'").fetchone()
+        is not None
+    )
+
+
+def count(connection: sqlite3.Connection, after: int) -> int:
+    """Transactions after one; without history those whose objects were not changed since."""
+    question = (
+        'SELECT count(*) FROM "transaction" WHERE tid > ?'
+        if _has_history(connection)
+        else "SELECT count(DISTINCT tid) FROM object_state WHERE tid > ?"
+    )
+    return int(connection.execute(question, (after,)).fetchone()[0])
+
+
+def told(connection: sqlite3.Connection, after: int) -> list[str]:
+    """Return the newest transactions after one: time, user, description; none without history."""
+    if not _has_history(connection):
+        return []
+    rows = connection.execute(
+        'SELECT tid, username, description FROM "transaction" '
+        "WHERE tid > ? ORDER BY tid DESC LIMIT ?",
+        (after, TOLD),
+    )
+    return [
+        f"{time_of(f'{tid:016x}')}  {_text(user).strip('/ ')} {_text(description)}".rstrip()
+        for tid, user, description in reversed(rows.fetchall())
+    ]
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def time_of(tid: str) -> str:
+    """Return the moment of a transaction, ISO 8601 in UTC; ``-`` when its id is no moment."""
+    at = tids.committed_at(int(tid, 16))
+    if at is None:
+        return "-"
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

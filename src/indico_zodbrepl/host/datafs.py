@@ -1,0 +1,326 @@
+"""Read, compare, export, truncate and copy Data.fs files with the data plane's program.
+
+Servers may have the files open, except where a function says otherwise.  Every function raises
+OperatorError: REFUSED if a file is damaged, in use, lacks the transaction or if the target
+exists; TIMED_OUT if the program did not finish in time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.host import py27
+from indico_zodbrepl.host.py27 import Argument, Program
+
+SECONDS = 60.0
+LONG_SECONDS = 1800.0  # for reading files of many gigabytes from a slow disk
+COPY_SECONDS = 6 * 3600.0
+# The program's exit status: damaged, in use, no such transaction, the target exists.
+EXIT_CODES = dict.fromkeys((4, 5, 6, 8), ExitCode.REFUSED)
+FAILURES = {
+    "last": "the end of a data file can't be read",
+    "digest": "a transaction can't be read",
+    "compare": "two data files can't be compared",
+    "export": "the last transactions of a data file can't be exported",
+    "truncate": "a data file can't be truncated",
+    "copy": "a data file can't be copied",
+}
+Answer = TypeVar("Answer")
+
+
+def last(installation: Installation, file: Path) -> Last:
+    """Return the last complete transaction of a file."""
+    return _run(installation, SECONDS, Last, "last", file)
+
+
+def digest(installation: Installation, file: Path, tid: str) -> str:
+    """Return the digest of one transaction's content; REFUSED if the file lacks it."""
+    return _run(installation, SECONDS, dict[str, str], "digest", file, tid)["digest"]
+
+
+def compare(
+    installation: Installation,
+    file: Path,
+    upstream: Path,
+    verified: str | None = None,
+    seconds: float = LONG_SECONDS,
+) -> Comparison:
+    """Compare a file's history with its upstream's.
+
+    Args:
+        file: the Data.fs of the node that shall follow; counts as empty if it is missing.
+        upstream: the Data.fs with the authoritative history.
+        verified: a tid up to which both are known to be equal.  The cost grows with the later
+            transactions only; without it both files are read completely.
+        seconds: time limit.
+    """
+    more = [] if verified is None else ["--verified", verified]
+    return _run(installation, seconds, Comparison, "compare", file, upstream, *more)
+
+
+def export(
+    installation: Installation, file: Path, after: str, folder: Path, seconds: float = LONG_SECONDS
+) -> Export:
+    """Export the transactions after ``after`` to a folder, which appears when it is complete.
+
+    Args:
+        after: a tid that the file holds; 16 zeroes for everything.
+        folder: must not exist.
+        seconds: time limit.
+    """
+    return _run(installation, seconds, Export, "export", file, "--after", after, "--to", folder)
+
+
+def truncate(
+    installation: Installation,
+    file: Path,
+    after: str,
+    keep: Path,
+    *,
+    dry_run: bool = False,
+    seconds: float = LONG_SECONDS,
+) -> Truncation:
+    """Remove the transactions after ``after``, once a copy of them is on disk.
+
+    An interruption leaves the old file or the new one.  A repetition with the same arguments
+    finishes the job.
+
+    Args:
+        file: the Data.fs; REFUSED while a server has it open.
+        after: tid of the last transaction that stays.
+        keep: a folder for the removed bytes; made if it is missing.
+        dry_run: only report what would be removed.
+        seconds: time limit.
+    """
+    more = ["--dry-run"] if dry_run else []
+    return _run(
+        installation, seconds, Truncation, "truncate", file, "--after", after, "--keep", keep, *more
+    )
+
+
+def copy(
+    installation: Installation,
+    source: Path,
+    target: Path,
+    on_progress: Callable[[Progress], None] | None = None,
+    seconds: float = COPY_SECONDS,
+) -> Copy:
+    """Copy a Data.fs up to a complete transaction while a server may write it.
+
+    The target appears when it is complete and on disk; until then it is TARGET.part.  A
+    repetition after an interruption continues the copy.
+
+    Args:
+        source: the Data.fs.
+        target: must not exist, and no server may have it open.
+        on_progress: called about twice a second, in this thread.
+        seconds: time limit.
+    """
+    return _run(installation, seconds, Copy, "copy", source, target, on_progress=on_progress)
+
+
+def describe(found: Comparison, name: str, upstream: str) -> str:
+    """Return a comparison in one line."""
+    parts = [
+        f"{found.private} transaction{'s' * (found.private != 1)} only on node {name}"
+        + (f" ({found.private_first} to {found.private_last})" if found.private else ""),
+        f"{found.conflicting} with the same id and other content" if found.conflicting else "",
+        f"{found.holes} missing among older ones" if found.holes else "",
+        f"{found.missing} only on node {upstream}",
+        f"the last common one is {found.common.tid}"
+        if found.common
+        else "no transaction in common",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _run(
+    installation: Installation,
+    seconds: float,
+    answer: type[Answer],
+    command: str,
+    *arguments: Argument,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Answer:
+    return py27.run(
+        installation,
+        Program("indico_zodbrepl.dataplane.datafs", FAILURES[command], EXIT_CODES),
+        command,
+        *arguments,
+        answer=answer,
+        progress=Progress,
+        on_progress=on_progress,
+        seconds=seconds,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Last:
+    """The last complete transaction of a file.
+
+    Attributes:
+        tid: 16 hexadecimal digits; None when there is no transaction.
+        time: when it was committed, ISO 8601 in UTC; None when there is none.
+        end: position after it, in bytes.
+        size: of the file, in bytes; more than ``end`` when an unfinished one follows.
+    """
+
+    tid: str | None
+    time: str | None
+    end: int
+    size: int
+
+
+class Relation(enum.StrEnum):
+    """The relation of a file's history to its upstream's."""
+
+    EMPTY = "empty"
+    EQUAL = "equal"
+    BEHIND = "behind"
+    AHEAD = "ahead"
+    DIVERGED = "diverged"
+    UNRELATED = "unrelated"
+
+    @property
+    def may_follow(self) -> bool:
+        """Return True if the file's node may start as that upstream's secondary."""
+        return self in {Relation.EMPTY, Relation.EQUAL, Relation.BEHIND}
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """A transaction that both files have, with the digest of its content."""
+
+    tid: str
+    digest: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """How a file's history relates to its upstream's; counts are transactions.
+
+    Attributes:
+        relation: the result.
+        common: the last common transaction before the histories diverge.
+        private: those that only the file has; ``private_first`` and ``private_last`` are tids.
+        missing: those that only the upstream has.
+        holes: those of ``missing`` that are older than a common one.  A secondary would never
+            fetch them.
+        conflicting: those with the same tid and different content.
+        packed: whether one of the files was packed.
+        packed_away: those that only the file has, but that a pack of the upstream may have
+            removed; ``packed_away_last`` is a tid.  If the node was writable since the last
+            verification and this tid is newer, some may be divergent transactions.
+        bytes_private: of the private and the conflicting ones, in the file.
+        examined: transactions read one by one in both files.
+    """
+
+    relation: Relation
+    common: Common | None
+    private: int
+    private_first: str | None
+    private_last: str | None
+    missing: int
+    holes: int
+    conflicting: int
+    packed: bool
+    packed_away: int
+    packed_away_last: str | None
+    bytes_private: int
+    examined: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """A recovery export: the last transactions of a file.
+
+    Attributes:
+        folder: holds tail.fs, tail.json, and blobs if there are any.
+        after: tid of the last transaction before it.
+        first, last: tids; None when there was nothing to export.
+        transactions: how many.
+        objects: how many records of objects; ``new`` and ``changed`` add up to it.
+        bytes: of the transactions in the original file.
+        blobs, missing_blobs: how many were copied, and how many were missing.
+        notable: the first few of Indico's objects, such as ``Conference 12 "Title"``.
+    """
+
+    folder: Path
+    after: str
+    first: str | None
+    last: str | None
+    transactions: int
+    objects: int
+    new: int
+    changed: int
+    bytes: int
+    blobs: int
+    missing_blobs: int
+    notable: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Truncation:
+    """A truncation of a file, done or planned.
+
+    Attributes:
+        after: tid of the last transaction that stays.
+        offset: length of the file afterwards, in bytes.
+        bytes: how many are removed, with damaged and unfinished transactions.
+        transactions: how many complete ones are removed, from ``first`` to ``last`` (tids).
+        blobs: how many blobs they have; their files stay where they are.
+        keep: the folder with the removed bytes: cut.bin, cut.index, cut.json.
+        sha256: of cut.bin; None before it is written.
+        done: false after a dry run.
+    """
+
+    after: str
+    offset: int
+    bytes: int
+    transactions: int
+    first: str | None
+    last: str | None
+    blobs: int
+    keep: Path
+    sha256: str | None
+    done: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """A finished copy.
+
+    Attributes:
+        tid: its last transaction; None when it has none.
+        bytes: its length; ``resumed`` of them come from an interrupted copy.
+        blobs: how many blobs it has; ``blob_bytes`` were copied.
+        seconds: duration.
+    """
+
+    tid: str | None
+    bytes: int
+    resumed: int
+    blobs: int
+    blob_bytes: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """The progress of a copy, in bytes.
+
+    Attributes:
+        stage: ``data`` or ``blobs``.
+        done: in this stage, with the bytes that an interrupted copy had left.
+        total: None while it is unknown.
+    """
+
+    stage: str
+    done: int
+    total: int | None

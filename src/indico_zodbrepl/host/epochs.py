@@ -1,0 +1,174 @@
+"""The records of the current epoch: who is the primary, kept where nodes can ask for it.
+
+The control host has one, and so has the host of each Indico instance.  A record is only
+ever raised: to a higher epoch, never to another primary of the same one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.locking import alone_in
+
+FORMAT = 1
+KEYS = {"format": int, "cluster": str, "epoch": int, "primary": str, "at": str, "reason": str}
+
+
+@dataclasses.dataclass(frozen=True)
+class EpochRecord:
+    """What one host knows of the current epoch.
+
+    Attributes:
+        primary: the only node that may take writes in it.
+        at: when the record was written, ISO 8601 in UTC.
+        reason: why the epoch began, one line.
+    """
+
+    cluster: str
+    epoch: int
+    primary: str
+    at: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Raised:
+    """What ``raise_everywhere`` did: keepers of records by what became of theirs.
+
+    Attributes:
+        written: those whose record says the epoch now, in the order of ``paths``.
+        failed: why the others' doesn't, by keeper.
+    """
+
+    written: tuple[str, ...]
+    failed: Mapping[str, str]
+
+
+def now() -> str:
+    """Return the time as records, states and lineages have it: ISO 8601, UTC, whole seconds."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds(at: str) -> float | None:
+    """Return a time of ``now`` as seconds since 1970; None when it is no time."""
+    try:
+        return datetime.datetime.fromisoformat(at).timestamp()
+    except ValueError:
+        return None
+
+
+def paths(cluster: Cluster) -> dict[str, Path]:
+    """Return the paths of the records by host, the control host first; none without epochs."""
+    if not backend_of(cluster).has_epochs:
+        return {}
+    layout = Layout(cluster)
+    return {
+        "the control host": layout.epoch_record,
+        **{
+            f"Indico instance {instance.name}": layout.instance_epoch_record(instance)
+            for instance in cluster.indico
+        },
+    }
+
+
+def read(cluster: Cluster, path: Path) -> EpochRecord | None:
+    """Return a record; None when there is none.
+
+    Raises OperatorError (exit 8) when it is damaged, another cluster's or can't be read.
+    """
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _refusal(path, f"can't be read: {error.strerror}") from error
+    except ValueError as error:
+        raise _refusal(path, f"is no JSON: {error}") from error
+    wrong = _what_is_wrong(cluster, values)
+    if wrong:
+        raise _refusal(path, wrong)
+    return EpochRecord(**{key: values[key] for key in KEYS if key != "format"})
+
+
+def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
+    """Write a record unless the one there says the same already.
+
+    Returns:
+        Whether it was written; it is on disk then.
+
+    Raises:
+        OperatorError: exit 8, the one there is of a higher epoch, or of this epoch with
+            another primary, or damaged; exit 1, it can't be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone_in(path.parent):
+            present = read(cluster, path)
+            if present and (present.epoch, present.primary) == (record.epoch, record.primary):
+                return False
+            if present and present.epoch >= record.epoch:
+                raise _refusal(
+                    path,
+                    f"it says epoch {present.epoch}, primary {present.primary} "
+                    f"({present.reason}); that is not lowered to epoch {record.epoch}, "
+                    f"primary {record.primary}",
+                    "the newer primary stands",
+                )
+            write_atomically(
+                path, json.dumps({"format": FORMAT, **dataclasses.asdict(record)}, indent=2) + "\n"
+            )
+    except OSError as error:
+        raise OperatorError(
+            "the record of the epoch can't be written",
+            f"{path}: {error.strerror}",
+            "make room there, then try again",
+        ) from error
+    return True
+
+
+def raise_everywhere(cluster: Cluster, epoch: int, primary: str, reason: str) -> Raised:
+    """Raise every record that can be reached; never raises OperatorError itself."""
+    record = EpochRecord(cluster.name, epoch, primary, now(), reason)
+    written, failed = [], {}
+    for keeper, path in paths(cluster).items():
+        try:
+            raise_record(cluster, path, record)
+        except OperatorError as error:
+            failed[keeper] = error.detail
+        else:
+            written.append(keeper)
+    return Raised(tuple(written), failed)
+
+
+def _what_is_wrong(cluster: Cluster, values: Any) -> str | None:
+    if not isinstance(values, dict) or set(values) != set(KEYS):
+        return f"its keys are not {', '.join(sorted(KEYS))}"
+    wrong = [key for key, kind in KEYS.items() if type(values[key]) is not kind]
+    if wrong:
+        return f"{wrong[0]} is {values[wrong[0]]!r}"
+    if values["format"] != FORMAT:
+        return f"its format is {values['format']}, this program knows {FORMAT}"
+    if values["cluster"] != cluster.name:
+        return f"it belongs to cluster {values['cluster']!r}, not {cluster.name!r}"
+    if values["epoch"] < 1:
+        return f"its epoch is {values['epoch']}, not a whole number from 1"
+    return None
+
+
+def _refusal(path: Path, detail: str, hint: str = "") -> OperatorError:
+    return OperatorError(
+        "the record of the epoch can't be used",
+        f"{path}: {detail}",
+        hint or f"copy it from another keeper, or move it away: {path}",
+        ExitCode.REFUSED,
+    )

@@ -1,0 +1,269 @@
+"""Making sure that a node's server is gone, whatever state it is in."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import daemon, ports
+from indico_zodbrepl.host.ports import Owner
+from indico_zodbrepl.host.supervisor import Supervisor, SupervisorAwayError, SupervisorSilentError
+from indico_zodbrepl.probing.process_state import FROZEN, state_of
+from indico_zodbrepl.probing.waiting import wait_until
+
+SUPERVISOR_SECONDS = 1.0
+GONE_SECONDS = 5.0
+POLL_SECONDS = 0.005
+
+
+@dataclasses.dataclass(frozen=True)
+class Fenced:
+    """What was done to fence a node.
+
+    Attributes:
+        killed: process ids.
+        remark: what an operator should know, one line; empty when there is nothing.
+        was_wanted: supervisor was to run it until then; also when it did not say.
+    """
+
+    killed: tuple[int, ...]
+    remark: str
+    was_wanted: bool
+
+
+def fence(cluster: Cluster, node: Node) -> Fenced:
+    """End a node's server at once, frozen or not, and prove that it is gone.
+
+    Supervisor is told not to start it again, while the server is frozen: it would ask it to
+    end in order, and one that is killed then may have noted in its log that it had ended, when it
+    had not: MariaDB refuses to start from that.  Nothing is waited for that a frozen process could
+    delay for long, so the server's followers may miss its last transactions.
+
+    Returns:
+        What was done: nothing to a node that doesn't run.  Its ports are closed, its
+        processes are gone and nobody has its data file, where it has one.
+
+    Raises:
+        OperatorError: exit 8, somebody else than this cluster has the node's port or data;
+            exit 7, a process doesn't go although it was killed.
+    """
+    killed: list[int] = []
+    frozen = _serving(cluster, node)
+    freeze(frozen)
+    try:
+        was_wanted, remark = _stop_supervising(cluster, node)
+    finally:
+        for pid in frozen:
+            _kill(pid, killed)
+    supervised = _supervised(cluster, node)
+    deadline = time.monotonic() + GONE_SECONDS
+    while True:
+        try:
+            pids = _pids_of(cluster, node, supervised)
+        except OperatorError:
+            # A process that is about to be gone may have a port that no longer is seen to be its.
+            if not killed or time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_SECONDS)
+            continue
+        if not pids and not is_held(node):
+            return Fenced(tuple(killed), remark, was_wanted)
+        if time.monotonic() > deadline:
+            raise OperatorError(
+                f"the server of node {node.name} is not gone",
+                f"processes {', '.join(map(str, sorted(pids))) or 'unknown'}: killed, but there"
+                + (f"; {data_fs(node)} is locked" if is_held(node) else ""),
+                "is a disk hung? then cut the host off",
+                ExitCode.TIMED_OUT,
+            )
+        for pid in sorted(pids - set(killed)):
+            _kill(pid, killed)
+        time.sleep(POLL_SECONDS)
+
+
+def processes(cluster: Cluster, node: Node) -> list[int]:
+    """Whom ``fence`` would kill; changes nothing.  Raises OperatorError (exit 8) as it does."""
+    return sorted(_pids_of(cluster, node, _supervised(cluster, node)))
+
+
+def _kill(pid: int, killed: list[int]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+
+
+def _stop_supervising(cluster: Cluster, node: Node) -> tuple[bool, str]:
+    """Tell supervisor not to start the node again.
+
+    Returns whether it was to run it until then, and what went wrong, one line.
+    """
+    try:
+        return Supervisor(cluster, SUPERVISOR_SECONDS).stop(node.program), ""
+    except SupervisorAwayError:
+        return True, ""
+    except OperatorError as error:
+        refused = (
+            ", which the guard refuses once the epoch is raised"
+            if backend_of(cluster).has_epochs
+            else ""
+        )
+        return True, f"{error.notice}: it may start the server again{refused}"
+
+
+def _supervised(cluster: Cluster, node: Node) -> int | None:
+    """Return the process that supervisor has for the node, if it can be told."""
+    try:
+        program = Supervisor(cluster, SUPERVISOR_SECONDS).states().get(node.program)
+    except (SupervisorAwayError, SupervisorSilentError):
+        return None
+    return None if program is None else program.pid
+
+
+def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
+    """Return the live processes that are the node's server, or are about to become it."""
+    pids = {supervised} if supervised is not None and daemon.is_alive(supervised) else set()
+    pids |= _serving(cluster, node)
+    listening = ports.listening()
+    for address in (node.storage_address, node.link_address):
+        if address.port not in listening:
+            continue
+        owner = ports.owner_of(address)
+        if owner is None or not ports.is_of_cluster(owner, cluster):
+            if ports.is_listening(address):
+                raise _foreign(node, f"{address} is listened on by", owner)
+            continue
+        pids.add(owner.pid)
+    return pids
+
+
+def _serving(cluster: Cluster, node: Node) -> set[int]:
+    """Return the processes that have the node's data, as far as the data tell."""
+    holder = _lock_holder(node)
+    pids = set() if holder is None else {holder}
+    if backend_of(cluster).fenced_by_folder:
+        pids |= set(_working_in(node.data_directory))
+    return pids
+
+
+def _working_in(folder: Path) -> Iterator[int]:
+    """Yield the server processes with their working directory in a folder; no login shells."""
+    resolved = folder.resolve()
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(FileNotFoundError, PermissionError, ProcessLookupError):
+            directory = Path(os.readlink(f"/proc/{pid}/cwd"))
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if (
+                directory.is_relative_to(resolved)
+                and fields[0] != "Z"
+                and fields[4] == "0"
+                and pid != os.getpid()
+            ):
+                yield pid
+
+
+def _lock_holder(node: Node) -> int | None:
+    """Return the process that has the data file; raises OperatorError when it works elsewhere."""
+    held = look(node)
+    if held.pid is not None and not held.is_node:
+        raise _foreign(node, f"{data_fs(node)} is held by", Owner(held.pid, "", None))
+    return held.pid
+
+
+def _foreign(node: Node, what: str, owner: Owner | None) -> OperatorError:
+    who = f"process {owner.pid} {owner.command}".strip() if owner else "a process of another user"
+    return OperatorError(
+        f"node {node.name} is not fenced",
+        f"{what} {who}, which is no server of this cluster",
+        "end it by hand",
+        ExitCode.REFUSED,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """Who has a data file.
+
+    Attributes:
+        is_held: whether a process of this host has it open as its server.
+        pid: that process, as it wrote it there; None when nobody has the file or that can't
+            be told.
+        is_node: that process works in the node's data directory, as its server does.
+    """
+
+    is_held: bool
+    pid: int | None = None
+    is_node: bool = False
+
+
+def is_held(node: Node) -> bool:
+    """Return True if a process has the data file open as its server.  Raises OSError."""
+    try:
+        descriptor = os.open(path_of(node), os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def look(node: Node) -> Held:
+    """Return which process has the data file open, if any.  Raises OSError."""
+    try:
+        pid = int(path_of(node).read_text().split()[0])
+    except (FileNotFoundError, ValueError, IndexError):
+        return Held(is_held(node))
+    if not is_held(node):
+        return Held(is_held=False)
+    return Held(True, pid, _works_in(pid, node.data_directory))
+
+
+def path_of(node: Node) -> Path:
+    """Return the lock file; a stopped server leaves it, unlocked."""
+    path = data_fs(node)
+    return path.with_name(f"{path.name}.lock")
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(folder.resolve())
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # it has just gone; the lock goes with it
+    except PermissionError:
+        return False
+
+
+FREEZE_SECONDS = 0.5
+FREEZE_POLL_SECONDS = 0.002
+
+
+def freeze(pids: Collection[int]) -> None:
+    """Send SIGSTOP to processes, in their order, and wait until each has stopped.
+
+    The signal is only noted when it is sent: a SIGTERM that comes before a process has stopped
+    still ends it.  Those that are gone are passed over; one that does not stop within half a
+    second, as its disk hangs, is left to stop when it can.
+    """
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + FREEZE_SECONDS
+    wait_until(lambda: not any(map(_runs, pids)), deadline, FREEZE_POLL_SECONDS)
+
+
+def _runs(pid: int) -> bool:
+    state = state_of(pid)
+    return bool(state) and state not in FROZEN

@@ -1,0 +1,243 @@
+"""Whether a node may follow another one: histories are compared, the result is remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Callable
+
+from indico_zodbrepl.backends import Family, backend_of
+from indico_zodbrepl.backends.zeo_servers import EMPTY_BYTES, has_data
+from indico_zodbrepl.cluster import Cluster, Node, NodeState
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.cluster.lookup import root_of
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import datafs, epochs, history
+from indico_zodbrepl.host import state as node_state
+from indico_zodbrepl.host.datafs import Comparison, Relation
+from indico_zodbrepl.host.history import Condition, Lineage
+
+
+def compare(
+    cluster: Cluster, installation: Installation, name: str, upstream: str, *, full: bool = False
+) -> Comparison:
+    """Compare a node's data file with another's; servers may run.  Raises OperatorError.
+
+    Args:
+        full: look at everything, not only at what came after the last such comparison.
+    """
+    node = cluster.node(name)
+    known = None if full else history.read(node)
+    return datafs.compare(
+        installation,
+        data_fs(node),
+        data_fs(cluster.node(upstream)),
+        known.verified_tid if known else None,
+    )
+
+
+def admit_follower(
+    cluster: Cluster, installation: Installation, state: NodeState, *, dry_run: bool = False
+) -> list[str]:
+    """Make sure that a node holds nothing that its upstream lacks before it follows it.
+
+    Remembers the last common transaction, so that the next time only what is newer is
+    compared.  The upstream's server may run, or not.
+
+    Args:
+        state: what the node is to be; it has an upstream.
+        dry_run: remember nothing.
+
+    Returns:
+        What an operator should know although the node may start, one line each.
+
+    Raises:
+        OperatorError: exit 8, its history is another one, or it can't be compared and the
+            node was a primary since it last was; exit 7, it took too long.
+    """
+    node, upstream = cluster.node(state.node), cluster.node(state.upstream or "")
+    known = history.known(node, state)
+    history.refuse_condition(cluster, node, known)
+    refuse(node)
+    if not backend_of(cluster).has_data(cluster, node):
+        if not dry_run:
+            _remember(node, known, history.nothing(state.epoch, was_writable=False))
+        return []
+    problem = _why_unreachable(upstream)
+    if not problem:
+        try:
+            found = datafs.compare(
+                installation, data_fs(node), data_fs(upstream), known.verified_tid
+            )
+        except OperatorError as error:
+            if error.exit_code is not ExitCode.REFUSED:
+                raise
+            datafs.last(installation, data_fs(node))  # tells when it is the node's own file
+            problem = error.detail
+        else:
+            if found.relation is Relation.AHEAD:
+                found = _against_primary(cluster, installation, state, known) or found
+            judged, refusal = _judge(cluster, state, known, found)
+            if not dry_run:
+                _remember(node, known, judged)
+            if refusal is not None:
+                raise refusal
+            return []
+    if known.was_writable:
+        raise OperatorError(
+            f"node {node.name} refuses to follow node {upstream.name}",
+            f"it was a primary, so it may hold transactions of its own, and that can't be told "
+            f"without the data of node {upstream.name}: {problem}",
+            f"bring node {upstream.name} back first",
+            ExitCode.REFUSED,
+        )
+    remark = (
+        f"the history of node {node.name} was not compared with that of node "
+        f"{upstream.name}: {problem}"
+    )
+    return [remark]
+
+
+def check_follower(
+    cluster: Cluster, installation: Installation, state: NodeState, *, dry_run: bool = False
+) -> list[str]:
+    """Check that a node may follow its upstream, as its backend can tell before the start.
+
+    Returns remarks, a line each.  Raises OperatorError as ``admit_follower``.
+    """
+    return _CHECKS[backend_of(cluster).family](cluster, installation, state, dry_run)
+
+
+def _check_file(
+    cluster: Cluster, installation: Installation, state: NodeState, dry_run: bool
+) -> list[str]:
+    remarks = admit_follower(cluster, installation, state, dry_run=dry_run)
+    if dry_run and not remarks:
+        return [f"its history is that of node {state.upstream}"]
+    return remarks
+
+
+def _check_condition(
+    cluster: Cluster, _installation: Installation, state: NodeState, _dry_run: bool
+) -> list[str]:
+    """Check the condition only: the database server compares histories when it connects."""
+    history.refuse_unfit(cluster, state)
+    return []
+
+
+_CHECKS: dict[Family, Callable[[Cluster, Installation, NodeState, bool], list[str]]] = {
+    Family.ZRS: _check_file,
+    Family.NATIVE: _check_condition,
+}
+
+
+def _judge(
+    cluster: Cluster, state: NodeState, known: Lineage, found: Comparison
+) -> tuple[Lineage, OperatorError | None]:
+    """Return the history to write after a comparison, and why the node may not follow."""
+    node, upstream = cluster.node(state.node), state.upstream or ""
+    hidden = (
+        known.was_writable
+        and found.packed_away_last is not None
+        and found.packed_away_last > (known.verified_tid or "")
+    )
+    if found.relation.may_follow and not hidden:
+        common = found.common
+        return Lineage(
+            common.tid if common else known.verified_tid,
+            common.digest if common else known.digest,
+            upstream,
+            state.epoch,
+            was_writable=False,
+            condition=Condition.OK,
+            detail="",
+            at=known.at,
+        ), None
+    why = (
+        datafs.describe(found, node.name, upstream)
+        if not hidden
+        else (
+            f"{found.packed_away} transactions, up to {found.packed_away_last}, are only on node "
+            f"{node.name}, and the pack of node {upstream} hides whether they were on it: node "
+            f"{node.name} was a primary since it was last compared"
+        )
+    )
+    diverged = dataclasses.replace(
+        known, epoch=state.epoch, condition=Condition.DIVERGED, detail=why
+    )
+    word = {Relation.AHEAD: "is ahead of", Relation.UNRELATED: "has nothing in common with"}
+    return diverged, OperatorError(
+        f"node {node.name} refuses to follow node {upstream}: its history "
+        f"{word.get(found.relation, 'diverged from')} that of node {upstream}",
+        why,
+        f"export its divergent transactions and make it follow: "
+        f"{Commands.here(cluster).zodbrepl('rejoin', node.name)}",
+        ExitCode.REFUSED,
+    )
+
+
+def _against_primary(
+    cluster: Cluster, installation: Installation, state: NodeState, known: Lineage
+) -> Comparison | None:
+    """Return the comparison with the primary, for a node that is ahead of the relay it follows.
+
+    A relay that was seeded, or was away, catches up; what counts is the primary's history.
+    """
+    states = node_state.readable(cluster)
+    primary = root_of(state.upstream, states)
+    if primary in (None, state.node, state.upstream) or primary not in states:
+        return None
+    above = cluster.node(primary or "")
+    if _why_unreachable(above):
+        return None
+    return datafs.compare(
+        installation, data_fs(cluster.node(state.node)), data_fs(above), known.verified_tid
+    )
+
+
+def _remember(node: Node, known: Lineage, new: Lineage) -> None:
+    """Write what changed; the same is not written again, so that a full disk hinders no start."""
+    if dataclasses.replace(new, at=known.at) != known or not known.at:
+        history.write(node, dataclasses.replace(new, at=epochs.now()))
+
+
+def _why_unreachable(upstream: Node) -> str:
+    path = data_fs(upstream)
+    try:
+        with path.open("rb"):
+            return ""
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+
+
+def refuse(node: Node) -> None:
+    """Raise OperatorError (exit 8) when a node's data lies beside its missing data file."""
+    if has_data(node):
+        return
+    path = data_fs(node)
+    left = {kind: path.with_name(f"{path.name}.{kind}") for kind in ("old", "pack")}
+    sizes = {kind: each.stat().st_size for kind, each in left.items() if each.is_file()}
+    sizes = {kind: size for kind, size in sizes.items() if size > EMPTY_BYTES}
+    if not sizes:
+        return
+    found = " and ".join(f"{left[kind]} ({size} bytes)" for kind, size in sizes.items())
+    if "old" in sizes:
+        # What was packed, whole and as its index has it; the next pack does the work again.
+        hint = (
+            f"put it back: mv {shlex.quote(str(left['old']))} {shlex.quote(str(path))}; where "
+            "a backup is newer than that file, restore it then"
+        )
+    else:
+        hint = (
+            "it may be incomplete: restore Data.fs from a backup, or move that file away, "
+            "and the node gets another one's data when it follows it"
+        )
+    raise OperatorError(
+        f"node {node.name} refuses to start: its data file is missing",
+        f"{path} is not there or empty, but {found} is: a pack did not end, and a server would "
+        "begin an empty database",
+        hint,
+        ExitCode.REFUSED,
+    )

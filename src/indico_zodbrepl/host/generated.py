@@ -1,0 +1,86 @@
+"""Every file that is generated for a cluster on this host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, rendering
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.rendering import Program, admin_program, indico_program, watch_program
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import state
+
+
+def programs(cluster: Cluster, installation: Installation) -> list[Program]:
+    """Return the supervised programs, in the order in which they start."""
+    backend = backend_of(cluster)
+    return [
+        *(
+            program
+            for node in cluster.nodes
+            for program in backend.programs(cluster, installation, node)
+        ),
+        *(indico_program(cluster, installation, instance) for instance in cluster.indico),
+        admin_program(cluster, installation),
+        *([watch_program(cluster, installation, cluster.watch)] if cluster.watch else []),
+    ]
+
+
+def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path, str]:
+    """Return what ``up`` writes: path to content."""
+    layout = Layout(cluster)
+    files = {
+        layout.supervisord_conf: rendering.supervisord_conf(
+            cluster, installation, programs(cluster, installation), as_root=os.geteuid() == 0
+        )
+    }
+    files.update(backend_of(cluster).client_files(cluster))
+    for instance in cluster.indico:
+        files[layout.indico_conf(instance)] = rendering.indico_conf(cluster, installation, instance)
+        files[layout.logging_conf(instance)] = rendering.logging_conf(cluster, instance)
+    return files
+
+
+def node_files(cluster: Cluster) -> Mapping[Path, str]:
+    """Return what the nodes write when they start in their present state: path to content."""
+    backend = backend_of(cluster)
+    return {
+        path: text
+        for node in cluster.nodes
+        for path, text in backend.node_files(cluster, state.current(cluster, node)).items()
+    }
+
+
+def make_directories(cluster: Cluster) -> None:
+    """Make the folders that ``up`` and the programs need.
+
+    Secrets, sessions, uploads and logs, in which Indico writes whole requests, are for
+    their owner alone, as are the nodes' data.
+
+    Raises OperatorError (exit 8) when that can't be done.
+    """
+    try:
+        _make_directories(cluster)
+    except OSError as error:
+        raise OperatorError(
+            "var-directory can't be used",
+            f"{error.filename} ({cluster.where(None, key='var-directory')}): {error.strerror}",
+            "is it another user's? then run this as that user",
+            ExitCode.REFUSED,
+        ) from error
+
+
+def _make_directories(cluster: Cluster) -> None:
+    layout = Layout(cluster)
+    for folder in (layout.var, layout.etc):
+        folder.mkdir(parents=True, exist_ok=True)
+    for private in (layout.secrets, layout.run, layout.log, layout.indico, layout.watch):
+        private.mkdir(mode=0o700, exist_ok=True)
+        private.chmod(0o700)
+    for instance in cluster.indico:
+        for folder in rendering.indico_directories(cluster, instance):
+            folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,205 @@
+"""The history file of a node: how far its data are verified, and if they may be used."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from indico_zodbrepl.backends import can
+from indico_zodbrepl.cluster import Cluster, Node, NodeState
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.layout import lineage_file
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host.locking import alone_in
+
+FORMAT = 1
+KEYS: dict[str, tuple[type, ...]] = {
+    "format": (int,),
+    "verified_tid": (str, type(None)),
+    "digest": (str, type(None)),
+    "against": (str, type(None)),
+    "epoch": (int,),
+    "was_writable": (bool,),
+    "condition": (str,),
+    "detail": (str,),
+    "at": (str,),
+}
+
+
+class Condition(enum.StrEnum):
+    """What is known of a node's data."""
+
+    OK = "ok"
+    DIVERGED = "diverged"
+    NEEDS_SEEDING = "needs-seeding"
+    QUARANTINED = "quarantined"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lineage:
+    """What is remembered of a node's history.
+
+    Attributes:
+        verified_tid: up to there it was shown to be that of the cluster, 16 hex digits; None
+            when it never was.
+        digest: of that transaction's content.
+        against: the node with which it was compared.
+        epoch: in which that was.
+        was_writable: the node ran as a primary since, so it may hold what nobody else has.
+        condition: DIVERGED is looked at again at each start; a node that is QUARANTINED or
+            NEEDS_SEEDING starts in no role.
+        detail: why, for people.
+        at: when this was written, ISO 8601 in UTC.
+    """
+
+    verified_tid: str | None
+    digest: str | None
+    against: str | None
+    epoch: int
+    was_writable: bool
+    condition: Condition
+    detail: str
+    at: str
+
+
+def read(node: Node) -> Lineage | None:
+    """Return what is remembered of a node; None when nothing is.
+
+    Raises OperatorError (exit 8) when the file is damaged or can't be read.
+    """
+    path = lineage_file(node)
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise _unusable(node, str(error)) from error
+    if not _is_whole(values):
+        raise _unusable(node, f"its keys or their values are not those of format {FORMAT}")
+    return Lineage(
+        **{key: values[key] for key in KEYS if key not in ("format", "condition")},
+        condition=Condition(values["condition"]),
+    )
+
+
+def write(node: Node, lineage: Lineage) -> None:
+    """Replace what is remembered; it is on disk afterwards.  Raises OperatorError (exit 1)."""
+    with _alone(node):
+        _write(node, lineage)
+
+
+def replace(node: Node, before: Lineage, after: Lineage) -> bool:
+    """Replace what is remembered if that is still ``before``; raises as ``read`` and ``write``.
+
+    For who looked at the node without hindering it: what others wrote meanwhile stands.
+    """
+    with _alone(node):
+        if read(node) != before:
+            return False
+        _write(node, after)
+        return True
+
+
+@contextlib.contextmanager
+def _alone(node: Node) -> Iterator[None]:
+    """Only one process at a time writes the file; what it can't do is an OperatorError."""
+    try:
+        with alone_in(node.data_directory):
+            yield
+    except OSError as error:
+        raise OperatorError(
+            f"the lineage of node {node.name} can't be written",
+            f"{lineage_file(node)}: {error.strerror}",
+            "make room there, then try again",
+        ) from error
+
+
+def _write(node: Node, lineage: Lineage) -> None:
+    values = {"format": FORMAT, **dataclasses.asdict(lineage)}
+    write_atomically(lineage_file(node), json.dumps(values, indent=2) + "\n")
+
+
+def mark(node: Node, epoch: int, condition: Condition, detail: str) -> None:
+    """Set a node's condition; what was verified stays.  Raises OperatorError."""
+    before = read(node) or nothing(epoch, was_writable=True)
+    write(node, dataclasses.replace(before, condition=condition, detail=detail, at=epochs.now()))
+
+
+def enter_primary(cluster: Cluster, state: NodeState) -> None:
+    """Note, before a node takes writes, that it may hold what nobody else has.
+
+    Its history is the cluster's from now on, so that a divergence is the others'.
+
+    Raises OperatorError: exit 8, its data is not whole; exit 1, the note can't be written.
+    """
+    node = cluster.node(state.node)
+    before = known(node, state)
+    refuse_condition(cluster, node, before)
+    entered = dataclasses.replace(
+        before, epoch=state.epoch, was_writable=True, condition=Condition.OK, detail=""
+    )
+    if entered != before or not lineage_file(node).exists():
+        write(node, dataclasses.replace(entered, at=epochs.now()))
+
+
+def refuse_unfit(cluster: Cluster, state: NodeState) -> None:
+    """Raise OperatorError (exit 8) when a node's data is not whole; it starts in no role."""
+    node = cluster.node(state.node)
+    refuse_condition(cluster, node, known(node, state))
+
+
+def known(node: Node, state: NodeState) -> Lineage:
+    """Return what is remembered; for a node that remembers nothing, the cautious view.
+
+    One that is a follower in epoch 1 never was a primary.
+    """
+    try:
+        found = read(node)
+    except OperatorError:
+        return nothing(state.epoch, was_writable=True)
+    return found or nothing(state.epoch, was_writable=state.upstream is None or state.epoch > 1)
+
+
+def nothing(epoch: int, *, was_writable: bool) -> Lineage:
+    """Return the history of a node that was never verified."""
+    return Lineage(None, None, None, epoch, was_writable, Condition.OK, "", "")
+
+
+def refuse_condition(cluster: Cluster, node: Node, found: Lineage) -> None:
+    """Raise OperatorError (exit 8) when what is known of a node's data lets it start in no role."""
+    if found.condition not in (Condition.QUARANTINED, Condition.NEEDS_SEEDING):
+        return
+    command = Commands.here(cluster).zodbrepl
+    raise OperatorError(
+        f"node {node.name} refuses to start: its data is {found.condition}",
+        f"{lineage_file(node)}: {found.detail}",
+        f"copy another node's data to it: {command('seed', node.name)}"
+        if can(cluster, "seed")
+        else f"when that is repaired: {command('rejoin', node.name)}",
+        ExitCode.REFUSED,
+    )
+
+
+def _is_whole(values: Any) -> bool:
+    return (
+        isinstance(values, dict)
+        and set(values) == set(KEYS)
+        and all(type(values[key]) in kinds for key, kinds in KEYS.items())
+        and values["format"] == FORMAT
+        and values["condition"] in list(Condition)
+    )
+
+
+def _unusable(node: Node, detail: str) -> OperatorError:
+    return OperatorError(
+        f"the lineage of node {node.name} can't be used",
+        f"{lineage_file(node)}: {detail}",
+        f"move it away; all of its history is compared then: {lineage_file(node)}",
+        ExitCode.REFUSED,
+    )

@@ -1,0 +1,271 @@
+"""The interface through which operations and monitoring reach the hosts of a cluster.
+
+``host_of`` returns the only implementation: ``LocalHost`` calls functions of this package in
+this process.  A remote host can be a second implementation.  No module outside this package
+opens a node's files, sockets or processes in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from indico_zodbrepl.cluster import Cluster, NodeState, Role
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.backup import Keeper
+from indico_zodbrepl.host.datafs import (
+    COPY_SECONDS,
+    LONG_SECONDS,
+    Comparison,
+    Copy,
+    Export,
+    Last,
+    Progress,
+    Truncation,
+)
+from indico_zodbrepl.host.epochs import EpochRecord
+from indico_zodbrepl.host.fencing import Fenced, Held
+from indico_zodbrepl.host.forcing import Forcing
+from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.host.packing import Packed
+from indico_zodbrepl.host.py27 import Argument, Program
+from indico_zodbrepl.host.roles import Changed
+from indico_zodbrepl.host.sql_export import Exported
+from indico_zodbrepl.host.supervisor import ProgramState
+
+Tell = Callable[[str], None]
+Answer = TypeVar("Answer")
+
+
+class Host(Protocol):
+    """The nodes, Indico instances and programs of one cluster.
+
+    ``name`` is always the name of a node.  All methods raise OperatorError.
+    """
+
+    # State of a node
+
+    def state(self, name: str) -> NodeState:
+        """Return the state of the node's state file; of cluster.conf if there is none."""
+
+    def write_state(self, new: NodeState) -> None:
+        """Write a node's state file."""
+
+    def foreseen_state(self, name: str) -> NodeState:
+        """Return the state with which the node would start; change nothing."""
+
+    def caught_up(self, present: NodeState) -> NodeState:
+        """Return the state of a follower after the promotions that it missed."""
+
+    def prepare(self, name: str) -> NodeState:
+        """Make the node's data directory and state file if they are missing; return the state."""
+
+    def check_folder(self, name: str) -> None:
+        """Raise OperatorError if ``prepare`` could not make the data directory."""
+
+    def free_bytes(self, name: str) -> int:
+        """Return the free disk space for the node's data directory."""
+
+    # History of a node
+
+    def history(self, name: str) -> Lineage | None:
+        """Return what is known of the node's history; None if nothing is."""
+
+    def write_history(self, name: str, lineage: Lineage) -> None:
+        """Replace what is known of the node's history."""
+
+    def mark(self, name: str, epoch: int, condition: Condition, detail: str) -> None:
+        """Set the condition of the node's data."""
+
+    # Records of the epoch
+
+    def keepers(self) -> tuple[str, ...]:
+        """Return the hosts that keep a record of the epoch, as messages name them."""
+
+    def record(self, keeper: str) -> EpochRecord | None:
+        """Return the record that a host keeps; None if it has none."""
+
+    def newest_record(self) -> EpochRecord | None:
+        """Return the record of the highest epoch; None if there is none or two contradict."""
+
+    def highest_epoch(self, name: str, own: int) -> int:
+        """Return the highest epoch that any source reports; ``own`` is the node's."""
+
+    # Start-up checks
+
+    def admissible(self, wanted: NodeState) -> list[str]:
+        """Return what lets the node start in this state; change nothing.  Raise as its start."""
+
+    def admit_follower(self, wanted: NodeState) -> list[str]:
+        """Compare a follower's history with its upstream's before it starts; return remarks."""
+
+    def refuse_half_packed(self, name: str) -> None:
+        """Raise OperatorError (REFUSED) if an unfinished pack left the node without Data.fs."""
+
+    def refuse_unfinished_conversion(self) -> None:
+        """Raise OperatorError (REFUSED) while a conversion into the cluster is unfinished."""
+
+    # Data files
+
+    def last_transaction(self, name: str) -> Last:
+        """Return the last transaction of the node's data file."""
+
+    def digest(self, name: str, tid: str) -> str:
+        """Return the digest of a transaction in the node's data file."""
+
+    def export_digest(self, folder: Path, tid: str) -> str:
+        """Return the digest of a transaction in a recovery export."""
+
+    def compare(
+        self,
+        name: str,
+        upstream: str,
+        verified: str | None = None,
+        *,
+        seconds: float = LONG_SECONDS,
+    ) -> Comparison:
+        """Compare the data files of two nodes; see ``datafs.compare``."""
+
+    def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
+        """Compare two data files from the last verified transaction on, or completely."""
+
+    def export(self, name: str, after: str, folder: Path) -> Export:
+        """Export the node's transactions after ``after``; see ``datafs.export``."""
+
+    def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:
+        """Remove the node's transactions after ``after``; see ``datafs.truncate``."""
+
+    def copy(
+        self,
+        source: str,
+        target: Path,
+        on_progress: Callable[[Progress], None] | None = None,
+        *,
+        seconds: float = COPY_SECONDS,
+    ) -> Copy:
+        """Copy the data file of node ``source`` to the file ``target``; see ``datafs.copy``."""
+
+    def export_sql(
+        self,
+        name: str,
+        failure: str,
+        *,
+        own: Path,
+        other: Path,
+        folder: Path,
+        named: Path,
+        seconds: float,
+    ) -> Exported:
+        """Export what a RelStorage has and another one lacks; see ``sql_export.export``."""
+
+    def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
+        """Pack the storage of a ZODB configuration; see ``packing.pack``."""
+
+    def backups(self) -> Keeper:
+        """Return the backup driver of the cluster's storage."""
+
+    def lock(self, name: str) -> Held | None:
+        """Return who has the node's data file open; None if it has no lock file."""
+
+    # Verbs: one change of one node or Indico instance each; idempotent
+
+    def start_node(self, name: str, *, progress: Tell = ..., seconds: float = ...) -> bool:
+        """Start a node under supervisor; return False if it was running."""
+
+    def stop_node(self, name: str, *, progress: Tell = ..., seconds: float = ...) -> bool:
+        """Stop a node cleanly; return False if it was not running."""
+
+    def restart_node(self, name: str, *, progress: Tell = ..., seconds: float = ...) -> None:
+        """Stop a node if it is running, then start it."""
+
+    def fence(self, name: str) -> Fenced:
+        """Kill a node's server and prove that it is gone."""
+
+    def assign(self, name: str, *, role: Role, upstream: str | None, epoch: int) -> NodeState:
+        """Write the role that a node has from its next start on."""
+
+    def promote(
+        self,
+        name: str,
+        *,
+        epoch: int,
+        reason: str = "",
+        proven: int | None = None,
+        progress: Tell = ...,
+        seconds: float = ...,
+    ) -> Changed:
+        """Make a node the primary of an epoch; see ``roles.promote``."""
+
+    def follow(
+        self,
+        name: str,
+        *,
+        upstream: str,
+        epoch: int,
+        role: Role | None = None,
+        progress: Tell = ...,
+        seconds: float = ...,
+    ) -> Changed:
+        """Make a node follow another one; see ``roles.follow``."""
+
+    def redirect(self, name: str, wanted: NodeState) -> None:
+        """Tell a running server its new upstream; see ``ServerControl.follow``."""
+
+    def pause_writes(self, name: str, seconds: float) -> str:
+        """Pause the writes of a primary; return its last transaction."""
+
+    def resume_writes(self, name: str) -> None:
+        """Resume the writes of a primary."""
+
+    def force_start(
+        self, name: str, *, reason: str, actor: str, progress: Tell = ..., seconds: float = ...
+    ) -> Forcing:
+        """Start a node as the primary of a new epoch without a source that confirms it."""
+
+    def restart_instance(self, name: str, *, progress: Tell = ..., seconds: float = ...) -> None:
+        """Replace the workers of an Indico instance."""
+
+    # Programs
+
+    def programs(self, seconds: float = ...) -> Mapping[str, ProgramState]:
+        """Return the supervised programs by name; see ``supervisor.program_states``."""
+
+    def supervisor_is_away(self) -> bool:
+        """Return True if supervisord does not run."""
+
+    def start_program(self, program: str) -> bool:
+        """Start a supervised program; return False if it was running."""
+
+    def stop_programs(
+        self, names: Iterable[str], deadline: float, progress: Tell = ...
+    ) -> list[str]:
+        """Stop supervised programs; return those that were running."""
+
+    def last_refusal(self, name: str) -> OperatorError | None:
+        """Return why the node refused to start, by its log."""
+
+    def is_of_cluster(self, pid: int) -> bool:
+        """Return True if a process works in one of the cluster's folders."""
+
+    def run27(
+        self,
+        program: Program,
+        *arguments: Argument,
+        answer: type[Answer],
+        seconds: float | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Run a data-plane program; see ``py27.run``."""
+
+
+def host_of(cluster: Cluster, installation: Installation | None = None) -> Host:
+    """Return the host interface of a cluster.
+
+    Args:
+        installation: the installed programs; None for the installation of this process.
+    """
+    from indico_zodbrepl.host.local import LocalHost  # noqa: PLC0415 - it implements this module
+
+    return LocalHost(cluster, installation)

@@ -1,0 +1,363 @@
+"""All programs of a cluster on this host: up and down.
+
+Both take the cluster's lock, so that two of them never work at once, and both may be
+repeated: ``up`` starts what doesn't run, ``down`` ends what does.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState, Role, check_site_conf
+from indico_zodbrepl.cluster.files import write_all
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import (
+    daemon,
+    generated,
+    ports,
+    precheck,
+    readiness,
+    run,
+    secrets,
+    state,
+)
+from indico_zodbrepl.host.locking import exclusive
+from indico_zodbrepl.host.programs import STARTED, Progress, Stage, end, ignore, start, wait_for_end
+from indico_zodbrepl.host.supervisor import Supervisor
+
+UP_SECONDS = 180.0
+STORAGE_SECONDS = 15.0
+DOWN_SECONDS = 120.0
+LEADERLESS_SECONDS = 3.0
+
+
+def up(
+    cluster: Cluster,
+    installation: Installation,
+    progress: Progress = ignore,
+    seconds: float = UP_SECONDS,
+) -> list[str]:
+    """Start what doesn't run: storage nodes, then Indico, then the admin page.
+
+    Args:
+        progress: called with each step, one line.
+        seconds: time limit for all of it.
+
+    Returns:
+        The names of the programs that were started.  All programs listen now, Indico
+        answers.
+
+    Raises:
+        OperatorError: exit 2, site-conf can't be read; exit 4, the installation is
+            incomplete; exit 5, a port is taken, and nothing was started; exit 8,
+            var-directory can't be used, or a conversion into the cluster has not ended, or a
+            node refused to start, or its state file or data directory can't be used: everything
+            else is up then, so that pages are served; exit 7, time ran out; exit 1, a program
+            died, with the end of its log.  Programs that were started stay.
+    """
+    check(cluster, installation)
+    return _up(cluster, installation, progress, seconds)
+
+
+def check(cluster: Cluster, installation: Installation) -> None:
+    """Raise as ``up`` does if it may not begin; change nothing."""
+    state.refuse_unfinished(cluster)
+    _check_installed(cluster, installation)
+
+
+def up_storage(
+    cluster: Cluster,
+    installation: Installation,
+    progress: Progress = ignore,
+    seconds: float = UP_SECONDS,
+) -> list[str]:
+    """Start the storage nodes alone, as for a conversion; otherwise as ``up``."""
+    _check_installed(cluster, installation)
+    return _up(cluster, installation, progress, seconds, storage_only=True)
+
+
+def _check_installed(cluster: Cluster, installation: Installation) -> None:
+    installation.check()
+    backend_of(cluster).check(cluster, installation)
+    check_site_conf(cluster)
+
+
+def _up(
+    cluster: Cluster,
+    installation: Installation,
+    progress: Progress,
+    seconds: float,
+    *,
+    storage_only: bool = False,
+) -> list[str]:
+    deadline = time.monotonic() + seconds
+    generated.make_directories(cluster)
+    secrets.ensure_bench_secret(cluster)
+    with exclusive(Layout(cluster).lock, seconds, progress):
+        states, failures = _prepare(cluster)
+        running = _running(cluster, deadline) if daemon.is_running(cluster) else None
+        wanted = (
+            [node.program for node in cluster.nodes if node.has_program]
+            if storage_only
+            else cluster.program_names()
+        )
+        missing = [name for name in wanted if name not in (running or ()) and name not in failures]
+        ports.check_free(
+            cluster,
+            [
+                endpoint
+                for endpoint in needed(cluster, states)
+                if program_of(cluster, endpoint) in missing
+            ],
+        )
+        write_all(generated.cluster_files(cluster, installation))
+        if running is None:
+            daemon.start(cluster, installation)
+            progress("supervisord is up")
+        else:
+            changed = _adopt_changes(cluster, deadline, progress)
+            missing = [name for name in changed if name not in failures] + missing
+        _found(cluster, states, progress)
+        nodes, *rest = starting(cluster, states)
+        done = start(cluster, nodes, missing, deadline, progress)
+        started, failures = done.programs, failures | done.failures
+        leaderless = _is_leaderless(cluster, states, failures)
+        patience = min(deadline, time.monotonic() + LEADERLESS_SECONDS) if leaderless else deadline
+        try:
+            backend_of(cluster).found(cluster, installation, progress, patience)
+        except OperatorError as error:
+            if not failures:
+                raise
+            if not leaderless:  # else it only says so again
+                failures["the storage"] = error
+        for stage in () if storage_only else rest:
+            done = start(cluster, stage, missing, deadline, progress)
+            started += done.programs
+            failures |= done.failures
+        if not failures:
+            _see_storage(cluster, started, deadline, progress)
+    if failures:
+        raise _partly_up(failures)
+    return started
+
+
+def _is_leaderless(
+    cluster: Cluster, states: Mapping[str, NodeState], failures: Mapping[str, OperatorError]
+) -> bool:
+    """Return True if none of the nodes that could take writes has started."""
+    leaders = [
+        node
+        for node in cluster.nodes
+        if node.name not in states or states[node.name].role in (Role.PRIMARY, Role.MASTER)
+    ]
+    return all(node.program in failures for node in leaders)
+
+
+def _see_storage(
+    cluster: Cluster, started: Iterable[str], deadline: float, progress: Progress
+) -> None:
+    """Give Indico instances that were started a moment to reach the storage; pages need it."""
+    deadline = min(deadline, time.monotonic() + STORAGE_SECONDS)
+    for instance in cluster.indico:
+        if instance.program in started and not readiness.reaches_storage(instance, deadline):
+            progress(f"{instance.program} has no storage yet; it goes on trying")
+
+
+def down(cluster: Cluster, progress: Progress = ignore, seconds: float = DOWN_SECONDS) -> list[str]:
+    """End the admin page and Indico, then the primary, which drains, then its followers.
+
+    Args:
+        progress: called with each step, one line.
+        seconds: time limit for all of it.
+
+    Returns:
+        The names of the programs that were ended; empty when nothing ran.
+
+    Raises:
+        OperatorError: exit 7, something did not end in time, or supervisord is frozen;
+            exit 1, programs are left of a supervisord that was killed.
+    """
+    deadline = time.monotonic() + seconds
+    if not Layout(cluster).run.is_dir():
+        return []
+    with exclusive(Layout(cluster).lock, seconds, progress):
+        if not daemon.is_running(cluster):
+            refuse_orphans(cluster)
+            return []
+        ended = []
+        for stage in ending(cluster):
+            ended += end(cluster, stage, deadline, progress)
+        ended += end(cluster, list(Supervisor(cluster).states()), deadline, progress)
+        daemon.end(cluster)
+        progress("supervisord ended")
+        refuse_orphans(cluster)
+        return ended
+
+
+def _prepare(cluster: Cluster) -> tuple[dict[str, NodeState], dict[str, OperatorError]]:
+    """Return the nodes' states, and by program why other nodes can't be started.
+
+    Raises the first reason when no node can.
+    """
+    states, failures = {}, {}
+    for node in cluster.nodes:
+        try:
+            states[node.name] = run.prepare(cluster, node)
+        except OperatorError as error:
+            failures[node.program] = error
+    if not states:
+        raise next(iter(failures.values()))
+    return states, failures
+
+
+def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Progress) -> None:
+    raised = precheck.found(cluster, states)
+    for keeper, problem in (raised.failed if raised else {}).items():
+        progress(f"{keeper} has no record of the epoch: {problem}")
+
+
+def _partly_up(failures: Mapping[str, OperatorError]) -> OperatorError:
+    """Return the error for a cluster of which some programs did not start."""
+    errors = list(failures.values())
+    refused = any(error.exit_code is ExitCode.REFUSED for error in errors)
+    rest = f"everything but {', '.join(failures)} is up"
+    if len(errors) == 1:
+        return OperatorError(
+            errors[0].notice, f"{errors[0].detail}\n{rest}", errors[0].hint, errors[0].exit_code
+        )
+    details = dict.fromkeys(f"{error.notice}\n{error.detail}" for error in errors)
+    hints = dict.fromkeys(error.hint for error in errors if error.hint)
+    return OperatorError(
+        f"{len(errors)} programs did not start",
+        "\n".join([*details, rest]),
+        "\n      ".join(hints),
+        ExitCode.REFUSED if refused else ExitCode.FAILED,
+    )
+
+
+def _running(cluster: Cluster, deadline: float) -> set[str]:
+    """Return the running programs, after those of an interrupted ``down`` have stopped."""
+    states = Supervisor(cluster).states()
+    for name, program in states.items():
+        if program.state == "STOPPING":
+            wait_for_end(cluster, name, deadline)
+    return {name for name, program in states.items() if program.state in STARTED}
+
+
+def _adopt_changes(cluster: Cluster, deadline: float, progress: Progress) -> list[str]:
+    """Make a running supervisord know the programs of the present cluster.conf."""
+    supervisor = Supervisor(cluster)
+    added, changed, removed = supervisor.reload()
+    for program in [*changed, *removed]:
+        end(cluster, [program], deadline, progress)
+        supervisor.remove(program)
+    for program in [*added, *changed]:
+        supervisor.add(program)
+    return changed
+
+
+def refuse_orphans(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 1) when programs are left of a supervisord that was killed."""
+    left = []
+    for endpoint in cluster.endpoints():
+        owner = ports.owner_of(endpoint.address)
+        if owner and ports.is_of_cluster(owner, cluster) and owner.pid not in left:
+            left.append(owner.pid)
+    if left:
+        raise OperatorError(
+            "supervisord is not running, but programs it started are",
+            f"processes {', '.join(map(str, left))}: left behind when it was killed",
+            f"kill {' '.join(map(str, left))}",
+        )
+
+
+def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
+    """Return the stages of a start: the nodes in these states, Indico, the observers."""
+    endpoints = needed(cluster, states)
+
+    def listens(program: str) -> Callable[[], str | None]:
+        own = tuple(e for e in endpoints if program_of(cluster, e) == program)
+        return functools.partial(readiness.listening, own)
+
+    return [
+        [
+            (node.program, listens(node.program))
+            for node in cluster.nodes
+            if node.has_program and node.name in states
+        ],
+        [
+            (instance.program, functools.partial(readiness.indico_answers, instance))
+            for instance in cluster.indico
+        ],
+        [(program, listens(program)) for program in _lookouts(cluster)],
+    ]
+
+
+def _lookouts(cluster: Cluster) -> list[str]:
+    """Return the observing programs: they start last and stop first."""
+    return [cluster.admin.program, *([cluster.watch.program] if cluster.watch else [])]
+
+
+def ending(cluster: Cluster) -> list[list[str]]:
+    """Return the stages of a stop: the programs of one stage stop at the same time."""
+    upstreams = {node.name: _upstream(cluster, node) for node in cluster.nodes}
+    return [
+        [*_lookouts(cluster), *(instance.program for instance in cluster.indico)],
+        *([node.program] for node in drain_order(cluster.nodes, upstreams) if node.has_program),
+    ]
+
+
+def _upstream(cluster: Cluster, node: Node) -> str | None:
+    """Return what a node follows; what cluster.conf says when its state file can't be used.
+
+    The state decides nothing but the order here, and everything has to end.
+    """
+    try:
+        return state.current(cluster, node).upstream
+    except OperatorError:
+        return state.initial(cluster, node).upstream
+
+
+def needed(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Endpoint]:
+    """Return what the cluster listens on when its nodes are in these states; others don't run."""
+    backend = backend_of(cluster)
+    return [
+        *(
+            endpoint
+            for node in cluster.nodes
+            if node.has_program and node.name in states
+            for endpoint in backend.listens_on(cluster, states[node.name])
+        ),
+        *(endpoint for endpoint in cluster.endpoints() if endpoint.kind != "node"),
+    ]
+
+
+def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
+    """Return the program that listens on an endpoint."""
+    named = {("node", node.name): node.program for node in cluster.nodes}
+    named |= {("indico", instance.name): instance.program for instance in cluster.indico}
+    if cluster.watch:
+        named[("watch", "")] = cluster.watch.program
+    return named.get((endpoint.kind, endpoint.name or ""), cluster.admin.program)
+
+
+def drain_order(nodes: Iterable[Node], upstreams: dict[str, str | None]) -> list[Node]:
+    """Nodes in the order in which they end: each before those that follow it.
+
+    A node sends what its followers lack before it ends, so they have to be there.
+    """
+
+    def depth(name: str) -> int:
+        seen: list[str] = []
+        upstream = upstreams[name]
+        while upstream is not None and upstream in upstreams and upstream not in seen:
+            seen.append(upstream)
+            upstream = upstreams[upstream]
+        return len(seen)
+
+    return sorted(nodes, key=lambda node: depth(node.name))

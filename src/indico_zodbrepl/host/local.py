@@ -1,0 +1,340 @@
+"""The host interface for a cluster whose nodes are all on this host."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.installation import Installation, home_from_environment
+from indico_zodbrepl.cluster.layout import Layout, data_fs
+from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import (
+    datafs,
+    epochs,
+    fencing,
+    following,
+    history,
+    packing,
+    ports,
+    precheck,
+    programs,
+    py27,
+    run,
+    sql_export,
+    starts,
+    state,
+    supervisor,
+    verbs,
+)
+from indico_zodbrepl.host.backup import Keeper, keeper_of
+from indico_zodbrepl.host.datafs import Comparison, Copy, Export, Last, Progress, Truncation
+from indico_zodbrepl.host.epochs import EpochRecord
+from indico_zodbrepl.host.fencing import Fenced, Held
+from indico_zodbrepl.host.forcing import Forcing
+from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.host.interface import Answer, Tell
+from indico_zodbrepl.host.packing import Packed
+from indico_zodbrepl.host.programs import ignore
+from indico_zodbrepl.host.py27 import Argument, Program
+from indico_zodbrepl.host.roles import Changed
+from indico_zodbrepl.host.server_control import ServerControl
+from indico_zodbrepl.host.sql_export import Exported
+from indico_zodbrepl.host.starts import CHANGE_SECONDS, START_SECONDS, STOP_SECONDS
+from indico_zodbrepl.host.supervisor import ProgramState, Supervisor
+
+
+class LocalHost:
+    """See ``interface.Host``."""
+
+    def __init__(self, cluster: Cluster, installation: Installation | None = None) -> None:
+        self._cluster = cluster
+        self._installation = installation or Installation(home_from_environment())
+
+    # State of a node
+
+    def state(self, name: str) -> NodeState:
+        return state.current(self._cluster, self._node(name))
+
+    def write_state(self, new: NodeState) -> None:
+        state.write(self._node(new.node), new)
+
+    def foreseen_state(self, name: str) -> NodeState:
+        return run.foreseen(self._cluster, self._node(name))
+
+    def caught_up(self, present: NodeState) -> NodeState:
+        return run.caught_up(self._cluster, self._node(present.node), present)
+
+    def prepare(self, name: str) -> NodeState:
+        return run.prepare(self._cluster, self._node(name))
+
+    def check_folder(self, name: str) -> None:
+        run.check_folder(self._cluster, self._node(name))
+
+    def free_bytes(self, name: str) -> int:
+        return shutil.disk_usage(run.nearest(self._node(name).data_directory)).free
+
+    # History of a node
+
+    def history(self, name: str) -> Lineage | None:
+        return history.read(self._node(name))
+
+    def write_history(self, name: str, lineage: Lineage) -> None:
+        history.write(self._node(name), lineage)
+
+    def mark(self, name: str, epoch: int, condition: Condition, detail: str) -> None:
+        history.mark(self._node(name), epoch, condition, detail)
+
+    # Records of the epoch
+
+    def keepers(self) -> tuple[str, ...]:
+        return tuple(epochs.paths(self._cluster))
+
+    def record(self, keeper: str) -> EpochRecord | None:
+        return epochs.read(self._cluster, epochs.paths(self._cluster)[keeper])
+
+    def newest_record(self) -> EpochRecord | None:
+        return precheck.newest_record(self._cluster)
+
+    def highest_epoch(self, name: str, own: int) -> int:
+        return precheck.highest_epoch(self._cluster, name, own)[0]
+
+    # Start-up checks
+
+    def admissible(self, wanted: NodeState) -> list[str]:
+        return run.admissible(self._cluster, self._installation, wanted)
+
+    def admit_follower(self, wanted: NodeState) -> list[str]:
+        return following.admit_follower(self._cluster, self._installation, wanted)
+
+    def refuse_half_packed(self, name: str) -> None:
+        following.refuse(self._node(name))
+
+    def refuse_unfinished_conversion(self) -> None:
+        state.refuse_unfinished(self._cluster)
+
+    # Data files
+
+    def last_transaction(self, name: str) -> Last:
+        return datafs.last(self._installation, self._data(name))
+
+    def digest(self, name: str, tid: str) -> str:
+        return datafs.digest(self._installation, self._data(name), tid)
+
+    def export_digest(self, folder: Path, tid: str) -> str:
+        return datafs.digest(self._installation, folder / "tail.fs", tid)
+
+    def compare(
+        self,
+        name: str,
+        upstream: str,
+        verified: str | None = None,
+        *,
+        seconds: float = datafs.LONG_SECONDS,
+    ) -> Comparison:
+        return datafs.compare(
+            self._installation, self._data(name), self._data(upstream), verified, seconds
+        )
+
+    def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
+        return following.compare(self._cluster, self._installation, name, upstream, full=full)
+
+    def export(self, name: str, after: str, folder: Path) -> Export:
+        return datafs.export(self._installation, self._data(name), after, folder)
+
+    def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:
+        return datafs.truncate(self._installation, self._data(name), after, keep, dry_run=dry_run)
+
+    def copy(
+        self,
+        source: str,
+        target: Path,
+        on_progress: Callable[[Progress], None] | None = None,
+        *,
+        seconds: float = datafs.COPY_SECONDS,
+    ) -> Copy:
+        return datafs.copy(
+            self._installation, self._data(source), target, on_progress, seconds=seconds
+        )
+
+    def export_sql(
+        self,
+        name: str,
+        failure: str,
+        *,
+        own: Path,
+        other: Path,
+        folder: Path,
+        named: Path,
+        seconds: float,
+    ) -> Exported:
+        self._node(name)
+        return sql_export.export(
+            self._installation,
+            failure,
+            own=own,
+            other=other,
+            folder=folder,
+            named=named,
+            seconds=seconds,
+        )
+
+    def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
+        return packing.pack(self._installation, conf, days, on_progress)
+
+    def backups(self) -> Keeper:
+        return keeper_of(self._cluster, self._installation)
+
+    def lock(self, name: str) -> Held | None:
+        node = self._node(name)
+        return fencing.look(node) if fencing.path_of(node).exists() else None
+
+    # Verbs
+
+    def start_node(
+        self, name: str, *, progress: Tell = ignore, seconds: float = START_SECONDS
+    ) -> bool:
+        return verbs.start_node(
+            self._cluster, self._installation, name, progress=progress, seconds=seconds
+        )
+
+    def stop_node(
+        self, name: str, *, progress: Tell = ignore, seconds: float = STOP_SECONDS
+    ) -> bool:
+        return verbs.stop_node(self._cluster, name, progress=progress, seconds=seconds)
+
+    def restart_node(
+        self, name: str, *, progress: Tell = ignore, seconds: float = CHANGE_SECONDS
+    ) -> None:
+        starts.restart_node(
+            self._cluster, self._installation, name, progress=progress, seconds=seconds
+        )
+
+    def fence(self, name: str) -> Fenced:
+        return verbs.fence(self._cluster, name)
+
+    def assign(self, name: str, *, role: Role, upstream: str | None, epoch: int) -> NodeState:
+        return verbs.assign(self._cluster, name, role=role, upstream=upstream, epoch=epoch)
+
+    def promote(
+        self,
+        name: str,
+        *,
+        epoch: int,
+        reason: str = "",
+        proven: int | None = None,
+        progress: Tell = ignore,
+        seconds: float = CHANGE_SECONDS,
+    ) -> Changed:
+        return verbs.promote(
+            self._cluster,
+            self._installation,
+            name,
+            epoch=epoch,
+            reason=reason,
+            proven=proven,
+            progress=progress,
+            seconds=seconds,
+        )
+
+    def follow(
+        self,
+        name: str,
+        *,
+        upstream: str,
+        epoch: int,
+        role: Role | None = None,
+        progress: Tell = ignore,
+        seconds: float = CHANGE_SECONDS,
+    ) -> Changed:
+        return verbs.follow(
+            self._cluster,
+            self._installation,
+            name,
+            upstream=upstream,
+            epoch=epoch,
+            role=role,
+            progress=progress,
+            seconds=seconds,
+        )
+
+    def redirect(self, name: str, wanted: NodeState) -> None:
+        upstream = self._node(str(wanted.upstream))
+        ServerControl(self._node(name)).follow(wanted.epoch, upstream.replication_address)
+
+    def pause_writes(self, name: str, seconds: float) -> str:
+        return verbs.pause_writes(self._cluster, name, seconds)
+
+    def resume_writes(self, name: str) -> None:
+        verbs.resume_writes(self._cluster, name)
+
+    def force_start(
+        self,
+        name: str,
+        *,
+        reason: str,
+        actor: str,
+        progress: Tell = ignore,
+        seconds: float = START_SECONDS,
+    ) -> Forcing:
+        return verbs.force_start(
+            self._cluster,
+            self._installation,
+            name,
+            reason=reason,
+            actor=actor,
+            progress=progress,
+            seconds=seconds,
+        )
+
+    def restart_instance(
+        self, name: str, *, progress: Tell = ignore, seconds: float = START_SECONDS
+    ) -> None:
+        verbs.restart_instance(self._cluster, name, progress=progress, seconds=seconds)
+
+    # Programs
+
+    def programs(self, seconds: float = supervisor.ANSWER_SECONDS) -> Mapping[str, ProgramState]:
+        return supervisor.program_states(self._cluster, seconds)
+
+    def supervisor_is_away(self) -> bool:
+        return supervisor.is_away(self._cluster)
+
+    def start_program(self, program: str) -> bool:
+        return Supervisor(self._cluster).start(program)
+
+    def stop_programs(
+        self, names: Iterable[str], deadline: float, progress: Tell = ignore
+    ) -> list[str]:
+        return programs.end(self._cluster, names, deadline, progress)
+
+    def last_refusal(self, name: str) -> OperatorError | None:
+        return supervisor.last_refusal(Layout(self._cluster).program_log(self._node(name).program))
+
+    def is_of_cluster(self, pid: int) -> bool:
+        return ports.works_for(self._cluster, pid)
+
+    def run27(
+        self,
+        program: Program,
+        *arguments: Argument,
+        answer: type[Answer],
+        seconds: float | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Answer:
+        return py27.run(
+            self._installation,
+            program,
+            *arguments,
+            answer=answer,
+            seconds=seconds,
+            environment=environment,
+        )
+
+    def _node(self, name: str) -> Node:
+        return node_named(self._cluster, name)
+
+    def _data(self, name: str) -> Path:
+        return data_fs(self._node(name))

@@ -1,0 +1,127 @@
+"""Lock files and signal handling: one ``up`` or ``down`` at a time, one writer in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.waiting import wait_until
+
+POLL_SECONDS = 0.1
+FOLDER_SECONDS = 10.0
+"""Who holds a folder only reads and writes a small file."""
+FOLDER_POLL_SECONDS = 0.002
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> Iterator[None]:
+    """Hold a lock file, which its process's end sets free whatever way it ends.
+
+    Args:
+        path: the lock file; its folder exists.
+        seconds: how long to wait for another holder.
+        progress: told once when there is something to wait for.
+
+    Raises OperatorError: exit 7 when the other holder is still there after ``seconds``,
+    exit 8 when the file belongs to another user.
+    """
+    deadline = time.monotonic() + seconds
+    told = False
+    with _open(path) as lock:
+        while not _take(lock.fileno()):
+            lock.seek(0)
+            holder = f"another 'up' or 'down' is at work (process {lock.read().strip()})"
+            if time.monotonic() > deadline:
+                raise OperatorError(
+                    holder,
+                    f"{path} is still held after {seconds:g} s",
+                    "wait until it has ended",
+                    ExitCode.TIMED_OUT,
+                )
+            if not told:
+                progress(f"waiting: {holder}")
+                told = True
+            time.sleep(POLL_SECONDS)
+        note_pid(lock.fileno())
+        yield
+
+
+def note_pid(lock: int) -> None:
+    """Write this process's id into a lock file, for people; a full disk hinders nothing."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.write(lock, str(os.getpid()).encode())
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a folder while a file in it is compared and replaced; the process's end sets it free.
+
+    Raises OSError: TimeoutError when another process holds it for FOLDER_SECONDS.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        deadline = time.monotonic() + FOLDER_SECONDS
+        if not wait_until(lambda: _take(descriptor), deadline, FOLDER_POLL_SECONDS):
+            raise TimeoutError(errno.ETIMEDOUT, f"another process works in {folder}")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        return open(path, "a+", encoding="ascii")
+    except PermissionError as error:
+        raise OperatorError(
+            "the cluster belongs to another user",
+            f"{path}: {error.strerror}",
+            "run this as that user",
+            ExitCode.REFUSED,
+        ) from error
+
+
+def _take(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def as_keyboard_interrupt() -> contextlib.AbstractContextManager[None]:
+    """Within, each of ``SIGNALS`` raises KeyboardInterrupt.  Main thread only."""
+    return _handled_by(_interrupt)
+
+
+def held_off() -> contextlib.AbstractContextManager[None]:
+    """Within, ``SIGNALS`` are ignored, so that what stops things is not stopped itself."""
+    return _handled_by(signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _handled_by(
+    handler: Callable[[int, FrameType | None], None] | signal.Handlers,
+) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)

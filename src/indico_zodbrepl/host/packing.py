@@ -1,0 +1,47 @@
+"""Pack one storage with the data plane's program, which opens any storage."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.host import py27
+from indico_zodbrepl.host.py27 import Program
+
+PROGRAM = "indico_zodbrepl.dataplane.programs.pack"
+EXIT_CODES = {6: ExitCode.NOT_RUNNING, 8: ExitCode.REFUSED}
+
+
+@dataclasses.dataclass(frozen=True)
+class Packed:
+    """The result of a pack.
+
+    Attributes:
+        before, after: sizes in bytes; None if the storage does not know its size.
+        seconds: duration.
+    """
+
+    before: int | None
+    after: int | None
+    seconds: float
+
+
+def pack(
+    installation: Installation, zodb_conf: Path, days: float, on_progress: Callable[[float], None]
+) -> Packed:
+    """Pack the storage of a ZODB configuration.  No timeout.
+
+    Args:
+        days: object states that were current within this many days stay.
+        on_progress: called every half minute with the seconds since the start.
+
+    Raises OperatorError: NOT_RUNNING if the storage does not answer, REFUSED if another process
+    has it open.  KeyboardInterrupt stops the program, but a server continues a pack.
+    """
+    program = Program(PROGRAM, "the storage was not packed", EXIT_CODES)
+    return py27.run(
+        installation, program, zodb_conf, "--days", str(days), answer=Packed, on_tick=on_progress
+    )

@@ -1,0 +1,205 @@
+"""The start-up check of a primary: ask all sources; a refusal lists what each one reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, NodeState, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import lineage_file
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import epochs, following, history, reports
+from indico_zodbrepl.host.epochs import EpochRecord, Raised
+from indico_zodbrepl.host.reports import Decision, Report
+
+
+def admit_primary(cluster: Cluster, claim: NodeState) -> list[str]:
+    """Check that a node holds the current epoch before it starts as the primary.
+
+    Takes at most a second.  Afterwards all records know at least this epoch.
+
+    Args:
+        claim: the state with which the node shall start; its role is primary.
+
+    Returns:
+        Remarks for the operator, one line each.
+
+    Raises:
+        OperatorError: REFUSED if a source contradicts, no source confirms, or the node has no
+            data and others have.  The detail lists what each source reports.
+    """
+    decision, said = confirmed(cluster, claim)
+    remarks = [
+        f"a source does not answer: {each}"
+        for each in said
+        if each.problem and each.source.startswith("the record")
+    ]
+    if decision.forced and claim.forced:
+        remarks.append(
+            f"no source confirms epoch {claim.epoch}; {claim.forced.actor} forced it "
+            f"at {claim.forced.at}: {claim.forced.reason}"
+        )
+    history.enter_primary(cluster, claim)
+    raised = epochs.raise_everywhere(cluster, claim.epoch, claim.node, "the primary started")
+    remarks += [
+        f"{keeper} has no record of epoch {claim.epoch}: {problem}"
+        for keeper, problem in raised.failed.items()
+    ]
+    return remarks
+
+
+def confirmed(cluster: Cluster, claim: NodeState) -> tuple[Decision, list[Report]]:
+    """Ask all sources if a node may be the primary of its epoch; change nothing.
+
+    Returns the decision and the reports.  Raises as ``admit_primary``.
+    """
+    said = reports.gather(cluster, claim.node, claim)
+    decision = reports.judge(claim, said)
+    if not decision.allowed:
+        raise _refusal(cluster, claim, decision, said)
+    refuse_without_data(cluster, claim)
+    return decision, said
+
+
+def admit_promotion(cluster: Cluster, name: str, epoch: int) -> None:
+    """Raise OperatorError (REFUSED) if a source contradicts that a node is an epoch's primary."""
+    said = reports.gather(cluster, name)
+    objection = reports.objection_to(name, epoch, said)
+    if objection:
+        raise OperatorError(
+            f"node {name} can't become the primary of epoch {epoch}",
+            f"{objection}\n{listed(said)}",
+            Commands.here(cluster).zodbrepl("status"),
+            ExitCode.REFUSED,
+        )
+
+
+def found(cluster: Cluster, states: Mapping[str, NodeState]) -> Raised | None:
+    """Write the records of a cluster that has none, or of a host that has none.
+
+    A new cluster begins in epoch 1 with the primary of its cluster.conf.  For a cluster that is
+    older than its records the state files decide, if exactly one node is the primary of their
+    highest epoch.  The state of a node whose data is gone does not count.  Existing records are
+    copied to the hosts that know less.
+
+    Args:
+        states: the state of every node.
+
+    Returns:
+        What was written; None if the primary is unknown, so that the start-up check decides.
+    """
+    first = founding(cluster, states)
+    return (
+        None
+        if first is None
+        else epochs.raise_everywhere(cluster, first.epoch, first.primary, first.reason)
+    )
+
+
+def founding(cluster: Cluster, states: Mapping[str, NodeState]) -> EpochRecord | None:
+    """Return the record that ``found`` would write; change nothing."""
+    record = newest_record(cluster)
+    if record is not None or not backend_of(cluster).has_epochs:
+        return record
+    if any(path.exists() for path in epochs.paths(cluster).values()):
+        return None
+    epoch = max(state.epoch for state in states.values())
+    primaries = [
+        state.node
+        for state in states.values()
+        if state.role is Role.PRIMARY and state.epoch == epoch
+    ]
+    if len(primaries) != 1 or len(states) < len(cluster.nodes):
+        return None
+    if lineage_file(cluster.node(primaries[0])).exists() and _has_lost_data(cluster, primaries[0]):
+        return None
+    return EpochRecord(
+        cluster.name, epoch, primaries[0], epochs.now(), "the cluster's first records"
+    )
+
+
+def _has_lost_data(cluster: Cluster, name: str) -> bool:
+    """Return True if a node has data and another one has none: an unmounted disk may know more."""
+    others = [node for node in cluster.nodes if node.name != name]
+    has_data = backend_of(cluster).has_data
+    return has_data(cluster, cluster.node(name)) and not all(
+        has_data(cluster, other) for other in others
+    )
+
+
+def newest_record(cluster: Cluster) -> EpochRecord | None:
+    """Return the readable record of the highest epoch.
+
+    None if there is none, or if two records of that epoch name different primaries.
+    """
+    records = []
+    for path in epochs.paths(cluster).values():
+        try:
+            records.append(epochs.read(cluster, path))
+        except OperatorError:
+            continue  # the start-up check reports it, with the path
+    readable = [record for record in records if record is not None]
+    if not readable:
+        return None
+    newest = max(readable, key=lambda record: record.epoch)
+    primaries = {record.primary for record in readable if record.epoch == newest.epoch}
+    return newest if len(primaries) == 1 else None
+
+
+def highest_epoch(cluster: Cluster, name: str, own: int) -> tuple[int, list[Report]]:
+    """Return the highest epoch that a node or any source knows, and the reports."""
+    said = reports.gather(cluster, name)
+    return reports.highest(own, said), said
+
+
+def listed(said: list[Report]) -> str:
+    """Return the reports, a line each."""
+    return "\n".join(f"  {report}" for report in said)
+
+
+def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
+    """Raise OperatorError (REFUSED) if a primary would be empty although there is data.
+
+    Other nodes have it, or an unfinished pack left it beside the data file.
+    """
+    backend, node = backend_of(cluster), cluster.node(claim.node)
+    following.refuse(node)
+    holders = reports.holders_of_data(cluster, claim.node)
+    if not holders or backend.has_data(cluster, node):
+        return
+    commands = Commands.here(cluster)
+    raise OperatorError(
+        f"node {claim.node} can't be the primary of epoch {claim.epoch}",
+        f"it has no data, but node {' and node '.join(holders)} has: Indico would get an empty "
+        f"database from {cluster.node(claim.node).data_directory}",
+        f"mount its disk; if the disk is lost: {commands.zodbrepl('failover', holders[0])}",
+        ExitCode.REFUSED,
+    )
+
+
+def _refusal(
+    cluster: Cluster, claim: NodeState, decision: Decision, said: list[Report]
+) -> OperatorError:
+    commands = Commands.here(cluster)
+    newer = next(
+        (
+            each.primary
+            for each in said
+            if each.epoch == decision.seen and each.primary not in (None, claim.node)
+        ),
+        None,
+    )
+    if newer is not None:
+        hint = f"make it follow node {newer}: {commands.zodbrepl('rejoin', claim.node)}"
+    else:
+        hint = (
+            "start one of these sources; only if you are certain that no other node was promoted: "
+            + commands.zodbrepl("node", "start", claim.node, "--force", "--reason", "TEXT")
+        )
+    return OperatorError(
+        f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}",
+        f"{decision.reason}\n{listed(said)}",
+        hint,
+        ExitCode.REFUSED,
+    )

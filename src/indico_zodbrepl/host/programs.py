@@ -1,0 +1,106 @@
+"""Start and stop supervised programs, and wait for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable
+
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import readiness
+from indico_zodbrepl.host.supervisor import Supervisor, log_tail
+from indico_zodbrepl.probing.waiting import wait_until
+
+RUNNING_SECONDS = 15.0  # for a program that ran already, perhaps restarted just now
+ENDED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
+STARTED = ("RUNNING", "STARTING")
+
+Progress = Callable[[str], None]
+Stage = list[tuple[str, Callable[[], str | None]]]
+
+
+def ignore(_step: str) -> None:
+    """Progress that nobody looks at."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Started:
+    """What became of a stage: the programs that were started, and why others are not ready."""
+
+    programs: list[str]
+    failures: dict[str, OperatorError]
+
+
+def start(
+    cluster: Cluster,
+    stage: Stage,
+    missing: Iterable[str],
+    deadline: float,
+    progress: Progress = ignore,
+) -> Started:
+    """Start a stage's missing programs; those that ran already have to be ready too.
+
+    One that ran and isn't was started with another cluster.conf, or is out of order.  A
+    program that died doesn't keep the others from being waited for.
+
+    Args:
+        stage: programs, each with a function that says what it still lacks.
+        missing: those that don't run.
+        deadline: on the clock of ``time.monotonic``.
+
+    Raises:
+        OperatorError: exit 7, a program was not ready in time.
+    """
+    supervisor = Supervisor(cluster)
+    missing = set(missing)
+    started = [
+        program for program, _ready in stage if program in missing and supervisor.start(program)
+    ]
+    failures = {}
+    for program, ready in stage:
+        patience = (
+            deadline if program in missing else min(deadline, time.monotonic() + RUNNING_SECONDS)
+        )
+        try:
+            readiness.wait_until_ready(cluster, program, ready, patience)
+        except OperatorError as error:
+            if error.exit_code is ExitCode.TIMED_OUT:
+                raise
+            failures[program] = error
+            progress(error.notice)
+            continue
+        if program in missing:
+            progress(f"{program} is up")
+    return Started([program for program in started if program not in failures], failures)
+
+
+def end(
+    cluster: Cluster, programs: Iterable[str], deadline: float, progress: Progress = ignore
+) -> list[str]:
+    """End those of the programs that run, and wait until they have.
+
+    Returns the names of those that were ended.  Raises OperatorError (exit 7) at the deadline.
+    """
+    supervisor = Supervisor(cluster)
+    known = supervisor.states()
+    ended = [
+        program for program in programs if program in known and known[program].state not in ENDED
+    ]
+    for program in ended:
+        supervisor.stop(program)
+    for program in ended:
+        wait_for_end(cluster, program, deadline)
+        progress(f"{program} ended")
+    return ended
+
+
+def wait_for_end(cluster: Cluster, program: str, deadline: float) -> None:
+    """Wait until supervisor counts a program as ended; OperatorError (exit 7) at the deadline."""
+    supervisor = Supervisor(cluster)
+    if not wait_until(lambda: supervisor.states()[program].state in ENDED, deadline):
+        raise OperatorError(
+            f"{program} did not stop in time",
+            log_tail(cluster, program),
+            exit_code=ExitCode.TIMED_OUT,
+        )

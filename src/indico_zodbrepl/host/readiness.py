@@ -1,0 +1,109 @@
+"""Waiting until a started program does its work, or has died of something."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from indico_zodbrepl.cluster import Cluster, Endpoint, IndicoInstance
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import ports
+from indico_zodbrepl.host.supervisor import Supervisor, last_refusal, log_tail
+from indico_zodbrepl.probing.waiting import wait_until
+
+POLL_SECONDS = 0.1
+ANSWER_SECONDS = 3.0
+STARTS = 3
+"""Who has been started so often without getting ready won't."""
+DEAD = ("EXITED", "FATAL", "STOPPED", "UNKNOWN")
+
+
+def wait_until_ready(
+    cluster: Cluster, program: str, ready: Callable[[], str | None], deadline: float
+) -> None:
+    """Wait until a program that supervisor has been told to start is ready.
+
+    Args:
+        ready: returns None when it is, else what is still missing.
+        deadline: on the clock of ``time.monotonic``.
+
+    Raises OperatorError when it refused (exit 8, with its own words), when it died, or dies soon
+    after each start (with the end of its log), or at the deadline (exit 7).
+    """
+    supervisor, log = Supervisor(cluster), Layout(cluster).program_log(program)
+    pids: set[int] = set()
+    while True:
+        state = supervisor.states()[program]
+        pids |= {state.pid} if state.pid else set()
+        missing = ready() if state.state == "RUNNING" else f"it is {state.state}"
+        if missing is None:
+            return
+        if state.state in DEAD or len(pids) > STARTS:
+            refusal = last_refusal(log)
+            if refusal is not None and state.exit_status == ExitCode.REFUSED:
+                raise refusal
+            raise OperatorError(
+                f"{program} did not start",
+                f"supervisor says {state.state}: {state.description}\n{log_tail(cluster, program)}",
+                f"see {log}",
+            )
+        if time.monotonic() > deadline:
+            raise OperatorError(
+                f"{program} was not ready in time",
+                f"{missing}\n{log_tail(cluster, program)}",
+                f"see {log}; after a change of {cluster.source.name}: "
+                f"{Commands.here(cluster).zodbrepl('down')}, then up",
+                ExitCode.TIMED_OUT,
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def listening(endpoints: tuple[Endpoint, ...]) -> str | None:
+    """Return None when a connection to each is accepted, else which one isn't."""
+    for endpoint in endpoints:
+        if not ports.is_listening(endpoint.address):
+            return f"nothing listens on {endpoint.address} ({endpoint})"
+    return None
+
+
+def indico_answers(instance: IndicoInstance) -> str | None:
+    """Return None when the instance's health check answers, whatever it says of the storage."""
+    try:
+        answer = health(instance)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return f"{instance.health_url} does not answer: {error}"
+    if not isinstance(answer, dict) or answer.get("instance") != instance.name:
+        return f"{instance.health_url} is answered by something else: {str(answer)[:80]}"
+    return None
+
+
+def reaches_storage(instance: IndicoInstance, deadline: float) -> bool:
+    """Wait until an instance is connected to its storage; False when it isn't at the deadline."""
+
+    def is_connected() -> bool:
+        try:
+            answer = health(instance)
+        except (OSError, http.client.HTTPException, ValueError):
+            return False
+        return isinstance(answer, dict) and answer.get("connected") is True
+
+    return wait_until(is_connected, deadline)
+
+
+def health(instance: IndicoInstance, timeout: float = ANSWER_SECONDS) -> Any:
+    """Return what an instance's health check answers, read as JSON; within so many seconds.
+
+    Raises OSError or http.client.HTTPException when nothing usable comes, ValueError when it is
+    no JSON.
+    """
+    connection = http.client.HTTPConnection(instance.host, instance.port, timeout=timeout)
+    try:
+        connection.request("GET", "/zodbrepl/health")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()

@@ -1,0 +1,286 @@
+"""Collect what all sources report of the current epoch, and decide who may be its primary.
+
+A node is the primary of its epoch if a source other than the node confirms it and no source
+contradicts.  Sources are the records on disk, the running servers and Indico instances, and the
+state files of the other nodes.  All are asked at once, within a second; a source that does not
+answer in time reports nothing.  To a node with data, a node without data names no primary: it may
+have been the primary before its disk was lost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, IndicoInstance, Node, NodeState
+from indico_zodbrepl.cluster.layout import state_file
+from indico_zodbrepl.cluster.lookup import root_of
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import epochs, state
+from indico_zodbrepl.probing.answers import Hold, IndicoAnswer, ServerAnswer, ServerRole
+from indico_zodbrepl.probing.probes import probe_indico
+from indico_zodbrepl.probing.race import Race
+from indico_zodbrepl.probing.wire import ProbeError
+
+TIME_LIMIT = 0.7
+"""Seconds.  Only frozen servers and hung disks take that long."""
+
+LATE = "did not answer within {:g} s"
+Results = Iterable[tuple[tuple[str, str], object]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The report of one source of the current epoch.
+
+    Attributes:
+        source: who reports, as messages name it.
+        epoch: the epoch it knows; None if it reports nothing.
+        primary: the primary of that epoch; None if it does not know.
+        writable: it is a running server that accepts writes.
+        problem: why it reports nothing or is not trusted; empty otherwise.
+        node: the node that it belongs to, if any.
+    """
+
+    source: str
+    epoch: int | None = None
+    primary: str | None = None
+    writable: bool = False
+    problem: str = ""
+    node: str | None = None
+
+    def __str__(self) -> str:
+        if self.epoch is None:
+            return f"{self.source}: {self.problem}"
+        primary = f", primary {self.primary}" if self.primary else ""
+        writable = ", writable" if self.writable else ""
+        return f"{self.source}: epoch {self.epoch}{primary}{writable}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """The decision whether a node may start as the primary.
+
+    Attributes:
+        reason: why it may not, one line; empty if it may.
+        sources: the sources that confirm it.
+        seen: the highest epoch that a source or the node itself knows.
+        forced: no source confirms it; an operator forced the start.
+    """
+
+    reason: str
+    sources: tuple[str, ...]
+    seen: int
+    forced: bool = False
+
+    @property
+    def allowed(self) -> bool:
+        return not self.reason
+
+
+def judge(claim: NodeState, heard: Iterable[Report]) -> Decision:
+    """Decide if a node may run as the primary of its epoch.
+
+    Args:
+        claim: the node's own state; its role is primary.
+        heard: the reports of all other sources, with those that report nothing.
+    """
+    heard = [report for report in heard if report.epoch is not None]
+    seen = highest(claim.epoch, heard)
+    reason = objection_to(claim.node, claim.epoch, heard)
+    if reason:
+        return Decision(reason, (), seen)
+    sources = tuple(
+        report.source
+        for report in heard
+        if (report.epoch, report.primary) == (claim.epoch, claim.node)
+    )
+    if not sources and claim.forced is None:
+        return Decision(
+            f"no source confirms that it is the primary of epoch {claim.epoch}", (), seen
+        )
+    return Decision("", sources, seen, forced=not sources)
+
+
+def objection_to(node: str, epoch: int, heard: Iterable[Report]) -> str:
+    """Return why a node must not be the primary of an epoch, one line; empty if it may."""
+    heard = [report for report in heard if report.epoch is not None]
+    for report in heard:
+        if report.epoch is not None and report.epoch > epoch:
+            primary = f" with primary {report.primary}" if report.primary else ""
+            return f"{report.source} reports epoch {report.epoch}{primary}, not epoch {epoch}"
+    for report in heard:
+        if report.writable and report.node != node:
+            return f"{report.source} accepts writes: a second primary is a split brain"
+    for report in heard:
+        if report.epoch == epoch and report.primary not in (None, node):
+            return f"{report.source} reports {report.primary} as the primary of epoch {epoch}"
+    return ""
+
+
+def highest(epoch: int, heard: Iterable[Report]) -> int:
+    """Return the highest of an epoch and the reported ones."""
+    return max([epoch, *(report.epoch for report in heard if report.epoch is not None)])
+
+
+def gather(
+    cluster: Cluster, name: str, own: NodeState | None = None, time_limit: float = TIME_LIMIT
+) -> list[Report]:
+    """Return the reports of all sources but one node.
+
+    Args:
+        name: the node that asks.
+        own: the state that it shall have; None for the state in its file.
+        time_limit: seconds.
+
+    Never raises for a source that can't be asked: its report names the problem.
+    """
+    deadline = time.monotonic() + time_limit
+    peers = [node for node in cluster.nodes if node.name != name]
+    race = Race()
+    for keeper, path in epochs.paths(cluster).items():
+        race.start(
+            keeper, partial(_one, ("record", keeper), partial(_record, cluster, keeper, path))
+        )
+    for instance in cluster.indico:
+        race.start(
+            instance.name,
+            partial(_one, ("indico", instance.name), partial(_health, instance, deadline)),
+        )
+    for node in peers:
+        race.start(
+            f"server {node.name}",
+            partial(_one, ("server", node.name), partial(_server, cluster, node, deadline)),
+        )
+    for node in cluster.nodes:
+        race.start(
+            f"state {node.name}",
+            partial(_one, ("state", node.name), partial(_state, cluster, node)),
+        )
+    found = race.wait(deadline)
+    states = {
+        node.name: answer
+        for node in cluster.nodes
+        if isinstance(answer := found.get(("state", node.name)), NodeState)
+    }
+    if own is not None:
+        states[name] = own
+    late = LATE.format(time_limit)
+    heard = []
+    for keeper in epochs.paths(cluster):
+        said = found.get(("record", keeper), late)
+        heard.append(
+            said
+            if isinstance(said, Report)
+            else Report(f"the record of {keeper}", problem=str(said))
+        )
+    for instance in cluster.indico:
+        said = found.get(("indico", instance.name), late)
+        if isinstance(said, Report):
+            heard.append(said)
+    has_data = partial(backend_of(cluster).has_data, cluster)
+    lost = [node.name for node in peers if has_data(cluster.node(name)) and not has_data(node)]
+    for node in peers:
+        said = (
+            _of_server(node, found.get(("server", node.name), late), states, cluster),
+            _of_state(node, found.get(("state", node.name), late), states),
+        )
+        heard += [
+            dataclasses.replace(each, primary=None)
+            if node.name in lost and each.primary != node.name
+            else each
+            for each in said
+        ]
+    return heard
+
+
+def holders_of_data(cluster: Cluster, name: str) -> list[str]:
+    """Return the other nodes whose data, as far as they are reachable, are not empty."""
+    return [
+        node.name
+        for node in cluster.nodes
+        if node.name != name and backend_of(cluster).has_data(cluster, node)
+    ]
+
+
+def _one(key: tuple[str, str], ask: Callable[[], object]) -> Results:
+    yield key, ask()
+
+
+def _record(cluster: Cluster, keeper: str, path: Path) -> object:
+    source = f"the record of {keeper}"
+    try:
+        record = epochs.read(cluster, path)
+    except OperatorError as error:
+        return Report(source, problem=error.detail)
+    if record is None:
+        return Report(source, problem=f"no such file: {path}")
+    return Report(source, record.epoch, record.primary)
+
+
+def _health(instance: IndicoInstance, deadline: float) -> object:
+    try:
+        answer: IndicoAnswer = probe_indico(instance.address, deadline)
+    except ProbeError as error:
+        return error.detail
+    if answer.epoch is None:
+        return "it knows no epoch"
+    return Report(
+        f"the running Indico instance {instance.name}", answer.epoch, answer.epoch_primary
+    )
+
+
+def _server(cluster: Cluster, node: Node, deadline: float) -> object:
+    try:
+        return backend_of(cluster).ask(cluster, node, deadline)
+    except ProbeError as error:
+        return error.detail
+
+
+def _state(cluster: Cluster, node: Node) -> object:
+    try:
+        if not state_file(node).exists():
+            return f"no such file: {state_file(node)}"
+        return state.current(cluster, node)
+    except OperatorError as error:
+        return error.detail
+    except OSError as error:
+        return f"can't be read: {error.strerror}"
+
+
+def _of_server(node: Node, said: object, states: dict[str, NodeState], cluster: Cluster) -> Report:
+    source = f"the running server of node {node.name}"
+    if not isinstance(said, ServerAnswer):
+        return Report(source, problem=str(said), node=node.name)
+    running = said.replication
+    if running is None or (running.cluster, running.node) != (cluster.name, node.name):
+        return Report(
+            source, node=node.name, problem=f"another program answers on {node.storage_address}"
+        )
+    writable = (
+        not running.read_only
+        and running.role is ServerRole.PRIMARY
+        and running.held not in (Hold.OPERATOR, Hold.EPOCH)
+    )
+    if running.role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
+        primary: str | None = node.name
+    else:
+        primary = root_of(_node_at(cluster, running.upstream), states)
+    return Report(source, running.epoch, primary, writable, node=node.name)
+
+
+def _of_state(node: Node, said: object, states: dict[str, NodeState]) -> Report:
+    source = f"the state file of node {node.name}"
+    if not isinstance(said, NodeState):
+        return Report(source, problem=str(said), node=node.name)
+    return Report(source, said.epoch, root_of(node.name, states), node=node.name)
+
+
+def _node_at(cluster: Cluster, link_address: str | None) -> str | None:
+    return next(
+        (node.name for node in cluster.nodes if str(node.link_address) == link_address), None
+    )

@@ -1,0 +1,501 @@
+"""Changing the role of a node, in place when its server runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from indico_zodbrepl.backends import Family, backend_of, native_of, require
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import epochs, fencing, following, history, precheck, run, state
+from indico_zodbrepl.host.programs import Progress, ignore
+from indico_zodbrepl.host.server_control import (
+    NoServerError,
+    ServerControl,
+    ServerRefusedError,
+    ServerStatus,
+)
+from indico_zodbrepl.host.starts import (
+    CHANGE_SECONDS,
+    STOP_SECONDS,
+    restart_node,
+    start_node,
+    stop_node,
+)
+from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.wire import ProbeError
+
+ANSWER_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Changed:
+    """How a node came into its new role.
+
+    Attributes:
+        in_place: its server did not have to be restarted.
+        remarks: what an operator should know, one line each.
+    """
+
+    in_place: bool
+    remarks: tuple[str, ...]
+
+
+def promote(
+    cluster: Cluster,
+    installation: Installation,
+    name: str,
+    *,
+    epoch: int,
+    reason: str = "",
+    proven: int | None = None,
+    progress: Progress = ignore,
+    seconds: float = CHANGE_SECONDS,
+) -> Changed:
+    """Make a node the primary of an epoch, in place when its server runs.
+
+    First nobody may object: know a later epoch, another primary of this one, or take writes
+    (a held primary doesn't).  Then the records are raised, running primaries of older epochs
+    are told, and the node's own state is written; from then on the node is the primary even if
+    everything is interrupted.
+
+    Args:
+        reason: for the records, one line.
+        seconds: time limit for all of it, also where the server has to be restarted.
+        proven: a transaction of the old primary that the node is known to have; when that one
+            turns out to have a later one, once it takes no commits any more, this ends there.
+
+    Raises:
+        OperatorError: exit 8, somebody objects, or the node's data is not whole, or no record
+            can be raised: nothing was changed; else the node is the primary by its state file,
+            but its server doesn't serve as such: exit 7 or 1, as ``start_node``.
+    """
+    deadline = time.monotonic() + seconds
+    require(cluster, "promote")
+    node, servers = node_named(cluster, name), _servers_of(cluster)
+    present = run.prepare(cluster, node)
+    claim = check_promotion(cluster, present, epoch)
+    servers.enter(cluster, claim)
+    raised = epochs.raise_everywhere(cluster, epoch, name, reason or "promoted")
+    if not raised.written:
+        raise OperatorError(
+            f"node {name} can't be promoted",
+            f"no record of the epoch could be raised: {'; '.join(raised.failed.values())}",
+            exit_code=ExitCode.REFUSED,
+        )
+    remarks = [
+        f"{keeper} has no record of epoch {epoch}: {problem}"
+        for keeper, problem in raised.failed.items()
+    ]
+    remarks += servers.silence_others(cluster, name, epoch, proven)
+    state.write(node, claim)
+    in_place = servers.promote(_Change(cluster, installation, progress, deadline), claim, remarks)
+    return Changed(in_place, tuple(remarks))
+
+
+def follow(
+    cluster: Cluster,
+    installation: Installation,
+    name: str,
+    *,
+    upstream: str,
+    epoch: int,
+    role: Role | None = None,
+    progress: Progress = ignore,
+    seconds: float = CHANGE_SECONDS,
+) -> Changed:
+    """Let a node follow another one, in place when its server runs.
+
+    Its history is compared with the upstream's first.  One that diverged is ended, and stays
+    what it is by its state file: nobody should read from it.
+
+    Args:
+        role: SECONDARY or RELAY; None: what it is, and a primary becomes a secondary.
+        seconds: time limit for all of it, also where the server has to be restarted.
+
+    Raises:
+        OperatorError: exit 2, no such node; exit 8, its history is not that of the upstream, or
+            a later epoch is known, or it takes writes; exit 7 or 1, as ``start_node``.
+    """
+    deadline = time.monotonic() + seconds
+    require(cluster, "follow")
+    present = run.prepare(cluster, node_named(cluster, name))
+    wanted = check_following(cluster, present, upstream, epoch, role)
+    return _servers_of(cluster).follow(_Change(cluster, installation, progress, deadline), wanted)
+
+
+def check_promotion(cluster: Cluster, present: NodeState, epoch: int) -> NodeState:
+    """Return the state of a node after a promotion; change nothing.
+
+    Raises OperatorError (exit 8) when somebody objects, or it has no data and others have.
+    """
+    refuse_older(cluster, present, epoch)
+    precheck.admit_promotion(cluster, present.node, epoch)
+    claim = NodeState(
+        cluster.name,
+        present.node,
+        Role.PRIMARY,
+        None,
+        epoch,
+        present.forced if present.epoch == epoch else None,
+    )
+    precheck.refuse_without_data(cluster, claim)
+    return claim
+
+
+def check_following(
+    cluster: Cluster, present: NodeState, upstream: str, epoch: int, role: Role | None = None
+) -> NodeState:
+    """Return the state of a node that follows another one; change nothing.
+
+    Its history is not looked at.  Raises as ``follow``.
+    """
+    name, above = present.node, node_named(cluster, upstream)
+    refuse_older(cluster, present, epoch)
+    if role is None:
+        role = Role.RELAY if present.role is Role.RELAY else Role.SECONDARY
+    if role is Role.PRIMARY or name == upstream:
+        raise OperatorError(
+            f"node {name} can't follow node {upstream} as {role}", exit_code=ExitCode.BAD_CONFIG
+        )
+    above_role = state.current(cluster, above).role
+    if not above_role.has_followers:
+        raise OperatorError(
+            f"node {name} can't follow node {upstream}",
+            f"node {upstream} is a {above_role}; nodes follow a primary or a relay",
+            exit_code=ExitCode.BAD_CONFIG,
+        )
+    _servers_of(cluster).refuse_writable(cluster, cluster.node(name))
+    return NodeState(cluster.name, name, role, upstream, epoch)
+
+
+def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
+    """Raise OperatorError (exit 8) when a later epoch is known here."""
+    record = precheck.newest_record(cluster)
+    newest = max(present.epoch, record.epoch if record else 1)
+    if epoch < newest:
+        raise OperatorError(
+            f"epoch {epoch} is over",
+            f"the cluster has seen epoch {newest}",
+            f"use --epoch {newest} or later",
+            ExitCode.REFUSED,
+        )
+
+
+def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None = None) -> list[str]:
+    """See to it that no other node takes commits, before one opens as the primary of an epoch.
+
+    The records have to be raised already, so that none passes its guard any more.  Running
+    primaries of older epochs are told.  One that can't be told, as it is frozen or is just
+    starting, is fenced.
+
+    Returns what an operator should know, one line each.  Raises OperatorError when a primary
+    can be neither told nor fenced, or has a later transaction than ``proven``.
+    """
+    remarks, late = [], []
+    for node in cluster.nodes:
+        if node.name == name:
+            continue
+        control = ServerControl(node)
+        try:
+            status = control.status(ANSWER_SECONDS)
+            if status.role == Role.PRIMARY:
+                status = control.set_epoch(epoch)
+                if proven is not None and status.last_tid > proven:
+                    late.append(node.name)
+        except OperatorError as error:
+            if _may_be_primary(cluster, node):
+                fenced = fencing.fence(cluster, node)
+                if fenced.killed:
+                    remarks.append(
+                        f"node {node.name} could not be told of epoch {epoch}, and was "
+                        f"fenced: killed {', '.join(map(str, fenced.killed))}"
+                    )
+            elif not isinstance(error, NoServerError):
+                remarks.append(
+                    f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
+                    f"{error.detail}"
+                )
+    if late:
+        raise OperatorError(
+            f"node {name} was not promoted",
+            f"node {' and node '.join(late)} "
+            "committed after it was held; it takes no writes any more, so what "
+            "it has can be handed over now",
+            exit_code=ExitCode.REFUSED,
+        )
+    return remarks
+
+
+def _changes(change: Callable[[], ServerStatus], role: Role, remarks: list[str]) -> bool:
+    """Have a node's server take a role; False when it has to be restarted for that.
+
+    Why it refused is added to ``remarks``.
+    """
+    try:
+        return change().role == role
+    except NoServerError:
+        return False
+    except ServerRefusedError as error:
+        remarks.append(
+            f"restarted, because it was not changed in place: {error.notice}: {error.detail}"
+        )
+        return False
+
+
+def _may_be_primary(cluster: Cluster, node: Node) -> bool:
+    try:
+        return state.current(cluster, node).role is Role.PRIMARY
+    except OperatorError:
+        return True
+
+
+def _refuse_writable(cluster: Cluster, node: Node) -> None:
+    """Raise OperatorError unless writes are paused: acknowledged commits would be lost."""
+    try:
+        status = ServerControl(node).status()
+    except NoServerError:
+        return
+    if status.role == Role.PRIMARY and status.held not in ("operator", "epoch"):
+        command = Commands.here(cluster).zodbrepl
+        raise OperatorError(
+            f"node {node.name} is a primary that takes writes",
+            "it would lose what it acknowledges now",
+            f"{command('switchover')}, or first: {command('node', 'hold', node.name)}",
+            ExitCode.REFUSED,
+        )
+
+
+def fence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
+    """Fence every other node that may take writes, before one opens as the primary of an epoch.
+
+    Returns what an operator should know, one line each.  Raises OperatorError when one can't be
+    fenced.
+    """
+    remarks = []
+    for node in cluster.nodes:
+        if node.name == name or not _may_write(cluster, node):
+            continue
+        if not node.managed:
+            raise OperatorError(
+                f"node {node.name} can't be fenced",
+                "it may take writes, and its server is somebody else's: managed is false",
+                "end it where it runs, then try again",
+                ExitCode.REFUSED,
+            )
+        fenced = fencing.fence(cluster, node)
+        if fenced.killed:
+            remarks.append(
+                f"node {node.name} was fenced before epoch {epoch} began: killed "
+                f"{', '.join(map(str, fenced.killed))}"
+            )
+    return remarks
+
+
+def refuse_writable(cluster: Cluster, node: Node) -> None:
+    """Raise OperatorError (exit 8) when a node runs as a primary that takes writes."""
+    found = _role(cluster, node)
+    if found is not None and found[0] is ServerRole.PRIMARY and not found[1]:
+        command = Commands.here(cluster).zodbrepl
+        raise OperatorError(
+            f"node {node.name} is a primary that takes writes",
+            "it would lose what it acknowledges now",
+            f"end it first: {command('node', 'stop', node.name)}",
+            ExitCode.REFUSED,
+        )
+
+
+def _may_write(cluster: Cluster, node: Node) -> bool:
+    """Return True if a node is a primary, by its server or, if that is silent, by its state."""
+    found = _role(cluster, node)
+    if found is not None:
+        return found[0] is ServerRole.PRIMARY
+    try:
+        return state.current(cluster, node).role is Role.PRIMARY
+    except OperatorError:
+        return True
+
+
+def _role(cluster: Cluster, node: Node) -> tuple[ServerRole, bool] | None:
+    """Role and whether it is read-only; None when nobody answers as this node."""
+    try:
+        found = (
+            backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS).replication
+        )
+    except ProbeError:
+        return None
+    if found is None or (found.cluster, found.node) != (cluster.name, node.name):
+        return None
+    return found.role, found.read_only
+
+
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    """What each change of a role needs; ``deadline`` is a moment of ``time.monotonic``."""
+
+    cluster: Cluster
+    installation: Installation
+    progress: Progress
+    deadline: float
+
+    def start(self, name: str) -> None:
+        start_node(
+            self.cluster,
+            self.installation,
+            name,
+            progress=self.progress,
+            seconds=self.deadline - time.monotonic(),
+        )
+
+    def restart(self, name: str) -> None:
+        restart_node(
+            self.cluster,
+            self.installation,
+            name,
+            progress=self.progress,
+            seconds=self.deadline - time.monotonic(),
+        )
+
+    def stop(self, name: str) -> None:
+        seconds = min(self.deadline - time.monotonic(), STOP_SECONDS)
+        stop_node(self.cluster, name, progress=self.progress, seconds=seconds)
+
+
+class _Servers(Protocol):
+    """How the servers of one family of backends change their roles."""
+
+    def enter(self, cluster: Cluster, claim: NodeState) -> None:
+        """Note, before the epoch is raised, that a node may soon hold what nobody else has."""
+
+    def silence_others(
+        self, cluster: Cluster, name: str, epoch: int, proven: int | None
+    ) -> list[str]:
+        """See that no other node takes commits; return remarks."""
+
+    def promote(
+        self,
+        change: _Change,
+        claim: NodeState,
+        remarks: list[str],
+    ) -> bool:
+        """Have a node's server take writes; return False if it had to be restarted."""
+
+    def follow(
+        self,
+        change: _Change,
+        wanted: NodeState,
+    ) -> Changed:
+        """Have a node's server follow another one, and write its state."""
+
+    def refuse_writable(self, cluster: Cluster, node: Node) -> None:
+        """Raise OperatorError (exit 8) if a node is a primary that takes writes."""
+
+
+class _ControlledServers:
+    """ZEO servers, which take orders over their control socket."""
+
+    def enter(self, cluster: Cluster, claim: NodeState) -> None:
+        history.enter_primary(cluster, claim)
+
+    def silence_others(
+        self, cluster: Cluster, name: str, epoch: int, proven: int | None
+    ) -> list[str]:
+        return silence_others(cluster, name, epoch, proven)
+
+    def promote(
+        self,
+        change: _Change,
+        claim: NodeState,
+        remarks: list[str],
+    ) -> bool:
+        node = change.cluster.node(claim.node)
+        order = partial(ServerControl(node).promote, claim.epoch, node.replication_address)
+        return self._change(change, claim, order, remarks)
+
+    def follow(
+        self,
+        change: _Change,
+        wanted: NodeState,
+    ) -> Changed:
+        cluster = change.cluster
+        node, above = cluster.node(wanted.node), cluster.node(wanted.upstream or "")
+        try:
+            remarks = following.admit_follower(cluster, change.installation, wanted)
+        except OperatorError as error:
+            if error.exit_code is ExitCode.REFUSED:
+                stop_node(cluster, node.name, progress=change.progress)
+            raise
+        state.write(node, wanted)
+        order = partial(ServerControl(node).follow, wanted.epoch, above.replication_address)
+        in_place = self._change(change, wanted, order, remarks)
+        return Changed(in_place, tuple(remarks))
+
+    def refuse_writable(self, cluster: Cluster, node: Node) -> None:
+        _refuse_writable(cluster, node)
+
+    def _change(
+        self,
+        change: _Change,
+        wanted: NodeState,
+        order: Callable[[], ServerStatus],
+        remarks: list[str],
+    ) -> bool:
+        if _changes(order, wanted.role, remarks):
+            return True
+        change.restart(wanted.node)
+        return False
+
+
+class _NativeServers:
+    """Database servers: promoted in place, restarted to follow."""
+
+    def enter(self, cluster: Cluster, claim: NodeState) -> None:
+        """Do nothing: the server's own log tells what only it has."""
+
+    def silence_others(
+        self, cluster: Cluster, name: str, epoch: int, _proven: int | None
+    ) -> list[str]:
+        return fence_others(cluster, name, epoch)
+
+    def promote(
+        self,
+        change: _Change,
+        claim: NodeState,
+        remarks: list[str],
+    ) -> bool:
+        if change.cluster.node(claim.node).has_program:
+            change.start(claim.node)
+        remarks += native_of(change.cluster).promote(
+            change.cluster, change.installation, claim, change.deadline
+        )
+        return True
+
+    def follow(
+        self,
+        change: _Change,
+        wanted: NodeState,
+    ) -> Changed:
+        change.stop(wanted.node)
+        state.write(change.cluster.node(wanted.node), wanted)
+        change.start(wanted.node)
+        return Changed(False, ())
+
+    def refuse_writable(self, cluster: Cluster, node: Node) -> None:
+        refuse_writable(cluster, node)
+
+
+_SERVERS: dict[Family, _Servers] = {
+    Family.ZRS: _ControlledServers(),
+    Family.NATIVE: _NativeServers(),
+}
+
+
+def _servers_of(cluster: Cluster) -> _Servers:
+    return _SERVERS[backend_of(cluster).family]

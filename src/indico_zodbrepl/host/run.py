@@ -1,0 +1,205 @@
+"""``zodbrepl node run``: what a node's program does before it becomes the server."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.files import write_all
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import state_file
+from indico_zodbrepl.cluster.lookup import node_with_program, root_of
+from indico_zodbrepl.cluster.rendering import START_SECONDS as STARTED_AFTER_SECONDS
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import history, ports, state
+from indico_zodbrepl.host.following import check_follower
+from indico_zodbrepl.host.precheck import admit_primary, confirmed, newest_record
+
+
+def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
+    """Become the storage server of a node, or refuse.
+
+    Reads the node's state (makes it on the first start), checks that it may run in it: as the
+    primary only when it holds the current epoch.  Then writes the server's configuration and
+    replaces this process by the server.
+
+    Raises:
+        OperatorError: exit 2, no such node; exit 5, a port is taken; exit 8, the data
+            directory or the state file can't be used, or the node must not run in its role.
+    """
+    node = node_with_program(cluster, name)
+    backend = backend_of(cluster)
+    installation.check()
+    backend.check(cluster, installation)
+    present = prepare(cluster, node)
+    for remark in admit(cluster, installation, present):
+        print(remark, flush=True)
+    if present.role.follows:
+        present = state.current(cluster, node)
+    ports.check_free(cluster, list(backend.listens_on(cluster, present)))
+    for remark in backend.prepare(cluster, installation, present):
+        print(remark, flush=True)
+    write_all(backend.node_files(cluster, present))
+    command = backend.server_command(cluster, installation, present)
+    epoch = f", epoch {present.epoch}" if backend.has_epochs else ""
+    print(
+        f"node {name} starts as {present.role}{epoch}"
+        + (f", follows {present.upstream}" if present.upstream else ""),
+        flush=True,
+    )
+    os.chdir(node.data_directory)
+    environment = installation.environment27()
+    os.execve(command[0], command, environment)  # noqa: S606  # no shell is wanted
+
+
+def admit(cluster: Cluster, installation: Installation, present: NodeState) -> Iterator[str]:
+    """Let a node start in this state, or raise OperatorError (exit 8); yields remarks.
+
+    A follower that missed promotions is given the state of one that follows the primary.
+    """
+    backend = backend_of(cluster)
+    if not backend.has_epochs:
+        return
+    if present.role is Role.PRIMARY:
+        yield from admit_primary(cluster, present)
+        return
+    present = _up_to_date(cluster, cluster.node(present.node), present)
+    yield from check_follower(cluster, installation, present)
+
+
+def admissible(cluster: Cluster, installation: Installation, claim: NodeState) -> list[str]:
+    """Return why a node may start in a state, a line each; change nothing.
+
+    Raises OperatorError as its start does.
+    """
+    backend = backend_of(cluster)
+    epoch = f" in epoch {claim.epoch}" if backend.has_epochs else ""
+    following = f", following {claim.upstream}" if claim.upstream else ""
+    first = f"node {claim.node} is to be {claim.role}{epoch}{following}"
+    if not backend.has_epochs:
+        return [first]
+    history.refuse_unfit(cluster, claim)
+    if claim.upstream is None:
+        decision, _said = confirmed(cluster, claim)
+        sources = ", ".join(decision.sources) or "none; an operator forced it"
+        return [first, f"sources that confirm it: {sources}"]
+    return [first, *check_follower(cluster, installation, claim, dry_run=True)]
+
+
+def prepare(cluster: Cluster, node: Node) -> NodeState:
+    """Check a node's data directory, make it and its state when they are not there.
+
+    Returns the state with which the node is to run.  Raises OperatorError (exit 8).
+    """
+    if not node.managed:
+        return foreseen(cluster, node)
+    folder = node.data_directory
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _unwritable(cluster, node, error.strerror) from error
+    present = foreseen(cluster, node)
+    if not state_file(node).exists():
+        state.write(node, present)
+    return present
+
+
+def check_folder(cluster: Cluster, node: Node) -> None:
+    """Raise OperatorError if ``prepare`` could not make a node's data directory."""
+    folder = nearest(node.data_directory)
+    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        raise _unwritable(cluster, node, f"{folder} is no folder that can be written")
+
+
+def nearest(folder: Path) -> Path:
+    """Return a folder, or the one above it that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _unwritable(cluster: Cluster, node: Node, why: str | None) -> OperatorError:
+    folder = node.data_directory
+    return OperatorError(
+        f"the data directory of node {node.name} can't be written",
+        f"{folder} ({cluster.where('node', node.name, 'data-directory')}): {why}",
+        f"as the user who runs the cluster: touch {folder}/x",
+        ExitCode.REFUSED,
+    )
+
+
+def foreseen(cluster: Cluster, node: Node) -> NodeState:
+    """Return the state with which a node would start; make nothing.  Raises OperatorError."""
+    if state_file(node).exists():
+        return state.current(cluster, node)
+    return _first_state(cluster, node)
+
+
+def _first_state(cluster: Cluster, node: Node) -> NodeState:
+    """Return the state of a node without a state file: from cluster.conf, as long as that counts.
+
+    In a later epoch the records say who is the primary.  A node without data follows it,
+    which can lose nothing; one with data is left to the guard.
+    """
+    first = state.initial(cluster, node)
+    record = newest_record(cluster)
+    if record is None or record.epoch == 1 or record.primary == node.name:
+        return first
+    if first.role is Role.PRIMARY and backend_of(cluster).has_data(cluster, node):
+        return first
+    if record.primary not in {other.name for other in cluster.nodes}:
+        return first
+    role = Role.SECONDARY if first.role is Role.PRIMARY else first.role
+    return NodeState(cluster.name, node.name, role, record.primary, record.epoch)
+
+
+def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
+    """``caught_up``, written down."""
+    newer = caught_up(cluster, node, present)
+    if newer is not present:
+        state.write(node, newer)
+        print(
+            f"node {node.name} was away when epoch {newer.epoch} began: it follows "
+            f"{newer.upstream} now, before {present.upstream}",
+            flush=True,
+        )
+    return newer
+
+
+def caught_up(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
+    """Return the state of a follower that missed promotions: it follows the new primary.
+
+    What it followed then may hold transactions that the cluster's history has not.
+    """
+    record = newest_record(cluster)
+    if record is None or record.epoch <= present.epoch or record.primary == node.name:
+        return present
+    if record.primary not in {other.name for other in cluster.nodes}:
+        return present
+    states = state.readable(cluster)
+    above = states.get(present.upstream or "")
+    kept = (
+        above is not None
+        and above.role.has_followers
+        and root_of(present.upstream, states) == record.primary
+    )
+    upstream = present.upstream if kept else record.primary
+    return NodeState(cluster.name, node.name, present.role, upstream, record.epoch)
+
+
+def hold_refusal(environment: Mapping[str, str]) -> None:
+    """Wait, under supervisor, until it counts the program as started.
+
+    It looks at the exit code of a started program alone: a sooner end it would answer
+    with further starts, and a refusal is not to be repeated.
+    """
+    if "SUPERVISOR_ENABLED" in environment:
+        time.sleep(STARTED_AFTER_SECONDS + 0.5)

@@ -1,0 +1,109 @@
+"""Secrets in files that only their owner can read: Indico's first user, the benchmark secret."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+from pathlib import Path
+
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import alone, write_atomically
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+
+FILE_NAME = "indico-admin.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Credentials:
+    login: str
+    password: str = dataclasses.field(repr=False)
+    email: str
+    first_name: str
+    last_name: str
+
+
+def path_in(var_directory: Path) -> Path:
+    """Return where the credentials of the cluster with this var-directory are kept."""
+    return var_directory / "secrets" / FILE_NAME
+
+
+def ensure(path: Path) -> Credentials:
+    """Return the credentials in ``path``; with a random password when there is no such file.
+
+    Raises:
+        OperatorError: the file is not what this function writes.
+    """
+    try:
+        return read(path)
+    except FileNotFoundError:
+        pass
+    credentials = Credentials(
+        login="admin",
+        password=secrets.token_urlsafe(12),
+        email="admin@indico.invalid",
+        first_name="Ada",
+        last_name="Ministrator",
+    )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(dataclasses.asdict(credentials), indent=2) + "\n", 0o600)
+    return credentials
+
+
+def read(path: Path) -> Credentials:
+    """Return the credentials in ``path``.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        OperatorError: the file is not what ``ensure`` writes.
+    """
+    text = path.read_text()
+    try:
+        return Credentials(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise OperatorError(
+            "the file with Indico's admin user cannot be read",
+            f"{path}: {error}",
+            "move it away; the demo then makes a new one, but the database keeps the old password",
+        ) from error
+
+
+def ensure_bench_secret(cluster: Cluster) -> None:
+    """Make the secret if there is none; the folder is there.
+
+    Raises:
+        OperatorError: exit 8, it can't be kept.
+    """
+    path = Layout(cluster).bench_secret
+    try:
+        with alone(path.with_suffix(".lock")):
+            if not path.exists():
+                write_atomically(path, secrets.token_urlsafe(32) + "\n", 0o600)
+    except OSError as error:
+        raise OperatorError(
+            "the secret for benchmarks can't be kept",
+            f"{error.filename or path}: {error.strerror}",
+            "make room there, or see whose it is; then try again",
+            ExitCode.REFUSED,
+        ) from error
+
+
+def read_bench_secret(cluster: Cluster) -> str:
+    """Return the secret.
+
+    Raises:
+        OperatorError: exit 8, there is none, or it can't be read.
+    """
+    path = Layout(cluster).bench_secret
+    try:
+        return path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise OperatorError(
+            "the secret with which benchmarks are begun can't be read",
+            f"{path}: {reason}",
+            f"`{Commands.here(cluster).zodbrepl('up')}` makes one, and lets Indico know of it",
+            ExitCode.REFUSED,
+        ) from error

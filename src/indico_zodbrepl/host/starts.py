@@ -1,0 +1,189 @@
+"""Start, stop and restart one node or one Indico instance under supervisor.
+
+gunicorn starts one more worker on SIGTTIN, and stops the oldest one cleanly on SIGTTOU
+(https://docs.gunicorn.org/en/stable/signals.html).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.client
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from indico_zodbrepl.backends import backend_of, can
+from indico_zodbrepl.cluster import Cluster, IndicoInstance
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
+from indico_zodbrepl.cluster.rendering import INDICO_GRACE_SECONDS
+from indico_zodbrepl.host import daemon, programs, readiness, run, state
+from indico_zodbrepl.host.programs import Progress, ignore
+from indico_zodbrepl.host.supervisor import Supervisor
+from indico_zodbrepl.probing.waiting import wait_until
+
+START_SECONDS = 60.0
+STOP_SECONDS = 40.0
+CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
+
+
+def start_node(
+    cluster: Cluster,
+    installation: Installation,
+    name: str,
+    *,
+    progress: Progress = ignore,
+    seconds: float = START_SECONDS,
+) -> bool:
+    """Start a node under supervisor, in the role of its state file, and wait until it listens.
+
+    Guard and lineage check decide whether it may.
+
+    Returns:
+        Whether it was started; False when it ran already.
+
+    Raises:
+        OperatorError: exit 2, no such node; exit 6, supervisord doesn't run; exit 8, the node
+            refuses, with its own words; exit 7, time ran out; exit 1, its server died.
+    """
+    node = node_with_program(cluster, name)
+    installation.check()
+    present = run.prepare(cluster, node)
+    endpoints = tuple(backend_of(cluster).listens_on(cluster, present))
+    deadline = time.monotonic() + seconds
+    started = _start(
+        cluster, node.program, functools.partial(readiness.listening, endpoints), progress, seconds
+    )
+    backend_of(cluster).settle(cluster, installation, state.current(cluster, node), deadline)
+    return started
+
+
+def stop_node(
+    cluster: Cluster, name: str, *, progress: Progress = ignore, seconds: float = STOP_SECONDS
+) -> bool:
+    """End a node's server in order: it hands its followers what they lack first.
+
+    Returns:
+        Whether it was ended; False when it didn't run.
+
+    Raises:
+        OperatorError: exit 2, no such node; exit 6, supervisord doesn't run; exit 7, time
+            ran out.
+    """
+    node = node_with_program(cluster, name)
+    return bool(programs.end(cluster, [node.program], time.monotonic() + seconds, progress))
+
+
+def restart_node(
+    cluster: Cluster,
+    installation: Installation,
+    name: str,
+    *,
+    progress: Progress = ignore,
+    seconds: float = CHANGE_SECONDS,
+) -> None:
+    """End a node's server if it runs, then start it; see ``stop_node`` and ``start_node``.
+
+    Both together take ``seconds`` at most.
+    """
+    deadline = time.monotonic() + seconds
+    stop_node(cluster, name, progress=progress, seconds=min(seconds, STOP_SECONDS))
+    start_node(cluster, installation, name, progress=progress, seconds=deadline - time.monotonic())
+
+
+def restart_instance(
+    cluster: Cluster, name: str, *, progress: Progress = ignore, seconds: float = START_SECONDS
+) -> None:
+    """Let an Indico instance drop all it has cached, and wait until it answers.
+
+    A new worker takes over from the old one while it serves.  An instance that doesn't work is
+    restarted as a whole, and so is one whose storage only one process can have open.
+
+    Raises:
+        OperatorError: exit 2, no such instance; exit 6, supervisord doesn't run; exit 7, time
+            ran out; exit 1, it died.
+    """
+    instance = instance_named(cluster, name)
+    deadline = time.monotonic() + seconds
+    program = Supervisor(cluster).states().get(instance.program)
+    if program is not None and program.pid is not None and can(cluster, "two-instances"):
+        half = time.monotonic() + seconds / 2
+        if replace_worker(instance, program.pid, half):
+            progress(f"{instance.program} has a new worker")
+            return
+    programs.end(cluster, [instance.program], deadline, progress)
+    _start(
+        cluster,
+        instance.program,
+        functools.partial(readiness.indico_answers, instance),
+        progress,
+        deadline - time.monotonic(),
+    )
+
+
+def _start(
+    cluster: Cluster,
+    program: str,
+    ready: Callable[[], str | None],
+    progress: Progress,
+    seconds: float,
+) -> bool:
+    done = programs.start(
+        cluster, [(program, ready)], [program], time.monotonic() + seconds, progress
+    )
+    for error in done.failures.values():
+        raise error
+    return bool(done.programs)
+
+
+def replace_worker(instance: IndicoInstance, master: int, deadline: float) -> bool:
+    """Let a new worker take over from those that an instance has, which then end.
+
+    Args:
+        master: process id of the instance's gunicorn.
+        deadline: on the clock of ``time.monotonic``; for the new worker to be built.
+
+    Returns:
+        Whether that was done.  If not, the instance may have one worker more, and is better
+        restarted: it didn't work before either, or no new worker got ready in time.
+    """
+    old = _workers(master)
+    if not old or not _is_built(instance, old):
+        return False
+    os.kill(master, signal.SIGTTIN)
+    if not wait_until(lambda: _is_built(instance, _workers(master) - old), deadline):
+        return False
+    for _ in old:
+        os.kill(master, signal.SIGTTOU)
+    _see_ended(old)
+    return True
+
+
+def _is_built(instance: IndicoInstance, workers: set[int]) -> bool:
+    """Return True if one of these workers answered just now that its Indico is ready."""
+    try:
+        answer = readiness.health(instance)
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
+    return isinstance(answer, dict) and answer.get("built") is True and answer["pid"] in workers
+
+
+def _see_ended(workers: set[int]) -> None:
+    """Wait until workers have ended; those that hang after their time are killed."""
+    deadline = time.monotonic() + INDICO_GRACE_SECONDS + 1.0
+    while not wait_until(lambda: not any(map(daemon.is_alive, workers)), deadline):
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + INDICO_GRACE_SECONDS
+
+
+def _workers(master: int) -> set[int]:
+    children = Path(f"/proc/{master}/task/{master}/children")
+    try:
+        return {int(pid) for pid in children.read_text().split()}
+    except (FileNotFoundError, ProcessLookupError):
+        return set()

@@ -1,0 +1,245 @@
+"""The state file of a node: what it has been told to be, kept beside its data."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from typing import Any
+
+from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.layout import Layout, state_file
+from indico_zodbrepl.errors import ExitCode, OperatorError
+
+FORMAT = 2  # 1, which is still read, has no ``forced``
+KEYS = {"format", "cluster", "node", "role", "upstream", "epoch", "forced"}
+FORCED_KEYS = {"actor", "reason", "at"}
+
+
+def initial(cluster: Cluster, node: Node) -> NodeState:
+    """Return the state of a node before its first start, from cluster.conf."""
+    return NodeState(cluster.name, node.name, node.role, node.upstream, epoch=1)
+
+
+def current(cluster: Cluster, node: Node) -> NodeState:
+    """Return what a node is to be now: its state file, or ``initial`` when it has none.
+
+    Raises OperatorError (exit 8) when the file is damaged or of another cluster.
+    """
+    try:
+        state = _read(node)
+    except FileNotFoundError:
+        return initial(cluster, node)
+    if state.cluster != cluster.name:
+        raise _refusal(
+            node,
+            f"it belongs to cluster {state.cluster!r}, not {cluster.name!r}",
+            "is data-directory of another cluster's node? correct "
+            f"{cluster.where('node', node.name, 'data-directory')}",
+        )
+    if state.upstream is not None and state.upstream not in {n.name for n in cluster.nodes}:
+        raise _refusal(
+            node,
+            f"its upstream {state.upstream!r} is no node of this cluster",
+            f"put <node {state.upstream}> back into {cluster.source}",
+        )
+    return state
+
+
+def read(node: Node) -> NodeState:
+    """Return the state file of a node.
+
+    Raises OperatorError (exit 8) when it is missing, damaged or another node's.
+    """
+    try:
+        return _read(node)
+    except FileNotFoundError as error:
+        raise _refusal(node, f"can't be read: {error.strerror}") from error
+
+
+def readable(cluster: Cluster) -> dict[str, NodeState]:
+    """Return the states of all nodes whose state files are there and can be used, by name."""
+    found = {}
+    for node in cluster.nodes:
+        if not state_file(node).exists():
+            continue
+        try:
+            found[node.name] = current(cluster, node)
+        except OperatorError:
+            continue  # what asks for this node's own state tells of it
+    return found
+
+
+def write(node: Node, state: NodeState) -> None:
+    """Replace the state file atomically; it is on disk afterwards.
+
+    Raises OperatorError (exit 1) when it can't be written; the old one is in place then.
+    """
+    values = {
+        "format": FORMAT,
+        "cluster": state.cluster,
+        "node": state.node,
+        "role": str(state.role),
+        "upstream": state.upstream,
+        "epoch": state.epoch,
+        "forced": state.forced and dataclasses.asdict(state.forced),
+    }
+    path = state_file(node)
+    try:
+        write_atomically(path, json.dumps(values, indent=2) + "\n")
+    except OSError as error:
+        raise OperatorError(
+            f"the state file of node {node.name} can't be written",
+            f"{path}: {error.strerror}",
+            "the old one is in place; make room there, then try again",
+        ) from error
+
+
+def _read(node: Node) -> NodeState:
+    """As ``read``, but raises FileNotFoundError when there is no file."""
+    try:
+        values = json.loads(state_file(node).read_text("utf-8"))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _refusal(node, f"can't be read: {error.strerror}") from error
+    except ValueError as error:
+        raise _refusal(node, f"is no JSON: {error}") from error
+    if isinstance(values, dict) and values.get("format") == 1:
+        values.setdefault("forced", None)
+    wrong = _what_is_wrong(values)
+    if wrong:
+        raise _refusal(node, wrong)
+    forced = values["forced"]
+    state = NodeState(
+        values["cluster"],
+        values["node"],
+        Role(values["role"]),
+        values["upstream"],
+        values["epoch"],
+        forced and Forced(**forced),
+    )
+    if state.node != node.name:
+        raise _refusal(
+            node, f"it belongs to node {state.node!r}", "two nodes can't share a data directory"
+        )
+    return state
+
+
+def _what_is_wrong(values: Any) -> str | None:
+    if not isinstance(values, dict) or set(values) != KEYS:
+        return f"its keys are not {', '.join(sorted(KEYS))}"
+    follows = values["role"] in (Role.SECONDARY, Role.RELAY)
+    rules = {
+        f"its format is {values['format']!r}, this program knows 1 and {FORMAT}": values["format"]
+        in (1, FORMAT),
+        "cluster and node are not both texts": all(
+            isinstance(values[key], str) for key in ("cluster", "node")
+        ),
+        f"its role is {values['role']!r}, not one of {', '.join(Role)}": values["role"]
+        in list(Role),
+        f"its epoch is {values['epoch']!r}, not a whole number from 1": type(values["epoch"]) is int
+        and values["epoch"] >= 1,
+        f"upstream {values['upstream']!r} does not go with role {values['role']!r}": isinstance(
+            values["upstream"], str
+        )
+        if follows
+        else values["upstream"] is None,
+        f"forced is {values['forced']!r}, no force by actor, reason, at": values["forced"] is None
+        or (values["role"] == Role.PRIMARY and _is_forced(values["forced"])),
+    }
+    return next((wrong for wrong, kept in rules.items() if not kept), None)
+
+
+def _is_forced(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(value) == FORCED_KEYS
+        and all(isinstance(text, str) for text in value.values())
+    )
+
+
+def _refusal(node: Node, detail: str, hint: str = "") -> OperatorError:
+    path = state_file(node)
+    return OperatorError(
+        f"the state file of node {node.name} can't be used",
+        f"{path}: {detail}",
+        hint or "restore it from a backup; the node's role must not be guessed",
+        ExitCode.REFUSED,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """One conversion into a cluster.
+
+    Attributes:
+        source: the other cluster's file, or the Data.fs.
+        command: what makes it go on.
+        began, ended: seconds since 1970; ``ended`` is None until it is complete and verified.
+    """
+
+    source: str
+    command: str
+    began: float
+    ended: float | None = None
+
+
+def begin(cluster: Cluster, source: str, command: str) -> Conversion:
+    """Note that a conversion has begun, or goes on.  Raises OperatorError."""
+    begun = Conversion(source, command, time.time())
+    _write(cluster, begun)
+    return begun
+
+
+def end(cluster: Cluster, begun: Conversion) -> None:
+    """Note that a conversion is complete and verified.  Raises OperatorError."""
+    _write(cluster, dataclasses.replace(begun, ended=time.time()))
+
+
+def restore(cluster: Cluster, before: Conversion | None) -> None:
+    """Note that nothing has become of a conversion that had begun.  Raises OperatorError."""
+    if before is None:
+        Layout(cluster).conversion.unlink(missing_ok=True)
+    else:
+        _write(cluster, before)
+
+
+def read_converting(cluster: Cluster) -> Conversion | None:
+    """Return the last conversion into a cluster.  Raises OperatorError if it can't be read."""
+    path = Layout(cluster).conversion
+    try:
+        return Conversion(**json.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise OperatorError(
+            "it can't be told whether a conversion into this cluster has ended",
+            f"{path}: {error}",
+            "give the command `convert` again",
+            ExitCode.REFUSED,
+        ) from error
+
+
+def refuse_unfinished(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 8) while a conversion into a cluster has not ended."""
+    found = read_converting(cluster)
+    if found is not None and found.ended is None:
+        raise OperatorError(
+            "a conversion into this cluster has not ended, so its data are not complete",
+            f"from {found.source}, begun "
+            f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(found.began))} UTC",
+            f"{found.command} (it goes on where it was)",
+            ExitCode.REFUSED,
+        )
+
+
+def _write(cluster: Cluster, conversion: Conversion) -> None:
+    path = Layout(cluster).conversion
+    try:
+        write_atomically(path, json.dumps(dataclasses.asdict(conversion), indent=2) + "\n")
+    except OSError as error:
+        raise OperatorError(
+            "it can't be noted what becomes of the conversion", f"{path}: {error.strerror}"
+        ) from error

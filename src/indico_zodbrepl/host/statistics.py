@@ -1,0 +1,240 @@
+"""What a database holds, summed by the program of the data plane that reads any storage."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Node, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import py27, state
+from indico_zodbrepl.host.py27 import Program
+
+PROGRAM = Program(
+    "indico_zodbrepl.dataplane.stats.program",
+    "the database can't be read",
+    {4: ExitCode.REFUSED, 6: ExitCode.NOT_RUNNING},  # a damaged file; the storage does not answer
+)
+SILENCE_SECONDS = 120.0  # longer than a client waits for a server
+HISTORY = {
+    "counted": "",
+    "not counted": "older states were not read",
+    "not kept": "the storage keeps no older states",
+}
+"""What a walk says of older states, in words where they were not counted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where a database is read.
+
+    Attributes:
+        kind: ``file`` for a Data.fs, ``storage`` for the zodb.conf of a storage.
+        path: of that file.
+        node: whose copy it is; None for the storage that Indico uses.
+    """
+
+    kind: str
+    path: Path
+    node: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How far a walk is.
+
+    Attributes:
+        done: bytes of a file, objects of a storage.
+        total: the same; None while it is not known.
+        records: that were read, older states among them.
+    """
+
+    done: int
+    total: int | None
+    records: int
+
+
+def source(cluster: Cluster, name: str | None) -> Source:
+    """Return where to read a node's copy of the database, or, without a name, Indico's.
+
+    A Data.fs on this host is read itself, whether its server runs or not: that is quicker by far
+    and burdens no server.  Raises OperatorError: exit 2 when the node has no copy that can be read
+    by itself, 6 when nothing was started yet.
+    """
+    backend = backend_of(cluster)
+    node = node_named(cluster, name) if name else _primary(cluster)
+    path = backend.data_file(node) if node is not None else None
+    if node is not None and path is not None and path.exists():
+        return Source("file", path, node.name)
+    if name is None or node is None:
+        return _configured(cluster, Layout(cluster).zodb_conf, None)
+    readable = [each.name for each in backend.readable_nodes(cluster)]
+    if node.name not in readable:
+        raise OperatorError(
+            f"node {node.name} can't be read by itself",
+            f"nodes that can: {', '.join(readable) or 'none'}",
+            f"without --node the whole database is read: "
+            f"{Commands.here(cluster).zodbrepl('stats')}",
+            ExitCode.BAD_CONFIG,
+        )
+    return _configured(cluster, Layout(cluster).node_zodb_conf(node), node.name)
+
+
+def _primary(cluster: Cluster) -> Node | None:
+    states = state.readable(cluster) or {
+        node.name: state.initial(cluster, node) for node in cluster.nodes
+    }
+    primaries = [each for each in states.values() if each.role is Role.PRIMARY]
+    if not primaries:
+        return None
+    return node_named(cluster, max(primaries, key=lambda each: each.epoch).node)
+
+
+def _configured(cluster: Cluster, path: Path, node: str | None) -> Source:
+    if not path.exists():
+        raise OperatorError(
+            "there is no database yet",
+            f"{path} is written by `up`",
+            Commands.here(cluster).zodbrepl("up"),
+            ExitCode.NOT_RUNNING,
+        )
+    return Source("storage", path, node)
+
+
+def statistics(
+    installation: Installation,
+    where: Source,
+    top: int,
+    *,
+    history: bool = True,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> dict[str, Any]:
+    """Read the whole database and return its figures, as ``docs/reference`` lists them.
+
+    Args:
+        where: the database.
+        top: number of the largest objects to list.
+        history: also read the old revisions of a storage.
+        on_progress: called about twice a second, in this thread.
+
+    Raises OperatorError: also TIMED_OUT, if a storage does not answer for two minutes.
+    """
+    return py27.run(
+        installation,
+        PROGRAM,
+        where.kind,
+        where.path,
+        "--top",
+        str(top),
+        *([] if history else ["--no-history"]),
+        answer=dict[str, Any],
+        progress=Progress,
+        on_progress=on_progress,
+        silence=SILENCE_SECONDS,
+    )
+
+
+FORMAT = 1
+SUMS = {"name": str, "objects": int, "bytes": int, "revisions": int, "revision_bytes": int}
+OBJECT = {"oid": str, "class": str, "bytes": int}
+TOTALS = {
+    "objects": int,
+    "bytes": int,
+    "revisions": int,
+    "revision_bytes": int,
+    "records": int,
+    "seconds": int | float,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What was found, where, and when.
+
+    Attributes:
+        at: seconds since 1970, when all was read.
+        found: as ``statistics.statistics`` returned it.
+    """
+
+    at: float
+    where: Source
+    found: Mapping[str, Any]
+
+
+def keep(cluster: Cluster, kept: Kept) -> None:
+    """Put statistics in the place of the last ones.  Raises OperatorError."""
+    path = Layout(cluster).statistics
+    where = dataclasses.asdict(kept.where) | {"path": str(kept.where.path)}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            path,
+            json.dumps({"format": FORMAT, "at": kept.at, "where": where, "found": kept.found})
+            + "\n",
+            0o640,
+        )
+    except OSError as error:
+        raise OperatorError(
+            "the statistics can't be kept",
+            f"{path}: {error.strerror}",
+            "make room there, or see whose it is",
+        ) from error
+
+
+def last(cluster: Cluster) -> Kept | None:
+    """Return the last ones; None when there are none.
+
+    Raises OperatorError when the file can't be read or is something else.
+    """
+    path = Layout(cluster).statistics
+    again = f"have them made anew: {Commands.here(cluster).zodbrepl('stats')}"
+    try:
+        values = json.loads(path.read_bytes())
+        if values["format"] != FORMAT:
+            raise ValueError(f"its format is {values['format']!r}, this program knows {FORMAT}")
+        where = values["where"]
+        kept = Kept(
+            values["at"], Source(where["kind"], Path(where["path"]), where["node"]), values["found"]
+        )
+        _check(kept)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OperatorError(
+            "the last statistics can't be read", f"{path}: {error.strerror}", again
+        ) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise OperatorError(
+            "the last statistics can't be used", f"{path}: {type(error).__name__}: {error}", again
+        ) from error
+    return kept
+
+
+def _check(kept: Kept) -> None:
+    """Raise KeyError or TypeError where something is missing or of another kind."""
+    found = kept.found
+    _of(kept.__dict__, {"at": int | float})
+    _of(kept.where.__dict__, {"kind": str, "node": str | None})
+    _of(found, TOTALS | {"transactions": int | None, "file_bytes": int | None})
+    if found["history"] not in HISTORY:
+        raise TypeError(f"history is {found['history']!r}")
+    for name, kinds in (("classes", SUMS), ("modules", SUMS), ("largest", OBJECT)):
+        for row in found[name]:
+            _of(row, kinds)
+    for row in found["largest"]:
+        _of(row, {"what": str | None})
+
+
+def _of(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    for name, kind in kinds.items():
+        if not isinstance(values[name], kind):
+            raise TypeError(f"{name} is {values[name]!r}")

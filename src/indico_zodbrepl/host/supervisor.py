@@ -1,0 +1,279 @@
+"""supervisord, asked over its unix socket with a time limit.
+
+The socket has no password, so no error text here can hold one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import os
+import socket
+import xml.parsers.expat
+import xmlrpc.client
+from pathlib import Path
+from typing import Any
+
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+
+# A stopped supervisord accepts connections but never answers.
+ANSWER_SECONDS = 2.0  # for who only looks
+PATIENCE = 20.0  # for who starts and ends programs: on a busy machine it may be slow
+
+# Of supervisor's XML-RPC interface; its own module of them is slow to import.
+SHUTDOWN_STATE, ALREADY_STARTED, NOT_RUNNING = 6, 60, 70
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramState:
+    """A supervised program.
+
+    Attributes:
+        state: supervisor's word (RUNNING, STARTING, STOPPED, BACKOFF, EXITED, FATAL,
+            STOPPING, UNKNOWN), or UNREACHABLE when supervisord didn't say.
+        pid: None unless it runs.
+        description: one line for people.
+        exit_status: how its last run ended; None when it says nothing.
+        stopped_at: when its last run ended, seconds since 1970; None when it says nothing.
+    """
+
+    name: str
+    state: str
+    pid: int | None
+    description: str
+    exit_status: int | None = None
+    stopped_at: float | None = None
+
+
+class SupervisorAwayError(OperatorError):
+    """supervisord is not running: nothing listens on its socket."""
+
+
+class SupervisorSilentError(OperatorError):
+    """supervisord has its socket open but did not answer in time, or is about to end."""
+
+
+class Supervisor:
+    """The supervisord of a cluster.
+
+    Each method makes one connection and takes ``seconds`` at most.  All raise
+    SupervisorAwayError or SupervisorSilentError; any thread may use an object of its own.
+    """
+
+    def __init__(self, cluster: Cluster, seconds: float = PATIENCE) -> None:
+        self._cluster = cluster
+        self._layout = Layout(cluster)
+        self._seconds = seconds
+
+    def pid(self) -> int:
+        """Its process id, by its own word."""
+        return int(self._call("getPID"))
+
+    def states(self) -> dict[str, ProgramState]:
+        """All programs it knows, by name."""
+        return {
+            info["name"]: ProgramState(
+                info["name"],
+                info["statename"],
+                info["pid"] or None,
+                info["description"],
+                info["exitstatus"],
+                float(info["stop"]) or None,
+            )
+            for info in self._call("getAllProcessInfo")
+        }
+
+    def start(self, program: str) -> bool:
+        """Start a program without waiting for it; False when it runs already."""
+        return self._change("startProcess", program, ALREADY_STARTED)
+
+    def stop(self, program: str) -> bool:
+        """Ask a program to end without waiting for it; False when it doesn't run."""
+        return self._change("stopProcess", program, NOT_RUNNING)
+
+    def reload(self) -> tuple[list[str], list[str], list[str]]:
+        """Read the configuration again: the programs added, changed and removed in it.
+
+        Nothing happens to them before ``add`` or ``remove``.
+        """
+        ((added, changed, removed),) = self._call("reloadConfig")
+        return added, changed, removed
+
+    def add(self, program: str) -> None:
+        """Take a program into the set that is supervised."""
+        self._call("addProcessGroup", program)
+
+    def remove(self, program: str) -> None:
+        """Drop a program that has ended."""
+        self._call("removeProcessGroup", program)
+
+    def _change(self, method: str, program: str, already: int) -> bool:
+        try:
+            self._call(method, program, False)
+        except xmlrpc.client.Fault as fault:
+            if fault.faultCode != already:
+                raise OperatorError(
+                    f"supervisord refused {method} of {program}",
+                    fault.faultString,
+                    f"see {self._layout.supervisord_log}",
+                ) from fault
+            return False
+        return True
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        path = self._layout.supervisor_socket
+        proxy = xmlrpc.client.ServerProxy("http://localhost", _Transport(path, self._seconds))
+        try:
+            with proxy:
+                return getattr(proxy.supervisor, method)(*arguments)
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise SupervisorAwayError(
+                "supervisord is not running",
+                f"nothing listens on {path}",
+                Commands.here(self._cluster).zodbrepl("up"),
+                ExitCode.NOT_RUNNING,
+            ) from error
+        except xmlrpc.client.Fault as fault:
+            if fault.faultCode != SHUTDOWN_STATE:
+                raise
+            raise SupervisorSilentError(
+                "supervisord is about to end",
+                fault.faultString,
+                "try again in a moment",
+                ExitCode.TIMED_OUT,
+            ) from fault
+        except (
+            OSError,
+            http.client.HTTPException,
+            xmlrpc.client.ProtocolError,
+            xml.parsers.expat.ExpatError,
+        ) as error:
+            raise SupervisorSilentError(
+                "supervisord does not answer",
+                f"{path}: {error or type(error).__name__}",
+                self._hint(error),
+                ExitCode.TIMED_OUT,
+            ) from error
+
+    def _hint(self, error: Exception) -> str:
+        if isinstance(error, PermissionError):
+            return "it is another user's; run this as that user"
+        pid = _read_pid(self._layout.supervisord_pid)
+        return f"is its process stopped? then: kill -CONT {pid}" if pid else ""
+
+
+def program_states(cluster: Cluster, seconds: float = ANSWER_SECONDS) -> dict[str, ProgramState]:
+    """Return the state of each program of a cluster, by name.
+
+    Takes ``seconds`` at most and never raises for a supervisord that is away or frozen:
+    each program is UNREACHABLE then, which says nothing about whether it runs.
+    """
+    names = cluster.program_names()
+    try:
+        known = Supervisor(cluster, seconds).states()
+    except (SupervisorAwayError, SupervisorSilentError) as error:
+        return {name: ProgramState(name, "UNREACHABLE", None, error.notice) for name in names}
+    missing = {
+        name: ProgramState(name, "STOPPED", None, "not known to supervisord yet")
+        for name in names
+        if name not in known
+    }
+    return known | missing
+
+
+def is_away(cluster: Cluster) -> bool:
+    """Return True if a cluster has no supervisord: nothing listens on its socket.
+
+    False for one that merely does not answer.
+    """
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(ANSWER_SECONDS)
+        try:
+            peer.connect(str(Layout(cluster).supervisor_socket))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def _read_pid(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+class _Transport(xmlrpc.client.Transport):
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__()
+        self._path = path
+        self._seconds = seconds
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        connection = _UnixConnection(self._path, self._seconds)
+        self._connection = host, connection  # where ``close`` of the base class looks
+        return connection
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(bytes(self._path))
+
+
+BYTES = 32 * 1024
+SHOWN_LINES = 12
+REFUSAL_LINES = 60
+WORDS = ("NOTICE", "DETAIL", "HINT")
+
+
+def log_tail(cluster: Cluster, program: str) -> str:
+    """Return the last lines of a program's log, for people."""
+    path = Layout(cluster).program_log(program)
+    if not path.exists():
+        return f"{path} does not exist"
+    lines = _last_lines(path)[-SHOWN_LINES:]
+    return "\n".join(["its last log lines:", *(f"  {line}" for line in lines)])
+
+
+def last_refusal(log: Path) -> OperatorError | None:
+    """Return the last OperatorError in a log, as ``str`` put it there.
+
+    A hint is one line: what follows is of the next start.  None when there is none, or no log.
+    """
+    try:
+        lines = _last_lines(log)
+    except OSError:
+        return None
+    starts = [number for number, line in enumerate(lines) if line.startswith("NOTICE: ")]
+    if not starts:
+        return None
+    parts: dict[str, list[str]] = {}
+    key = ""
+    for line in lines[starts[-1] :][:REFUSAL_LINES]:
+        word, _, rest = line.partition(": ")
+        if word in WORDS and word not in parts:
+            key = word
+            parts[key] = [rest]
+        elif key == WORDS[-1]:
+            break
+        else:
+            parts[key].append(line)
+    notice, detail, hint = ("\n".join(parts.get(word, [])) for word in WORDS)
+    return OperatorError(notice, detail, hint, ExitCode.REFUSED)
+
+
+def _last_lines(log: Path) -> list[str]:
+    """Raise OSError."""
+    with log.open("rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - BYTES))
+        return stream.read(BYTES).decode("utf-8", "replace").splitlines()

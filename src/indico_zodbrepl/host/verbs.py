@@ -1,0 +1,106 @@
+"""What is done to one node or one Indico instance: the steps that plans are made of.
+
+Each may be repeated.  All raise OperatorError and take a limited time; none asks anybody.
+"""
+
+from __future__ import annotations
+
+from indico_zodbrepl.cluster import Cluster, NodeState, Role
+from indico_zodbrepl.cluster.lookup import node_named, node_with_program
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import fencing, run, state
+from indico_zodbrepl.host.fencing import Fenced
+from indico_zodbrepl.host.forcing import Forcing, answers, force_start
+from indico_zodbrepl.host.roles import Changed, follow, promote, refuse_older
+from indico_zodbrepl.host.server_control import ServerControl
+from indico_zodbrepl.host.starts import restart_instance, start_node, stop_node
+
+__all__ = [
+    "Changed",
+    "Fenced",
+    "Forcing",
+    "assign",
+    "fence",
+    "follow",
+    "force_start",
+    "pause_writes",
+    "promote",
+    "restart_instance",
+    "resume_writes",
+    "start_node",
+    "stop_node",
+]
+
+PAUSE_SECONDS = 20.0
+
+
+def fence(cluster: Cluster, name: str) -> Fenced:
+    """Kill a node's server at once and prove that it is gone; see ``fencing.fence``.
+
+    OperatorError (exit 8) as well for a node whose server isn't ours.
+    """
+    return fencing.fence(cluster, node_with_program(cluster, name))
+
+
+def assign(
+    cluster: Cluster, name: str, *, role: Role, upstream: str | None, epoch: int
+) -> NodeState:
+    """Write a node's state file: what it is to be when it starts the next time.
+
+    Returns what was written.
+
+    Raises:
+        OperatorError: exit 2, no such node or the role doesn't go with the upstream; exit 8,
+            the node's server runs in another role, or its state or a record is of a later
+            epoch; exit 1, the file can't be written.
+    """
+    node = node_named(cluster, name)
+    assigned = check_assignment(cluster, run.foreseen(cluster, node), role, upstream, epoch)
+    run.prepare(cluster, node)
+    state.write(node, assigned)
+    return assigned
+
+
+def check_assignment(
+    cluster: Cluster, present: NodeState, role: Role, upstream: str | None, epoch: int
+) -> NodeState:
+    """Return the state that ``assign`` would write; change nothing.  Raises as ``assign``."""
+    name, node = present.node, cluster.node(present.node)
+    if (role is Role.PRIMARY) != (upstream is None) or upstream == name:
+        raise OperatorError(
+            f"node {name} can't be {role} with upstream {upstream}",
+            "a primary has no upstream, the others have another node",
+            exit_code=ExitCode.BAD_CONFIG,
+        )
+    if upstream is not None:
+        node_named(cluster, upstream)
+    refuse_older(cluster, present, epoch)
+    if (present.role, present.upstream) != (role, upstream) and answers(cluster, node):
+        raise OperatorError(
+            f"node {name} is running as {present.role}",
+            "an assignment counts from its next start on",
+            "stop it first, or use 'node promote' or 'node follow'",
+            ExitCode.REFUSED,
+        )
+    return NodeState(cluster.name, name, role, upstream, epoch)
+
+
+def pause_writes(cluster: Cluster, name: str, seconds: float = PAUSE_SECONDS) -> str:
+    """Pause the writes of a primary, and wait until running commits have finished.
+
+    Writes resume automatically after ``seconds``.
+
+    Returns:
+        The last transaction, 16 hex digits; it stays the last one while writes are paused.
+
+    Raises:
+        OperatorError: BAD_CONFIG, no such node; NOT_RUNNING, its server does not run; REFUSED, a
+            client keeps a commit open or the node is no primary; TIMED_OUT, no answer.
+    """
+    status = ServerControl(node_named(cluster, name)).pause_writes(seconds)
+    return f"{status.last_tid:016x}"
+
+
+def resume_writes(cluster: Cluster, name: str) -> None:
+    """Resume writes; no effect if they are not paused.  Raises as ``pause_writes``."""
+    ServerControl(node_named(cluster, name)).resume_writes()

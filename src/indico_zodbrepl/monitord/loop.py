@@ -1,0 +1,181 @@
+"""What each snapshot changes in files, events and hooks."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from indico_zodbrepl.backends import backend_of, can
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor import shared
+from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.snapshot import Snapshot
+from indico_zodbrepl.monitord import events as rules
+from indico_zodbrepl.monitord import files, memory
+from indico_zodbrepl.monitord.events import Event, Kind, Weight
+from indico_zodbrepl.monitord.history import FILE, History
+from indico_zodbrepl.monitord.intent import intents
+from indico_zodbrepl.monitord.last_seen import last_seen
+from indico_zodbrepl.monitord.notifiers import Notifier
+from indico_zodbrepl.operations import facts
+from indico_zodbrepl.operations.facts import Situation, read_last_seen
+
+logger = logging.getLogger(__name__)
+
+EVENTS_BYTES = 1024 * 1024
+EVENTS_KEPT = 5
+
+
+class EventDetector:
+    """The consumer of snapshots: writes files, detects events and hands them on.
+
+    Args:
+        cluster: whom it looks at; VAR/watch is there and nobody else writes to it.
+        watch: how.
+        show: shows one event to people; any thread may call it.
+
+    Attributes:
+        notifiers: they are handed the events of each moment.
+
+    Threads: ``see`` and ``tell`` are for one at a time; what it counts may be read by any.
+    """
+
+    def __init__(self, cluster: Cluster, watch: Watch, show: Callable[[Event], None]) -> None:
+        layout = Layout(cluster)
+        self.history = History(layout.watch / FILE, time.time())
+        self.counted: collections.Counter[str] = collections.Counter()
+        self.snapshots = 0
+        self.latest: tuple[Snapshot, float] | None = None
+        self.unwritten = 0
+        self.notifiers: list[Notifier] = []
+        self._cluster = cluster
+        self._watch = watch
+        self._commands = Commands.here(cluster)
+        self._show = show
+        self._layout = layout
+        self._memory_file = layout.watch / "memory.json"
+        self._memory = memory.from_json(files.read(self._memory_file))
+        self._events = files.Lines(layout.watch / "events.jsonl", EVENTS_BYTES, EVENTS_KEPT)
+        self._last_seen = read_last_seen(files.read(layout.last_seen))
+        self._failing: set[str] = set()
+        self._lock = threading.Lock()
+        self._telling = threading.Lock()
+        self._ended = False
+
+    def see(self, findings: Findings, snapshot: Snapshot, besides: Sequence[Event] = ()) -> None:
+        """Take in one round of probes, raw and judged: newer than all before.
+
+        Args:
+            besides: events that others found; they are told first.
+        """
+        with self._telling:
+            if not self._ended:
+                self.tell(besides)
+                self._see(findings, snapshot)
+
+    def end(self, patience: float = 0.5) -> None:
+        """See and tell nothing any more.
+
+        Args:
+            patience: seconds to wait for a look under way, which a hung disk may hold up.
+        """
+        got = self._telling.acquire(timeout=patience)
+        self._ended = True
+        if got:
+            self._telling.release()
+
+    def _see(self, findings: Findings, snapshot: Snapshot) -> None:
+        self.latest = snapshot, time.monotonic()
+        self.snapshots += 1
+        shared_file = shared.path(self._cluster)
+        self._write(shared_file.name, lambda: shared.write(shared_file, snapshot))
+        seen = last_seen(snapshot)
+        if seen is not None:
+            self._write("last-seen.json", lambda: files.replace(self._layout.last_seen, seen))
+            self._last_seen = read_last_seen(seen)
+        found = rules.events(self._memory, snapshot, self._watch.lag_limit)
+        if backend_of(self._cluster).has_epochs and can(self._cluster, "failover"):
+            found += intents(
+                self._memory,
+                self._situation(findings, snapshot),
+                self._watch.failover_after,
+                self._commands,
+            )
+        lags = {
+            node.name: (rules.behind(self._memory, node, snapshot.taken_at), node.lag_transactions)
+            for node in snapshot.nodes
+            if node.name != snapshot.primary
+            and (node.assigned_role.follows or node.lag_seconds is not None)
+        }
+        self._write(FILE, lambda: self.history.add(snapshot.taken_at, lags))
+        self.tell(found)
+        self._write("memory.json", lambda: files.replace(self._memory_file, self._memory.to_json()))
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Tell the events of one moment: to people, to the file and to the notifiers."""
+        if not events:
+            return
+        for event in events:
+            self.counted[event.kind.value] += 1
+            self._show(event)
+            self._keep(event)
+        for notifier in self.notifiers:
+            notifier.take(events)
+
+    def lost(self, notifier: str, events: Sequence[Event], reason: str) -> None:
+        """Keep in the file that a notifier gave events up; any thread may call it."""
+        what = "1 event" if len(events) == 1 else f"{len(events)} events"
+        event = Event(
+            time.time(),
+            Kind.WATCH,
+            Weight.WARNING,
+            "",
+            f"{notifier}: {what} could not be delivered",
+            reason,
+        )
+        self._show(event)
+        self._keep(event)
+
+    def _situation(self, findings: Findings, snapshot: Snapshot) -> Situation:
+        """Return the input of a failover's planner, without slow comparisons."""
+        conditions = {
+            node.name: str(node.condition)
+            for node in snapshot.nodes
+            if node.condition not in (None, Condition.OK)
+        }
+        found, holders = facts.look(self._cluster, snapshot.nodes)
+        return Situation(
+            snapshot.taken_at,
+            findings,
+            snapshot,
+            {},
+            conditions,
+            {},
+            found,
+            self._last_seen,
+            holders=holders,
+        )
+
+    def _keep(self, event: Event) -> None:
+        self._write("events.jsonl", lambda: self._events.append(event.to_json()))
+
+    def _write(self, name: str, write: Callable[[], None]) -> None:
+        """Write a file; one that can't be written must not keep the others from being told."""
+        try:
+            with self._lock:
+                write()
+        except OSError as error:
+            self.unwritten += 1
+            if name not in self._failing:
+                logger.error("%s cannot be written: %s", self._layout.watch / name, error)
+            self._failing.add(name)
+        else:
+            if name in self._failing:
+                logger.info("%s is written again", self._layout.watch / name)
+            self._failing.discard(name)

@@ -1,0 +1,70 @@
+"""The memory of the monitor process: what it has reported, kept over restarts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+AlertKey = tuple[str, str, str]
+"""Level, subject and text of an alert."""
+FORMAT = 1
+
+
+@dataclasses.dataclass
+class Memory:
+    """The situation that was reported so far.  For one thread.
+
+    Attributes:
+        state: the overall state that was told last; None before the first look.
+        better_since: since when the state has been better than the one told.
+        primary: the last writable primary.
+        roles: last known role and epoch of each node; no epoch where the backend has none.
+        alerts: when each alert that was told was last seen, seconds since 1970.
+        behind_since: since when each node that is behind has been so.
+        lagging: nodes whose lag was told, and the most it was, in seconds.
+        gone, gone_since: the primary that does not serve, and since when; None when it does.
+        gone_told: what was told of that; empty for nothing.
+    """
+
+    state: str | None = None
+    better_since: float | None = None
+    primary: str | None = None
+    roles: dict[str, tuple[str, int | None]] = dataclasses.field(default_factory=dict)
+    alerts: dict[AlertKey, float] = dataclasses.field(default_factory=dict)
+    behind_since: dict[str, float] = dataclasses.field(default_factory=dict)
+    lagging: dict[str, float] = dataclasses.field(default_factory=dict)
+    gone: str | None = None
+    gone_since: float | None = None
+    gone_told: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        values = dataclasses.asdict(self)
+        values["alerts"] = [[*key, seen] for key, seen in self.alerts.items()]
+        return {"format": FORMAT, **values}
+
+
+def from_json(values: Any) -> Memory:
+    """Return the memory that ``to_json`` wrote; an empty one for anything else."""
+    try:
+        if values["format"] != FORMAT:
+            return Memory()
+        return Memory(
+            state=values["state"],
+            better_since=values["better_since"],
+            primary=values["primary"],
+            roles={
+                name: (str(role), None if epoch is None else int(epoch))
+                for name, (role, epoch) in values["roles"].items()
+            },
+            alerts={
+                (level, subject, text): float(seen)
+                for level, subject, text, seen in values["alerts"]
+            },
+            behind_since=dict(values["behind_since"]),
+            lagging=dict(values["lagging"]),
+            gone=values["gone"],
+            gone_since=values["gone_since"],
+            gone_told=values["gone_told"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Memory()

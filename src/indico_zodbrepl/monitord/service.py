@@ -1,0 +1,122 @@
+"""The HTTP port of the monitor process: metrics for Prometheus, the last hour's lag as JSON."""
+
+from __future__ import annotations
+
+import errno
+import json
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import waitress
+import waitress.server
+
+from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.monitor import metrics
+from indico_zodbrepl.monitor.snapshot import Snapshot
+from indico_zodbrepl.monitord.loop import EventDetector
+
+THREADS = 2
+
+StartResponse = Callable[[str, list[tuple[str, str]]], object]
+
+
+def application(
+    detector: EventDetector,
+) -> Callable[[dict[str, Any], StartResponse], Iterable[bytes]]:
+    """Return the WSGI application: GET /metrics and GET /history."""
+
+    def answer(environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/metrics":
+            start("200 OK", [("Content-Type", metrics.CONTENT_TYPE)])
+            return [metrics.exposition(metrics.METRICS, figures(detector))]
+        if environ["PATH_INFO"] == "/history" and environ["REQUEST_METHOD"] == "GET":
+            start("200 OK", [("Content-Type", "application/json"), ("Cache-Control", "no-store")])
+            return [json.dumps(history(detector)).encode()]
+        start("404 Not Found", [("Content-Type", "text/plain")])
+        return [b"GET /metrics or /history\n"]
+
+    return answer
+
+
+def figures(detector: EventDetector) -> metrics.Values:
+    """Yield the values of METRICS; those of the cluster only once there is a snapshot."""
+    yield from _own(detector)
+    latest = detector.latest
+    if latest is not None:
+        snapshot, completed = latest
+        yield "snapshot_age_seconds", [((), time.monotonic() - completed)]
+        yield from metrics.of_snapshot(snapshot)
+        yield from _of_lag(detector, snapshot)
+
+
+def _own(detector: EventDetector) -> metrics.Values:
+    yield "snapshots_total", [((), detector.snapshots)]
+    yield "events_total", [((kind,), count) for kind, count in sorted(detector.counted.items())]
+    yield (
+        "deliveries_total",
+        [
+            ((notifier.name, result), getattr(notifier.counts, result))
+            for notifier in detector.notifiers
+            for result in ("delivered", "failed")
+        ],
+    )
+    yield (
+        "deliveries_waiting",
+        [((notifier.name,), notifier.undelivered()) for notifier in detector.notifiers],
+    )
+    yield "unwritten_total", [((), detector.unwritten)]
+
+
+def _of_lag(detector: EventDetector, snapshot: Snapshot) -> metrics.Values:
+    histories = {
+        node.name: detector.history.of(node.name)
+        for node in snapshot.nodes
+        if node.name != snapshot.primary
+    }
+    yield (
+        "node_lag_seconds",
+        [
+            ((name,), samples[-1].seconds)
+            for name, samples in histories.items()
+            if samples and samples[-1].seconds is not None
+        ],
+    )
+    yield (
+        "node_lag_seconds_max",
+        [
+            ((name,), worst)
+            for name in histories
+            if (worst := detector.history.worst(name)) is not None
+        ],
+    )
+
+
+def history(detector: EventDetector) -> dict[str, list[tuple[float, float | None, int | None]]]:
+    """Return the last hour's samples of each node: time, seconds and transactions of lag."""
+    return {
+        name: [
+            (sample.at, sample.seconds, sample.transactions) for sample in detector.history.of(name)
+        ]
+        for name in detector.history.names()
+    }
+
+
+def create_server(cluster: Cluster, watch: Watch, detector: EventDetector) -> Any:
+    """Return the server, which listens already; ``run`` serves.
+
+    Raises OperatorError: exit 5 when the port is taken, else 1.
+    """
+    try:
+        return waitress.create_server(
+            application(detector), host=watch.host, port=watch.port, threads=THREADS, ident=None
+        )
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        raise OperatorError(
+            f"cannot serve metrics on {watch.address}",
+            error.strerror or str(error),
+            f"change the port at {cluster.where('watch', None, 'port')}" if taken else "",
+            ExitCode.PORT_TAKEN if taken else ExitCode.FAILED,
+        ) from error

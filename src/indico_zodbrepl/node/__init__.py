@@ -1,1 +1,0 @@
-"""What happens on one host: state files, supervised programs, their start and end."""

@@ -1,0 +1,233 @@
+"""Backup of a cluster's database from the node where it disturbs Indico least.
+
+It holds no lock of operations, as a failover must not wait for it; folders of backups have locks
+of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.backup import Made
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations.messages import Teller
+from indico_zodbrepl.operations.model import JsonValue
+from indico_zodbrepl.operations.rejoin import current_primary, follows
+
+MARK = "cluster.json"
+FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The node to back up and the folder for it.
+
+    Attributes:
+        node: whose data are read.
+        why: why that one, for people.
+        folder: of the backups.
+        size: bytes of its database now.
+    """
+
+    node: Node
+    why: str
+    folder: Path
+    size: int
+
+
+def prepare(
+    cluster: Cluster, installation: Installation, name: str | None, folder: Path | None
+) -> Source:
+    """Return what ``back_up`` would do; change nothing.
+
+    Args:
+        name: the node to read; None for the best one.
+        folder: None for that of the cluster file.
+
+    Raises:
+        OperatorError: exit 2, no such node, or no folder is named; exit 8, the node's data are
+            not fit to be kept, or the folder holds something else or can't be written to.
+    """
+    installation.check()
+    target = folder_of(cluster, folder)
+    node, why = _named(cluster, name) if name else _best(cluster)
+    path = host_of(cluster, installation).backups().database(node)
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise OperatorError(
+            f"node {node.name} has no data that can be backed up",
+            f"{path}: {error.strerror}",
+            Commands.here(cluster).zodbrepl("status"),
+            ExitCode.REFUSED,
+        ) from error
+    refuse_another(cluster, target)
+    _refuse_unfit(target)
+    return Source(node, why, target, size)
+
+
+def back_up(
+    cluster: Cluster,
+    installation: Installation,
+    source: Source,
+    reason: str,
+    say: Callable[[str], None],
+    *,
+    full: bool,
+) -> Made:
+    """Back up, verify the backup, and journal it; may be interrupted and repeated.
+
+    Args:
+        say: takes a line now and then that tells how far it is.
+        full: whether a full backup is wanted in any case.
+
+    Raises OperatorError: exit 8, the data are damaged, or another backup works in the folder.
+    """
+    _make(cluster, source.folder)
+    Layout(cluster).var.mkdir(parents=True, exist_ok=True)  # for the journal
+    with journal.journaled(cluster, "backup", source.node.name, reason, otherwise=say) as told:
+        told.figures["folder"] = str(source.folder)
+        made = (
+            host_of(cluster, installation)
+            .backups()
+            .back_up(source.node, source.folder, Teller(say), full=full)
+        )
+        told.figures |= _figures(made)
+    return made
+
+
+def folder_of(cluster: Cluster, given: Path | None) -> Path:
+    """Return the given folder of backups, or that of the cluster file (exit 2)."""
+    found = given or cluster.backup_directory
+    if found is None:
+        raise OperatorError(
+            "it is not said where backups are kept",
+            f"{cluster.source} has no backup-directory",
+            "name it there, on another disk than the data, or give the folder with the command",
+            ExitCode.BAD_CONFIG,
+        )
+    return Path(os.path.abspath(found))
+
+
+def refuse_another(cluster: Cluster, folder: Path) -> None:
+    """Raise OperatorError (exit 8) when a folder has other things than this cluster's backups.
+
+    One without our mark may be repozo's own.
+    """
+    mark = folder / MARK
+    try:
+        known = json.loads(mark.read_text("utf-8"))
+        whose = (known["cluster"], known["kind"])
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OperatorError(
+            f"{folder} can't be used for backups", f"{mark}: {error}", exit_code=ExitCode.REFUSED
+        ) from error
+    if whose != (cluster.name, _kind(cluster)):
+        raise OperatorError(
+            f"{folder} can't be used for backups",
+            f"it has those of cluster {whose[0]} ({whose[1]})",
+            "each cluster needs a folder of its own",
+            ExitCode.REFUSED,
+        )
+
+
+def _make(cluster: Cluster, folder: Path) -> None:
+    """Make the folder, for its owner alone, with a mark of the cluster."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (folder / MARK).exists():
+            folder.chmod(0o700)
+            return
+        _refuse_unfit(folder)
+        folder.chmod(0o700)
+        write_atomically(
+            folder / MARK,
+            json.dumps({"format": FORMAT, "cluster": cluster.name, "kind": _kind(cluster)}) + "\n",
+            0o600,
+        )
+    except OSError as error:
+        raise OperatorError(
+            f"{folder} can't be used for backups", f"{error.strerror}", exit_code=ExitCode.REFUSED
+        ) from error
+
+
+def _refuse_unfit(folder: Path) -> None:
+    """Raise OperatorError (exit 8) when a folder is not for backups, or can't be written to."""
+    detail = hint = ""
+    there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    if not there.exists():
+        detail = f"it is a link to {os.readlink(there)}, which is not there"
+        hint = "is its disk mounted?"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        detail = f"nothing can be written to {there}"
+    elif folder.is_dir() and not (folder / MARK).exists() and any(folder.iterdir()):
+        detail = "it has other files, and was not made for backups"
+        hint = "name a folder that is empty or not there yet"
+    if detail:
+        raise OperatorError(f"{folder} can't be used for backups", detail, hint, ExitCode.REFUSED)
+
+
+def _kind(cluster: Cluster) -> str:
+    return "Data.fs" if backend_of(cluster).data_file(cluster.nodes[0]) else cluster.backend
+
+
+def _named(cluster: Cluster, name: str) -> tuple[Node, str]:
+    node = node_named(cluster, name)
+    problem = _unfit(host_of(cluster), name)
+    if problem:
+        raise OperatorError(
+            f"the data of node {name} are not to be kept as a backup",
+            problem,
+            "name another node, or none",
+            ExitCode.REFUSED,
+        )
+    return node, "as was said"
+
+
+def _best(cluster: Cluster) -> tuple[Node, str]:
+    """Return a follower that is in sync, to spare the primary; else the primary."""
+    if not backend_of(cluster).has_epochs:
+        return cluster.nodes[0], "the only one"
+    host = host_of(cluster)
+    primary, _epoch = current_primary(cluster)
+    for node in cluster.nodes:
+        if node != primary and not _unfit(host, node.name) and follows(cluster, node, primary):
+            return node, f"it follows primary {primary.name}, which goes on undisturbed"
+    return primary, "it is the primary, and nobody follows it now"
+
+
+def _unfit(host: Host, name: str) -> str:
+    try:
+        known = host.history(name)
+    except OperatorError as error:
+        return error.detail
+    if known is None or known.condition is Condition.OK:
+        return ""
+    return f"its history is marked {known.condition}: {known.detail}"
+
+
+def _figures(made: Made) -> dict[str, JsonValue]:
+    return {
+        "kind": made.kind,
+        "name": made.name,
+        "bytes": made.bytes,
+        "whole": made.whole,
+        "last_tid": made.tid,
+        "seconds": made.seconds,
+    }

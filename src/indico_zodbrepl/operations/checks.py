@@ -1,0 +1,263 @@
+"""Steps that change nothing: they wait until a node, an instance or the cluster works."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Self
+
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.operations.facts import ANSWER_SECONDS, ask, own
+from indico_zodbrepl.operations.model import Context, Figures, Step
+from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.probes import probe_indico
+from indico_zodbrepl.probing.wire import ProbeError
+
+POLL_SECONDS = 0.01
+CATCH_UP_POLL_SECONDS = 0.2
+TELL_SECONDS = 2.0
+FOLLOW_SECONDS = 60.0
+INDICO_SECONDS = 60.0
+VERIFY_SECONDS = 15.0
+CATCH_UP_SECONDS = 3600.0
+
+
+class SeeFollowing(Step):
+    """A node is connected to its upstream, and has what the primary had when this began.
+
+    One that was demoted in place is now compared with its upstream, as at a start.
+    """
+
+    action = "see-following"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str, upstream: str) -> Self:
+        return cls(
+            node,
+            {"upstream": upstream},
+            title=f"Wait until {node} follows {upstream}",
+            checks="connected, and no transaction is missing",
+            undoes="",
+            command=commands.zodbrepl("status"),
+            seconds=FOLLOW_SECONDS,
+            after_no_return=True,
+            may_fail=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        cluster = context.cluster
+        wait(
+            context,
+            self,
+            Following(
+                cluster,
+                cluster.node(self.subject),
+                cluster.node(str(self.arguments["upstream"])),
+                cluster.node(context.plan.target),
+            ),
+        )
+        if ("turn", self.subject) in context.results:
+            present = context.host.state(self.subject)
+            for remark in context.host.admit_follower(present):
+                context.say(remark)
+        return {}
+
+
+class CatchUp(Step):
+    """A node that joins is connected to the primary and has all that it had when this began.
+
+    That may take long, so the progress is shown.
+    """
+
+    action = "rejoin-catch-up"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str, primary: str) -> Self:
+        return cls(
+            node,
+            {"primary": primary},
+            title=f"Wait until {node} follows {primary} and has caught up",
+            checks=f"it has what {primary} had when this step began",
+            undoes="",
+            command=commands.zodbrepl("status"),
+            seconds=CATCH_UP_SECONDS,
+            after_no_return=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        primary = context.cluster.node(str(self.arguments["primary"]))
+        following = Following(context.cluster, context.cluster.node(self.subject), primary, primary)
+        told = time.monotonic()
+
+        def missing() -> str | None:
+            nonlocal told
+            what = following()
+            if what is not None and time.monotonic() - told > TELL_SECONDS:
+                told = time.monotonic()
+                context.say(what)
+            return what
+
+        wait(context, self, missing, CATCH_UP_POLL_SECONDS)
+        return {"caught_up_to": f"{following.goal:016x}"}
+
+
+class SeeWritable(Step):
+    """An Indico instance can write through the new primary."""
+
+    action = "see-writable"
+
+    @classmethod
+    def of(cls, commands: Commands, instance: str, primary: str) -> Self:
+        return cls(
+            instance,
+            {"primary": primary},
+            title=f"Wait until Indico instance {instance} can write through {primary}",
+            checks="it reconnects automatically",
+            undoes="",
+            command=commands.zodbrepl("status"),
+            seconds=INDICO_SECONDS,
+            after_no_return=True,
+            may_fail=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        wait_writable(context, self, str(self.arguments["primary"]))
+        return gap(context)
+
+
+class Verify(Step):
+    """All nodes are in one epoch, and only the new primary may write."""
+
+    action = "verify"
+
+    @classmethod
+    def of(cls, commands: Commands, primary: str, epoch: int) -> Self:
+        return cls(
+            primary,
+            {"epoch": epoch},
+            title=f"Verify that all nodes are in epoch {epoch} and only {primary} is primary",
+            checks="each node's server, or its state file if it does not run",
+            undoes="",
+            command=commands.zodbrepl("status"),
+            seconds=VERIFY_SECONDS,
+            after_no_return=True,
+            may_fail=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        epoch = self.arguments["epoch"]
+        wait(context, self, lambda: "; ".join(self._wrong(context, epoch)) or None)
+        return {"epoch": epoch}
+
+    def _wrong(self, context: Context, epoch: object) -> list[str]:
+        wrong = []
+        for node in context.cluster.nodes:
+            try:
+                found = ask(context.cluster, node).replication
+            except ProbeError:
+                found = None  # it does not run; its state file counts then
+            if found is None:
+                if not node.data_directory.is_dir():
+                    continue  # on a host that is away; the guard awaits it there
+                kept = context.host.state(node.name)
+                if kept.epoch != epoch:
+                    wrong.append(f"the state file of {node.name} says epoch {kept.epoch}")
+                continue
+            primary = node.name == context.plan.target
+            if found.epoch != epoch:
+                wrong.append(f"{node.name} runs in epoch {found.epoch}")
+            if (found.role is ServerRole.PRIMARY) != primary or found.read_only == primary:
+                wrong.append(
+                    f"{node.name} runs as {found.role}" + (", read-only" if found.read_only else "")
+                )
+        return wrong
+
+
+def wait_writable(context: Context, step: Step, primary: str) -> None:
+    """Wait until the Indico instance of a step can write through a primary.
+
+    Raises OperatorError (exit 7) when the step's time runs out.
+    """
+    instance = next(each for each in context.cluster.indico if each.name == step.subject)
+    address = context.cluster.node(primary).storage_address
+
+    def missing() -> str | None:
+        answer = probe_indico(instance.address, time.monotonic() + ANSWER_SECONDS)
+        if not answer.connected:
+            return "it has no storage"
+        if answer.server != str(address):
+            return f"it is connected to {answer.server}"
+        return "it is read-only" if answer.read_only else None
+
+    wait(context, step, missing)
+
+
+def gap(context: Context) -> Figures:
+    """Return the write downtime in seconds, if it ends now.
+
+    It began when writes were paused; for a failover the beginning is unknown, so it counts from the
+    command.
+    """
+    source = context.plan.source
+    began = (context.results.get(("hold", source)) or context.results.get(("end", source), {})).get(
+        "held_at"
+    )
+    if isinstance(began, int | float):
+        return {"write_gap_seconds": _since(began)}
+    return {"writable_after_seconds": _since(context.began)}
+
+
+def _since(moment: float) -> float:
+    """Return the seconds since a moment, at least 0: the clock may have been set back."""
+    return round(max(0.0, time.time() - moment), 3)
+
+
+class Following:
+    """A check of what a node lacks; None once it follows and has what the primary had at first."""
+
+    def __init__(self, cluster: Cluster, node: Node, upstream: Node, primary: Node) -> None:
+        self._cluster = cluster
+        self._node = node
+        self._upstream = upstream
+        self._primary = primary
+        self.goal: int | None = None
+
+    def __call__(self) -> str | None:
+        """Return what is missing; raise ProbeError."""
+        if self.goal is None:
+            self.goal = ask(self._cluster, self._primary).last_tid
+        answer = ask(self._cluster, self._node)
+        found = own(self._node, answer)
+        if found is None:
+            return "another server answers on its address"
+        if found.upstream != str(self._upstream.link_address):
+            return f"it follows {found.upstream}"
+        if not found.connected:
+            return f"its link to {self._upstream.name} is down"
+        if answer.last_tid < self.goal:
+            return f"it has {answer.last_tid:016x}, not yet {self.goal:016x}"
+        return None
+
+
+def wait(
+    context: Context, step: Step, missing: Callable[[], str | None], every: float = POLL_SECONDS
+) -> None:
+    """Poll until nothing is missing; OperatorError (exit 7) shortly before the step's time ends."""
+    deadline = time.monotonic() + step.seconds - min(1.0, step.seconds / 4)
+    while True:
+        try:
+            what = missing()
+        except ProbeError as error:
+            what = error.detail
+        if what is None:
+            return
+        if time.monotonic() > deadline:
+            raise OperatorError(
+                f"{step.subject}: {what}",
+                f"after {step.seconds:g} s",
+                Commands.here(context.cluster).zodbrepl("status"),
+                ExitCode.TIMED_OUT,
+            )
+        time.sleep(every)

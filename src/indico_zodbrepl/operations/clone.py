@@ -1,0 +1,483 @@
+"""Clone: a node gets a copy of another one's data and follows the primary."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.operations.candidates import transactions
+from indico_zodbrepl.operations.checks import CatchUp
+from indico_zodbrepl.operations.exports import exported_before
+from indico_zodbrepl.operations.messages import Teller
+from indico_zodbrepl.operations.model import (
+    Context,
+    Figures,
+    Finding,
+    Loss,
+    Plan,
+    Refusal,
+    Step,
+    Verdict,
+)
+from indico_zodbrepl.operations.rejoin import (
+    Mark,
+    compare,
+    current_primary,
+    follows,
+    move,
+    size_of,
+    start,
+    upstream_of,
+    why_not_serving,
+)
+from indico_zodbrepl.operations.roles import Assign, Fence
+
+SLOWEST_COPY = 1e6
+"""Bytes a second; for the time limit alone."""
+LEAST_SECONDS = 600.0
+SPARE = 64 * 1024 * 1024
+"""Bytes that have to stay free, for what is committed meanwhile."""
+
+
+PART = "seed"
+"""Folder in a node's data directory where a copy grows until it is complete."""
+
+WITH_DATA = ("blobs", "Data.fs.index")  # a copy has these too
+BESIDE = ("Data.fs.tmp", "Data.fs.old", "lineage.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class CloneFacts:
+    """The facts by which a clone is planned.
+
+    Attributes:
+        now: seconds since 1970.
+        primary: the only node that takes writes in ``epoch``.
+        primary_problem: why it does not serve; empty when it does.
+        source: the node whose data is copied.
+        source_problem: why its data can't be copied; empty when it can.
+        has_followers: whether other nodes are told to follow the node.
+        following: whether the node's server follows the primary right now.
+        aside: where the node's old data will be kept, a folder.
+        size: bytes to be copied: the source's data file and blobs.
+        copied: bytes of it that an interrupted seed has left.
+        free: bytes free where the node's data is.
+        has_data: whether the node has data of its own, which is kept.
+        private: how many transactions only the node has, and not the primary; None when that
+            can't be told, as its file is damaged or another database's.
+        exported: a folder that has all of these already; None when there is none.
+        given_up: whether its lineage says that it can't rejoin, so that a seed is its only way.
+    """
+
+    now: float
+    node: str
+    primary: str
+    epoch: int
+    primary_problem: str
+    source: str
+    source_problem: str
+    has_followers: bool
+    following: bool
+    aside: Path
+    size: int
+    copied: int
+    free: int
+    has_data: bool
+    private: int | None = 0
+    exported: Path | None = None
+    given_up: bool = False
+
+    @property
+    def may_lose(self) -> bool:
+        """Return True if the node may hold the only copy of a transaction."""
+        return self.private != 0 and self.exported is None
+
+
+def gather(
+    cluster: Cluster, installation: Installation, name: str, source: str | None
+) -> CloneFacts:
+    """Gather the facts by which a clone is planned.
+
+    Args:
+        source: the node to copy from; None: the primary.
+
+    Raises:
+        OperatorError: exit 2, no such node; exit 8, it is not known who the primary is, or
+            the node's data directory can't be used.
+    """
+    installation.check()
+    host = host_of(cluster, installation)
+    node = node_named(cluster, name)
+    primary, epoch = current_primary(cluster)
+    origin = node_named(cluster, source) if source else primary
+    problem = why_not_serving(cluster, primary, epoch)
+    private: int | None = 0
+    exported = None
+    if node != primary:
+        host.check_folder(name)
+        if data_fs(node).exists() and not problem:
+            private, exported = _private(cluster, installation, node, primary)
+    return CloneFacts(
+        now=time.time(),
+        node=name,
+        primary=primary.name,
+        epoch=epoch,
+        primary_problem=problem,
+        source=origin.name,
+        source_problem=_source_problem(cluster, node, origin, primary),
+        has_followers=any(upstream_of(cluster, other) == name for other in cluster.nodes),
+        following=follows(cluster, node, primary),
+        aside=aside(node, time.time()),
+        size=size_of(origin) + _blobs(origin),
+        copied=_copied(node),
+        free=host.free_bytes(name),
+        has_data=data_fs(node).exists(),
+        private=private,
+        exported=exported,
+        given_up=_is_given_up(host, name),
+    )
+
+
+def aside(node: Node, now: float) -> Path:
+    """Return the folder for a node's old data: beside its data directory, or in it if that is a
+    disk.
+    """
+    data = node.data_directory
+    name = f"{data.name}.before-seed-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}"
+    folder = data.parent
+    if data.exists() and not (
+        folder.stat().st_dev == data.stat().st_dev and os.access(folder, os.W_OK)
+    ):
+        folder = data
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(folder / each for each in names if not (folder / each).exists())
+
+
+def part(node: Node) -> Path:
+    """Return the data file of a copy that is not in its place yet."""
+    return node.data_directory / PART / "Data.fs"
+
+
+def _private(
+    cluster: Cluster, installation: Installation, node: Node, primary: Node
+) -> tuple[int | None, Path | None]:
+    """Return how many divergent transactions a node has, None if unknown, and their export."""
+    found, _damage = compare(host_of(cluster, installation), node, primary)
+    if found is None or found.relation is Relation.UNRELATED:
+        return None, None
+    private = found.private + found.conflicting
+    if not private or found.common is None:
+        return private, None
+    return private, exported_before(cluster, installation, node, found.common.tid)
+
+
+def _is_given_up(host: Host, name: str) -> bool:
+    try:
+        known = host.history(name)
+    except OperatorError:
+        return True  # it may say so; what only the node has is told as a loss then
+    return known is not None and known.condition in (Condition.QUARANTINED, Condition.NEEDS_SEEDING)
+
+
+def _source_problem(cluster: Cluster, node: Node, origin: Node, primary: Node) -> str:
+    if origin == node:
+        return "a node can't be seeded from itself"
+    if not data_fs(origin).is_file():
+        return f"there is no {data_fs(origin)}"
+    if origin == primary:
+        return ""
+    return (
+        _unfit(host_of(cluster), origin.name)
+        if follows(cluster, origin, primary)
+        else f"it does not follow {primary.name} now"
+    )
+
+
+def _unfit(host: Host, name: str) -> str:
+    try:
+        known = host.history(name)
+    except OperatorError as error:
+        return error.detail
+    unfit = known is not None and known.condition is not Condition.OK
+    return f"its history is marked {known.condition}" if known and unfit else ""
+
+
+def _copied(node: Node) -> int:
+    for path in (part(node), part(node).with_name("Data.fs.part")):
+        if path.exists():
+            return path.stat().st_size
+    return 0
+
+
+def _blobs(node: Node) -> int:
+    folder = node.data_directory / "blobs"
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def prepare(
+    cluster: Cluster, installation: Installation, name: str, source: str | None, reason: str
+) -> Plan | Refusal:
+    """Gather the facts and plan the clone of a node; change nothing.  Raises OperatorError."""
+    facts = gather(cluster, installation, name, source)
+    return plan_clone(cluster, facts, reason, Commands(cluster, installation.home))
+
+
+def plan_clone(
+    cluster: Cluster, facts: CloneFacts, reason: str, commands: Commands
+) -> Plan | Refusal:
+    """Plan the steps; until the copy is complete nothing is changed."""
+    findings = tuple(_findings(facts))
+    if any(finding.verdict is Verdict.AGAINST for finding in findings):
+        return Refusal(
+            f"{facts.node} can't be seeded; nothing was changed", _hint(facts, commands), findings
+        )
+    return Plan(
+        "seed",
+        facts.node,
+        facts.source,
+        reason,
+        facts.epoch,
+        tuple(_steps(cluster, facts, commands)),
+        _loss(facts),
+        findings,
+    )
+
+
+def _hint(facts: CloneFacts, commands: Commands) -> str:
+    if facts.node == facts.primary:
+        return f"to give the role away first: {commands.zodbrepl('switchover')}"
+    if _has_to_rejoin(facts):
+        return f"this exports them, and may be all that is needed: {_rejoin(facts, commands)}"
+    return f"repair what is named, then try again; see {commands.zodbrepl('status')}"
+
+
+def _rejoin(facts: CloneFacts, commands: Commands) -> str:
+    return commands.zodbrepl("rejoin", facts.node)
+
+
+def _has_to_rejoin(facts: CloneFacts) -> bool:
+    """Return True if a rejoin would export what a clone would only move aside."""
+    return bool(facts.private) and facts.may_lose and not facts.given_up
+
+
+def _loss(facts: CloneFacts) -> Loss | None:
+    if not facts.may_lose:
+        return None
+    what = "perhaps something" if facts.private is None else transactions(facts.private)
+    return Loss(
+        facts.node,
+        facts.private,
+        None,
+        facts.private is not None,
+        None,
+        f"{what} that only {facts.node} has; its old data is kept in {facts.aside}",
+    )
+
+
+def _findings(facts: CloneFacts) -> Iterator[Finding]:
+    if facts.node == facts.primary:
+        yield Finding(
+            Verdict.AGAINST,
+            facts.node,
+            f"is the primary of epoch {facts.epoch}",
+            "the others get their data from it",
+        )
+        return
+    if facts.primary_problem:
+        yield Finding(
+            Verdict.AGAINST, facts.primary, "the primary does not serve", facts.primary_problem
+        )
+    else:
+        yield Finding(Verdict.FINE, facts.primary, "is the primary", f"epoch {facts.epoch}")
+    if facts.source_problem:
+        yield Finding(
+            Verdict.AGAINST, facts.source, "its data can't be copied", facts.source_problem
+        )
+    needed = facts.size - facts.copied + SPARE
+    numbers = f"{_mib(facts.free)} MiB free, {_mib(needed)} MiB needed"
+    yield Finding(
+        Verdict.FINE if needed <= facts.free else Verdict.AGAINST,
+        facts.node,
+        "its disk has room" if needed <= facts.free else "its disk has too little room",
+        numbers,
+    )
+    if facts.copied:
+        yield Finding(
+            Verdict.FINE,
+            facts.node,
+            "an interrupted seed goes on",
+            f"{_mib(facts.copied)} MiB of {_mib(facts.size)} MiB are there",
+        )
+    if facts.following:
+        yield Finding(
+            Verdict.WARNING,
+            facts.node,
+            f"follows {facts.primary} already",
+            "it gets a new copy of everything nevertheless",
+        )
+    if _has_to_rejoin(facts):
+        yield Finding(
+            Verdict.AGAINST,
+            facts.node,
+            f"has {transactions(facts.private or 0)} that {facts.primary} lacks",
+            "by comparison of the data files; nothing has exported them",
+        )
+    elif facts.may_lose:
+        yield Finding(
+            Verdict.WARNING,
+            facts.node,
+            "may have what nobody else has",
+            f"only its old data, {facts.aside}, will have it",
+        )
+    elif facts.has_data:
+        yield Finding(
+            Verdict.FINE, facts.node, "has data of its own, which is kept", str(facts.aside)
+        )
+
+
+def _steps(cluster: Cluster, facts: CloneFacts, commands: Commands) -> Iterator[Step]:
+    node = facts.node
+    yield Fence.of(commands, node, f"Kill {node}'s server, if it runs")
+    yield Copy.of(facts)
+    yield Swap.of(facts)
+    role = Role.RELAY if facts.has_followers else Role.SECONDARY
+    after = NodeState(cluster.name, node, role, facts.primary, facts.epoch)
+    yield Assign.of(commands, after, may_fail=False)
+    yield Mark.of(commands, node, facts.source)
+    yield start(commands, node, facts.size)
+    yield CatchUp.of(commands, node, facts.primary)
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.0f}"
+
+
+class Copy(Step):
+    """Copy the source's data into a folder of its own; an interrupted copy continues."""
+
+    action = "seed-copy"
+
+    @classmethod
+    def of(cls, facts: CloneFacts) -> Self:
+        return cls(
+            facts.node,
+            {"source": facts.source},
+            title=f"Copy {facts.source}'s data to {facts.node} ({_mib(facts.size)} MiB)",
+            checks=f"{facts.source}'s server goes on; the copy ends with a whole transaction",
+            undoes="",
+            command="",
+            seconds=LEAST_SECONDS + facts.size / SLOWEST_COPY,
+            after_no_return=False,
+        )
+
+    def do(self, context: Context) -> Figures:
+        node = context.cluster.node(self.subject)
+        source = context.cluster.node(str(self.arguments["source"]))
+        context.host.prepare(node.name)
+        target = part(node)
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        if target.exists():  # complete, but of another time: what is the same of it is kept
+            target.rename(target.with_name(f"{target.name}.part"))
+        origin = data_fs(source).stat().st_ino
+        _copy_index(data_fs(source), target)
+        done = context.host.copy(source.name, target, Teller(context.say), seconds=self.seconds)
+        if data_fs(source).stat().st_ino != origin:  # packed meanwhile: it is another file's index
+            _index(target).unlink(missing_ok=True)
+        rate = (done.bytes - done.resumed) / done.seconds if done.seconds else 0.0
+        return {
+            "copied_bytes": done.bytes + done.blob_bytes,
+            "resumed_bytes": done.resumed,
+            "seconds": done.seconds,
+            "bytes_per_second": round(rate),
+            "copied_to": done.tid,
+        }
+
+
+class Swap(Step):
+    """Put the copy in its place; the old data are kept in a folder beside it."""
+
+    action = "seed-swap"
+
+    @classmethod
+    def of(cls, facts: CloneFacts) -> Self:
+        kept = f", keep the old one in {facts.aside}" if facts.has_data else ""
+        return cls(
+            facts.node,
+            {"aside": str(facts.aside)},
+            title=f"Put the copy in {facts.node}'s data directory{kept}",
+            checks="the copy is complete",
+            undoes="",
+            command="",
+            seconds=LEAST_SECONDS,
+            after_no_return=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        node = context.cluster.node(self.subject)
+        data, new = node.data_directory, part(node)
+        kept = Path(str(self.arguments["aside"]))
+        try:
+            if new.exists():  # it is moved last, the old one last of the old ones
+                old = [
+                    name
+                    for name in WITH_DATA
+                    if data_fs(node).exists() or (new.parent / name).exists()
+                ]
+                move(data, kept, (*BESIDE, *old, new.name))
+                move(new.parent, data, (*WITH_DATA, new.name))
+            if new.parent.exists():
+                shutil.rmtree(new.parent)
+        except OSError as error:
+            raise OperatorError(
+                f"the copy can't be put in its place: {error.strerror}",
+                str(error.filename),
+                exit_code=ExitCode.FAILED,
+            ) from error
+        if not data_fs(node).exists():
+            raise OperatorError(
+                f"the copy for {node.name} is gone",
+                str(new),
+                Commands.here(context.cluster).zodbrepl("clone", node.name),
+            )
+        return {"kept_in": str(kept) if kept.exists() else None}
+
+    def is_untouched(self, context: Context) -> bool:
+        """Return True if the folder for the old data, which is made first, is missing."""
+        node = context.cluster.node(self.subject)
+        return (
+            data_fs(node).exists()
+            and part(node).exists()
+            and not Path(str(self.arguments["aside"])).exists()
+        )
+
+
+def _index(data_file: Path) -> Path:
+    return data_file.with_name(f"{data_file.name}.index")
+
+
+def _copy_index(source: Path, target: Path) -> None:
+    """Copy the index that the source's server saved last, so that the new server reads less.
+
+    Copied before the data, it says nothing of what the copy lacks.
+    """
+    _index(target).unlink(missing_ok=True)
+    try:
+        shutil.copyfile(_index(source), _index(target))
+    except FileNotFoundError:
+        return  # a server that was not ended yet may have none; then the copy's makes it

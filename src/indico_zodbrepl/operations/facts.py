@@ -1,0 +1,190 @@
+"""The facts that planners use.  ``survey`` gathers them; the planners are pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.operations.evidence import Process
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import Replication, ServerAnswer
+from indico_zodbrepl.probing.process_state import FROZEN, state_of
+from indico_zodbrepl.probing.wire import ProbeError
+
+
+@dataclasses.dataclass(frozen=True)
+class LastSeen:
+    """What the monitor process last saw of a primary that answered.
+
+    Attributes:
+        at: seconds since 1970.
+    """
+
+    at: float
+    primary: str
+    last_tid: int
+
+
+def read_last_seen(values: Any) -> LastSeen | None:
+    """Return what the monitor process saved as JSON; None when it is something else."""
+    try:
+        at = datetime.datetime.fromisoformat(values["at"]).timestamp()
+        return LastSeen(at, str(values["primary"]), tid.parse(values["last_tid"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Situation:
+    """One moment of a cluster.
+
+    Attributes:
+        now: seconds since 1970.
+        findings, snapshot: one round of probes, raw and judged.
+        comparisons: of nodes' data files with the one that the planner's docstring names; a text
+            says why one could not be made.
+        conditions: of each node whose history file says something else than ``ok``.
+        free: bytes free where a node's data is.
+        processes: of the nodes whose processes the host knows; see ``look``.
+        fingerprints: of the data files, taken before they were compared.
+        last_seen: None when there is no such record.
+        holders: processes that have nodes' data files, where there is no supervisor to ask.
+    """
+
+    now: float
+    findings: Findings
+    snapshot: Snapshot
+    comparisons: Mapping[str, Comparison | str]
+    conditions: Mapping[str, str]
+    free: Mapping[str, int]
+    processes: Mapping[str, Process] = dataclasses.field(default_factory=dict)
+    last_seen: LastSeen | None = None
+    fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def assigned_primary(self) -> NodeStatus | None:
+        """Return the node that its state file makes primary; of several the highest epoch's.
+
+        A record of a later epoch counts for more: the state file of a primary that is gone may
+        be gone with it.
+        """
+        primaries = [
+            (node.assigned_epoch or 0, node)
+            for node in self.snapshot.nodes
+            if node.assigned_role == "primary"
+        ]
+        recorded = {
+            record.primary: record.epoch
+            for record in self.snapshot.records
+            if record.epoch is not None
+        }
+        primaries += [
+            (recorded[node.name], node) for node in self.snapshot.nodes if node.name in recorded
+        ]
+        return max(primaries, key=lambda found: found[0], default=(0, None))[1]
+
+
+def tail_folder(cluster: Cluster, node: str, epoch: int, now: float) -> Path:
+    """Return the folder of a recovery export of ``node``, made as ``epoch`` begins without it."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    return Layout(cluster).lost_tails / f"{node}-{epoch}-{stamp}"
+
+
+def look(
+    cluster: Cluster, nodes: Iterable[NodeStatus]
+) -> tuple[dict[str, Process], dict[str, int]]:
+    """Return the processes of nodes, and who holds their data files where supervisor is away.
+
+    Where the nodes have no data files, only supervisor can tell.
+
+    A supervisord that is there and silent may start a node again at any moment, so the lock
+    counts only while none is there.
+    """
+    nodes = list(nodes)
+    processes = {node.name: process_of(node.program.pid) for node in nodes if node.program}
+    holders = {}
+    unknown = [
+        node
+        for node in nodes
+        if node.program is None and not node.reachable and _has_lock(cluster, node.name)
+    ]
+    if unknown and host_of(cluster).supervisor_is_away():
+        for node in unknown:
+            process, pid = by_lock(host_of(cluster), node.name)
+            processes[node.name] = process
+            if pid is not None:
+                holders[node.name] = pid
+    return processes, holders
+
+
+def _has_lock(cluster: Cluster, name: str) -> bool:
+    """Return True if a lock beside the node's data tells who has them open."""
+    return backend_of(cluster).data_file(cluster.node(name)) is not None
+
+
+def process_of(pid: int) -> Process:
+    """Return the state of a supervised process; ``pid`` is 0 when supervisor has none."""
+    state = state_of(pid) if pid else ""
+    if not state:
+        return Process.NONE
+    return Process.FROZEN if state in FROZEN else Process.RUNS
+
+
+def by_lock(host: Host, name: str) -> tuple[Process, int | None]:
+    """Return a node's process by the lock of its data file, and its pid if it has one.
+
+    Nothing when there is no lock: its disk may be away.
+    """
+    try:
+        held = host.lock(name)
+    except OSError:
+        return Process.UNKNOWN, None
+    if held is None:
+        return Process.UNKNOWN, None
+    if not held.is_held:
+        return Process.NONE, None
+    if held.pid is None or not held.is_node:
+        return Process.UNKNOWN, None
+    return process_of(held.pid), held.pid
+
+
+ANSWER_SECONDS = 2.0
+
+
+def ask(cluster: Cluster, node: Node) -> ServerAnswer:
+    """Return the answer of the server at a node's address; raise ProbeError."""
+    return backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS)
+
+
+def replication_of(cluster: Cluster, node: Node) -> Replication | None:
+    """Return what a node's server reports of itself; None when another server answers.
+
+    Raises ProbeError.
+    """
+    return own(node, ask(cluster, node))
+
+
+def replication(cluster: Cluster, name: str) -> Replication | None:
+    """Return what a node's server reports of itself; None when it does not answer as that node."""
+    try:
+        return replication_of(cluster, cluster.node(name))
+    except ProbeError:
+        return None
+
+
+def own(node: Node, answer: ServerAnswer) -> Replication | None:
+    """Return what an answer reports of a node; None when it is another server's."""
+    found = answer.replication
+    return found if found is not None and found.node == node.name else None

@@ -1,0 +1,392 @@
+"""Failover: replace a primary that is down, and name the data loss before.
+
+``plan_failover`` is pure; ``survey`` gathers the facts.  The order of the steps is in ``_steps``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from indico_zodbrepl.backends import backend_of, can
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.model import Cluster, NodeState
+from indico_zodbrepl.host.datafs import Comparison, describe
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.promotion import states_after
+from indico_zodbrepl.monitor.snapshot import NodeStatus
+from indico_zodbrepl.operations.candidates import (
+    against,
+    choose,
+    fingerprint,
+    is_fit,
+    loss,
+    losses_of_others,
+    lost_count,
+    transactions,
+)
+from indico_zodbrepl.operations.checks import SeeFollowing, SeeWritable, Verify
+from indico_zodbrepl.operations.evidence import Process, Sight, findings_of, is_gone, reports_of
+from indico_zodbrepl.operations.exports import contents, export
+from indico_zodbrepl.operations.facts import Situation, tail_folder
+from indico_zodbrepl.operations.model import (
+    Context,
+    Figures,
+    Finding,
+    Loss,
+    Plan,
+    Refusal,
+    Step,
+    Verdict,
+)
+from indico_zodbrepl.operations.native_rejoin import KeepAfterwards
+from indico_zodbrepl.operations.roles import Assign, Fence, Follow, Promote, RestartClient, Start
+from indico_zodbrepl.operations.switchover import by_depth, disk, instances_up, target_fit
+from indico_zodbrepl.probing import tid
+
+EXPORT_SECONDS = 600.0
+
+
+def plan_failover(
+    cluster: Cluster, situation: Situation, target: str | None, reason: str, commands: Commands
+) -> Plan | Refusal:
+    """Plan to make ``target`` primary without the old primary's help.
+
+    Args:
+        situation: its comparisons are of each other node, the old primary too, with ``target``,
+            or with the node that ``candidates.choose`` chooses.
+        target: None for the node with the newest transaction.
+        reason: the operator's words.
+    """
+    snapshot = situation.snapshot
+    old = situation.assigned_primary()
+    if old is None:
+        return Refusal(
+            "no node is assigned as primary",
+            f"see {commands.zodbrepl('status')}",
+            (Finding(Verdict.AGAINST, "", "no state file names a primary"),),
+        )
+    if _all_down(situation):
+        return _refuse_all_down(cluster, old, commands)
+    said = reports_of(
+        situation.findings,
+        snapshot,
+        old.name,
+        situation.processes.get(old.name, Process.UNKNOWN),
+        situation.holders.get(old.name),
+    )
+    findings = list(findings_of(said, old.name))
+    if not is_gone(said):
+        return _refuse_alive(
+            old,
+            said_serving=any(each.sight is Sight.SERVING for each in said),
+            findings=findings,
+            commands=commands,
+        )
+    new = snapshot.node(target) if target else choose(situation, old.name)
+    if new is None or new.name == old.name:
+        why_not = _refuse_target(cluster, situation, old, commands, itself=new is not None)
+        return dataclasses.replace(why_not, findings=(*findings, *why_not.findings))
+    findings += [*target_fit(situation, new), *disk(situation, new.name, new.size)]
+    lost = loss(situation, old.name, new)
+    others = list(losses_of_others(situation, old.name, new))
+    findings += [
+        *_loss_findings(new, lost, others),
+        *_waits_for_a_follower(cluster, situation, old, new),
+        *_short_of_followers(cluster, situation, old, new, lost),
+    ]
+    if any(finding.verdict is Verdict.AGAINST for finding in findings):
+        return Refusal(
+            f"failover to {new.name} refused; nothing was changed",
+            f"choose another node or repair this one; see {commands.zodbrepl('status')}",
+            tuple(findings),
+        )
+    after = states_after(cluster, snapshot, old, new)
+    chosen = _Choice(
+        cluster, situation, old.name, new.name, after, lost, tuple(each.node for each in others)
+    )
+    steps = tuple(_steps(chosen, commands, reason))
+    return Plan(
+        "failover", new.name, old.name, reason, after[new.name].epoch, steps, lost, tuple(findings)
+    )
+
+
+def _all_down(situation: Situation) -> bool:
+    """Return True if no node answers, no instance is connected and no process is known alive."""
+    alive = (Process.RUNS, Process.FROZEN)
+    return not any(
+        node.reachable or situation.processes.get(node.name) in alive
+        for node in situation.snapshot.nodes
+    ) and not any(instance.up and instance.connected for instance in situation.snapshot.indico)
+
+
+def _refuse_all_down(cluster: Cluster, old: NodeStatus, commands: Commands) -> Refusal:
+    return Refusal(
+        "the whole cluster is down; a failover needs a running follower",
+        f"start it: {_up_or_restore(cluster, old.name, commands)}",
+        (Finding(Verdict.AGAINST, "", "no node answers", old.problem),),
+    )
+
+
+def _up_or_restore(cluster: Cluster, node: str, commands: Commands) -> str:
+    hint = commands.zodbrepl("up")
+    if can(cluster, "restore"):
+        restore = commands.zodbrepl("restore", node, "--dry-run")
+        hint += f"; if the data of all nodes are lost: {restore}"
+    return hint
+
+
+def _refuse_alive(
+    old: NodeStatus, *, said_serving: bool, findings: Sequence[Finding], commands: Commands
+) -> Refusal:
+    if said_serving:
+        return Refusal(
+            f"primary {old.name} is running; a failover would lose transactions",
+            f"move the role without loss: {commands.zodbrepl('switchover')}; if {old.name} "
+            "can't write, repair it",
+            tuple(findings),
+        )
+    return Refusal(
+        f"it is not certain that primary {old.name} is down",
+        f"retry in a few seconds, or fence it: {commands.zodbrepl('node', 'fence', old.name)}",
+        tuple(findings),
+    )
+
+
+def _refuse_target(
+    cluster: Cluster, situation: Situation, old: NodeStatus, commands: Commands, *, itself: bool
+) -> Refusal:
+    if itself:
+        return Refusal(
+            f"node {old.name} can't replace itself",
+            f"start it again: {commands.zodbrepl('node', 'start', old.name)}",
+            (Finding(Verdict.AGAINST, old.name, "is the primary"),),
+        )
+    return Refusal(
+        "no node can take over",
+        f"start a follower: {_up_or_restore(cluster, old.name, commands)}",
+        tuple(_unfit(situation, old.name)),
+    )
+
+
+def _unfit(situation: Situation, primary: str) -> Iterator[Finding]:
+    for node in situation.snapshot.nodes:
+        if node.name != primary and not is_fit(situation, node):
+            why = situation.conditions.get(node.name)
+            yield Finding(
+                Verdict.AGAINST,
+                node.name,
+                "can't take over",
+                f"its history is marked {why}"
+                if why
+                else node.problem or f"it runs as {node.actual_role}",
+            )
+
+
+def _loss_findings(new: NodeStatus, lost: Loss | None, others: Sequence[Loss]) -> Iterator[Finding]:
+    if lost is None:
+        yield Finding(
+            Verdict.FINE,
+            new.name,
+            "has every transaction of the old primary",
+            "the data files were compared",
+        )
+    else:
+        yield Finding(
+            Verdict.WARNING,
+            new.name,
+            f"would lose {lost.text}",
+            "the data files were compared" if lost.exact else _estimated(lost),
+        )
+    for each in others:
+        yield Finding(
+            Verdict.WARNING, each.node, f"has {each.text}", f"choosing {each.node} would keep it"
+        )
+
+
+def _estimated(lost: Loss) -> str:
+    """Return until when nothing is lost, as followers get transactions in order."""
+    until = None if lost.after is None else tid.committed_at(tid.parse(lost.after))
+    if until is None:
+        return "an estimate"
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(until))
+    return f"an estimate; everything written until {moment} UTC is kept"
+
+
+def _waits_for_a_follower(
+    cluster: Cluster, situation: Situation, old: NodeStatus, new: NodeStatus
+) -> Iterator[Finding]:
+    """Warn that synchronous commits of PostgreSQL wait forever without a standby."""
+    followers = [
+        node
+        for node in situation.snapshot.nodes
+        if node.name not in (old.name, new.name) and node.reachable
+    ]
+    if backend_of(cluster).blocks_without_followers(cluster) and not followers:
+        yield Finding(
+            Verdict.WARNING,
+            new.name,
+            f"blocks all commits until another node follows it: rejoin {old.name} next",
+            "synchronous is true; if no other node can come back, set it to false, then run up",
+        )
+
+
+def _short_of_followers(
+    cluster: Cluster, situation: Situation, old: NodeStatus, new: NodeStatus, lost: Loss | None
+) -> Iterator[Finding]:
+    """Warn of too few followers; the old primary becomes one where nothing is lost."""
+    left = sum(
+        (node.name == old.name and lost is None)
+        or (node.name not in (old.name, new.name) and node.reachable)
+        for node in situation.snapshot.nodes
+    )
+    if left < cluster.min_followers:
+        yield Finding(
+            Verdict.WARNING,
+            new.name,
+            f"will soon block commits until another node follows it: rejoin {old.name} next",
+            f"min-followers is {cluster.min_followers}, and {left} can follow; "
+            f"if no other node can come back, lower it and restart {new.name}",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Choice:
+    """The new primary and the consequences; ``ahead`` have transactions that ``new`` lacks."""
+
+    cluster: Cluster
+    situation: Situation
+    old: str
+    new: str
+    after: Mapping[str, NodeState]
+    lost: Loss | None
+    ahead: tuple[str, ...]
+
+
+def _steps(choice: _Choice, commands: Commands, reason: str) -> Iterator[Step]:
+    # The old primary is fenced even when it looks dead: a frozen one comes back.  What only it has
+    # is exported before anything can overwrite it.  Where transactions may be lost, Indico is
+    # restarted, as its caches may hold them.
+    situation, old, new, after = choice.situation, choice.old, choice.new, choice.after
+    epoch, up = after[new].epoch, instances_up(situation.snapshot)
+    for name in (old, *choice.ahead):
+        yield Fence.of(commands, name)
+    for name in (old, *choice.ahead):
+        found = situation.comparisons.get(name)
+        if isinstance(found, Comparison):
+            folder = tail_folder(choice.cluster, name, epoch, situation.now)
+            stamp = situation.fingerprints.get(name, "")
+            yield ExportTail.of(commands, name, new, folder=folder, found=found, stamp=stamp)
+    yield Promote.of(commands, new, epoch, reason)
+    for instance in up:
+        yield SeeWritable.of(commands, instance, new)
+    followers = [
+        state
+        for state in by_depth(after, (old, new, *choice.ahead))
+        if state.node in situation.free or situation.snapshot.node(state.node).reachable
+    ]
+    for state in followers:
+        yield Follow.of(commands, state)
+    for name in (*choice.ahead, old):
+        if name in situation.free:
+            yield Assign.of(commands, after[name])
+    if choice.lost is not None or choice.ahead:
+        for instance in up:
+            yield RestartClient.of(commands, instance)
+    if choice.lost is None:
+        yield Start.of(commands, old)
+        followers.append(after[old])
+    yield from _afterwards(choice, commands, followers)
+
+
+def _afterwards(
+    choice: _Choice, commands: Commands, followers: Sequence[NodeState]
+) -> Iterator[Step]:
+    situation, old, new = choice.situation, choice.old, choice.new
+    epoch = choice.after[new].epoch
+    # Only a server of its own can read such a node, after a recovery: once the others work again.
+    if not can(choice.cluster, "lineage") and old in situation.free:
+        folder = tail_folder(choice.cluster, old, epoch, situation.now)
+        yield KeepAfterwards.of(old, new, folder)
+    for state in followers:
+        if state.node == old or situation.snapshot.node(state.node).reachable:
+            yield SeeFollowing.of(commands, state.node, state.upstream or "")
+    yield Verify.of(commands, new, epoch)
+
+
+class ExportTail(Step):
+    """Compare a fenced node with the new primary, and export its divergent transactions.
+
+    A node that has some is marked ``diverged``: it may not follow before they are truncated.  The
+    export stays when the other steps are undone: it removes nothing from the node.
+    """
+
+    action = "export-tail"
+
+    @classmethod
+    def of(
+        cls,
+        commands: Commands,
+        node: str,
+        new: str,
+        *,
+        folder: Path,
+        found: Comparison,
+        stamp: str,
+    ) -> Self:
+        """Make the step of a comparison of ``node`` with ``new``; ``stamp``: its fingerprint."""
+        count = lost_count(found)
+        what = transactions(count) if count else "none found so far"
+        return cls(
+            node,
+            {
+                "against": new,
+                "folder": str(folder),
+                "fingerprint": stamp,
+                "expected": count,
+                "after": found.common.tid if found.common else f"{tid.EMPTY:016x}",
+                "detail": describe(found, node, new),
+            },
+            title=f"Export the transactions that only {node} has: {what}",
+            checks=f"{node} has not changed since it was compared with {new}; else compare again",
+            undoes="",
+            command=commands.zodbrepl("history", node, new, "--full"),
+            seconds=EXPORT_SECONDS,
+            after_no_return=False,
+            may_fail=True,
+        )
+
+    def check(self, _context: Context) -> Figures | None:
+        """Return the figures of a complete folder; it appears whole, after the mark."""
+        folder = Path(str(self.arguments["folder"]))
+        if not folder.is_dir():
+            return None
+        kept = json.loads((folder / "tail.json").read_text("utf-8"))
+        return self._figures(len(kept["transactions"]), folder)
+
+    def do(self, context: Context) -> Figures:
+        node, arguments = context.cluster.node(self.subject), self.arguments
+        count, after, detail = (arguments[key] for key in ("expected", "after", "detail"))
+        if not arguments["fingerprint"] == fingerprint(node) != "":
+            new = str(arguments["against"])
+            found = against(context.cluster, context.installation, self.subject, new)
+            count, detail = lost_count(found), describe(found, node.name, new)
+            after = found.common.tid if found.common else f"{tid.EMPTY:016x}"
+        if not count:
+            return {"lost_transactions": 0}
+        folder = Path(str(arguments["folder"]))
+        context.host.mark(node.name, context.plan.epoch, Condition.DIVERGED, str(detail))
+        _, lacking = export(context.host, node, str(after), folder, context.say)
+        return {**self._figures(int(str(count)), folder), **lacking}
+
+    def _figures(self, count: int, folder: Path) -> Figures:
+        return {
+            "lost_transactions": count,
+            "exported_to": str(folder),
+            "exported_objects": [*contents(folder)],
+            "diverged": [self.subject],
+        }

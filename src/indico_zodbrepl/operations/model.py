@@ -1,0 +1,254 @@
+"""The parts of a plan: steps, findings and data loss.  Pure; also as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.host.interface import Host, host_of
+
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+Figures = Mapping[str, JsonValue]
+
+
+class Verdict(enum.StrEnum):
+    """What a finding means for the plan: fine, a warning, or an obstacle."""
+
+    FINE = "fine"
+    WARNING = "warning"
+    AGAINST = "against"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One fact that was checked before.
+
+    Attributes:
+        subject: name of the node or Indico instance; empty for the cluster.
+        text: the fact, one line.
+        evidence: how it is known; may be empty.
+    """
+
+    verdict: Verdict
+    subject: str
+    text: str
+    evidence: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """Data loss (RPO) of a plan.
+
+    Attributes:
+        node: the node that has what the new primary lacks.
+        transactions: how many; None when unknown.
+        seconds: time between the last common transaction and the last lost one; None as above.
+        exact: whether the data files were compared; else it is an estimate.
+        after: the last common transaction, for an estimate the new primary's last one: everything
+            up to there is kept; 16 hex digits, None when unknown.
+        text: the same as a text, one line.
+    """
+
+    node: str
+    transactions: int | None
+    seconds: float | None
+    exact: bool
+    after: str | None
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What a step works with.
+
+    Attributes:
+        plan: the whole plan.
+        results: what earlier steps returned, by action and subject.  For a step that is repeated
+            also what it returned the last time.
+        say: shows one line to the operator.
+        began: when the operation began, seconds since 1970.
+    """
+
+    cluster: Cluster
+    installation: Installation
+    plan: Plan
+    results: Mapping[tuple[str, str], Figures]
+    say: Callable[[str], None]
+    began: float
+
+    @property
+    def host(self) -> Host:
+        return host_of(self.cluster, self.installation)
+
+
+KINDS: dict[str, type[Step]] = {}
+"""Every loaded kind of step by its action name; see ``operations.steps``."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Step:
+    """One step of a plan.
+
+    Attributes:
+        action: name of the kind of step in files and in the API.
+        subject: the node or Indico instance it acts on; empty for the cluster.
+        arguments: what else the code needs, as JSON.
+        title: what it does, one line, in the imperative.
+        checks: what it makes sure of before, one line; may be empty.
+        undoes: how it is undone before the point of no return; empty: nothing to undo.
+        command: what an operator would type instead; empty when there is no such command.
+        seconds: its time limit.
+        after_no_return: the first step with this is the point of no return: once it has begun,
+            nothing is undone.
+        may_fail: whether the others go on without it; the operation then ends ``incomplete``.
+    """
+
+    # Each kind of step is a subclass with its own ``action`` and a classmethod ``of``, which makes
+    # it from the facts of a planner.  An instance of this base class was read from a file.
+    #
+    # The executor calls ``check``, ``do``, ``undo`` and ``is_untouched`` in a thread of their own
+    # and waits ``seconds`` at most.  All may raise OperatorError: the step has failed then.  They
+    # are idempotent: after a crash within ``do``, ``check`` says whether the effect is there, and
+    # if not, ``do`` is called again.
+
+    action: str = dataclasses.field(init=False)
+    subject: str
+    arguments: Figures
+    title: str
+    checks: str
+    undoes: str
+    command: str
+    seconds: float
+    after_no_return: bool
+    may_fail: bool = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "action" in cls.__dict__:
+            KINDS[cls.__dict__["action"]] = cls
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the data: a step that was read from a file equals the one that was written."""
+        return isinstance(other, Step) and dataclasses.asdict(self) == dataclasses.asdict(other)
+
+    __hash__ = None  # type: ignore[assignment]  # its arguments are dicts
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Step:
+        """Return a step as read from a file, without code; see ``operations.steps``."""
+        step = Step(**{name: value for name, value in values.items() if name != "action"})
+        object.__setattr__(step, "action", values["action"])
+        return step
+
+    def check(self, _context: Context) -> Figures | None:
+        """Return the figures of an effect that is there already; None when ``do`` is needed.
+
+        Called when an interrupted operation is resumed, not before.  Changes nothing.
+        """
+        return None
+
+    def do(self, context: Context) -> Figures:
+        """Do it and make sure that it worked; return the figures for the journal."""
+        raise NotImplementedError(self.action)
+
+    def undo(self, context: Context) -> None:
+        """Undo ``do``, wholly or in part; may be called though nothing was done."""
+
+    def is_untouched(self, _context: Context) -> bool:
+        """Return True if ``do``, though it was begun, has certainly changed nothing that counts.
+
+        Asked of a point of no return alone: if so, the steps before it can be undone.  Changes
+        nothing.
+        """
+        return False
+
+    def text(self, name: str) -> str:
+        """Return an argument as text."""
+        return str(self.arguments[name])
+
+    def number(self, name: str) -> float:
+        """Return a numeric argument; TypeError when it is none."""
+        found = self.arguments[name]
+        if not isinstance(found, int | float):
+            raise TypeError(f"{name} is {found!r}")
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """An operation on the whole cluster, ready to be shown or executed.
+
+    Attributes:
+        operation: ``switchover``, ``failover``, ``rejoin`` or ``seed``.
+        target: the node it is about; for a switchover or failover the new primary.
+        source: the node that ``target`` replaces, or gets its data from; empty if none.
+        reason: why, in the operator's words; may be empty where it need not be given.
+        epoch: the cluster's epoch once it is done.
+        loss: None when no data can be lost.
+    """
+
+    operation: str
+    target: str
+    source: str
+    reason: str
+    epoch: int
+    steps: tuple[Step, ...]
+    loss: Loss | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def name(self) -> str:
+        """Return its name for sentences: ``switchover to b``, ``rejoin of b``.
+
+        A failover without a source restarts its target.
+        """
+        word = "to" if self.source and self.operation in ("switchover", "failover") else "of"
+        return f"{self.operation} {word} {self.target}"
+
+    def no_return(self) -> int:
+        """Return the index of the point of no return; the number of steps if there is none."""
+        return next(
+            (index for index, step in enumerate(self.steps) if step.after_no_return),
+            len(self.steps),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for ``json.dumps``; ``plan_from_json`` reads it."""
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """A reason why there is no plan.
+
+    Attributes:
+        notice, hint: as in ``OperatorError``.
+        findings: all facts that were checked; at least one is AGAINST.
+    """
+
+    notice: str
+    hint: str
+    findings: tuple[Finding, ...]
+
+
+def plan_from_json(values: Mapping[str, Any]) -> Plan:
+    """Return the plan of a JSON object.
+
+    Raises KeyError, TypeError or ValueError when it is none.
+    """
+    loss = values["loss"]
+    return Plan(
+        **{
+            **values,
+            "steps": tuple(Step.from_json(step) for step in values["steps"]),
+            "loss": None if loss is None else Loss(**loss),
+            "findings": tuple(
+                Finding(**{**finding, "verdict": Verdict(finding["verdict"])})
+                for finding in values["findings"]
+            ),
+        }
+    )

@@ -1,0 +1,566 @@
+"""Rejoin with native replication: PostgreSQL, MariaDB.
+
+What the ended node has is known only to its own server, so the plan is made before that is known:
+what only the node has is exported, and its data put aside, in steps that do nothing where there
+is nothing to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import filecmp
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar, Self
+
+from indico_zodbrepl.backends import backend_of, native_of
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import sync_folder
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.lookup import node_with_program
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.epochs import now
+from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.py27 import ProgramError
+from indico_zodbrepl.host.sql_export import DIFFERS, OTHER_UNREADABLE, OWN_UNREADABLE
+from indico_zodbrepl.operations.candidates import transactions
+from indico_zodbrepl.operations.checks import CATCH_UP_SECONDS, CatchUp
+from indico_zodbrepl.operations.exports import contents
+from indico_zodbrepl.operations.facts import replication_of, tail_folder
+from indico_zodbrepl.operations.model import (
+    Context,
+    Figures,
+    Finding,
+    Loss,
+    Plan,
+    Refusal,
+    Step,
+    Verdict,
+)
+from indico_zodbrepl.operations.rejoin import current_primary, follows, why_not_serving
+from indico_zodbrepl.operations.roles import QUICK_SECONDS, Assign, Fence, Stop
+from indico_zodbrepl.probing.wire import ProbeError
+
+EXPORT_SECONDS = 600.0
+RECOVER_SECONDS = 1200.0
+"""A server that was killed recovers before it can be read, and is shut down cleanly afterwards."""
+NO_HISTORY = (
+    "the database keeps no history, so of what was changed several times only the last "
+    "state is exported, without who changed it; and whether the primary had it can't be "
+    "told of what was changed there since"
+)
+
+
+KEEP_TAIL = "rejoin-keep-tail"
+
+OPEN_SECONDS = 600.0  # a server that was killed recovers first
+
+
+@dataclasses.dataclass(frozen=True)
+class NativeFacts:
+    """The facts by which such a rejoin is planned.
+
+    Attributes:
+        now: seconds since 1970.
+        history: whether the database keeps history.
+        data: where the engine's data of the node are.
+        own: what the node is told to be.
+        primary_problem: why the primary of the records does not serve; empty when it does.
+        runs: whether the node's server answers.
+        following: whether its link with the primary stands.
+    """
+
+    now: float
+    history: bool
+    data: Path
+    own: NodeState
+    primary: str
+    epoch: int
+    primary_problem: str
+    runs: bool
+    following: bool
+
+
+def gather(cluster: Cluster, name: str) -> NativeFacts:
+    """Gather the facts.  Raises OperatorError: exit 2, no such node; exit 8, the primary is
+    unknown, the state file can't be read, or the server is not managed here.
+    """
+    node = node_with_program(cluster, name)
+    primary, epoch = current_primary(cluster)
+    try:
+        runs = replication_of(cluster, node) is not None
+    except ProbeError:
+        runs = False
+    engine = native_of(cluster)
+    return NativeFacts(
+        time.time(),
+        engine.keeps_history(cluster),
+        engine.data_folder(node),
+        host_of(cluster).state(name),
+        primary.name,
+        epoch,
+        why_not_serving(cluster, primary, epoch),
+        runs,
+        follows(cluster, node, primary),
+    )
+
+
+def prepare(cluster: Cluster, installation: Installation, name: str, reason: str) -> Plan | Refusal:
+    """Gather the facts and plan the rejoin of a node; change nothing.  Raises OperatorError."""
+    commands = Commands(cluster, installation.home)
+    return plan_native_rejoin(cluster, gather(cluster, name), reason, commands)
+
+
+def plan_native_rejoin(
+    cluster: Cluster, facts: NativeFacts, reason: str, commands: Commands
+) -> Plan | Refusal:
+    """Plan the steps by which a node follows the primary of the records."""
+    name = facts.own.node
+    wanted = NodeState(cluster.name, name, Role.SECONDARY, facts.primary, facts.epoch)
+    against = _against(facts, wanted, commands)
+    if against is not None:
+        return against
+    findings = [Finding(Verdict.FINE, facts.primary, "runs as the primary", f"epoch {facts.epoch}")]
+    if not facts.history:
+        findings.append(Finding(Verdict.WARNING, name, "not everything can be told", NO_HISTORY))
+    lost = Loss(
+        name,
+        None,
+        None,
+        False,
+        None,
+        f"what only {name} has, if there is any, is out of the cluster afterwards; it is "
+        f"found, exported and counted once {name} has ended, and its data are kept",
+    )
+    return Plan(
+        "rejoin",
+        name,
+        facts.primary,
+        reason,
+        facts.epoch,
+        tuple(_steps(cluster, facts, wanted, commands)),
+        lost,
+        tuple(findings),
+    )
+
+
+def _against(facts: NativeFacts, wanted: NodeState, commands: Commands) -> Refusal | None:
+    name = wanted.node
+    if name == facts.primary:
+        return Refusal(
+            f"node {name} is the primary",
+            commands.zodbrepl("node", "start", name),
+            (Finding(Verdict.AGAINST, name, "is the primary of the records"),),
+        )
+    if facts.following and facts.own == wanted:
+        return Refusal(
+            f"node {name} has joined already",
+            "",
+            (
+                Finding(
+                    Verdict.FINE,
+                    name,
+                    f"follows {facts.primary}",
+                    f"epoch {facts.epoch}, the link stands",
+                ),
+            ),
+        )
+    if facts.primary_problem:
+        return Refusal(
+            f"node {name} can't join now",
+            commands.zodbrepl("status"),
+            (
+                Finding(
+                    Verdict.AGAINST,
+                    facts.primary,
+                    "does not serve as the primary",
+                    facts.primary_problem,
+                ),
+            ),
+        )
+    return None
+
+
+def _steps(
+    cluster: Cluster, facts: NativeFacts, wanted: NodeState, commands: Commands
+) -> Iterator[Step]:
+    node, primary = wanted.node, facts.primary
+    folder = tail_folder(cluster, node, facts.epoch, facts.now)
+    aside = facts.data.with_name(f"{facts.data.name}.lost{folder.name.removeprefix(node)}")
+    if facts.runs:
+        yield Stop.of(commands, node, after_no_return=False)
+    yield dataclasses.replace(
+        Fence.of(commands, node, f"Make sure that no process of {node}'s server is left"),
+        undoes="",
+    )
+    yield KeepTail.of(node, primary, folder)
+    yield PutAside.of(node, aside)
+    yield Assign.of(commands, wanted, may_fail=False)
+    yield Admit.of(commands, node, primary)
+    yield StartAnew.of(commands, node, primary, aside)
+    yield CatchUp.of(commands, node, primary)
+
+
+class KeepTail(Step):
+    """Find and export the divergent transactions of a stopped node.
+
+    Where that can't be done, the node is marked, and starts in no role until it was done.
+    """
+
+    action = "rejoin-keep-tail"
+    afterwards: ClassVar[bool] = False
+    """Once the cluster works again, which goes on without this if need be."""
+
+    @classmethod
+    def of(cls, node: str, against: str, folder: Path) -> Self:
+        return cls(
+            node,
+            {"against": against, "folder": str(folder)},
+            title=f"Export the transactions that only {node} has, if any, to {folder}",
+            checks=f"{node}'s data are opened by a server that nobody else reaches, and compared "
+            f"with {against}'s, transaction by transaction",
+            undoes="",
+            command="",
+            seconds=EXPORT_SECONDS + RECOVER_SECONDS,
+            after_no_return=cls.afterwards,
+            may_fail=cls.afterwards,
+        )
+
+    def check(self, _context: Context) -> Figures | None:
+        folder = Path(str(self.arguments["folder"]))
+        if not folder.is_dir():
+            return None
+        kept = json.loads((folder / "tail.json").read_text("utf-8"))
+        after = str(kept["after"])
+        return {
+            **_exported(folder, len(kept["transactions"])),
+            "aside": True,
+            "common": None if int(after, 16) == 0 else after,
+        }
+
+    def do(self, context: Context) -> Figures:
+        cluster, node = context.cluster, context.cluster.node(self.subject)
+        found = self.check(context)  # an earlier attempt completed it
+        if found is not None:
+            return found
+        if not backend_of(cluster).has_data(cluster, node):
+            context.say(f"{node.name} has no data")
+            return {"lost_transactions": 0, "aside": False, "common": None}
+        folder = Path(str(self.arguments["folder"]))
+        try:
+            tail = find(
+                cluster,
+                context.installation,
+                node,
+                cluster.node(str(self.arguments["against"])),
+                folder=folder,
+                seconds=self.seconds - 1.0,
+            )
+        except (UnreadableError, DiffersError) as error:
+            condition = (
+                Condition.NEEDS_SEEDING
+                if isinstance(error, UnreadableError)
+                else Condition.QUARANTINED
+            )
+            context.host.mark(
+                node.name, context.plan.epoch, condition, f"{error.notice}: {error.detail}"
+            )
+            raise OperatorError(
+                f"node {node.name} could not join: {condition}",
+                f"{error.notice}: {error.detail}",
+                error.hint,
+                ExitCode.REFUSED,
+            ) from error
+        return self._told(context, tail, folder)
+
+    def _told(self, context: Context, tail: Tail, folder: Path) -> Figures:
+        told: Figures = {"lost_transactions": 0}
+        if tail.transactions:
+            folder = _the_only_one(folder, context.say)
+        if tail.needs_copy:
+            context.say(f"it gets a new copy: {tail.needs_copy}")
+        if tail.transactions:
+            told = _exported(folder, tail.transactions)
+            context.say(f"{transactions(tail.transactions)} exported")
+            for what in contents(folder):
+                context.say(what)
+        if tail.transactions and not tail.history:
+            context.say(
+                "without history only the last states of objects are there, and nobody "
+                f"can tell who changed them; the primary may have had {tail.perhaps} of "
+                f"the {transactions(tail.transactions)}"
+            )
+            told = {**told, "perhaps": tail.perhaps}
+        return {**told, "aside": bool(tail.transactions or tail.needs_copy), "common": tail.common}
+
+
+class KeepAfterwards(KeepTail):
+    """The same after a failover: the exported node does not start before it rejoins."""
+
+    action = "failover-keep-tail"
+    afterwards = True
+
+    def do(self, context: Context) -> Figures:
+        # An attempt that was interrupted may have left the server that it had started.
+        context.host.fence(self.subject)
+        told = super().do(context)
+        if not told["lost_transactions"]:
+            return told
+        context.host.mark(
+            self.subject,
+            context.plan.epoch,
+            Condition.DIVERGED,
+            f"{transactions(int(str(told['lost_transactions'])))} only on node "
+            f"{self.subject}, exported to {told['exported_to']}",
+        )
+        return {**told, "diverged": [self.subject]}
+
+
+class PutAside(Step):
+    """Rename the node's data if they hold divergent transactions."""
+
+    action = "rejoin-put-aside"
+
+    @classmethod
+    def of(cls, node: str, aside: Path) -> Self:
+        return cls(
+            node,
+            {"folder": str(aside)},
+            title=f"If there was any, keep {node}'s data in {aside}",
+            checks=f"otherwise {node} goes on from its data",
+            undoes="",
+            command="",
+            seconds=QUICK_SECONDS,
+            after_no_return=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        if not context.results[(KEEP_TAIL, self.subject)]["aside"]:
+            context.say("there is no need: all that it has the primary has")
+            return {}
+        return _put_aside(context, self)
+
+
+class StartAnew(Step):
+    """Start the node as a follower: from its data, or with a copy if they can't be used.
+
+    Where it can't, all that only it had was exported before, and its data are kept.
+    """
+
+    action = "rejoin-start"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str, primary: str, aside: Path) -> Self:
+        checks = (
+            f"if its data can't be used, they are kept in {aside.name} and it copies {primary}'s"
+        )
+        return cls(
+            node,
+            {"folder": str(aside)},
+            title=f"Start {node}",
+            checks=checks,
+            undoes="",
+            command=commands.zodbrepl("node", "start", node),
+            seconds=CATCH_UP_SECONDS,
+            after_no_return=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        try:
+            self._start(context)
+        except OperatorError as error:
+            if (
+                error.exit_code is not ExitCode.REFUSED
+                or Path(str(self.arguments["folder"])).exists()
+            ):
+                raise
+            context.say(f"{error.notice}: {error.detail}; it gets a new copy")
+            context.host.fence(self.subject)
+            kept = _put_aside(context, self)
+            self._start(context)
+            return kept
+        return {}
+
+    def _start(self, context: Context) -> None:
+        context.host.start_node(
+            self.subject,
+            progress=context.say,
+            seconds=self.seconds / 2 - 1.0,
+        )
+
+
+class Admit(Step):
+    """Write into the history file that the node may start, and with which node it was compared."""
+
+    action = "rejoin-admit"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str, primary: str) -> Self:
+        return cls(
+            node,
+            {"against": primary},
+            title=f"Write into {node}'s history file: ok",
+            checks="",
+            undoes="",
+            command=commands.zodbrepl("status"),
+            seconds=QUICK_SECONDS,
+            after_no_return=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        common = context.results[(KEEP_TAIL, self.subject)]["common"]
+        context.host.write_history(
+            self.subject,
+            Lineage(
+                None if common is None else str(common),
+                None,
+                str(self.arguments["against"]),
+                context.plan.epoch,
+                was_writable=False,
+                condition=Condition.OK,
+                detail="",
+                at=now(),
+            ),
+        )
+        return {"condition": str(Condition.OK)}
+
+
+def _put_aside(context: Context, step: Step) -> Figures:
+    node, target = context.cluster.node(step.subject), Path(str(step.arguments["folder"]))
+    if not target.exists():
+        try:
+            native_of(context.cluster).data_folder(node).rename(target)
+            sync_folder(target.parent)
+        except OSError as error:
+            raise OperatorError(
+                f"the data of node {node.name} can't be put aside",
+                f"{error.filename}: {error.strerror}",
+            ) from error
+    return {"kept_in": str(target)}
+
+
+def _the_only_one(folder: Path, say: Callable[[str], None]) -> Path:
+    """Return the folder, or an earlier one with the same content; then remove this one."""
+    node = folder.name.rsplit("-", 2)[0]
+    for other in sorted(folder.parent.glob(f"{node}-*")):
+        if other != folder and all(
+            (other / name).is_file() and filecmp.cmp(folder / name, other / name, shallow=False)
+            for name in ("tail.fs", "tail.json")
+        ):
+            shutil.rmtree(folder)
+            say(f"the same was exported before, to {other}")
+            return other
+    return folder
+
+
+def _exported(folder: Path, count: int) -> Figures:
+    return {
+        "lost_transactions": count,
+        "exported_to": str(folder),
+        "exported_objects": [*contents(folder)],
+    }
+
+
+class UnreadableError(OperatorError):
+    """The node's data can't be opened or read, so divergent transactions are unknown."""
+
+
+class DiffersError(OperatorError):
+    """A common transaction differs, or divergent transactions could not be exported."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tail:
+    """The divergent transactions of a node.
+
+    Attributes:
+        transactions: how many; all of them are exported.
+        perhaps: of how many of these, without history, nobody can tell whether the other has them.
+        common: the newest transaction that both have, 16 hex digits; None when there is none, or
+            nobody looked.
+        history: whether the database keeps history.
+        needs_copy: as in ``Alone``.
+    """
+
+    transactions: int
+    perhaps: int
+    common: str | None
+    history: bool
+    needs_copy: str
+
+
+def find(
+    cluster: Cluster,
+    installation: Installation,
+    node: Node,
+    upstream: Node,
+    *,
+    folder: Path,
+    seconds: float,
+) -> Tail:
+    """Find what only an ended node has, and export it to a new folder if there is any.
+
+    Raises:
+        UnreadableError, DiffersError: exit 8, see there.
+        OperatorError: exit 7, the upstream does not answer, or time ran out.
+    """
+    engine = native_of(cluster)
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        try:
+            alone = stack.enter_context(
+                engine.open_alone(
+                    cluster, node, upstream, min(deadline, time.monotonic() + OPEN_SECONDS)
+                )
+            )
+        except OperatorError as error:
+            if error.exit_code is not ExitCode.REFUSED:
+                raise
+            raise UnreadableError(
+                error.notice, error.detail, error.hint, ExitCode.REFUSED
+            ) from error
+        history = engine.keeps_history(cluster)
+        if alone.conf is None or (alone.contained and not history):
+            return Tail(0, 0, None, history, alone.needs_copy)
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as own:  # of mode 0600
+            own.write(alone.conf)
+            own.flush()
+            try:
+                found = host_of(cluster, installation).export_sql(
+                    node.name,
+                    f"the divergent transactions of node {node.name} can't be determined",
+                    own=Path(own.name),
+                    other=Layout(cluster).node_zodb_conf(upstream),
+                    folder=folder,
+                    named=engine.data_folder(node),
+                    seconds=max(1.0, deadline - time.monotonic()),
+                )
+            except ProgramError as error:
+                raise _failure(error, node, upstream) from error
+        return Tail(found.transactions, found.perhaps, found.common, history, alone.needs_copy)
+
+
+def _failure(error: ProgramError, node: Node, upstream: Node) -> OperatorError:
+    detail, refused = error.detail, ExitCode.REFUSED
+    if error.status == OTHER_UNREADABLE:
+        return OperatorError(
+            f"node {upstream.name} can't be read", detail, exit_code=ExitCode.TIMED_OUT
+        )
+    if error.status == OWN_UNREADABLE:
+        return UnreadableError(
+            f"the data of node {node.name} can't be read", detail, exit_code=refused
+        )
+    what = (
+        "its history is another one"
+        if error.status == DIFFERS
+        else "its divergent transactions could not be exported"
+    )
+    return DiffersError(f"node {node.name} can't join: {what}", detail, exit_code=refused)

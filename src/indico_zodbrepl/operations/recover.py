@@ -1,0 +1,263 @@
+"""Recover: show a recovery export beside the database, and repeat chosen transactions.
+
+The data plane's program does it, as a client of the running primary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.py27 import Program
+from indico_zodbrepl.operations import journal, operation
+from indico_zodbrepl.operations.operation import Outcome
+
+MODULE = "indico_zodbrepl.dataplane.recover.program"
+EVENT_MODULE = "indico_zodbrepl.dataplane.recover.event"
+SECONDS = 3600.0
+NOTHING = 5  # exit status: nothing that was picked can be made again
+EXIT_CODES = {
+    2: ExitCode.BAD_CONFIG,
+    3: ExitCode.BAD_CONFIG,
+    4: ExitCode.TIMED_OUT,
+    NOTHING: ExitCode.REFUSED,
+    6: ExitCode.NOT_RUNNING,
+}
+ALL = "all"
+APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A field of an object's state or a key of a collection; None: missing on that side."""
+
+    field: str
+    old: str | None
+    new: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class LostObject:
+    """An object as a divergent transaction left it.
+
+    Attributes:
+        what: its class, or what Indico's users call it.
+        relation: how the database stands to it: ``unchanged`` or ``changed`` since the common
+            point, ``gone``, ``new`` (the tail made it), ``there`` (the database has the change).
+        outcome: ``applies``, ``merges``, ``conflicts`` or ``has it``.
+        why: why it conflicts; else empty.
+        differences: what the lost transaction changed in it; of new objects nothing.
+    """
+
+    oid: str
+    what: str
+    relation: str
+    outcome: str
+    why: str
+    differences: tuple[Difference, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class LostTransaction:
+    """A divergent transaction; ``outcome`` is ``applies``, ``conflicts`` or ``has it``."""
+
+    tid: str
+    user: str
+    description: str
+    outcome: str
+    objects: tuple[LostObject, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Salvage:
+    """A recovery export compared with the database.
+
+    Attributes:
+        tail: the name of its folder.
+        after: the last common transaction.
+        written: the transaction that made the picked ones again; None when none was written.
+        objects_written: how many objects were, or of a dry run would be, written.
+    """
+
+    tail: str
+    after: str
+    written: str | None
+    objects_written: int
+    transactions: tuple[LostTransaction, ...]
+
+    def count(self, outcome: str) -> int:
+        """Return how many transactions have that outcome."""
+        return sum(transaction.outcome == outcome for transaction in self.transactions)
+
+
+def show(cluster: Cluster, installation: Installation, tail: Path) -> Salvage:
+    """Return what a recovery export holds, compared with the database; change nothing.
+
+    Args:
+        tail: the exported folder, or the ``tail.fs`` in it.
+
+    Raises:
+        OperatorError: exit 2, it is no exported tail; exit 6, no storage server answers.
+    """
+    return _run(cluster, installation, "show", tail)
+
+
+def apply(
+    cluster: Cluster,
+    installation: Installation,
+    tail: Path,
+    picks: Sequence[str],
+    *,
+    dry_run: bool = False,
+) -> Salvage:
+    """Make lost transactions again, in one transaction on the primary, and journal it.
+
+    Args:
+        picks: transactions' ids, or ``TID:OID`` of single objects, or ``ALL`` alone.
+        dry_run: find out what would be written, no more.
+
+    Raises:
+        OperatorError: as ``show``; exit 2 also for a pick that the tail doesn't hold, exit 6
+            for a storage that is read-only, exit 7 when others kept changing the same
+            objects.  Nothing was written then.
+    """
+    arguments = [",".join(picks), "--user", operation.actor()]
+    if dry_run:
+        return _run(cluster, installation, "apply", tail, *arguments, "--dry-run")
+    with journal.journaled(
+        cluster, "salvage", name_of(tail), f"picked: {', '.join(picks)}"
+    ) as told:
+        done = _run(cluster, installation, "apply", tail, *arguments)
+        taken = [each.tid for each in done.transactions if each.outcome == APPLIES]
+        told.figures.update(
+            {
+                "written": done.written,
+                "objects": done.objects_written,
+                "transactions": list(taken),
+                "left": done.count(CONFLICTS),
+            }
+        )
+        told.remark = "nothing was written" if done.written is None else ""
+        told.outcome = Outcome.INCOMPLETE if done.count(CONFLICTS) else Outcome.DONE
+    return done
+
+
+def name_of(tail: Path) -> str:
+    """Return the name of an export's folder, which may be given by its ``tail.fs``."""
+    path = tail.absolute()
+    return path.name if path.is_dir() else path.parent.name
+
+
+@dataclasses.dataclass(frozen=True)
+class SalvagedEvent:
+    """An event of a recovery export that Indico took under a new number.
+
+    Attributes:
+        oid: the event's in the tail.
+        category: name of the category that lists it; None after a dry run.
+        objects: how many objects belong to it.
+        event: its new number; None after a dry run.
+        written: the last transaction that it took; None after a dry run.
+    """
+
+    tail: str
+    oid: str
+    title: str
+    category: str | None
+    objects: int
+    event: str | None
+    written: str | None
+
+
+def salvage_event(
+    cluster: Cluster, installation: Installation, tail: Path, oid: str, *, dry_run: bool = False
+) -> SalvagedEvent:
+    """Recover an event under a new number through Indico's own model, and journal it.
+
+    For an event whose transaction conflicts because others were made since.
+
+    Args:
+        oid: the event's, 16 hexadecimal digits.
+
+    Raises:
+        OperatorError: as ``apply``; exit 2, the cluster has no Indico instance; exit 8, it is
+            no event of this tail, was salvaged already, or needs something else that was lost.
+    """
+    if not cluster.indico:
+        raise OperatorError(
+            "the cluster has no Indico",
+            f"no <indico> in {cluster.source}",
+            exit_code=ExitCode.BAD_CONFIG,
+        )
+    environment = {
+        "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0])),
+        "ZODBREPL_INSTANCE": cluster.indico[0].name,
+    }
+
+    def work(*options: str) -> SalvagedEvent:
+        _zodb_conf(cluster)
+        return host_of(cluster, installation).run27(
+            _program(cluster, EVENT_MODULE),
+            tail.absolute(),
+            oid,
+            "--user",
+            operation.actor(),
+            *options,
+            answer=SalvagedEvent,
+            seconds=SECONDS,
+            environment=environment,
+        )
+
+    if dry_run:
+        return work("--dry-run")
+    with journal.journaled(
+        cluster, "salvage", name_of(tail), f"event {oid} under a new number"
+    ) as told:
+        done = work()
+        told.figures.update(
+            {
+                "written": done.written,
+                "objects": done.objects,
+                "event": done.event,
+                "title": done.title,
+            }
+        )
+    return done
+
+
+def _run(
+    cluster: Cluster, installation: Installation, command: str, tail: Path, *arguments: str
+) -> Salvage:
+    return host_of(cluster, installation).run27(
+        dataclasses.replace(_program(cluster, MODULE), accepted=(0, NOTHING)),
+        command,
+        tail.absolute(),
+        _zodb_conf(cluster),
+        *arguments,
+        answer=Salvage,
+        seconds=SECONDS,
+    )
+
+
+def _program(cluster: Cluster, module: str) -> Program:
+    hint = Commands.here(cluster).zodbrepl("status")
+    return Program(module, "nothing was salvaged", EXIT_CODES, hint=hint)
+
+
+def _zodb_conf(cluster: Cluster) -> Path:
+    conf = Layout(cluster).zodb_conf
+    if not conf.exists():
+        raise OperatorError(
+            "the cluster is not up",
+            f"{conf}: no such file",
+            Commands.here(cluster).zodbrepl("up"),
+            ExitCode.NOT_RUNNING,
+        )
+    return conf

@@ -1,0 +1,232 @@
+"""Reasons why an operation is not possible now, judged by one snapshot.  Pure."""
+
+from __future__ import annotations
+
+from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.rules.facts import RUNNING
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot, State
+from indico_zodbrepl.operations import pack
+from indico_zodbrepl.operations.operation import Operation, Progress
+from indico_zodbrepl.operations.switchover import SMALL_LAG_SECONDS, follows_closely
+
+
+def in_the_way(snapshot: Snapshot) -> str:
+    """Return why nothing can be started now, in whole sentences; empty when something can."""
+    if snapshot.state is State.UNKNOWN:
+        return "Nothing answers now, so the state of the cluster is unknown."
+    return _open(snapshot)
+
+
+def _open(snapshot: Snapshot) -> str:
+    for operation in snapshot.operations:
+        to = operation.operation in ("switchover", "failover") and not _elects(snapshot)
+        name = f"{operation.operation} {'to' if to else 'of'} {operation.target}"
+        if operation.damaged:
+            return (
+                f"The file of operation {operation.identifier} can't be used: abandon that "
+                "operation first."
+            )
+        if operation.at_work:
+            by = f", started by {operation.actor}" if operation.actor else ""
+            return f"The {name} is running{by}: wait until it has finished."
+        return f"The {name} was interrupted: resume, undo or abandon it first."
+    return ""
+
+
+def _elects(snapshot: Snapshot) -> bool:
+    return any(node.assigned_role is Role.MASTER for node in snapshot.nodes)
+
+
+def no_undo(found: Operation) -> str:
+    """Return why an operation can't be undone, as far as its records say."""
+    index = found.plan.no_return()
+    records = found.records[index:]
+    past = records and (
+        records[0].progress is Progress.DONE
+        or any(record.progress is not Progress.PENDING for record in records[1:])
+    )
+    if past:
+        return (
+            f"It is past its point of no return: step {index + 1}, {found.plan.steps[index].title}."
+        )
+    return ""
+
+
+class Refusals:
+    """Reasons of one moment; each method returns an empty text when nothing is in the way."""
+
+    def __init__(self, cluster: Cluster, snapshot: Snapshot) -> None:
+        self._cluster = cluster
+        self._snapshot = snapshot
+        self._nodes = snapshot.nodes
+        self._consensus = _elects(snapshot)
+
+    @property
+    def busy(self) -> str:
+        """Return the reason that stands against every operation."""
+        return in_the_way(self._snapshot)
+
+    def of(self, operation: str, node: NodeStatus) -> str:
+        """Return why an operation on a node is not possible.
+
+        Raises:
+            KeyError: no operation of that name is about a node.
+        """
+        return {
+            "failover": self._not_hung if self._consensus else self._no_failover,
+            "switchover": self._no_switchover,
+            "rejoin": self._no_rejoin,
+            "seed": self._no_clone,
+            "restart": self._no_restart,
+        }[operation](node)
+
+    def no_restart_of(self, instance: IndicoStatus) -> str:
+        """Return why an Indico instance can't be restarted."""
+        return self._away or (
+            "" if instance.set_up is not False else "Its database holds no Indico yet."
+        )
+
+    def no_pack(self) -> str:
+        """Return why the database can't be packed."""
+        reasons = [f"node {each.subject}: {each.text}" for each in pack.objections(self._snapshot)]
+        if not reasons:
+            return ""
+        return sentence(f"pack refused: not every node is healthy: {reasons[0]}")
+
+    @property
+    def _away(self) -> str:
+        if not self._snapshot.supervisor_problem:
+            return ""
+        return (
+            "Supervisord does not answer, so nothing can be stopped or started: "
+            f"{self._snapshot.supervisor_problem}."
+        )
+
+    def _not_hung(self, node: NodeStatus) -> str:
+        if node.reachable:
+            return f"Node {node.name} answers: it does not hang."
+        program = node.program
+        if (
+            program is not None
+            and program.state not in RUNNING
+            and (node.assigned_role is Role.STORAGE)
+        ):
+            return f"Node {node.name} has no process that could hang; use the rejoin."
+        return self._away
+
+    def _no_failover(self, node: NodeStatus) -> str:
+        serving = [each.name for each in self._nodes if each.writable_primary]
+        if serving:
+            return f"Primary {serving[0]} serves; use a switchover to hand its role over."
+        alive = [
+            each.name
+            for each in self._nodes
+            if each.assigned_role is Role.PRIMARY and each.reachable and not each.refusal
+        ]
+        if alive and not self._snapshot.node(alive[0]).differs_in_role:
+            return f"Primary {alive[0]} answers, but commits are blocked; find out why first."
+        return self._unfit(node)
+
+    def _no_switchover(self, node: NodeStatus) -> str:
+        if self._snapshot.primary is None:
+            return (
+                "There is no single running primary to hand over from; if it is gone for good, "
+                "use a failover."
+            )
+        if self._away or self._unfit(node):
+            return self._away or self._unfit(node)
+        if not node.connected:
+            return f"Node {node.name} is not connected to the primary: repair its link first."
+        if not follows_closely(node):
+            lag = "unknown" if node.lag_seconds is None else f"{node.lag_seconds:.0f} s"
+            return (
+                f"Node {node.name} is too far behind (lag {lag}, at most "
+                f"{SMALL_LAG_SECONDS:g} s): wait until it catches up."
+            )
+        return ""
+
+    def _unfit(self, node: NodeStatus) -> str:
+        if not node.reachable:
+            return sentence(f"node {node.name} does not answer: {node.problem}")
+        if node.out_of_line:
+            return (
+                f"The history of node {node.name} diverged from the cluster's: it has to "
+                "rejoin first."
+            )
+        if node.actual_role not in ("secondary", "relay"):
+            return f"Node {node.name} does not run as a secondary."
+        return ""
+
+    def _no_rejoin(self, node: NodeStatus) -> str:
+        if self._consensus:
+            if node.reachable and node.mark is Mark.AS_ASSIGNED:
+                return f"Storage {node.name} takes part already."
+            return self._away or (
+                ""
+                if self._snapshot.primary
+                else "No master leads, so there is no storage to copy from."
+            )
+        if self._snapshot.primary is None:
+            return f"There is no single running primary that {node.name} could follow."
+        if (
+            node.reachable
+            and node.connected
+            and not node.out_of_line
+            and (node.mark is Mark.AS_ASSIGNED)
+        ):
+            return f"Node {node.name} follows {node.upstream or 'the primary'} already."
+        if node.condition is Condition.NEEDS_SEEDING:
+            return f"Node {node.name} can't continue from its own data: a clone gives it a copy."
+        return self._away
+
+    def _no_clone(self, node: NodeStatus) -> str:
+        if self._snapshot.primary is None:
+            return f"There is no single running primary that {node.name} could follow."
+        if node.out_of_line and node.condition not in (
+            Condition.NEEDS_SEEDING,
+            Condition.QUARANTINED,
+        ):
+            return (
+                f"Node {node.name} may have divergent transactions: a rejoin exports them, and "
+                "may be all that is needed."
+            )
+        return self._away
+
+    def _no_restart(self, node: NodeStatus) -> str:
+        if not node.managed:
+            return f"The server of node {node.name} is not managed here: restart it where it runs."
+        if not node.has_program:
+            return (
+                f"Node {node.name} has no server: with this backend Indico opens the data itself."
+            )
+        return self._away or self._would_not_start(node)
+
+    def _would_not_start(self, node: NodeStatus) -> str:
+        rivals = [
+            each.name for each in self._nodes if each.writable_primary and each.name != node.name
+        ]
+        if node.writable_primary and rivals:
+            return (
+                f"Split brain: node {rivals[0]} takes writes too, and neither would start again. "
+                "Fence one of them."
+            )
+        if node.out_of_line:
+            return (
+                f"The history of node {node.name} diverged from the cluster's: it would not "
+                "start before a rejoin."
+            )
+        if node.superseded_by:
+            return (
+                f"Node {node.superseded_by} is the primary of a later epoch: {node.name} would "
+                "not start before a rejoin."
+            )
+        if node.refusal and not node.reachable:
+            return sentence(f"it refused to start: {node.refusal.notice}")
+        return ""
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital at its start and a full stop."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

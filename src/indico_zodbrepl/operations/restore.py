@@ -1,0 +1,479 @@
+"""Restore: a node's data are replaced by a backup; newer transactions are exported first.
+
+Pure.  ``restore_facts`` gathers what this looks at, ``restore_actions`` does the steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.backup import Backup, Keeper, Newer
+from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.operations.backup import folder_of, refuse_another
+from indico_zodbrepl.operations.candidates import transactions
+from indico_zodbrepl.operations.facts import LastSeen, read_last_seen, replication_of, tail_folder
+from indico_zodbrepl.operations.messages import Teller
+from indico_zodbrepl.operations.model import Finding, Loss, Plan, Refusal, Step, Verdict
+from indico_zodbrepl.operations.restore_steps import (
+    START_SECONDS,
+    Client,
+    EndClients,
+    Export,
+    Lead,
+    See,
+    Stage,
+    Swap,
+)
+from indico_zodbrepl.operations.roles import Assign, Fence, Start
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.wire import ProbeError
+
+SLOWEST = 1e6
+"""Bytes a second; for time limits alone."""
+LEAST_SECONDS = 600.0
+SPARE = 64 * 1024 * 1024
+"""Bytes that have to stay free."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Other:
+    """Another node of a replicating cluster.
+
+    Attributes:
+        last: its last transaction, 16 hex digits; None when it has no data that can be read.
+        primary: whether it runs as the primary.
+        runs: whether its server answers.
+    """
+
+    name: str
+    last: str | None
+    primary: bool
+    runs: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class RestoreFacts:
+    """The facts by which a restore is planned.
+
+    Attributes:
+        now: seconds since 1970.
+        epoch: the one that begins, with roles; else 0.
+        folder: of the backups.
+        backup: the one that is wanted; None when there is none.
+        problem: why there is none.
+        present: what the node's data have that is newer; None when it has no data.
+        obstacle: why the node's data are not to be replaced, with what is to be done; empty.
+        free: bytes free where the data are.
+        aside: where the present data will be kept, a folder.
+        supervised: whether supervisord runs.
+        has_program: whether the node has a server of its own.
+        guarded: whether nodes are primary and secondary.
+        clients: the Indico instances.
+        strangers: processes that have the data open and are none of the cluster's.
+        others: the other nodes.
+        last_seen: what the watching program saw; None when it saw nothing.
+    """
+
+    now: float
+    node: str
+    epoch: int
+    folder: Path
+    backup: Backup | None
+    problem: str
+    present: Newer | None
+    obstacle: tuple[str, str]
+    free: int
+    aside: Path
+    supervised: bool
+    has_program: bool
+    guarded: bool
+    clients: tuple[str, ...]
+    strangers: tuple[int, ...] = ()
+    others: tuple[Other, ...] = ()
+    last_seen: LastSeen | None = None
+
+    @property
+    def needed(self) -> int:
+        """Return the bytes of the restored database and of a readable copy of a damaged one."""
+        damaged = self.present.size if self.present and self.present.damage else 0
+        return (self.backup.bytes if self.backup else 0) + damaged + SPARE
+
+
+def gather(
+    cluster: Cluster,
+    installation: Installation,
+    name: str,
+    folder: Path | None,
+    *,
+    at: str | None,
+    say: Callable[[str], None],
+) -> RestoreFacts:
+    """Gather the facts of a restore; read the whole backup and the present data.
+
+    Args:
+        folder: of the backups; None for that of the cluster file.
+        at: for the newest backup that was not made later, ``YYYY-MM-DD-HH-MM-SS`` in UTC.
+        say: takes a line now and then that tells how far it is.
+
+    Raises OperatorError: exit 2, no such node, or no folder is named; exit 8, the folder has
+    another cluster's backups.
+    """
+    installation.check()
+    node, keeper = node_named(cluster, name), host_of(cluster, installation).backups()
+    source = folder_of(cluster, folder)
+    refuse_another(cluster, source)
+    backup, problem = _backup(keeper, source, at, Teller(say))
+    obstacle = _obstacle(cluster, node)
+    supervised = not host_of(cluster).supervisor_is_away()
+    guarded = backend_of(cluster).has_epochs
+    present = None
+    if backup is not None and backup.tid is not None and not obstacle[0]:
+        present = keeper.newer(node, backup.tid)
+    return RestoreFacts(
+        now=time.time(),
+        node=name,
+        epoch=_next_epoch(cluster, node) if guarded else 0,
+        folder=source,
+        backup=backup,
+        problem=problem,
+        present=present,
+        obstacle=obstacle,
+        free=shutil.disk_usage(_nearest(node.data_directory)).free,
+        aside=aside(node, time.time()),
+        supervised=supervised,
+        has_program=node.has_program,
+        guarded=guarded,
+        clients=tuple(each.name for each in cluster.indico),
+        strangers=tuple(_strangers(cluster, node, keeper, supervised=supervised)),
+        others=tuple(_other(cluster, installation, each) for each in cluster.nodes if each != node),
+        last_seen=_last_seen(Layout(cluster).last_seen),
+    )
+
+
+def aside(node: Node, now: float) -> Path:
+    """Return the folder for the present data: beside its data directory, or in it if that is a
+    disk.
+    """
+    data = node.data_directory
+    name = f"{data.name}.before-restore-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}"
+    beside = data.parent
+    if not data.is_dir():
+        return beside / name  # there is nothing to keep
+    if beside.stat().st_dev == data.stat().st_dev and os.access(beside, os.W_OK):
+        return beside / name
+    return data / name
+
+
+def _nearest(path: Path) -> Path:
+    """Return the folder, or the nearest existing one above it."""
+    return next(each for each in (path, *path.parents) if each.is_dir())
+
+
+def _backup(
+    keeper: Keeper, folder: Path, at: str | None, tell: Callable[[Progress], None]
+) -> tuple[Backup | None, str]:
+    try:
+        return keeper.inspect(folder, at, tell), ""
+    except OperatorError as error:
+        return None, error.detail or error.notice
+
+
+def _obstacle(cluster: Cluster, node: Node) -> tuple[str, str]:
+    """Return why a node's data must not be replaced: they lie beside the missing file."""
+    try:
+        host_of(cluster).refuse_half_packed(node.name)
+    except OperatorError as error:
+        old = node.data_directory / "Data.fs.old"
+        return (error.detail, error.hint) if old.exists() else ("", "")
+    return "", ""
+
+
+def _strangers(cluster: Cluster, node: Node, keeper: Keeper, *, supervised: bool) -> list[int]:
+    """Return the processes that may write to the data and are none of the cluster's programs."""
+    found = []
+    with contextlib.suppress(OSError):
+        found = keeper.holders(node)
+    return [pid for pid in found if not (supervised and host_of(cluster).is_of_cluster(pid))]
+
+
+def _next_epoch(cluster: Cluster, node: Node) -> int:
+    host = host_of(cluster)
+    return host.highest_epoch(node.name, host.foreseen_state(node.name).epoch) + 1
+
+
+def _other(cluster: Cluster, installation: Installation, node: Node) -> Other:
+    last = None
+    with contextlib.suppress(OperatorError):  # damaged, or not there
+        last = host_of(cluster, installation).last_transaction(node.name).tid
+    try:
+        found = replication_of(cluster, node)
+    except ProbeError:
+        found = None
+    primary = found is not None and found.role is ServerRole.PRIMARY and last is not None
+    return Other(node.name, last, primary, found is not None)
+
+
+def _last_seen(path: Path) -> LastSeen | None:
+    try:
+        return read_last_seen(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return None  # it is only an estimate
+
+
+def plan_restore(
+    cluster: Cluster, facts: RestoreFacts, reason: str, commands: Commands
+) -> Plan | Refusal:
+    """Plan the steps after which the node's data are those of the backup."""
+    findings = tuple(_findings(facts))
+    if any(finding.verdict is Verdict.AGAINST for finding in findings):
+        return Refusal(
+            f"node {facts.node} can't be restored; nothing was changed",
+            _hint(facts, commands),
+            findings,
+        )
+    return Plan(
+        "restore",
+        facts.node,
+        str(facts.folder),
+        reason,
+        facts.epoch,
+        tuple(_steps(cluster, facts, reason, commands)),
+        _loss(facts),
+        findings,
+    )
+
+
+def better(facts: RestoreFacts) -> Other | None:
+    """Return another node with data as new as the backup; the primary before others."""
+    wanted = facts.backup.tid if facts.backup else None
+    found = [
+        other
+        for other in facts.others
+        if other.primary or (other.last is not None and other.last >= (wanted or ""))
+    ]
+    return max(found, key=lambda other: (other.primary, other.runs, other.last or ""), default=None)
+
+
+def _hint(facts: RestoreFacts, commands: Commands) -> str:
+    other = better(facts)
+    if other is not None:
+        return _better_way(facts, other, commands)
+    if facts.obstacle[0]:
+        return facts.obstacle[1]
+    if facts.guarded and not facts.supervised:
+        return f"{commands.zodbrepl('up')}; what can't start there is no matter"
+    if facts.backup is None or facts.backup.problems:
+        return (
+            "an older backup: --at TIME; another folder: --from FOLDER"
+            if facts.backup
+            else "another folder: --from FOLDER"
+        )
+    return "repair what is named, then try again"
+
+
+def _better_way(facts: RestoreFacts, other: Other, commands: Commands) -> str:
+    back = (
+        f"to take all of it back to the backup, move the data of {other.name} away first, with "
+        f"its server ended: {commands.zodbrepl('node', 'stop', other.name)}"
+    )
+    if other.primary:
+        whole = facts.present is not None and not facts.present.damage
+        way = commands.zodbrepl("rejoin" if whole else "clone", facts.node)
+    elif other.runs:
+        way = commands.zodbrepl("failover", other.name, "--reason", "TEXT")
+    else:
+        way = commands.zodbrepl("up")
+    return f"the better way, which loses less: {way}; {back}"
+
+
+def _findings(facts: RestoreFacts) -> Iterator[Finding]:
+    yield _of_the_backup(facts)
+    if facts.backup is not None:
+        enough = facts.needed <= facts.free
+        yield Finding(
+            Verdict.FINE if enough else Verdict.AGAINST,
+            facts.node,
+            "its disk has room" if enough else "its disk has too little room",
+            f"{_mib(facts.free)} MiB free, {_mib(facts.needed)} MiB needed",
+        )
+    if facts.obstacle[0]:
+        yield Finding(Verdict.AGAINST, facts.node, facts.obstacle[0])
+    if facts.strangers:
+        yield Finding(
+            Verdict.AGAINST,
+            facts.node,
+            "somebody else has its data open",
+            f"processes {', '.join(map(str, facts.strangers))}: end them",
+        )
+    if facts.guarded and not facts.supervised:
+        yield Finding(Verdict.AGAINST, "", "supervisord does not run")
+    yield from _of_others(facts)
+    if facts.backup is not None and not facts.obstacle[0]:
+        yield from _of_the_present(facts)
+
+
+def _of_the_backup(facts: RestoreFacts) -> Finding:
+    found = facts.backup
+    if found is None:
+        return Finding(Verdict.AGAINST, "", "there is no backup", facts.problem)
+    if found.problems:
+        return Finding(
+            Verdict.AGAINST, "", f"the backup {found.name} is damaged", "; ".join(found.problems)
+        )
+    pieces = f"{found.pieces} pieces, " if found.pieces > 1 else ""
+    return Finding(
+        Verdict.FINE,
+        "",
+        f"the backup of {found.made} is whole",
+        f"{pieces}{_mib(found.bytes)} MiB; its last transaction is {found.tid}, of {found.time}",
+    )
+
+
+def _of_others(facts: RestoreFacts) -> Iterator[Finding]:
+    newer = better(facts)
+    for other in facts.others:
+        if other == newer:
+            what = "is the primary" if other.primary else "has what the backup has, or more"
+            yield Finding(
+                Verdict.AGAINST,
+                other.name,
+                what,
+                f"its last transaction is {other.last}" if other.last else "",
+            )
+        elif other.last is not None:
+            yield Finding(
+                Verdict.WARNING,
+                other.name,
+                "has data that are older than the backup",
+                f"its last transaction is {other.last}; it has to rejoin afterwards",
+            )
+        else:
+            yield Finding(Verdict.FINE, other.name, "has no data that could be used instead")
+
+
+def _of_the_present(facts: RestoreFacts) -> Iterator[Finding]:
+    present, node = facts.present, facts.node
+    if present is None:
+        yield Finding(
+            Verdict.WARNING,
+            node,
+            "has no data",
+            "what was committed after the backup is out of reach",
+        )
+    else:
+        if present.damage:
+            yield Finding(Verdict.WARNING, node, "its data are damaged", present.damage)
+        if present.transactions:
+            yield Finding(
+                Verdict.WARNING,
+                node,
+                f"has {transactions(present.transactions)} that the backup lacks",
+                f"up to {present.last}, of {present.time}; they are exported",
+            )
+            for line in present.told:
+                if line.partition("  ")[2].strip():  # Indico itself says nothing
+                    yield Finding(Verdict.WARNING, node, f"  {line}")
+        elif not present.damage:
+            yield Finding(Verdict.FINE, node, "has nothing that the backup lacks")
+        yield Finding(Verdict.FINE, node, "its present data are kept", str(facts.aside))
+    unseen = _unseen(facts)
+    if unseen:
+        yield Finding(Verdict.WARNING, node, "the watching program saw more", unseen)
+
+
+def _unseen(facts: RestoreFacts) -> str:
+    """Return what was seen committed and is neither in the backup nor in the present data."""
+    seen = facts.last_seen
+    if seen is None or facts.backup is None or facts.backup.tid is None:
+        return ""
+    newest = max(int(facts.backup.tid, 16), int((facts.present and facts.present.last) or "0", 16))
+    if seen.last_tid <= newest:
+        return ""
+    at, before = tid.committed_at(seen.last_tid), tid.committed_at(newest)
+    later = f", {at - before:.1f} s after the last one that is left" if at and before else ""
+    return f"a transaction {seen.last_tid:016x}{later}"
+
+
+def _loss(facts: RestoreFacts) -> Loss | None:
+    present = facts.present
+    after = facts.backup.tid if facts.backup else None
+    unseen = _unseen(facts)
+    if present is None or present.damage or unseen:
+        why = (
+            "there are no data to look at"
+            if present is None
+            else present.damage or "the end of its data is missing"
+        )
+        if unseen:
+            why += f"; the watching program saw {unseen}"
+        count = present.transactions if present else 0
+        kept = (
+            f"{transactions(count)} exported first, and perhaps more: "
+            if count
+            else ("perhaps something: ")
+        )
+        return Loss(facts.node, None, None, False, after, kept + why)
+    if not present.transactions:
+        return None
+    return Loss(
+        facts.node,
+        present.transactions,
+        None,
+        True,
+        after,
+        f"{transactions(present.transactions)}, exported first",
+    )
+
+
+def _steps(
+    cluster: Cluster, facts: RestoreFacts, reason: str, commands: Commands
+) -> Iterator[Step]:
+    node, backup = facts.node, facts.backup
+    if backup is None:
+        raise ValueError("there is no backup")
+    seconds = LEAST_SECONDS + facts.needed / SLOWEST
+    yield Stage.of(node, facts.folder, backup, seconds)
+    if facts.supervised:
+        if facts.clients:
+            yield EndClients.of(node, facts.clients)
+        if facts.has_program:
+            for name in [node, *(other.name for other in facts.others)]:
+                yield Fence.of(commands, name, f"Kill {name}'s server, if it runs")
+    folder = tail_folder(cluster, node, facts.epoch, facts.now)
+    count = facts.present.transactions if facts.present else 0
+    yield Export.of(node, folder, count, seconds)
+    yield Swap.of(node, facts.aside)
+    if not facts.supervised:
+        return
+    if facts.guarded:
+        yield Lead.of(commands, node, facts.epoch, reason, START_SECONDS + seconds)
+        for other in facts.others:
+            yield Assign.of(
+                commands, NodeState(cluster.name, other.name, Role.SECONDARY, node, facts.epoch)
+            )
+    elif facts.has_program:
+        yield Start.of(commands, node, may_fail=False, seconds=START_SECONDS + seconds)
+    for instance in facts.clients:
+        yield Client.of(commands, instance)
+    yield See.of(commands, node)
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.0f}"

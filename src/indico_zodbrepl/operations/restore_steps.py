@@ -1,0 +1,389 @@
+"""Steps of a restore."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Self
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.lookup import instance_named
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.backup import Backup, Keeper, staged_folder
+from indico_zodbrepl.operations import operation
+from indico_zodbrepl.operations.candidates import transactions
+from indico_zodbrepl.operations.exports import contents
+from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication
+from indico_zodbrepl.operations.messages import Teller
+from indico_zodbrepl.operations.model import Context, Figures, Step
+from indico_zodbrepl.operations.rejoin import move
+from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.probes import probe_indico
+from indico_zodbrepl.probing.wire import ProbeError
+
+POLL_SECONDS = 0.2
+END_SECONDS = 120.0
+START_SECONDS = 120.0
+
+
+class Stage(Step):
+    """Make a verified database of the backup in a folder beside the data."""
+
+    action = "restore-stage"
+
+    @classmethod
+    def of(cls, node: str, folder: Path, backup: Backup, seconds: float) -> Self:
+        size = f"{backup.bytes / 2**20:.0f} MiB"
+        return cls(
+            node,
+            {"folder": str(folder), "name": backup.name},
+            title=f"Make a database of the backup beside {node}'s data ({size})",
+            checks="sums of all pieces, then each transaction; servers go on meanwhile",
+            undoes="remove it again",
+            command="",
+            seconds=seconds,
+            after_no_return=False,
+        )
+
+    def do(self, context: Context) -> Figures:
+        node, keeper = _subject(context, self)
+        context.host.prepare(node.name)
+        made = keeper.stage(
+            node,
+            Path(str(self.arguments["folder"])),
+            str(self.arguments["name"]),
+            Teller(context.say),
+        )
+        return {
+            "restored_bytes": made.bytes,
+            "restored_to": made.tid,
+            "restored_transactions": made.transactions,
+        }
+
+    def undo(self, context: Context) -> None:
+        shutil.rmtree(staged_folder(context.cluster.node(self.subject)), ignore_errors=True)
+
+
+class EndClients(Step):
+    """Stop all Indico instances, as they remember what the backup lacks."""
+
+    action = "restore-end-clients"
+
+    @classmethod
+    def of(cls, node: str, instances: tuple[str, ...]) -> Self:
+        return cls(
+            node,
+            {"instances": [*instances]},
+            title=f"Stop Indico ({', '.join(instances)})",
+            checks="no instance goes on with what the backup lacks",
+            undoes="start those that ran",
+            command="",
+            seconds=END_SECONDS,
+            after_no_return=False,
+        )
+
+    def do(self, context: Context) -> Figures:
+        programs = [instance_named(context.cluster, name).program for name in _names(self)]
+        before = context.results.get((self.action, self.subject), {}).get("ended", [])
+        ended = context.host.stop_programs(
+            programs, time.monotonic() + self.seconds - 1.0, context.say
+        )
+        known = before if isinstance(before, list) else []
+        return {"ended": [*known, *(name for name in ended if name not in known)]}
+
+    def undo(self, context: Context) -> None:
+        found = context.results.get((self.action, self.subject), {}).get("ended")
+        programs = (
+            found
+            if isinstance(found, list)
+            else [instance_named(context.cluster, name).program for name in _names(self)]
+        )
+        for program in programs:
+            context.host.start_program(str(program))
+
+
+class Export(Step):
+    """Export what only the present data have to a folder that appears when complete."""
+
+    action = "restore-export"
+
+    @classmethod
+    def of(cls, node: str, folder: Path, seen: int, seconds: float) -> Self:
+        what = f"what {node} has and the backup lacks ({seen} as far as seen)"
+        return cls(
+            node,
+            {"folder": str(folder), "seen": seen},
+            title=f"Export {what} to {folder}",
+            checks="no process has its data open",
+            undoes="",
+            command="",
+            seconds=seconds,
+            after_no_return=False,
+        )
+
+    def do(self, context: Context) -> Figures:
+        """Compare again after a kill: transactions may have been added since."""
+        node, keeper = _subject(context, self)
+        folder = Path(str(self.arguments["folder"]))
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.is_dir():
+            folder.rename(_free_name(folder))
+        with keeper.held(node):
+            before = keeper.fingerprint(node)
+            found = keeper.tail(node, folder)
+        figures: dict[str, object] = {"fingerprint": before}
+        if found.damage:
+            context.say(found.damage)
+            if found.unread:
+                context.say(f"bytes of which nothing could be made: {found.unread}")
+                figures["unread_bytes"] = found.unread
+        if found.folder is not None:
+            context.say(f"{transactions(found.transactions)} exported")
+            for what in contents(found.folder):
+                context.say(what)
+            figures |= {
+                "exported": found.transactions,
+                "exported_to": str(found.folder),
+                "exported_objects": [*contents(found.folder)],
+            }
+        if context.plan.loss is None or context.plan.loss.exact:
+            figures["lost_transactions"] = found.transactions
+        return figures  # type: ignore[return-value]
+
+
+class Swap(Step):
+    """Put the restored database in its place; the old data are kept in a folder beside it."""
+
+    action = "restore-swap"
+
+    @classmethod
+    def of(cls, node: str, aside: Path) -> Self:
+        return cls(
+            node,
+            {"aside": str(aside)},
+            title=f"Put the database in {node}'s data directory, keep the old one in {aside}",
+            checks="the old one is as it was when it was exported",
+            undoes="",
+            command="",
+            seconds=END_SECONDS,
+            after_no_return=True,
+        )
+
+    def check(self, context: Context) -> Figures | None:
+        node, keeper = _subject(context, self)
+        if staged_folder(node).exists() or not keeper.database(node).exists():
+            return None
+        return self._kept(keeper, node)
+
+    def do(self, context: Context) -> Figures:
+        node, keeper = _subject(context, self)
+        kept, new = Path(str(self.arguments["aside"])), staged_folder(node)
+        database = new / keeper.database(node).relative_to(node.data_directory)
+        try:
+            if database.exists():
+                with keeper.held(node):
+                    self._refuse_changed(context, keeper, node)
+                    # What the new data has no longer is the new one's already, in its place.
+                    old = [
+                        name
+                        for name in keeper.names
+                        if keeper.database(node).exists() or (new / name).exists()
+                    ]
+                    move(node.data_directory, kept, (*keeper.beside, *old))
+                    move(new, node.data_directory, keeper.names)
+            if not keeper.database(node).exists():
+                raise OperatorError(
+                    f"the restored database of {node.name} is gone",
+                    str(new),
+                    Commands.here(context.cluster).zodbrepl("restore", node.name),
+                    ExitCode.REFUSED,
+                )
+            if new.exists():
+                shutil.rmtree(new)
+        except OSError as error:
+            raise OperatorError(
+                f"the database can't be put in its place: {error.strerror}", str(error.filename)
+            ) from error
+        return self._kept(keeper, node)
+
+    def is_untouched(self, context: Context) -> bool:
+        """Return True if the folder for the old data, which is made first, is missing."""
+        return (
+            staged_folder(context.cluster.node(self.subject)).exists()
+            and not Path(str(self.arguments["aside"])).exists()
+        )
+
+    def _kept(self, keeper: Keeper, node: Node) -> Figures:
+        kept = Path(str(self.arguments["aside"]))
+        there = (kept / keeper.database(node).relative_to(node.data_directory)).exists()
+        return {"kept_in": str(kept) if there else None}
+
+    def _refuse_changed(self, context: Context, keeper: Keeper, node: Node) -> None:
+        if Path(str(self.arguments["aside"])).exists():
+            return  # the old ones are being moved already
+        before = context.results.get(("restore-export", node.name), {}).get("fingerprint")
+        if keeper.fingerprint(node) != before:
+            raise OperatorError(
+                f"the data of {node.name} changed since they were exported",
+                "somebody has written to them",
+                "see who that is, then restore again",
+                ExitCode.REFUSED,
+            )
+
+
+class Lead(Step):
+    """Make the restored node the primary of a new epoch, so that no older data return."""
+
+    action = "restore-lead"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str, epoch: int, reason: str, seconds: float) -> Self:
+        return cls(
+            node,
+            {"epoch": epoch, "reason": reason},
+            title=f"Start {node} as the primary of epoch {epoch}",
+            checks="no other node takes writes; epoch records are raised first",
+            undoes="",
+            command=commands.zodbrepl("node", "start", node, "--force", "--reason", "TEXT"),
+            seconds=seconds,
+            after_no_return=True,
+        )
+
+    def check(self, context: Context) -> Figures | None:
+        found = replication(context.cluster, self.subject)
+        if found is None or found.role is not ServerRole.PRIMARY or found.read_only:
+            return None
+        return {"epoch": found.epoch} if (found.epoch or 0) >= _epoch(self) else None
+
+    def do(self, context: Context) -> Figures:
+        present = context.host.state(self.subject)
+        if present.forced is not None and present.epoch >= _epoch(self):
+            context.host.start_node(
+                self.subject,
+                progress=context.say,
+                seconds=self.seconds - 1.0,
+            )
+            return {"epoch": present.epoch}
+        done = context.host.force_start(
+            self.subject,
+            actor=operation.actor(),
+            reason=f"restored from a backup: {self.arguments['reason']}".rstrip(": "),
+            progress=context.say,
+            seconds=self.seconds - 1.0,
+        )
+        return {"epoch": done.epoch}
+
+
+class Client(Step):
+    """Start an Indico instance without its cache, and see that it reads the restored data."""
+
+    action = "restore-client"
+
+    @classmethod
+    def of(cls, commands: Commands, instance: str) -> Self:
+        return cls(
+            instance,
+            {},
+            title=f"Start Indico instance {instance}",
+            checks="it remembers nothing of before, and can save",
+            undoes="",
+            command=commands.zodbrepl("node", "restart-client", instance),
+            seconds=START_SECONDS,
+            after_no_return=True,
+            may_fail=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        instance = instance_named(context.cluster, self.subject)
+        deadline = time.monotonic() + self.seconds - 2.0
+        context.host.restart_instance(
+            self.subject, progress=context.say, seconds=self.seconds - 2.0
+        )
+        while True:
+            missing = _missing(instance.address)
+            if missing is None:
+                return {}
+            if time.monotonic() > deadline:
+                raise OperatorError(
+                    f"{self.subject}: {missing}",
+                    f"after {self.seconds:g} s",
+                    Commands.here(context.cluster).zodbrepl("status"),
+                    ExitCode.TIMED_OUT,
+                )
+            time.sleep(POLL_SECONDS)
+
+
+class See(Step):
+    """Wait until the node answers with the restored data or later transactions."""
+
+    action = "restore-see"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str) -> Self:
+        return cls(
+            node,
+            {},
+            title=f"Make sure that {node} has the restored data",
+            checks="its last transaction is that of the backup, or a later one",
+            undoes="",
+            command=commands.zodbrepl("status"),
+            seconds=START_SECONDS,
+            after_no_return=True,
+            may_fail=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        cluster, node = context.cluster, context.cluster.node(self.subject)
+        wanted = int(str(context.results[("restore-stage", self.subject)]["restored_to"]), 16)
+        try:
+            found = (
+                backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS).last_tid
+            )
+        except ProbeError as error:
+            raise OperatorError(
+                f"node {node.name} does not answer",
+                error.detail,
+                Commands.here(cluster).zodbrepl("status"),
+                ExitCode.TIMED_OUT,
+            ) from error
+        if found < wanted:
+            raise OperatorError(
+                f"node {node.name} has not what was restored",
+                f"its last transaction is {found:016x}, not {wanted:016x}",
+                exit_code=ExitCode.REFUSED,
+            )
+        return {"last_tid": f"{found:016x}"}
+
+
+def _missing(address: object) -> str | None:
+    try:
+        answer = probe_indico(address, time.monotonic() + ANSWER_SECONDS)  # type: ignore[arg-type]
+    except ProbeError as error:
+        return error.detail
+    if not answer.connected:
+        return "it has no storage"
+    return "it is read-only" if answer.read_only else None
+
+
+def _subject(context: Context, step: Step) -> tuple[Node, Keeper]:
+    return context.cluster.node(step.subject), context.host.backups()
+
+
+def _names(step: Step) -> list[str]:
+    found = step.arguments["instances"]
+    return [str(name) for name in found] if isinstance(found, list | tuple) else []
+
+
+def _epoch(step: Step) -> int:
+    return int(str(step.arguments["epoch"]))
+
+
+def _free_name(folder: Path) -> Path:
+    """Return a free name for what an interrupted restore exported; no export is removed."""
+    number = 1
+    while (found := folder.with_name(f"{folder.name}.{number}")).exists():
+        number += 1
+    return found

@@ -1,0 +1,373 @@
+"""Steps that change the roles of nodes: promote, demote, fence, follow, assign, start, stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Self
+
+from indico_zodbrepl.cluster import NodeState, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
+from indico_zodbrepl.operations.checks import INDICO_SECONDS, gap, wait_writable
+from indico_zodbrepl.operations.facts import replication
+from indico_zodbrepl.operations.model import Context, Figures, Step
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import ServerRole
+
+STOP_SECONDS = 40.0
+START_SECONDS = 60.0
+CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
+"""For a change of role: a server that can't change in place is stopped and started."""
+QUICK_SECONDS = 15.0
+FENCE_SECONDS = 20.0
+RESTART_SHARE = 0.75
+"""Of the time for a restart of Indico; the rest is for it to find the primary."""
+
+
+class Promote(Step):
+    """The point of no return: a node becomes the primary of a new epoch."""
+
+    action = "promote"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str, epoch: int, reason: str) -> Self:
+        why = ["--reason", reason] if reason else []
+        return cls(
+            node,
+            {"epoch": epoch, "reason": reason},
+            title=f"Promote {node} to primary of epoch {epoch}",
+            checks="no other node takes writes; the epoch records are raised first",
+            undoes="",
+            command=commands.zodbrepl("node", "promote", node, "--epoch", str(epoch), *why),
+            seconds=CHANGE_SECONDS,
+            after_no_return=True,
+        )
+
+    def check(self, context: Context) -> Figures | None:
+        found = replication(context.cluster, self.subject)
+        if (
+            found is None
+            or found.role is not ServerRole.PRIMARY
+            or found.read_only
+            or found.epoch != self.arguments["epoch"]
+        ):
+            return None
+        return gap(context)
+
+    def do(self, context: Context) -> Figures:
+        paused = context.results.get(("hold", context.plan.source), {}).get("last_tid")
+        changed = context.host.promote(
+            self.subject,
+            epoch=_epoch(self),
+            reason=self.text("reason"),
+            progress=context.say,
+            seconds=_limit(self),
+            proven=None if paused is None else tid.parse(str(paused)),
+        )
+        for remark in changed.remarks:
+            context.say(remark)
+        return {"promoted_in_place": changed.in_place, **gap(context)}
+
+    def is_untouched(self, context: Context) -> bool:
+        """Return True while no record is raised: until then no program knows the epoch."""
+        epoch = _epoch(self)
+        known = [context.host.record(keeper) for keeper in context.host.keepers()]
+        own = context.host.state(self.subject)
+        return own.epoch < epoch and all(record is None or record.epoch < epoch for record in known)
+
+
+class Fence(Step):
+    """A node's server is killed, and supervisor does not restart it."""
+
+    action = "fence"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str, title: str = "") -> Self:
+        return cls(
+            node,
+            {},
+            title=title or f"Fence {node}: kill it and prevent restarts",
+            checks="afterwards its process is gone and its ports are closed",
+            undoes=f"let supervisor start {node} again, if it ran",
+            command=commands.zodbrepl("node", "fence", node),
+            seconds=FENCE_SECONDS,
+            after_no_return=False,
+        )
+
+    def check(self, context: Context) -> Figures | None:
+        """Return None: always repeated.  OperatorError (exit 8) when the old primary is back."""
+        if context.plan.operation != "failover" or self.subject != context.plan.source:
+            return None
+        found = replication(context.cluster, self.subject)
+        if found is not None and found.role is ServerRole.PRIMARY and not found.read_only:
+            raise OperatorError(
+                f"{self.subject} takes writes again",
+                "a failover would lose the transactions that only it has",
+                f"move its role: {Commands.here(context.cluster).zodbrepl('switchover')}",
+                ExitCode.REFUSED,
+            )
+        return None
+
+    def do(self, context: Context) -> Figures:
+        ran_before = context.results.get((self.action, self.subject), {}).get("ran", False)
+        fenced = context.host.fence(self.subject)
+        if fenced.remark:
+            context.say(fenced.remark)
+        return {"killed": list(fenced.killed), "ran": fenced.was_wanted or ran_before}
+
+    def undo(self, context: Context) -> None:
+        if context.results.get((self.action, self.subject), {}).get("ran", True):
+            context.host.start_program(context.cluster.node(self.subject).program)
+
+
+class _NewState(Step):
+    """A step that gives a node a new state: its role, upstream and epoch."""
+
+    def wanted(self, context: Context) -> NodeState:
+        upstream = self.arguments["upstream"]
+        return NodeState(
+            context.cluster.name,
+            self.subject,
+            Role(self.text("role")),
+            None if upstream is None else str(upstream),
+            _epoch(self),
+        )
+
+
+class Demote(_NewState):
+    """The old primary, whose writes are paused for good, becomes a secondary of the new one.
+
+    Its history is compared as a whole later, when writes are back: see ``SeeFollowing``.
+    """
+
+    action = "turn"
+
+    @classmethod
+    def of(cls, commands: Commands, wanted: NodeState) -> Self:
+        upstream = wanted.upstream or ""
+        return cls(
+            wanted.node,
+            {"upstream": upstream, "epoch": wanted.epoch, "role": str(wanted.role)},
+            title=f"Demote {wanted.node} to a {wanted.role} of {upstream}; "
+            f"its clients reconnect to {upstream}",
+            checks="it takes no writes any more and has no divergent transactions",
+            undoes="",
+            command=_follow_command(commands, wanted),
+            seconds=CHANGE_SECONDS,
+            after_no_return=True,
+        )
+
+    def check(self, context: Context) -> Figures | None:
+        found = replication(context.cluster, self.subject)
+        if found is None or found.role is ServerRole.PRIMARY or found.epoch != _epoch(self):
+            return None
+        return {}
+
+    def do(self, context: Context) -> Figures:
+        deadline = time.monotonic() + _limit(self)
+        wanted = self.wanted(context)
+        context.host.write_state(wanted)
+        try:
+            context.host.redirect(self.subject, wanted)
+        except (NoServerError, ServerRefusedError) as error:
+            context.say(f"{error.notice}: {error.detail}; restarting it instead")
+            context.host.restart_node(
+                self.subject,
+                seconds=deadline - time.monotonic(),
+            )
+            return {"turned_in_place": False, **gap(context)}
+        return {"turned_in_place": True, **gap(context)}
+
+
+class Follow(_NewState):
+    """A node follows the new primary, or stays below a node that does, in the new epoch."""
+
+    action = "follow"
+
+    @classmethod
+    def of(cls, commands: Commands, wanted: NodeState) -> Self:
+        upstream = wanted.upstream or ""
+        return cls(
+            wanted.node,
+            {"upstream": upstream, "epoch": wanted.epoch, "role": str(wanted.role)},
+            title=f"Make {wanted.node} follow {upstream} in epoch {wanted.epoch}",
+            checks="its server keeps serving reads",
+            undoes="",
+            command=_follow_command(commands, wanted),
+            seconds=CHANGE_SECONDS,
+            after_no_return=True,
+            may_fail=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        if replication(context.cluster, self.subject) is None:
+            _assign(context, self.wanted(context))
+            context.say(f"{self.subject} does not run; it will follow when it starts")
+            return {}
+        wanted = self.wanted(context)
+        changed = context.host.follow(
+            self.subject,
+            upstream=str(wanted.upstream),
+            epoch=wanted.epoch,
+            role=wanted.role,
+            progress=context.say,
+            seconds=_limit(self),
+        )
+        for remark in changed.remarks:
+            context.say(remark)
+        return {}
+
+
+class Assign(_NewState):
+    """The state file of a node that does not run gets a new role."""
+
+    action = "assign"
+
+    @classmethod
+    def of(cls, commands: Commands, wanted: NodeState, *, may_fail: bool = True) -> Self:
+        upstream = ["--upstream", wanted.upstream] if wanted.upstream else []
+        return cls(
+            wanted.node,
+            {"role": str(wanted.role), "upstream": wanted.upstream, "epoch": wanted.epoch},
+            title=f"Write the state file of {wanted.node}: {wanted.role} of {wanted.upstream}",
+            checks="its server does not run",
+            undoes="",
+            command=commands.zodbrepl(
+                "node",
+                "assign",
+                wanted.node,
+                "--role",
+                str(wanted.role),
+                *upstream,
+                "--epoch",
+                str(wanted.epoch),
+            ),
+            seconds=QUICK_SECONDS,
+            after_no_return=True,
+            may_fail=may_fail,
+        )
+
+    def do(self, context: Context) -> Figures:
+        _assign(context, self.wanted(context))
+        return {}
+
+
+class Start(Step):
+    """A node starts as what its state file says."""
+
+    action = "start"
+
+    @classmethod
+    def of(
+        cls,
+        commands: Commands,
+        node: str,
+        *,
+        seconds: float = START_SECONDS,
+        checks: str = "start-up check of its role, epoch and history",
+        may_fail: bool = True,
+    ) -> Self:
+        return cls(
+            node,
+            {},
+            title=f"Start {node}",
+            checks=checks,
+            undoes="",
+            command=commands.zodbrepl("node", "start", node),
+            seconds=seconds,
+            after_no_return=True,
+            may_fail=may_fail,
+        )
+
+    def do(self, context: Context) -> Figures:
+        context.host.start_node(
+            self.subject,
+            progress=context.say,
+            seconds=_limit(self),
+        )
+        return {}
+
+
+class Stop(Step):
+    """A node stops cleanly; its clients reconnect to another one."""
+
+    action = "stop"
+
+    @classmethod
+    def of(cls, commands: Commands, node: str, *, after_no_return: bool = True) -> Self:
+        return cls(
+            node,
+            {},
+            title=f"Stop {node}; its clients reconnect to another node",
+            checks="it takes no writes any more",
+            undoes="",
+            command=commands.zodbrepl("node", "stop", node),
+            seconds=STOP_SECONDS,
+            after_no_return=after_no_return,
+        )
+
+    def do(self, context: Context) -> Figures:
+        context.host.stop_node(self.subject, seconds=_limit(self))
+        return {}
+
+
+class RestartClient(Step):
+    """An Indico instance drops its caches; the next one waits until it can write."""
+
+    action = "restart-client"
+
+    @classmethod
+    def of(cls, commands: Commands, instance: str) -> Self:
+        return cls(
+            instance,
+            {},
+            title=f"Restart Indico instance {instance}: its caches may hold lost transactions",
+            checks="its persistent cache files are deleted; it can write again",
+            undoes="",
+            command=commands.zodbrepl("node", "restart-client", instance),
+            seconds=INDICO_SECONDS,
+            after_no_return=True,
+            may_fail=True,
+        )
+
+    def do(self, context: Context) -> Figures:
+        deadline = time.monotonic() + self.seconds
+        context.host.restart_instance(self.subject, seconds=self.seconds * RESTART_SHARE)
+        wait_writable(
+            context,
+            dataclasses.replace(self, seconds=deadline - time.monotonic()),
+            context.plan.target,
+        )
+        return {}
+
+
+def _assign(context: Context, wanted: NodeState) -> None:
+    context.host.assign(
+        wanted.node,
+        role=wanted.role,
+        upstream=wanted.upstream,
+        epoch=wanted.epoch,
+    )
+
+
+def _follow_command(commands: Commands, wanted: NodeState) -> str:
+    return commands.zodbrepl(
+        "node",
+        "follow",
+        wanted.node,
+        "--upstream",
+        wanted.upstream or "",
+        "--epoch",
+        str(wanted.epoch),
+    )
+
+
+def _epoch(step: Step) -> int:
+    return int(step.number("epoch"))
+
+
+def _limit(step: Step) -> float:
+    """Return the seconds for what a step does, so that it ends before its time runs out."""
+    return step.seconds - 1.0

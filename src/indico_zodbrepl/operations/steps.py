@@ -1,0 +1,60 @@
+"""Every kind of step there is.  Importing this module makes all of them known.
+
+The executor needs it to resume an operation.  Who only shows operations does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.operations import (
+    checks,
+    clone,
+    consensus_failover,
+    consensus_rejoin,
+    failover,
+    native_rejoin,
+    pack,
+    rejoin,
+    restart,
+    restore_steps,
+    roles,
+    switchover,
+)
+from indico_zodbrepl.operations.model import KINDS, Step
+
+MODULES = (
+    checks,
+    clone,
+    consensus_failover,
+    consensus_rejoin,
+    failover,
+    native_rejoin,
+    pack,
+    rejoin,
+    restart,
+    restore_steps,
+    roles,
+    switchover,
+)
+"""The modules that define steps; each registers its own when it is imported."""
+
+
+def with_code(step: Step) -> Step:
+    """Return a step that was read from a file as one of its own class.
+
+    Raises OperatorError when there is no such class: the plan was made by another release.
+    """
+    if type(step) is not Step:
+        return step
+    kind = KINDS.get(step.action)
+    if kind is None:
+        raise OperatorError(
+            f"unknown step {step.action!r}",
+            "the operation was begun by another release",
+            "continue it with that release",
+        )
+    values = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+    del values["action"]
+    return kind(**values)

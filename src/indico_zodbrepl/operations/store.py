@@ -1,0 +1,385 @@
+"""The files of operations, and the lock that lets only one operation run at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.files import sync_folder, write_atomically
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.locking import note_pid
+from indico_zodbrepl.operations import journal, operation
+from indico_zodbrepl.operations.model import Plan
+from indico_zodbrepl.operations.operation import Operation, Outcome, operation_from_json
+
+LOOK_SECONDS = 0.5
+"""A lock that is held for longer belongs to a running operation, not to a check."""
+
+
+def save(cluster: Cluster, operation: Operation) -> None:
+    """Write an operation's file; it is on disk when this returns.  Raises OperatorError."""
+    path = Layout(cluster).operation(operation.identifier)
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_atomically(path, json.dumps(operation.to_json(), indent=1) + "\n", 0o640)
+    except OSError as error:
+        raise OperatorError(
+            "the operation's progress can't be written",
+            f"{path}: {error.strerror}",
+            "is the disk full, or the folder another user's?",
+        ) from error
+
+
+def forget(cluster: Cluster, operation: Operation) -> None:
+    """Remove the file of an operation that did not begin after all."""
+    Layout(cluster).operation(operation.identifier).unlink(missing_ok=True)
+
+
+def unfinished(cluster: Cluster) -> Operation | None:
+    """Return the operation that has not ended; it may be running now.
+
+    Raises OperatorError (exit 8) when an operation's file is damaged, and the journal does not say
+    that this operation has ended.
+    """
+    damaged: list[Damaged] = []
+    found = None
+    for path in sorted(Layout(cluster).operations.glob("*.json"), reverse=True):
+        try:
+            read = _read(path)
+        except _DamagedError as error:
+            damaged.append(Damaged(path, str(error)))
+        else:
+            if found is None and read.outcome.is_open:
+                found = read
+    in_the_way = _not_ended(cluster, damaged)
+    if in_the_way:
+        resume = Commands.here(cluster).zodbrepl("resume")
+        raise OperatorError(
+            "the file of an operation is damaged",
+            "\n".join(f"{each.path}: {each.problem}" for each in in_the_way),
+            f"see its progress ({Commands.here(cluster).zodbrepl('journal')}) and the present "
+            f"state ({Commands.here(cluster).zodbrepl('status')}); then "
+            f"{resume} --abandon --reason WHY (keeps the file under another name)",
+            ExitCode.REFUSED,
+        )
+    return found
+
+
+def read(cluster: Cluster, identifier: str) -> Operation | None:
+    """Return one operation; None when it has no usable file."""
+    try:
+        return _read(Layout(cluster).operation(identifier))
+    except (_DamagedError, OperatorError):
+        return None
+
+
+def of_process(
+    cluster: Cluster, pid: int, since: float, until: float | None = None
+) -> Operation | None:
+    """Return the operation that a process began; None if it began none.
+
+    Args:
+        since, until: when the process began and ended, seconds since 1970; None: it runs.
+    """
+    first = operation.stamp(since)
+    for path in sorted(Layout(cluster).operations.glob("*.json"), reverse=True):
+        if path.name < first:
+            break
+        found = read(cluster, path.stem)
+        if found is not None and found.pid == pid and (until is None or found.began <= until):
+            return found
+    return None
+
+
+def history(cluster: Cluster) -> str:
+    """Return a text that changes with each operation that begins."""
+    names = sorted(path.name for path in Layout(cluster).operations.glob("*.json"))
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def refuse_since(cluster: Cluster, then: str) -> None:
+    """Raise OperatorError (exit 8) when an operation has begun since ``history`` was ``then``."""
+    if then and history(cluster) != then:
+        raise OperatorError(
+            "the situation has changed since the plan was shown",
+            "another operation was begun meanwhile; nothing was changed",
+            "read the new plan, then decide again",
+            ExitCode.REFUSED,
+        )
+
+
+def refuse_another(cluster: Cluster, expected: str) -> None:
+    """Raise OperatorError (exit 8) unless the open operation is the one that was shown.
+
+    Raises as ``the_open_one`` as well, unless nothing is expected.
+    """
+    found = the_open_one(cluster).identifier if expected else ""
+    if found != expected:
+        raise OperatorError(
+            "the situation has changed since the plan was shown",
+            f"{found} is open, not {expected}; nothing was changed",
+            "check the open operation, then decide again",
+            ExitCode.REFUSED,
+        )
+
+
+def the_open_one(cluster: Cluster) -> Operation:
+    """As ``unfinished``, but raises OperatorError (exit 6) when every operation has ended."""
+    found = unfinished(cluster)
+    if found is None:
+        raise OperatorError(
+            "there is nothing to resume",
+            "every operation has ended",
+            exit_code=ExitCode.NOT_RUNNING,
+        )
+    return found
+
+
+def damaged_operations(cluster: Cluster) -> list[Damaged]:
+    """Return the damaged files of operations, ended or not.
+
+    Raises OperatorError (exit 1) when a file can't be read at all.
+    """
+    found = []
+    for path in sorted(Layout(cluster).operations.glob("*.json")):
+        try:
+            _read(path)
+        except _DamagedError as error:
+            found.append(Damaged(path, str(error)))
+    return found
+
+
+def put_away(found: Damaged) -> Path:
+    """Rename a damaged file; return its new path.  Raises OperatorError."""
+    kept = found.path.with_name(f"{found.path.name}.damaged")
+    try:
+        found.path.rename(kept)
+        sync_folder(kept.parent)
+    except OSError as error:
+        raise OperatorError(
+            "the operation's file can't be moved away", f"{found.path}: {error.strerror}"
+        ) from error
+    return kept
+
+
+@dataclasses.dataclass(frozen=True)
+class Damaged:
+    """A damaged file of an operation, and its problem."""
+
+    path: Path
+    problem: str
+
+    @property
+    def identifier(self) -> str:
+        """Return the operation's identifier, by the file's name."""
+        return self.path.stem
+
+
+class _DamagedError(Exception):
+    """Raised when a file can be read but holds no operation."""
+
+
+def _read(path: Path) -> Operation:
+    try:
+        return operation_from_json(json.loads(path.read_bytes().decode("utf-8")))
+    except OSError as error:
+        raise OperatorError(
+            "an operation's file can't be read",
+            f"{path}: {error.strerror}",
+            "is it another user's? then run this as that user",
+        ) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _DamagedError(f"{type(error).__name__}: {error}") from error
+
+
+def _not_ended(cluster: Cluster, found: list[Damaged]) -> list[Damaged]:
+    """Return the files whose operations have not ended by the journal, which is written first."""
+    if not found:
+        return []
+    ended = {entry.identifier for entry in journal.read(cluster)[0] if not entry.outcome.is_open}
+    return [each for each in found if each.identifier not in ended]
+
+
+@contextlib.contextmanager
+def alone(cluster: Cluster) -> Iterator[None]:
+    """Hold the lock of operations; the end of this process releases it in any case.
+
+    Raises OperatorError (exit 8) that names the running operation.
+    """
+    path = Layout(cluster).operation_lock
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = open(path, "a+", encoding="ascii")  # noqa: SIM115 - closed by the block below
+    except OSError as error:
+        raise _unusable_lock(cluster, error) from error
+    with lock:
+        if not _taken(lock.fileno()):
+            raise _busy(cluster)
+        note_pid(lock.fileno())
+        yield
+
+
+def _taken(descriptor: int) -> bool:
+    """Take the lock; return False if another operation has it.  A check has it for an instant."""
+    deadline = time.monotonic() + LOOK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK_SECONDS / 50)
+        else:
+            return True
+
+
+def refuse_at_work(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 8) when an operation is running; for a single check.
+
+    Shares the lock for an instant and changes nothing.
+    """
+    try:
+        with Layout(cluster).operation_lock.open("rb") as lock:
+            fcntl.flock(lock.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError:
+        raise _busy(cluster) from None
+    except OSError as error:
+        raise _unusable_lock(cluster, error) from error
+
+
+def is_at_work(cluster: Cluster) -> bool:
+    """Return True if a process holds the lock of operations; for repeated checks.
+
+    A check takes the lock for an instant, in which no operation can begin.  So it is tried only
+    while the process that is noted in the lock lives: it is most likely the holder.
+    """
+    try:
+        pid = int(Layout(cluster).operation_lock.read_text("ascii"))
+    except (OSError, ValueError):
+        return False
+    if not Path(f"/proc/{pid}").exists():
+        return False
+    try:
+        refuse_at_work(cluster)
+    except OperatorError:
+        return True
+    return False
+
+
+def refuse_open(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 8) when an operation is running or was interrupted.
+
+    For a dry run: raises as the command itself would, and changes nothing.
+    """
+    refuse_at_work(cluster)
+    refuse_unfinished(cluster)
+
+
+def refuse_unfinished(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 8) when an operation was interrupted."""
+    found = unfinished(cluster)
+    if found is not None:
+        resume = Commands.here(cluster).zodbrepl("resume")
+        raise OperatorError(
+            f"{found.plan.name} was interrupted",
+            f"{found.identifier}, by {found.actor}: {found.outcome}; "
+            f"process {found.pid} no longer works on it",
+            f"{resume} (continue) or {resume} --undo (undo it) or "
+            f"{resume} --abandon --reason WHY (leave it as it is)",
+            ExitCode.REFUSED,
+        )
+
+
+def _unusable_lock(cluster: Cluster, error: OSError) -> OperatorError:
+    return OperatorError(
+        "the lock of operations can't be used",
+        f"{Layout(cluster).operation_lock}: {error.strerror}",
+        "is it another user's? then run this as that user",
+        ExitCode.REFUSED,
+    )
+
+
+def _busy(cluster: Cluster) -> OperatorError:
+    path = Layout(cluster).operation_lock
+    pid = path.read_text("ascii").strip() or "unknown"
+    try:
+        found = unfinished(cluster)
+    except OperatorError:
+        found = None  # a damaged file is reported by the next command
+    what = (
+        f"{found.plan.name}, {found.identifier}, by {found.actor}"
+        if found is not None
+        else "it has not begun its first step"
+    )
+    return OperatorError(
+        f"another operation is at work (process {pid})",
+        what,
+        "wait until it ends, then retry",
+        ExitCode.REFUSED,
+    )
+
+
+def abandon(cluster: Cluster, reason: str, expected: str = "") -> Operation:
+    """Close the interrupted operation as it is.
+
+    For an operation that can't be completed, such as when its target died too.  One with a damaged
+    file is closed from its journal entry; the remark names the renamed file.  ``expected`` and
+    errors as of ``executor.resume``.
+    """
+    with alone(cluster):
+        damaged = damaged_operations(cluster)
+        if damaged:
+            return _abandon_damaged(cluster, damaged[0], reason)
+        refuse_another(cluster, expected)
+        left = dataclasses.replace(
+            the_open_one(cluster),
+            outcome=Outcome.ABANDONED,
+            ended=time.time(),
+            remark=f"{operation.actor()}: {reason}",
+        )
+        journal.append(cluster, left)
+        save(cluster, left)
+        return left
+
+
+def to_abandon(cluster: Cluster) -> tuple[str, str]:
+    """Return what ``abandon`` would close: its identifier, and a damaged file that is renamed.
+
+    Changes nothing.  Raises as ``executor.resume``.
+    """
+    refuse_at_work(cluster)
+    damaged = damaged_operations(cluster)
+    if damaged:
+        return damaged[0].identifier, f"{damaged[0].path}: {damaged[0].problem}"
+    return the_open_one(cluster).identifier, ""
+
+
+def _abandon_damaged(cluster: Cluster, damaged: Damaged, reason: str) -> Operation:
+    now = time.time()
+    plan = Plan("resume", cluster.name, "", reason, 0, (), None, ())
+    known = next(
+        (entry for entry in journal.read(cluster)[0] if entry.identifier == damaged.identifier),
+        operation.new(cluster.name, plan, operation.actor(), now),
+    )
+    kept = put_away(damaged)
+    if known.outcome.is_open:
+        known = dataclasses.replace(known, outcome=Outcome.ABANDONED, ended=now)
+    left = dataclasses.replace(
+        known,
+        identifier=damaged.identifier,
+        remark=f"{operation.actor()}: {reason}; its file was damaged "
+        f"({damaged.problem}), and is kept as {kept}",
+    )
+    journal.append(cluster, left)
+    return left

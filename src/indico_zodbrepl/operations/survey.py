@@ -1,0 +1,234 @@
+"""Gathers the facts for a switchover or failover, and calls the planner.  Changes nothing.
+
+One round of probes; data files are compared meanwhile where it is clear which ones matter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from indico_zodbrepl.backends import Family, backend_of, can
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.monitor.assessment import assess
+from indico_zodbrepl.monitor.collect import TIME_LIMIT, collect
+from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.promotion import best_candidate
+from indico_zodbrepl.monitor.snapshot import Snapshot
+from indico_zodbrepl.operations import consensus_facts, facts, store
+from indico_zodbrepl.operations.candidates import against, choose, fingerprint
+from indico_zodbrepl.operations.consensus_failover import plan_hung_failover
+from indico_zodbrepl.operations.facts import LastSeen, Situation, read_last_seen
+from indico_zodbrepl.operations.failover import plan_failover
+from indico_zodbrepl.operations.model import Plan, Refusal
+from indico_zodbrepl.operations.switchover import follows_closely, plan_switchover
+from indico_zodbrepl.probing.race import all_at_once
+
+FAILOVER_TIME_LIMIT = 1.0
+"""Seconds for the probes of a failover: a dead primary answers at once, a frozen one never."""
+CATCH_UP_SECONDS = 1.0
+"""How long a switchover waits for a target that is too far behind at first."""
+POLL_SECONDS = 0.1
+
+Compared = dict[str, Comparison | str]
+
+
+def survey_switchover(
+    cluster: Cluster, installation: Installation, target: str | None, reason: str
+) -> Plan | Refusal:
+    """Plan a switchover for the cluster as it is now.
+
+    Raises OperatorError: exit 2, no such node; exit 8, another operation has not ended.
+    """
+    _refuse(cluster, target)
+    findings, snapshot = _once_caught_up(cluster, installation, target)
+    compared: Compared = {}
+    if snapshot.primary is not None and can(cluster, "lineage"):
+        primary = snapshot.primary
+        all_at_once(
+            [
+                _comparing(
+                    compared,
+                    node.name,
+                    partial(host_of(cluster, installation).compare_new, node.name, primary),
+                )
+                for node in cluster.nodes
+                if node.name != primary
+            ]
+        )
+    return plan_switchover(
+        cluster,
+        _situation(cluster, findings, snapshot, compared),
+        target,
+        reason,
+        Commands(cluster, installation.home),
+    )
+
+
+def _once_caught_up(
+    cluster: Cluster, installation: Installation, target: str | None
+) -> tuple[Findings, Snapshot]:
+    """Probe once; wait a moment for a target that is connected but behind."""
+    deadline = time.monotonic() + CATCH_UP_SECONDS
+    while True:
+        findings = collect(cluster, TIME_LIMIT)
+        snapshot = assess(cluster, findings, installation.home)
+        new = snapshot.node(target) if target else best_candidate(snapshot)
+        if new is None or not new.connected or follows_closely(new) or time.monotonic() > deadline:
+            return findings, snapshot
+        time.sleep(POLL_SECONDS)
+
+
+def survey_failover(
+    cluster: Cluster, installation: Installation, target: str | None, reason: str
+) -> Plan | Refusal:
+    """Plan a failover for the cluster as it is now.  Errors as ``survey_switchover``."""
+    _refuse(cluster, target)
+    plan = _FAILOVERS[backend_of(cluster).family]
+    return plan(cluster, installation, target, reason)
+
+
+def _consensus_failover(
+    cluster: Cluster, installation: Installation, target: str | None, reason: str
+) -> Plan | Refusal:
+    facts = consensus_facts.gather(cluster, installation, target, pinging=True)
+    return plan_hung_failover(facts, target, reason, Commands(cluster, installation.home))
+
+
+def _failover(
+    cluster: Cluster, installation: Installation, target: str | None, reason: str
+) -> Plan | Refusal:
+    compared: Compared = {}
+    comparable = can(cluster, "lineage")
+    prints = {node.name: fingerprint(node) for node in cluster.nodes} if comparable else {}
+    guess = _guess(cluster, target) if comparable else None
+    early = (
+        []
+        if guess is None
+        else [_comparing(compared, guess[0], partial(against, cluster, installation, *guess))]
+    )
+    found: list[Findings] = []
+    all_at_once([*early, lambda: found.append(collect(cluster, FAILOVER_TIME_LIMIT))])
+    snapshot = assess(cluster, found[0], installation.home)
+    situation = dataclasses.replace(
+        _situation(cluster, found[0], snapshot, compared), fingerprints=prints
+    )
+    old = situation.assigned_primary()
+    new = snapshot.node(target) if target else old and choose(situation, old.name)
+    if old is not None and new is not None and comparable:
+        all_at_once(
+            [
+                _comparing(compared, name, partial(against, cluster, installation, name, new.name))
+                for name in _to_compare(snapshot, old.name, new.name)
+                if guess != (name, new.name)
+            ]
+        )
+    return plan_failover(cluster, situation, target, reason, Commands(cluster, installation.home))
+
+
+_FAILOVERS = {
+    Family.ZRS: _failover,
+    Family.NATIVE: _failover,
+    Family.CONSENSUS: _consensus_failover,
+}
+
+
+def _refuse(cluster: Cluster, target: str | None) -> None:
+    if target is not None:
+        node_named(cluster, target)
+    store.refuse_open(cluster)
+
+
+def _guess(cluster: Cluster, target: str | None) -> tuple[str, str] | None:
+    """Return the old primary and the new one, when the state files leave no doubt."""
+    states = dict(_states(cluster))
+    primaries = [name for name, found in states.items() if found.role is Role.PRIMARY]
+    followers = [name for name, found in states.items() if found.role is not Role.PRIMARY]
+    if len(primaries) != 1 or (target is None and len(followers) != 1):
+        return None
+    new = target or followers[0]
+    return None if new == primaries[0] else (primaries[0], new)
+
+
+def _states(cluster: Cluster) -> dict[str, NodeState]:
+    states = {}
+    for node in cluster.nodes:
+        try:
+            states[node.name] = host_of(cluster).state(node.name)
+        except OperatorError:
+            continue  # the probes tell of it
+    return states
+
+
+def _to_compare(snapshot: Snapshot, old: str, new: str) -> list[str]:
+    """Return the old primary, and the nodes with a newer transaction than the new one."""
+    best = snapshot.node(new).last_tid or 0
+    return [
+        node.name
+        for node in snapshot.nodes
+        if node.name == old or (node.name != new and (node.last_tid or 0) > best)
+    ]
+
+
+def _comparing(
+    compared: Compared, name: str, compare: Callable[[], Comparison]
+) -> Callable[[], None]:
+    def job() -> None:
+        try:
+            compared[name] = compare()
+        except OperatorError as error:
+            compared[name] = error.detail or error.notice
+
+    return job
+
+
+def _situation(
+    cluster: Cluster,
+    findings: Findings,
+    snapshot: Snapshot,
+    compared: Mapping[str, Comparison | str],
+) -> Situation:
+    conditions, free = {}, {}
+    for node in cluster.nodes:
+        try:
+            known = host_of(cluster).history(node.name)
+        except OperatorError as error:
+            conditions[node.name] = f"unusable: {error.detail}"
+        else:
+            if known is not None and known.condition is not Condition.OK:
+                conditions[node.name] = str(known.condition)
+        if node.data_directory.is_dir():
+            free[node.name] = shutil.disk_usage(node.data_directory).free
+    found, holders = facts.look(cluster, snapshot.nodes)
+    return Situation(
+        time.time(),
+        findings,
+        snapshot,
+        compared,
+        conditions,
+        free,
+        found,
+        _last_seen(Layout(cluster).last_seen),
+        holders=holders,
+    )
+
+
+def _last_seen(path: Path) -> LastSeen | None:
+    """Return what the monitor process saved; None when unusable, as it is only an estimate."""
+    try:
+        return read_last_seen(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,129 @@
+"""The records of the current epoch."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host.epochs import EpochRecord
+
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+GOOD = {
+    "format": 1,
+    "cluster": "demo",
+    "epoch": 2,
+    "primary": "b",
+    "at": "2026-02-03T04:05:06Z",
+    "reason": "switchover",
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    loaded = load(EXAMPLE, tmp_path)
+    loaded.var_directory.mkdir()
+    return loaded
+
+
+def record(epoch: int, primary: str) -> EpochRecord:
+    return EpochRecord("demo", epoch, primary, epochs.now(), "test")
+
+
+def test_the_record_has_the_documented_form(cluster: Cluster) -> None:
+    path = Layout(cluster).epoch_record
+    epochs.raise_record(
+        cluster, path, EpochRecord("demo", 2, "b", "2026-02-03T04:05:06Z", "switchover")
+    )
+    assert GOOD == json.loads(path.read_text())
+
+
+def test_every_host_gets_the_record(cluster: Cluster) -> None:
+    raised = epochs.raise_everywhere(cluster, 3, "b", "failover")
+    assert ("the control host", "Indico instance one", "Indico instance two") == raised.written
+    assert {} == raised.failed
+    assert {(3, "b")} == {
+        (found.epoch, found.primary)
+        for path in epochs.paths(cluster).values()
+        if (found := epochs.read(cluster, path))
+    }
+
+
+@pytest.mark.parametrize(("epoch", "primary"), [(4, "b"), (5, "b")])
+def test_a_record_is_never_lowered_nor_turned_to_another_primary(
+    cluster: Cluster, epoch: int, primary: str
+) -> None:
+    path = Layout(cluster).epoch_record
+    epochs.raise_record(cluster, path, record(5, "a"))
+    with pytest.raises(OperatorError) as caught:
+        epochs.raise_record(cluster, path, record(epoch, primary))
+    assert ExitCode.REFUSED == caught.value.exit_code
+    assert "epoch 5, primary a" in caught.value.detail
+    found = epochs.read(cluster, path)
+    assert found is not None
+    assert (5, "a") == (found.epoch, found.primary)
+
+
+def test_writers_at_the_same_time_leave_the_highest_epoch(cluster: Cluster) -> None:
+    path = Layout(cluster).epoch_record
+
+    def write(epoch: int) -> None:
+        with contextlib.suppress(OperatorError):
+            epochs.raise_record(cluster, path, record(epoch, "a"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, [3, 9, 1, 7, 20, 4, 15, 2] * 4))
+    found = epochs.read(cluster, path)
+    assert found is not None
+    assert 20 == found.epoch
+
+
+def test_the_same_record_is_not_written_twice(cluster: Cluster) -> None:
+    path = Layout(cluster).epoch_record
+    assert epochs.raise_record(cluster, path, record(2, "a"))
+    assert not epochs.raise_record(cluster, path, record(2, "a"))
+
+
+def test_a_host_that_can_not_be_written_to_is_named_and_the_others_are_raised(
+    cluster: Cluster,
+) -> None:
+    (cluster.var_directory / "epochs").write_text("in the way")
+    raised = epochs.raise_everywhere(cluster, 2, "b", "failover")
+    assert ("the control host",) == raised.written
+    assert {"Indico instance one", "Indico instance two"} == set(raised.failed)
+
+
+def test_no_record_is_not_a_damaged_one(cluster: Cluster) -> None:
+    assert epochs.read(cluster, Layout(cluster).epoch_record) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "is no JSON"),
+        ("[]", "its keys are not"),
+        (json.dumps(GOOD | {"more": 1}), "its keys are not"),
+        (json.dumps(GOOD | {"epoch": "2"}), "epoch is '2'"),
+        (json.dumps(GOOD | {"epoch": True}), "epoch is True"),
+        (json.dumps(GOOD | {"epoch": 0}), "its epoch is 0"),
+        (json.dumps(GOOD | {"format": 2}), "its format is 2"),
+        (json.dumps(GOOD | {"cluster": "other"}), "it belongs to cluster 'other'"),
+    ],
+)
+def test_a_record_that_can_not_be_trusted_is_refused(
+    cluster: Cluster, content: str, complaint: str
+) -> None:
+    path = Layout(cluster).epoch_record
+    path.write_text(content)
+    with pytest.raises(OperatorError) as caught:
+        epochs.read(cluster, path)
+    assert ExitCode.REFUSED == caught.value.exit_code
+    assert caught.value.detail.startswith(f"{path}: ")
+    assert complaint in caught.value.detail

@@ -1,0 +1,145 @@
+"""What the control client makes of a server's answers, or of none."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import Address, Node, Role
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.host.server_control import (
+    NoServerError,
+    ServerControl,
+    ServerRefusedError,
+    ServerSilentError,
+)
+
+STATUS = {
+    "ok": True,
+    "role": "primary",
+    "epoch": 4,
+    "known_epoch": 5,
+    "last_tid": "00000000000000ff",
+    "held": "operator",
+    "held_for": 2.5,
+    "upstream": None,
+    "connected": None,
+    "followers": ["127.0.0.1:9"],
+}
+
+Serve = Callable[[bytes | None], list[bytes]]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """One whose data directory's path is longer than a socket's can be."""
+    directory = tmp_path / ("x" * 100)
+    directory.mkdir()
+    return Node("a", "127.0.0.1", 1, 2, directory, Role.PRIMARY)
+
+
+@pytest.fixture
+def serve(node: Node) -> Iterator[Serve]:
+    """Answers one request with these bytes, or never when None; returns the requests."""
+    listener = socket.socket(socket.AF_UNIX)
+    peers: list[socket.socket] = []
+    requests: list[bytes] = []
+    threads: list[threading.Thread] = []
+
+    def start(answer: bytes | None) -> list[bytes]:
+        folder = os.open(node.data_directory, os.O_RDONLY)
+        listener.bind(f"/proc/self/fd/{folder}/control.sock")
+        os.close(folder)
+        listener.listen()
+
+        def run() -> None:
+            peer, _ = listener.accept()
+            peers.append(peer)
+            requests.append(peer.makefile("rb").readline())
+            if answer is not None:
+                peer.sendall(answer)
+                peer.shutdown(socket.SHUT_RDWR)
+
+        threads.append(threading.Thread(target=run))
+        threads[0].start()
+        return requests
+
+    yield start
+    for thread in threads:
+        thread.join(10)
+    for each in [listener, *peers]:
+        each.close()
+
+
+def line(**values: object) -> bytes:
+    return json.dumps({**STATUS, **values}).encode() + b"\n"
+
+
+def test_a_request_is_one_line_and_its_answer_is_typed(node: Node, serve: Serve) -> None:
+    requests = serve(line())
+    status = ServerControl(node).promote(4, Address("127.0.0.1", 8112))
+
+    assert json.loads(requests[0]) == {
+        "do": "promote",
+        "epoch": 4,
+        "replicate_to": "127.0.0.1:8112",
+    }
+    assert (status.role, status.last_tid) == ("primary", 255)
+    assert (status.epoch, status.known_epoch) == (4, 5)
+    assert (status.held, status.held_for, status.followers) == ("operator", 2.5, ("127.0.0.1:9",))
+
+
+def test_without_a_server_the_error_says_how_to_start_it(node: Node) -> None:
+    with pytest.raises(NoServerError) as raised:
+        ServerControl(node).status()
+    assert raised.value.exit_code is ExitCode.NOT_RUNNING
+    assert raised.value.hint == "bin/zodbrepl node start a"
+
+
+def test_the_socket_of_a_killed_server_counts_as_no_server(node: Node, tmp_path: Path) -> None:
+    leftover = socket.socket(socket.AF_UNIX)
+    leftover.bind(str(tmp_path / "s"))
+    leftover.close()
+    (tmp_path / "s").rename(node.data_directory / "control.sock")
+    with pytest.raises(NoServerError):
+        ServerControl(node).status()
+
+
+def test_a_refused_hold_is_told_in_words(node: Node, serve: Serve) -> None:
+    serve(line(ok=False, error="it is a secondary", detail=""))
+    with pytest.raises(ServerRefusedError) as raised:
+        ServerControl(node).pause_writes(20.0)
+    assert raised.value.notice == "node a refused to pause writes for 20 s: it is a secondary"
+
+
+def test_a_refusal_carries_the_servers_reason(node: Node, serve: Serve) -> None:
+    serve(line(ok=False, error="epoch 2 is over", detail="this server knows of epoch 3"))
+    with pytest.raises(ServerRefusedError) as raised:
+        ServerControl(node).set_epoch(2)
+    assert raised.value.exit_code is ExitCode.REFUSED
+    assert raised.value.notice == "node a refused to enter epoch 2: epoch 2 is over"
+    assert raised.value.detail == "this server knows of epoch 3"
+
+
+def test_a_server_that_never_answers_is_left_at_the_deadline(node: Node, serve: Serve) -> None:
+    serve(None)
+    with pytest.raises(ServerSilentError) as raised:
+        ServerControl(node).status(seconds=0.2)
+    assert raised.value.exit_code is ExitCode.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"what?\n", b"[]\n", b'{"ok": true}\n', line(last_tid="x")]
+)
+def test_an_answer_that_is_none_leaves_the_outcome_open(
+    node: Node, serve: Serve, answer: bytes
+) -> None:
+    serve(answer)
+    with pytest.raises(ServerSilentError):
+        ServerControl(node).resume_writes()

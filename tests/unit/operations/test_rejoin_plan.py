@@ -1,0 +1,196 @@
+"""What a rejoin decides, from what is known of two data files."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.host.datafs import Common, Comparison, Relation
+from indico_zodbrepl.operations.model import KINDS, Plan, Refusal, Verdict, plan_from_json
+from indico_zodbrepl.operations.rejoin import Ending, Facts, judge, plan_rejoin
+
+HOME = Path(__file__).parents[3]
+COMMON = "0400000000000005"
+EQUAL = Comparison(
+    relation=Relation.EQUAL,
+    common=Common(COMMON, "d"),
+    private=0,
+    private_first=None,
+    private_last=None,
+    missing=0,
+    holes=0,
+    conflicting=0,
+    packed=False,
+    packed_away=0,
+    packed_away_last=None,
+    bytes_private=0,
+    examined=10,
+)
+DIVERGED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, private=5, missing=3)
+MERGED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, private=1)
+HOLED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, missing=2, holes=2)
+PACKED = dataclasses.replace(EQUAL, packed=True, packed_away=7, packed_away_last=COMMON)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    path = tmp_path / "cluster.conf"
+    path.write_text((HOME / "etc" / "cluster.conf").read_text())
+    return load(path, tmp_path)
+
+
+def facts(comparison: Comparison | None = DIVERGED, **more: object) -> Facts:
+    known = Facts(
+        now=1_700_000_000.0,
+        node="a",
+        state=NodeState("demo", "a", Role.PRIMARY, None, 1),
+        primary="b",
+        epoch=2,
+        primary_problem="",
+        following=False,
+        has_followers=False,
+        comparison=comparison,
+        damage="",
+        verified=None,
+        was_writable=True,
+        size=1000,
+    )
+    return dataclasses.replace(known, **more)  # type: ignore[arg-type]
+
+
+def plan(cluster: Cluster, known: Facts) -> Plan | Refusal:
+    return plan_rejoin(cluster, known, "a reason", Commands(cluster, HOME))
+
+
+def steps_of(cluster: Cluster, known: Facts) -> list[str]:
+    found = plan(cluster, known)
+    assert isinstance(found, Plan)
+    return [step.action for step in found.steps]
+
+
+@pytest.mark.parametrize(
+    "comparison",
+    [
+        EQUAL,
+        dataclasses.replace(EQUAL, relation=Relation.BEHIND, missing=3),
+        dataclasses.replace(EQUAL, relation=Relation.EMPTY, common=None),
+    ],
+)
+def test_a_node_that_only_lacks_something_joins_and_nothing_is_cut(
+    cluster: Cluster, comparison: Comparison
+) -> None:
+    assert [
+        "fence",
+        "rejoin-compare",
+        "assign",
+        "rejoin-mark",
+        "start",
+        "rejoin-catch-up",
+    ] == steps_of(cluster, facts(comparison))
+
+
+@pytest.mark.parametrize(
+    "comparison",
+    [DIVERGED, MERGED, HOLED, dataclasses.replace(EQUAL, relation=Relation.AHEAD, private=1)],
+)
+def test_what_only_the_node_has_is_exported_before_it_is_cut(
+    cluster: Cluster, comparison: Comparison
+) -> None:
+    assert [
+        "fence",
+        "rejoin-compare",
+        "rejoin-export",
+        "rejoin-cut",
+        "assign",
+        "rejoin-mark",
+        "start",
+        "rejoin-catch-up",
+    ] == steps_of(cluster, facts(comparison))
+
+
+def test_what_was_exported_before_is_used_and_the_plan_says_so(cluster: Cluster) -> None:
+    found = plan(cluster, facts(exported=Path("/var/lost-tails/a-2-x")))
+    assert isinstance(found, Plan)
+    cut, export = found.steps[found.no_return()], found.steps[found.no_return() - 1]
+    assert "/var/lost-tails/a-2-x" == export.arguments["folder"] == cut.arguments["folder"]
+    assert (True, True) == (export.arguments["reused"], export.title.startswith("Use the export"))
+
+
+def test_the_cut_is_the_point_of_no_return_and_keeps_what_it_cuts_with_the_export(
+    cluster: Cluster,
+) -> None:
+    found = plan(cluster, facts())
+    assert isinstance(found, Plan)
+    cut = found.steps[found.no_return()]
+    export = found.steps[found.no_return() - 1]
+    assert ("rejoin-cut", COMMON) == (cut.action, cut.arguments["after"])
+    assert export.arguments["folder"] == cut.arguments["folder"]
+    assert str(export.arguments["folder"]).endswith("lost-tails/a-2-20231114T221320Z")
+    assert found.loss is not None
+    assert 5 == found.loss.transactions
+
+
+@pytest.mark.parametrize(
+    ("known", "ending"),
+    [
+        (facts(dataclasses.replace(DIVERGED, common=None)), Ending.NEEDS_SEEDING),
+        (facts(dataclasses.replace(EQUAL, relation=Relation.UNRELATED)), Ending.NEEDS_SEEDING),
+        (facts(None, damage="offset 100: no transaction"), Ending.NEEDS_SEEDING),
+        (facts(PACKED), Ending.NEEDS_SEEDING),
+        (facts(dataclasses.replace(DIVERGED, conflicting=1)), Ending.QUARANTINED),
+    ],
+)
+def test_a_node_that_can_not_be_shown_to_share_a_history_is_stopped_and_marked(
+    cluster: Cluster, known: Facts, ending: Ending
+) -> None:
+    assert ending is judge(known).ending
+    found = plan(cluster, known)
+    assert isinstance(found, Plan)
+    assert ["fence", "rejoin-mark"] == [step.action for step in found.steps]
+    assert str(ending) == found.steps[1].arguments["condition"]
+
+
+@pytest.mark.parametrize(
+    "known", [facts(PACKED, was_writable=False), facts(PACKED, verified=COMMON)]
+)
+def test_what_a_pack_hides_does_no_harm_where_it_was_verified_or_never_writable(
+    known: Facts,
+) -> None:
+    assert Ending.JOINED is judge(known).ending
+
+
+def test_the_current_primary_does_not_rejoin(cluster: Cluster) -> None:
+    found = plan(cluster, facts(None, node="b"))
+    assert isinstance(found, Refusal)
+    assert "it is the primary" in found.notice
+
+
+def test_nothing_is_done_while_the_primary_does_not_serve(cluster: Cluster) -> None:
+    found = plan(cluster, facts(None, primary_problem="connection refused"))
+    assert isinstance(found, Refusal)
+    assert "connection refused" == found.findings[0].evidence
+
+
+def test_a_node_that_follows_with_the_same_history_has_joined_already(cluster: Cluster) -> None:
+    found = plan(cluster, facts(EQUAL, following=True))
+    assert isinstance(found, Refusal)
+    assert [Verdict.FINE] == [each.verdict for each in found.findings]
+    assert isinstance(plan(cluster, facts(MERGED, following=True)), Plan)
+
+
+def test_a_node_that_others_follow_becomes_a_relay(cluster: Cluster) -> None:
+    found = plan(cluster, facts(has_followers=True))
+    assert isinstance(found, Plan)
+    (assign,) = (step for step in found.steps if step.action == "assign")
+    assert {"role": "relay", "upstream": "b", "epoch": 2} == assign.arguments
+
+
+def test_every_step_has_an_action_and_a_plan_survives_json(cluster: Cluster) -> None:
+    found = plan(cluster, facts())
+    assert isinstance(found, Plan)
+    assert all(KINDS[step.action] is type(step) for step in found.steps)
+    assert found == plan_from_json(found.to_json())

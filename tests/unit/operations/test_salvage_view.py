@@ -1,0 +1,126 @@
+"""What `salvage` prints, and what it refuses before it does anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from indico_zodbrepl.cli import App, data
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.operations import recover as salvaging
+from indico_zodbrepl.operations.recover import Difference, LostObject, LostTransaction, Salvage
+
+HOME = Path(__file__).parents[3]
+TREE = LostObject(
+    "0000000000000001",
+    "BTrees.OOBTree.OOBTree",
+    "changed",
+    "conflicts",
+    "both sides changed the same part",
+    (Difference("3", None, "-> 3d5"),),
+)
+EVENT = LostObject("00000000000003d5", 'Conference 3 "Lost"', "new", "applies", "", ())
+NOTE = LostObject(
+    "0000000000000172",
+    'Conference 0 "Big"',
+    "unchanged",
+    "applies",
+    "",
+    (Difference("title", "Old", "Big"),),
+)
+FINE = LostTransaction("0400000000000001", "ann", "edit", "applies", (NOTE,))
+CONFLICT = LostTransaction("0400000000000002", "", "", "conflicts", (EVENT, TREE))
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What the data plane says; the calls made to it."""
+    calls: list[tuple[object, ...]] = []
+
+    def told(written: str | None) -> Salvage:
+        return Salvage("a-2-x", "0400000000000000", written, 1, (FINE, CONFLICT))
+
+    def show(*_arguments: object) -> Salvage:
+        calls.append(("show",))
+        return told(None)
+
+    def apply(
+        _cluster: object, _installation: object, _tail: Path, picks: list[str], *, dry_run: bool
+    ) -> Salvage:
+        calls.append((picks, dry_run))
+        return told(None if dry_run else "0400000000000009")
+
+    monkeypatch.setattr(salvaging, "show", show)
+    monkeypatch.setattr(salvaging, "apply", apply)
+    return calls
+
+
+def run(tmp_path: Path, *arguments: str) -> Result:
+    app = App(HOME / "etc" / "cluster.conf", Installation(HOME))
+    return CliRunner().invoke(data.recover, [str(tmp_path), *arguments], obj=app)
+
+
+def test_what_was_lost_is_shown_with_what_stands_against_it(
+    tmp_path: Path, found: list[tuple[object, ...]]
+) -> None:
+    done = run(tmp_path)
+    assert [("show",)] == found
+    assert 0 == done.exit_code
+    lines = done.output.splitlines()
+    assert "transaction 0400000000000001  ann edit: can be recovered" in lines
+    assert "      title: 'Old' -> 'Big'" in lines
+    assert "      3: (nothing) -> '-> 3d5'" in lines
+    assert (
+        '  Conference 3 "Lost" can be recovered under a new number: --event 00000000000003d5'
+        in lines
+    )
+    assert "conflicts: both sides changed the same part" in done.output
+    assert "1 can be recovered, 1 conflict, 0 already present" in done.output
+    assert f"bin/zodbrepl recover {tmp_path} --all" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "picks"),
+    [
+        (["--all"], ["all"]),
+        (["--transactions", "1,2", "--apply", "3:4", "--apply", "5:6"], ["1", "2", "3:4", "5:6"]),
+    ],
+)
+def test_what_is_picked_is_made_again_and_what_is_left_is_counted(
+    tmp_path: Path, found: list[tuple[object, ...]], arguments: list[str], picks: list[str]
+) -> None:
+    done = run(tmp_path, *arguments)
+    assert [(picks, False)] == found
+    assert "written in transaction 0400000000000009" in done.output
+    assert "1 conflict and were left" in done.output
+
+
+def test_a_dry_run_says_what_would_be_written(
+    tmp_path: Path, found: list[tuple[object, ...]]
+) -> None:
+    done = run(tmp_path, "--all", "--dry-run")
+    assert [(["all"], True)] == found
+    assert "would be written: 1 object;" in done.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--all", "--transactions", "1"],
+        ["--event", "1", "--all"],
+        ["--event", "1", "--apply", "2:3"],
+    ],
+)
+def test_picks_that_exclude_each_other_are_refused(
+    tmp_path: Path, found: list[tuple[object, ...]], arguments: list[str]
+) -> None:
+    assert 2 == run(tmp_path, *arguments).exit_code
+    assert [] == found
+
+
+def test_one_object_is_no_objects(tmp_path: Path, found: list[tuple[object, ...]]) -> None:
+    assert "1 new object: Conference 3" in run(tmp_path).output
+    assert "1 divergent transaction, 1 object" in run(tmp_path, "--all").output
+    assert 2 == len(found)

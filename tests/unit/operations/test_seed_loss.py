@@ -1,0 +1,71 @@
+"""A seed puts nothing out of sight that is nowhere else."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.operations.clone import CloneFacts, plan_clone
+from indico_zodbrepl.operations.model import Plan, Refusal
+
+HOME = Path(__file__).parents[3]
+CLUSTER = load(HOME / "etc" / "cluster.conf", HOME)
+FACTS = CloneFacts(
+    now=1_700_000_000.0,
+    node="b",
+    primary="a",
+    epoch=3,
+    primary_problem="",
+    source="a",
+    source_problem="",
+    has_followers=False,
+    following=False,
+    aside=Path("/kept"),
+    size=2**20,
+    copied=0,
+    free=2**30,
+    has_data=True,
+    private=35,
+)
+
+
+def plan(**more: object) -> Plan | Refusal:
+    facts = dataclasses.replace(FACTS, **more)  # type: ignore[arg-type]
+    return plan_clone(CLUSTER, facts, "a reason", Commands(CLUSTER, HOME))
+
+
+def test_a_node_with_transactions_of_its_own_is_to_rejoin_first() -> None:
+    refused = plan()
+    assert isinstance(refused, Refusal)
+    assert "has 35 transactions that a lacks" in [finding.text for finding in refused.findings]
+    assert "rejoin b" in refused.hint
+
+
+def test_what_was_exported_is_out_of_sight_for_nobody() -> None:
+    found = plan(exported=Path("/lost-tails/b"))
+    assert isinstance(found, Plan)
+    assert found.loss is None
+
+
+def test_a_node_that_cannot_rejoin_is_seeded_and_its_loss_is_told() -> None:
+    found = plan(given_up=True)
+    assert isinstance(found, Plan)
+    assert found.loss is not None
+    assert 35 == found.loss.transactions
+    assert "/kept" in found.loss.text
+
+
+def test_of_a_damaged_file_nobody_knows_what_only_it_has() -> None:
+    found = plan(private=None)
+    assert isinstance(found, Plan)
+    assert found.loss is not None
+    assert found.loss.transactions is None
+    assert "perhaps something" in found.loss.text
+
+
+def test_a_node_that_has_nothing_of_its_own_loses_nothing() -> None:
+    found = plan(private=0)
+    assert isinstance(found, Plan)
+    assert found.loss is None
