@@ -78,7 +78,7 @@ def is_killed(
 ) -> bool:
     """As ``kill_in_the_middle``; False when it had no such moment, and so came to its end."""
     done = _carry_out(under_test, what, [action, when], subject)
-    assert done.returncode in (0, -signal.SIGKILL), done.stdout + done.stderr
+    assert done.returncode in (0, -signal.SIGKILL), (done.returncode, done.stdout, done.stderr)
     return done.returncode != 0
 
 

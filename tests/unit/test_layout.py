@@ -236,6 +236,7 @@ HOST_VALUES = {
     "datafs": {"Comparison", "Export", "Progress", "Relation", "describe"},
     "epochs": {"EpochRecord", "now", "seconds"},
     "history": {"Condition", "Lineage"},
+    "last_seen": {"LastSeen"},
     "locking": {"note_pid"},
     "packing": {"PROGRAM", "Packed"},
     "programs": {"ENDED"},

@@ -12,8 +12,7 @@ from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import daemon, state
-from indico_zodbrepl.host.precheck import newest_record
+from indico_zodbrepl.host import daemon, epochs, state
 from indico_zodbrepl.host.programs import STARTED
 from indico_zodbrepl.host.supervisor import Supervisor
 
@@ -221,7 +220,7 @@ def writable_node(cluster: Cluster) -> Node:
     Raises OperatorError (exit 8) for an unreadable state file, ValueError for a backend without
     primary.
     """
-    record = newest_record(cluster)
+    record = epochs.newest(cluster)
     if record is not None and record.primary in {node.name for node in cluster.nodes}:
         return cluster.node(record.primary)
     states = [state.current(cluster, node) for node in cluster.nodes]

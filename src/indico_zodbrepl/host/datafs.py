@@ -34,9 +34,9 @@ FAILURES = {
 Answer = TypeVar("Answer")
 
 
-def last(installation: Installation, file: Path) -> Last:
+def last(installation: Installation, file: Path, seconds: float = SECONDS) -> Last:
     """Return the last complete transaction of a file."""
-    return _run(installation, SECONDS, Last, "last", file)
+    return _run(installation, seconds, Last, "last", file)
 
 
 def digest(installation: Installation, file: Path, tid: str) -> str:
@@ -234,6 +234,13 @@ class Comparison:
     packed_away_last: str | None
     bytes_private: int
     examined: int
+
+    @property
+    def last(self) -> str:
+        """Return the tid of the file's last transaction; 16 zeroes if it has none."""
+        common = self.common.tid if self.common else None
+        known = (common, self.private_last, self.packed_away_last)
+        return max((each for each in known if each), default="0" * 16)
 
 
 @dataclasses.dataclass(frozen=True)

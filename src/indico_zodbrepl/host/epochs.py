@@ -100,6 +100,25 @@ def read(cluster: Cluster, path: Path) -> EpochRecord | None:
     return EpochRecord(**{key: values[key] for key in KEYS if key != "format"})
 
 
+def newest(cluster: Cluster) -> EpochRecord | None:
+    """Return the readable record of the highest epoch.
+
+    None if there is none, or if two records of that epoch name different primaries.
+    """
+    records = []
+    for path in paths(cluster).values():
+        try:
+            records.append(read(cluster, path))
+        except OperatorError:
+            continue  # the start-up check reports it, with the path
+    readable = [record for record in records if record is not None]
+    if not readable:
+        return None
+    newest = max(readable, key=lambda record: record.epoch)
+    primaries = {record.primary for record in readable if record.epoch == newest.epoch}
+    return newest if len(primaries) == 1 else None
+
+
 def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
     """Write a record unless the one there says the same already.
 

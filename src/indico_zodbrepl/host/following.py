@@ -14,7 +14,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import datafs, epochs, history
+from indico_zodbrepl.host import completeness, datafs, epochs, history
 from indico_zodbrepl.host import state as node_state
 from indico_zodbrepl.host.datafs import Comparison, Relation
 from indico_zodbrepl.host.history import Condition, Lineage
@@ -44,7 +44,8 @@ def admit_follower(
     """Make sure that a node holds nothing that its upstream lacks before it follows it.
 
     Remembers the last common transaction, so that the next time only what is newer is
-    compared.  The upstream's server may run, or not.
+    compared.  The upstream's server may run, or not.  An upstream whose data file is empty, or
+    lacks what the node got from it, is the one that lost something: the node is not marked.
 
     Args:
         state: what the node is to be; it has an upstream.
@@ -65,7 +66,7 @@ def admit_follower(
         if not dry_run:
             _remember(node, known, history.nothing(state.epoch, was_writable=False))
         return []
-    problem = _why_unreachable(upstream)
+    problem = _why_not_comparable(upstream)
     if not problem:
         try:
             found = datafs.compare(
@@ -79,12 +80,18 @@ def admit_follower(
         else:
             if found.relation is Relation.AHEAD:
                 found = _against_primary(cluster, installation, state, known) or found
-            judged, refusal = _judge(cluster, state, known, found)
-            if not dry_run:
-                _remember(node, known, judged)
-            if refusal is not None:
-                raise refusal
-            return []
+            if found.relation is Relation.AHEAD and completeness.is_witness(known, state.epoch):
+                problem = (
+                    f"{data_fs(upstream)} lacks transactions of epoch {state.epoch}: "
+                    + datafs.describe(found, node.name, upstream.name)
+                )
+            else:
+                judged, refusal = _judge(cluster, state, known, found)
+                if not dry_run:
+                    _remember(node, known, judged)
+                if refusal is not None:
+                    raise refusal
+                return []
     if known.was_writable:
         raise OperatorError(
             f"node {node.name} refuses to follow node {upstream.name}",
@@ -190,7 +197,7 @@ def _against_primary(
     if primary in (None, state.node, state.upstream) or primary not in states:
         return None
     above = cluster.node(primary or "")
-    if _why_unreachable(above):
+    if _why_not_comparable(above):
         return None
     return datafs.compare(
         installation, data_fs(cluster.node(state.node)), data_fs(above), known.verified_tid
@@ -203,11 +210,12 @@ def _remember(node: Node, known: Lineage, new: Lineage) -> None:
         history.write(node, dataclasses.replace(new, at=epochs.now()))
 
 
-def _why_unreachable(upstream: Node) -> str:
+def _why_not_comparable(upstream: Node) -> str:
+    """Return why a node's data file tells nothing of another's; empty if it can be compared."""
     path = data_fs(upstream)
     try:
         with path.open("rb"):
-            return ""
+            return "" if has_data(upstream) else f"{path}: it holds no transaction"
     except OSError as error:
         return f"{path}: {error.strerror}"
 

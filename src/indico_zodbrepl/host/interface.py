@@ -29,6 +29,7 @@ from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.fencing import Fenced, Held
 from indico_zodbrepl.host.forcing import Forcing
 from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.py27 import Argument, Program
 from indico_zodbrepl.host.roles import Changed
@@ -52,9 +53,6 @@ class Host(Protocol):
 
     def write_state(self, new: NodeState) -> None:
         """Write a node's state file."""
-
-    def foreseen_state(self, name: str) -> NodeState:
-        """Return the state with which the node would start; change nothing."""
 
     def caught_up(self, present: NodeState) -> NodeState:
         """Return the state of a follower after the promotions that it missed."""
@@ -86,6 +84,9 @@ class Host(Protocol):
 
     def record(self, keeper: str) -> EpochRecord | None:
         """Return the record that a host keeps; None if it has none."""
+
+    def last_seen(self) -> LastSeen | None:
+        """Return the primary as the monitor process last saw it; None if it is unknown."""
 
     def newest_record(self) -> EpochRecord | None:
         """Return the record of the highest epoch; None if there is none or two contradict."""

@@ -17,6 +17,7 @@ from indico_zodbrepl.host import (
     fencing,
     following,
     history,
+    last_seen,
     packing,
     ports,
     precheck,
@@ -36,6 +37,7 @@ from indico_zodbrepl.host.fencing import Fenced, Held
 from indico_zodbrepl.host.forcing import Forcing
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import Answer, Tell
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.programs import ignore
 from indico_zodbrepl.host.py27 import Argument, Program
@@ -60,9 +62,6 @@ class LocalHost:
 
     def write_state(self, new: NodeState) -> None:
         state.write(self._node(new.node), new)
-
-    def foreseen_state(self, name: str) -> NodeState:
-        return run.foreseen(self._cluster, self._node(name))
 
     def caught_up(self, present: NodeState) -> NodeState:
         return run.caught_up(self._cluster, self._node(present.node), present)
@@ -95,8 +94,11 @@ class LocalHost:
     def record(self, keeper: str) -> EpochRecord | None:
         return epochs.read(self._cluster, epochs.paths(self._cluster)[keeper])
 
+    def last_seen(self) -> LastSeen | None:
+        return last_seen.read(self._cluster)
+
     def newest_record(self) -> EpochRecord | None:
-        return precheck.newest_record(self._cluster)
+        return epochs.newest(self._cluster)
 
     def highest_epoch(self, name: str, own: int) -> int:
         return precheck.highest_epoch(self._cluster, name, own)[0]

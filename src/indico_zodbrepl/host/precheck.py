@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import lineage_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, following, history, reports
+from indico_zodbrepl.host import completeness, epochs, following, history, reports
 from indico_zodbrepl.host.epochs import EpochRecord, Raised
 from indico_zodbrepl.host.reports import Decision, Report
 
 
-def admit_primary(cluster: Cluster, claim: NodeState) -> list[str]:
+def admit_primary(cluster: Cluster, installation: Installation, claim: NodeState) -> list[str]:
     """Check that a node holds the current epoch before it starts as the primary.
 
     Takes at most a second.  Afterwards all records know at least this epoch.
@@ -26,10 +27,11 @@ def admit_primary(cluster: Cluster, claim: NodeState) -> list[str]:
         Remarks for the operator, one line each.
 
     Raises:
-        OperatorError: REFUSED if a source contradicts, no source confirms, or the node has no
-            data and others have.  The detail lists what each source reports.
+        OperatorError: REFUSED if a source contradicts, no source confirms, the node has no data
+            and others have, or its data file lacks transactions that others know.  The detail
+            lists what each source reports.
     """
-    decision, said = confirmed(cluster, claim)
+    decision, said = confirmed(cluster, installation, claim)
     remarks = [
         f"a source does not answer: {each}"
         for each in said
@@ -49,7 +51,9 @@ def admit_primary(cluster: Cluster, claim: NodeState) -> list[str]:
     return remarks
 
 
-def confirmed(cluster: Cluster, claim: NodeState) -> tuple[Decision, list[Report]]:
+def confirmed(
+    cluster: Cluster, installation: Installation, claim: NodeState
+) -> tuple[Decision, list[Report]]:
     """Ask all sources if a node may be the primary of its epoch; change nothing.
 
     Returns the decision and the reports.  Raises as ``admit_primary``.
@@ -59,6 +63,7 @@ def confirmed(cluster: Cluster, claim: NodeState) -> tuple[Decision, list[Report
     if not decision.allowed:
         raise _refusal(cluster, claim, decision, said)
     refuse_without_data(cluster, claim)
+    completeness.refuse_incomplete(cluster, installation, claim)
     return decision, said
 
 
@@ -99,7 +104,7 @@ def found(cluster: Cluster, states: Mapping[str, NodeState]) -> Raised | None:
 
 def founding(cluster: Cluster, states: Mapping[str, NodeState]) -> EpochRecord | None:
     """Return the record that ``found`` would write; change nothing."""
-    record = newest_record(cluster)
+    record = epochs.newest(cluster)
     if record is not None or not backend_of(cluster).has_epochs:
         return record
     if any(path.exists() for path in epochs.paths(cluster).values()):
@@ -128,25 +133,6 @@ def _has_lost_data(cluster: Cluster, name: str) -> bool:
     )
 
 
-def newest_record(cluster: Cluster) -> EpochRecord | None:
-    """Return the readable record of the highest epoch.
-
-    None if there is none, or if two records of that epoch name different primaries.
-    """
-    records = []
-    for path in epochs.paths(cluster).values():
-        try:
-            records.append(epochs.read(cluster, path))
-        except OperatorError:
-            continue  # the start-up check reports it, with the path
-    readable = [record for record in records if record is not None]
-    if not readable:
-        return None
-    newest = max(readable, key=lambda record: record.epoch)
-    primaries = {record.primary for record in readable if record.epoch == newest.epoch}
-    return newest if len(primaries) == 1 else None
-
-
 def highest_epoch(cluster: Cluster, name: str, own: int) -> tuple[int, list[Report]]:
     """Return the highest epoch that a node or any source knows, and the reports."""
     said = reports.gather(cluster, name)
@@ -171,11 +157,16 @@ def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
     commands = Commands.here(cluster)
     raise OperatorError(
         f"node {claim.node} can't be the primary of epoch {claim.epoch}",
-        f"it has no data, but node {' and node '.join(holders)} has: Indico would get an empty "
+        f"it has no data, but {_named(holders)}: Indico would get an empty "
         f"database from {cluster.node(claim.node).data_directory}",
         f"mount its disk; if the disk is lost: {commands.zodbrepl('failover', holders[0])}",
         ExitCode.REFUSED,
     )
+
+
+def _named(holders: list[str]) -> str:
+    several = len(holders) > 1
+    return f"node{'s' * several} {' and '.join(holders)} {'have' if several else 'has'}"
 
 
 def _refusal(

@@ -24,6 +24,7 @@ from indico_zodbrepl.host import (
     roles,
     run,
     starts,
+    state,
     verbs,
 )
 from indico_zodbrepl.host.programs import STARTED
@@ -50,7 +51,7 @@ def start(cluster: Cluster, installation: Installation, name: str) -> Rehearsal:
     installation.check()
     if _runs(cluster, node.program):
         return Rehearsal((f"node {name} runs already",), ())
-    present = run.foreseen(cluster, node)
+    present = state.current(cluster, node)
     wanted = run.caught_up(cluster, node, present) if present.upstream else present
     found, steps = run.admissible(cluster, installation, wanted), []
     if wanted != present or not state_file(node).exists():
@@ -72,7 +73,7 @@ def force(cluster: Cluster, installation: Installation, name: str) -> Rehearsal:
     """See ``operations.force_start``."""
     node = node_named(cluster, name)
     installation.check()
-    own = run.foreseen(cluster, node)
+    own = state.current(cluster, node)
     seen, said = forcing.check(cluster, node, own)
     claim = NodeState(cluster.name, name, Role.PRIMARY, None, seen + 1)
     precheck.refuse_without_data(cluster, claim)
@@ -140,7 +141,7 @@ def assign(
 ) -> Rehearsal:
     """See ``operations.assign``."""
     node = node_named(cluster, name)
-    present = run.foreseen(cluster, node)
+    present = state.current(cluster, node)
     wanted = verbs.check_assignment(cluster, present, role, upstream, epoch)
     return Rehearsal(
         (_is(cluster, present), "nobody here knows a later epoch"), (writes(cluster, wanted),)
@@ -170,7 +171,7 @@ def release(cluster: Cluster, _installation: Installation, name: str) -> Rehears
 def promote(cluster: Cluster, _installation: Installation, name: str, *, epoch: int) -> Rehearsal:
     """See ``operations.promote``."""
     node = node_named(cluster, name)
-    present = run.foreseen(cluster, node)
+    present = state.current(cluster, node)
     claim = roles.check_promotion(cluster, present, epoch)
     history.refuse_unfit(cluster, claim)
     objects = f"nobody objects to it as the primary of epoch {epoch}"
@@ -210,7 +211,7 @@ def follow(
     cluster: Cluster, installation: Installation, name: str, *, upstream: str, epoch: int
 ) -> Rehearsal:
     """See ``operations.follow``."""
-    present = run.foreseen(cluster, node_named(cluster, name))
+    present = state.current(cluster, node_named(cluster, name))
     node_named(cluster, upstream)
     wanted = roles.check_following(cluster, present, upstream, epoch)
     said, steps = _FOLLOWINGS[backend_of(cluster).family](cluster, installation, wanted)

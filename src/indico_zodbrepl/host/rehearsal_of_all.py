@@ -11,7 +11,17 @@ from indico_zodbrepl.cluster import Cluster, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import daemon, generated, lifecycle, ports, precheck, rehearsal, run
+from indico_zodbrepl.host import (
+    daemon,
+    epochs,
+    generated,
+    lifecycle,
+    ports,
+    precheck,
+    rehearsal,
+    run,
+    state,
+)
 from indico_zodbrepl.host import lifecycle as stages
 from indico_zodbrepl.host.programs import ENDED, STARTED
 from indico_zodbrepl.host.rehearsal import Rehearsal
@@ -83,7 +93,7 @@ def _states(cluster: Cluster) -> tuple[dict[str, NodeState], list[str]]:
     states, found, problems = {}, [], []
     for node in cluster.nodes:
         try:
-            states[node.name] = run.foreseen(cluster, node)
+            states[node.name] = state.current(cluster, node)
         except OperatorError as error:
             problems.append(error)
             found.append(f"{node.program} would not start: {error.notice}: {error.detail}")
@@ -128,7 +138,7 @@ def _files(
 
 def _founding(cluster: Cluster, states: Mapping[str, NodeState]) -> Iterator[str]:
     first = precheck.founding(cluster, states)
-    if first is not None and precheck.newest_record(cluster) is None:
+    if first is not None and epochs.newest(cluster) is None:
         yield rehearsal.raises(cluster, first.primary, first.epoch)
 
 
@@ -141,7 +151,7 @@ def _start(
     if node is None:
         return [], does
     present = states[node.name]
-    if backend_of(cluster).has_epochs and precheck.newest_record(cluster) is None:
+    if backend_of(cluster).has_epochs and epochs.newest(cluster) is None:
         return [], [*does, *rehearsal.enters(cluster, present)]
     try:
         wanted = run.caught_up(cluster, node, present) if present.upstream else present

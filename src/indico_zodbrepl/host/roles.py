@@ -12,6 +12,7 @@ from indico_zodbrepl.backends import Family, backend_of, native_of, require
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, fencing, following, history, precheck, run, state
@@ -178,7 +179,7 @@ def check_following(
 
 def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
     """Raise OperatorError (exit 8) when a later epoch is known here."""
-    record = precheck.newest_record(cluster)
+    record = epochs.newest(cluster)
     newest = max(present.epoch, record.epoch if record else 1)
     if epoch < newest:
         raise OperatorError(
@@ -251,6 +252,9 @@ def _changes(change: Callable[[], ServerStatus], role: Role, remarks: list[str])
 
 
 def _may_be_primary(cluster: Cluster, node: Node) -> bool:
+    """Return True if a node may be a primary by its state file; also if that is gone."""
+    if node.managed and not state_file(node).exists():
+        return True  # the record names the new primary by now
     try:
         return state.current(cluster, node).role is Role.PRIMARY
     except OperatorError:
@@ -315,12 +319,7 @@ def refuse_writable(cluster: Cluster, node: Node) -> None:
 def _may_write(cluster: Cluster, node: Node) -> bool:
     """Return True if a node is a primary, by its server or, if that is silent, by its state."""
     found = _role(cluster, node)
-    if found is not None:
-        return found[0] is ServerRole.PRIMARY
-    try:
-        return state.current(cluster, node).role is Role.PRIMARY
-    except OperatorError:
-        return True
+    return _may_be_primary(cluster, node) if found is None else found[0] is ServerRole.PRIMARY
 
 
 def _role(cluster: Cluster, node: Node) -> tuple[ServerRole, bool] | None:

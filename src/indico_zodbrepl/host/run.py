@@ -17,9 +17,9 @@ from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_with_program, root_of
 from indico_zodbrepl.cluster.rendering import START_SECONDS as STARTED_AFTER_SECONDS
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import history, ports, state
+from indico_zodbrepl.host import epochs, history, ports, state
 from indico_zodbrepl.host.following import check_follower
-from indico_zodbrepl.host.precheck import admit_primary, confirmed, newest_record
+from indico_zodbrepl.host.precheck import admit_primary, confirmed
 
 
 def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
@@ -67,7 +67,7 @@ def admit(cluster: Cluster, installation: Installation, present: NodeState) -> I
     if not backend.has_epochs:
         return
     if present.role is Role.PRIMARY:
-        yield from admit_primary(cluster, present)
+        yield from admit_primary(cluster, installation, present)
         return
     present = _up_to_date(cluster, cluster.node(present.node), present)
     yield from check_follower(cluster, installation, present)
@@ -86,7 +86,7 @@ def admissible(cluster: Cluster, installation: Installation, claim: NodeState) -
         return [first]
     history.refuse_unfit(cluster, claim)
     if claim.upstream is None:
-        decision, _said = confirmed(cluster, claim)
+        decision, _said = confirmed(cluster, installation, claim)
         sources = ", ".join(decision.sources) or "none; an operator forced it"
         return [first, f"sources that confirm it: {sources}"]
     return [first, *check_follower(cluster, installation, claim, dry_run=True)]
@@ -98,7 +98,7 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
     Returns the state with which the node is to run.  Raises OperatorError (exit 8).
     """
     if not node.managed:
-        return foreseen(cluster, node)
+        return state.current(cluster, node)
     folder = node.data_directory
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
             pass
     except OSError as error:
         raise _unwritable(cluster, node, error.strerror) from error
-    present = foreseen(cluster, node)
+    present = state.current(cluster, node)
     if not state_file(node).exists():
         state.write(node, present)
     return present
@@ -136,31 +136,6 @@ def _unwritable(cluster: Cluster, node: Node, why: str | None) -> OperatorError:
     )
 
 
-def foreseen(cluster: Cluster, node: Node) -> NodeState:
-    """Return the state with which a node would start; make nothing.  Raises OperatorError."""
-    if state_file(node).exists():
-        return state.current(cluster, node)
-    return _first_state(cluster, node)
-
-
-def _first_state(cluster: Cluster, node: Node) -> NodeState:
-    """Return the state of a node without a state file: from cluster.conf, as long as that counts.
-
-    In a later epoch the records say who is the primary.  A node without data follows it,
-    which can lose nothing; one with data is left to the guard.
-    """
-    first = state.initial(cluster, node)
-    record = newest_record(cluster)
-    if record is None or record.epoch == 1 or record.primary == node.name:
-        return first
-    if first.role is Role.PRIMARY and backend_of(cluster).has_data(cluster, node):
-        return first
-    if record.primary not in {other.name for other in cluster.nodes}:
-        return first
-    role = Role.SECONDARY if first.role is Role.PRIMARY else first.role
-    return NodeState(cluster.name, node.name, role, record.primary, record.epoch)
-
-
 def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
     """``caught_up``, written down."""
     newer = caught_up(cluster, node, present)
@@ -179,7 +154,7 @@ def caught_up(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
 
     What it followed then may hold transactions that the cluster's history has not.
     """
-    record = newest_record(cluster)
+    record = epochs.newest(cluster)
     if record is None or record.epoch <= present.epoch or record.primary == node.name:
         return present
     if record.primary not in {other.name for other in cluster.nodes}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import epochs
 
 FORMAT = 2  # 1, which is still read, has no ``forced``
 KEYS = {"format", "cluster", "node", "role", "upstream", "epoch", "forced"}
@@ -22,15 +24,34 @@ def initial(cluster: Cluster, node: Node) -> NodeState:
     return NodeState(cluster.name, node.name, node.role, node.upstream, epoch=1)
 
 
+def derived(cluster: Cluster, node: Node) -> NodeState:
+    """Return the state of a node whose state file is missing, from the records of the epoch.
+
+    The primary of the record is the primary, whatever cluster.conf says: its disk may be away.
+    Every other node follows it in a later epoch than the first, with cluster.conf's role.  Where
+    no record can be read, or it names an unknown node, ``initial`` counts.
+    """
+    first = initial(cluster, node)
+    record = epochs.newest(cluster)
+    if record is None:
+        return first
+    if record.primary == node.name:
+        return NodeState(cluster.name, node.name, Role.PRIMARY, None, record.epoch)
+    if record.epoch == 1 or record.primary not in {other.name for other in cluster.nodes}:
+        return first
+    role = Role.SECONDARY if first.role is Role.PRIMARY else first.role
+    return NodeState(cluster.name, node.name, role, record.primary, record.epoch)
+
+
 def current(cluster: Cluster, node: Node) -> NodeState:
-    """Return what a node is to be now: its state file, or ``initial`` when it has none.
+    """Return what a node is to be now: its state file, or ``derived`` when it has none.
 
     Raises OperatorError (exit 8) when the file is damaged or of another cluster.
     """
     try:
         state = _read(node)
     except FileNotFoundError:
-        return initial(cluster, node)
+        return derived(cluster, node)
     if state.cluster != cluster.name:
         raise _refusal(
             node,
@@ -162,10 +183,11 @@ def _is_forced(value: Any) -> bool:
 
 def _refusal(node: Node, detail: str, hint: str = "") -> OperatorError:
     path = state_file(node)
+    aside = shlex.join(["mv", str(path), f"{path}.damaged"])
     return OperatorError(
         f"the state file of node {node.name} can't be used",
         f"{path}: {detail}",
-        hint or "restore it from a backup; the node's role must not be guessed",
+        hint or f"move it away; its role then follows from the records of the epoch: {aside}",
         ExitCode.REFUSED,
     )
 

@@ -55,7 +55,7 @@ def assign(
             epoch; exit 1, the file can't be written.
     """
     node = node_named(cluster, name)
-    assigned = check_assignment(cluster, run.foreseen(cluster, node), role, upstream, epoch)
+    assigned = check_assignment(cluster, state.current(cluster, node), role, upstream, epoch)
     run.prepare(cluster, node)
     state.write(node, assigned)
     return assigned

@@ -8,6 +8,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.host import datafs, epochs, history
+from indico_zodbrepl.host.datafs import Relation
 from indico_zodbrepl.host.history import Condition
 
 SECONDS = 600.0
@@ -61,6 +62,8 @@ def verify(
             known, verified_tid=found.common.tid, digest=found.common.digest, against=primary
         )
         why = ""
+    elif found.relation is Relation.AHEAD:
+        return None  # it took no writes since: the primary's file lost something, or is not there
     else:
         why = datafs.describe(found, name, primary)
         new = dataclasses.replace(known, condition=Condition.DIVERGED, detail=why)

@@ -1,7 +1,7 @@
 """``VAR/watch/last-seen.json``: the cluster when it last had a writable primary.
 
-A failover estimates from it the data loss, if the lost primary can't be read;
-``operations.facts.read_last_seen`` reads it.
+A start of the primary, a failover and a restore learn from it which transactions there were;
+``host.last_seen`` reads it.
 """
 
 from __future__ import annotations

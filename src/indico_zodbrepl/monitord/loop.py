@@ -13,6 +13,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.last_seen import LastSeen, parse
 from indico_zodbrepl.monitor import shared
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import Snapshot
@@ -24,7 +25,7 @@ from indico_zodbrepl.monitord.intent import intents
 from indico_zodbrepl.monitord.last_seen import last_seen
 from indico_zodbrepl.monitord.notifiers import Notifier
 from indico_zodbrepl.operations import facts
-from indico_zodbrepl.operations.facts import Situation, read_last_seen
+from indico_zodbrepl.operations.facts import Situation
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class EventDetector:
         self._memory_file = layout.watch / "memory.json"
         self._memory = memory.from_json(files.read(self._memory_file))
         self._events = files.Lines(layout.watch / "events.jsonl", EVENTS_BYTES, EVENTS_KEPT)
-        self._last_seen = read_last_seen(files.read(layout.last_seen))
+        self._last_seen = parse(files.read(layout.last_seen))
         self._failing: set[str] = set()
         self._lock = threading.Lock()
         self._telling = threading.Lock()
@@ -96,9 +97,9 @@ class EventDetector:
         shared_file = shared.path(self._cluster)
         self._write(shared_file.name, lambda: shared.write(shared_file, snapshot))
         seen = last_seen(snapshot)
-        if seen is not None:
+        if seen is not None and not self._went_back(parse(seen)):
             self._write("last-seen.json", lambda: files.replace(self._layout.last_seen, seen))
-            self._last_seen = read_last_seen(seen)
+            self._last_seen = parse(seen)
         found = rules.events(self._memory, snapshot, self._watch.lag_limit)
         if backend_of(self._cluster).has_epochs and can(self._cluster, "failover"):
             found += intents(
@@ -116,6 +117,16 @@ class EventDetector:
         self._write(FILE, lambda: self.history.add(snapshot.taken_at, lags))
         self.tell(found)
         self._write("memory.json", lambda: files.replace(self._memory_file, self._memory.to_json()))
+
+    def _went_back(self, seen: LastSeen | None) -> bool:
+        """Return True if a primary has fewer transactions than before: that is no news to keep."""
+        before = self._last_seen
+        return (
+            seen is not None
+            and before is not None
+            and (seen.primary, seen.epoch) == (before.primary, before.epoch)
+            and seen.last_tid < before.last_tid
+        )
 
     def tell(self, events: Sequence[Event]) -> None:
         """Tell the events of one moment: to people, to the file and to the notifiers."""

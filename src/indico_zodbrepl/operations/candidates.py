@@ -10,6 +10,7 @@ from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.datafs import Comparison
 from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.promotion import best_candidate
 from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.operations.facts import Situation
@@ -43,12 +44,32 @@ def is_fit(situation: Situation, node: NodeStatus) -> bool:
 def loss(situation: Situation, primary: str, new: NodeStatus) -> Loss | None:
     """Return what Indico loses when ``new`` replaces ``primary``; None when nothing is lost.
 
-    Exact where the primary's data file can be read, else an estimate of what others saw of it.
+    Exact where the primary's data file can be read and nobody saw more than it holds, else an
+    estimate of what others saw.
     """
     found = situation.comparisons.get(primary, "")
-    if isinstance(found, Comparison):
-        return _exact(primary, new, found)
-    return _estimate(situation, primary, new, found)
+    if not isinstance(found, Comparison):
+        return _estimate(situation, primary, new, found and f"can't be read ({found})")
+    if lacks := incomplete(situation, primary, new):
+        return _estimate(situation, primary, new, f"are incomplete ({lacks})")
+    return _exact(primary, new, found)
+
+
+def incomplete(situation: Situation, primary: str, new: NodeStatus) -> str:
+    """Return who knows of transactions that the primary's data file lacks; empty if nobody does.
+
+    A follower has only what its primary had: a file that ends sooner was truncated, replaced by
+    an older one, or begun on an empty disk.
+    """
+    found = situation.comparisons.get(primary)
+    if not isinstance(found, Comparison):
+        return ""
+    last = tid.parse(found.last)
+    known = [(f"node {new.name}", new.last_tid or 0), *_sightings(situation, primary)]
+    observer, newest = max(known, key=lambda each: each[1])
+    if newest <= last:
+        return ""
+    return f"they end with {last:016x}, and {observer} knows {newest:016x}"
 
 
 def losses_of_others(situation: Situation, primary: str, new: NodeStatus) -> Iterator[Loss]:
@@ -85,11 +106,10 @@ def _estimate(situation: Situation, primary: str, new: NodeStatus, why: str) -> 
     for name, seen in _sightings(situation, primary):
         if seen > newest:
             newest, observer = seen, name
-    since = situation.now
-    if situation.last_seen is not None and situation.last_seen.primary == primary:
-        since = situation.last_seen.at
+    monitored = _last_seen(situation, primary)
+    since = situation.now if monitored is None else monitored.at
     unknown = (
-        f"the data of {primary} can't be read ({why})"
+        f"the data of {primary} {why}"
         if why
         else f"the transactions that only {primary} has are unknown"
     )
@@ -123,10 +143,24 @@ def _sightings(situation: Situation, primary: str) -> Iterator[tuple[str, int]]:
         if instance.last_tid is not None:
             yield f"Indico instance {instance.name}", instance.last_tid
     for node in situation.snapshot.nodes:
-        if node.name != primary and node.last_tid is not None:
+        if (
+            node.name != primary
+            and node.last_tid is not None
+            and node.name not in situation.conditions
+        ):
             yield f"node {node.name}", node.last_tid
-    if situation.last_seen is not None and situation.last_seen.primary == primary:
-        yield "the monitor process", situation.last_seen.last_tid
+    monitored = _last_seen(situation, primary)
+    if monitored is not None:
+        yield "the monitor process", monitored.last_tid
+
+
+def _last_seen(situation: Situation, primary: str) -> LastSeen | None:
+    """Return what the monitor process saw of the primary in its present epoch."""
+    seen = situation.last_seen
+    if seen is None or seen.primary != primary:
+        return None
+    epoch = situation.snapshot.node(primary).assigned_epoch
+    return seen if seen.epoch is None or epoch is None or seen.epoch >= epoch else None
 
 
 def _between(earlier: str | None, later: str | None) -> float | None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Node
@@ -15,35 +13,13 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.host.datafs import Comparison
 from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 from indico_zodbrepl.operations.evidence import Process
-from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer
 from indico_zodbrepl.probing.process_state import FROZEN, state_of
 from indico_zodbrepl.probing.wire import ProbeError
-
-
-@dataclasses.dataclass(frozen=True)
-class LastSeen:
-    """What the monitor process last saw of a primary that answered.
-
-    Attributes:
-        at: seconds since 1970.
-    """
-
-    at: float
-    primary: str
-    last_tid: int
-
-
-def read_last_seen(values: Any) -> LastSeen | None:
-    """Return what the monitor process saved as JSON; None when it is something else."""
-    try:
-        at = datetime.datetime.fromisoformat(values["at"]).timestamp()
-        return LastSeen(at, str(values["primary"]), tid.parse(values["last_tid"]))
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -496,7 +496,7 @@ def _admitted(
         return "", None
     try:
         host = host_of(cluster, installation)
-        present = host.foreseen_state(node.name)
+        present = host.state(node.name)
         wanted = host.caught_up(present) if present.upstream else present
         return "; ".join(host.admissible(wanted)), None
     except OperatorError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import shutil
 import time
@@ -18,16 +17,16 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.backup import Backup, Keeper, Newer
 from indico_zodbrepl.host.datafs import Progress
 from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.operations.backup import folder_of, refuse_another
 from indico_zodbrepl.operations.candidates import transactions
-from indico_zodbrepl.operations.facts import LastSeen, read_last_seen, replication_of, tail_folder
+from indico_zodbrepl.operations.facts import replication_of, tail_folder
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import Finding, Loss, Plan, Refusal, Step, Verdict
 from indico_zodbrepl.operations.restore_steps import (
@@ -163,7 +162,7 @@ def gather(
         clients=tuple(each.name for each in cluster.indico),
         strangers=tuple(_strangers(cluster, node, keeper, supervised=supervised)),
         others=tuple(_other(cluster, installation, each) for each in cluster.nodes if each != node),
-        last_seen=_last_seen(Layout(cluster).last_seen),
+        last_seen=host_of(cluster).last_seen(),
     )
 
 
@@ -215,7 +214,7 @@ def _strangers(cluster: Cluster, node: Node, keeper: Keeper, *, supervised: bool
 
 def _next_epoch(cluster: Cluster, node: Node) -> int:
     host = host_of(cluster)
-    return host.highest_epoch(node.name, host.foreseen_state(node.name).epoch) + 1
+    return host.highest_epoch(node.name, host.state(node.name).epoch) + 1
 
 
 def _other(cluster: Cluster, installation: Installation, node: Node) -> Other:
@@ -228,13 +227,6 @@ def _other(cluster: Cluster, installation: Installation, node: Node) -> Other:
         found = None
     primary = found is not None and found.role is ServerRole.PRIMARY and last is not None
     return Other(node.name, last, primary, found is not None)
-
-
-def _last_seen(path: Path) -> LastSeen | None:
-    try:
-        return read_last_seen(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError):
-        return None  # it is only an estimate
 
 
 def plan_restore(

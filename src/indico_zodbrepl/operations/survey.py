@@ -6,17 +6,14 @@ One round of probes; data files are compared meanwhile where it is clear which o
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 from indico_zodbrepl.backends import Family, backend_of, can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import OperatorError
@@ -31,7 +28,7 @@ from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations import consensus_facts, facts, store
 from indico_zodbrepl.operations.candidates import against, choose, fingerprint
 from indico_zodbrepl.operations.consensus_failover import plan_hung_failover
-from indico_zodbrepl.operations.facts import LastSeen, Situation, read_last_seen
+from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.failover import plan_failover
 from indico_zodbrepl.operations.model import Plan, Refusal
 from indico_zodbrepl.operations.switchover import follows_closely, plan_switchover
@@ -221,14 +218,6 @@ def _situation(
         conditions,
         free,
         found,
-        _last_seen(Layout(cluster).last_seen),
+        host_of(cluster).last_seen(),
         holders=holders,
     )
-
-
-def _last_seen(path: Path) -> LastSeen | None:
-    """Return what the monitor process saved; None when unusable, as it is only an estimate."""
-    try:
-        return read_last_seen(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError):
-        return None

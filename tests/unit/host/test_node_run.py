@@ -71,13 +71,22 @@ def test_a_node_that_lost_everything_follows_the_primary_of_the_records(cluster:
     assert (Role.SECONDARY, "b", 3) == assigned(cluster, "c")
 
 
-def test_a_former_primary_with_data_but_without_state_is_left_to_the_guard(
+def test_a_former_primary_without_state_follows_once_its_data_were_compared(
     cluster: Cluster,
 ) -> None:
     record(cluster, 3, "b")
     cluster.node("a").data_directory.mkdir(parents=True)
     data_fs(cluster.node("a")).write_bytes(b"FS21 and a transaction")
-    assert (Role.PRIMARY, None, 1) == assigned(cluster, "a")
+    assert (Role.SECONDARY, "b", 3) == assigned(cluster, "a")
+
+
+def test_the_primary_of_the_record_without_state_is_the_primary_whatever_its_configured_role(
+    cluster: Cluster,
+) -> None:
+    """After a switchover: the folder with its data and its state is away."""
+    record(cluster, 3, "b")
+    assert (Role.PRIMARY, None, 3) == assigned(cluster, "b")
+    assert Role.PRIMARY is state.current(cluster, cluster.node("b")).role
 
 
 class Became(Exception):

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout, data_fs, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, precheck, reports, state
+
+INSTALLATION = Installation(home_from_environment())
 
 CONF = """
 name demo
@@ -184,7 +187,7 @@ def test_a_new_cluster_begins_in_epoch_1_with_the_primary_of_its_file(cluster: C
     raised = precheck.found(cluster, states)
     assert raised is not None
     assert {} == raised.failed
-    record = precheck.newest_record(cluster)
+    record = epochs.newest(cluster)
     assert record is not None
     assert (1, "a") == (record.epoch, record.primary)
 
@@ -193,7 +196,7 @@ def test_a_cluster_older_than_the_records_is_what_its_states_say(cluster: Cluste
     states = {node.name: state.initial(cluster, node) for node in cluster.nodes}
     states["b"] = NodeState("demo", "b", Role.PRIMARY, None, 4)
     precheck.found(cluster, states)
-    record = precheck.newest_record(cluster)
+    record = epochs.newest(cluster)
     assert record is not None
     assert (4, "b") == (record.epoch, record.primary)
 
@@ -208,7 +211,7 @@ def test_nobody_guesses_the_primary_when_states_contradict_each_other(
     states = {node.name: state.initial(cluster, node) for node in cluster.nodes}
     states["b"] = second
     assert precheck.found(cluster, states) is None
-    assert precheck.newest_record(cluster) is None
+    assert epochs.newest(cluster) is None
 
 
 def test_nobody_founds_a_cluster_when_a_record_is_damaged(cluster: Cluster) -> None:
@@ -234,7 +237,7 @@ def test_a_refusal_lists_what_each_source_reported(cluster: Cluster) -> None:
     write_states(cluster)
     epochs.raise_everywhere(cluster, 2, "b", "failover")
     with pytest.raises(OperatorError) as caught:
-        precheck.admit_primary(cluster, state.read(cluster.node("a")))
+        precheck.admit_primary(cluster, INSTALLATION, state.read(cluster.node("a")))
     assert ExitCode.REFUSED == caught.value.exit_code
     assert "node a refuses to start as the primary of epoch 1" == caught.value.notice
     assert "  the record of the control host: epoch 2, primary b" in caught.value.detail
@@ -249,14 +252,14 @@ def test_a_node_without_data_does_not_become_primary_beside_one_that_has(cluster
     data_fs(cluster.node("a")).write_bytes(b"FS21")
     data_fs(cluster.node("b")).write_bytes(b"FS21 and a transaction")
     with pytest.raises(OperatorError) as caught:
-        precheck.admit_primary(cluster, state.read(cluster.node("a")))
+        precheck.admit_primary(cluster, INSTALLATION, state.read(cluster.node("a")))
     assert ExitCode.REFUSED == caught.value.exit_code
     assert "it has no data, but node b has" in caught.value.detail
 
 
 def test_a_start_raises_the_records_that_missed_the_promotion(cluster: Cluster) -> None:
     write_states(cluster, 2)
-    precheck.admit_primary(cluster, state.read(cluster.node("a")))
+    precheck.admit_primary(cluster, INSTALLATION, state.read(cluster.node("a")))
     record = epochs.read(cluster, Layout(cluster).epoch_record)
     assert record is not None
     assert (2, "a") == (record.epoch, record.primary)

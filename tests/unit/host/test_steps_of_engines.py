@@ -17,7 +17,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import fencing, lifecycle, ports, programs, rehearsal, run, verbs
+from indico_zodbrepl.host import fencing, lifecycle, ports, programs, rehearsal, state, verbs
 from indico_zodbrepl.host.rehearsal import Rehearsal
 from indico_zodbrepl.host.supervisor import Supervisor
 
@@ -132,6 +132,6 @@ def test_records_of_the_epoch_are_only_where_the_backend_is_guarded(
     tmp_path: Path, name: str
 ) -> None:
     cluster = example(name, tmp_path)
-    states = {node.name: run.foreseen(cluster, node) for node in cluster.nodes}
+    states = {node.name: state.current(cluster, node) for node in cluster.nodes}
     lifecycle._found(cluster, states, programs.ignore)
     assert backend_of(cluster).has_epochs == (cluster.var_directory / "epoch.json").exists()

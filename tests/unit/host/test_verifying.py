@@ -84,6 +84,14 @@ def test_a_divergence_is_marked_and_what_was_verified_stays(
     )
 
 
+def test_a_follower_is_not_marked_for_what_the_primarys_file_has_lost(
+    cluster: Cluster, compares: Callable[[Callable[[], Comparison]], None]
+) -> None:
+    """It took no writes itself, so the primary had all that it has."""
+    compares(lambda: dataclasses.replace(DIVERGED, relation=Relation.AHEAD, missing=0))
+    assert verified(cluster) == (None, KNOWN)
+
+
 @pytest.mark.parametrize(
     "known",
     [

@@ -20,12 +20,13 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.snapshot import OpenOperation
 from indico_zodbrepl.monitord.events import Event, Kind, Weight
 from indico_zodbrepl.monitord.intent import intents
 from indico_zodbrepl.monitord.memory import Memory
 from indico_zodbrepl.operations.evidence import Process
-from indico_zodbrepl.operations.facts import LastSeen, Situation
+from indico_zodbrepl.operations.facts import Situation
 
 AFTER = 10.0
 FROZEN: dict[str, Any] = {"servers": {"a": SILENT}, "comparisons": {"b": None}}

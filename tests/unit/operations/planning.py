@@ -15,9 +15,10 @@ from situations import HOME, TID, TID_TIME
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
 from indico_zodbrepl.host.datafs import Common, Comparison, Relation
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.operations.evidence import Process
-from indico_zodbrepl.operations.facts import LastSeen, Situation
+from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.model import Plan
 from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
 

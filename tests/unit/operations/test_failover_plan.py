@@ -23,11 +23,11 @@ from situations import program as supervised
 
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
-from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host.datafs import Common, Relation
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.snapshot import EpochWord
 from indico_zodbrepl.operations import evidence
 from indico_zodbrepl.operations.evidence import Process, Sight, is_gone
-from indico_zodbrepl.operations.facts import LastSeen
 from indico_zodbrepl.operations.failover import plan_failover
 from indico_zodbrepl.operations.model import Plan, Refusal, Verdict
 from indico_zodbrepl.probing.comparison import Failure
@@ -235,6 +235,29 @@ def test_the_watch_program_s_last_sight_counts_for_its_primary_only() -> None:
     assert text["b"] is not None
     assert "the monitor process saw one that is 5.0 s newer" in text["a"].text
     assert "no observer saw a newer one" in text["b"].text
+
+
+@pytest.mark.parametrize("witness", ["the new primary", "the monitor process"])
+def test_a_data_file_that_ends_before_what_was_seen_proves_nothing(witness: str) -> None:
+    """It was truncated, or begun on an empty disk: nobody knows what the primary had."""
+    newer = TID + 5 * ONE_SECOND
+    short = dataclasses.replace(compared(Relation.EQUAL), common=Common(f"{TID - 1:016x}", "d"))
+    seen = LastSeen(TID_TIME + 50, "a", newer, epoch=1)
+    made = (
+        plan(**DEAD, compared={"a": short})
+        if witness == "the new primary"
+        else plan(**DEAD, compared={"a": compared(Relation.EQUAL)}, last_seen=seen)
+    )
+    assert made.loss is not None
+    assert not made.loss.exact
+    assert "the data of a are incomplete" in made.loss.text
+    assert "start a" not in steps_of(made)
+
+
+def test_what_was_seen_of_an_earlier_epoch_of_the_primary_counts_no_more() -> None:
+    """An operator forced its start with an older file: the loss was accepted and recorded."""
+    seen = LastSeen(TID_TIME + 50, "a", TID + 5 * ONE_SECOND, epoch=0)
+    assert plan(**DEAD, compared={"a": compared(Relation.EQUAL)}, last_seen=seen).loss is None
 
 
 def test_when_nobody_saw_anything_newer_it_is_told_since_when_nobody_looked() -> None:

@@ -10,7 +10,7 @@ import pytest
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.host.backup import Backup, Newer, iso, moment
-from indico_zodbrepl.operations.facts import LastSeen
+from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.operations.model import KINDS, Plan, Refusal, plan_from_json
 from indico_zodbrepl.operations.restore import Other, RestoreFacts, plan_restore
 

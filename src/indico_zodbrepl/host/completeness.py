@@ -1,0 +1,148 @@
+"""Whether a primary's data file is whole: nobody may know of later transactions of its epoch.
+
+A file that was truncated, restored from an older copy, or put on an empty disk must not be served:
+Indico would lose what it was acknowledged, and the whole copies of the other nodes would count as
+diverged.  Two witnesses tell: the data files of followers that never took writes in this epoch, so
+all that they have came from its primary; and the monitor process, by what it last saw.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable
+from functools import partial
+
+from indico_zodbrepl.backends import backend_of, can
+from indico_zodbrepl.cluster import Cluster, Node, NodeState
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import datafs, history, last_seen
+from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.race import all_at_once
+
+SECONDS = 10.0
+"""For reading the end of one data file; a hung disk takes longer, and is no witness."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Witness:
+    """Somebody who knows of a transaction of the primary's epoch.
+
+    Attributes:
+        who: as messages name it.
+        last_tid: the last transaction that it knows.
+        node: the follower that has it; None for one who only saw it.
+    """
+
+    who: str
+    last_tid: int
+    node: str | None = None
+
+
+def is_witness(lineage: Lineage | None, epoch: int) -> bool:
+    """Return True if all that a node's data file holds came from the primary of an epoch.
+
+    It was compared with that primary, and took no writes of its own since.
+    """
+    return (
+        lineage is not None
+        and lineage.epoch == epoch
+        and not lineage.was_writable
+        and lineage.condition is Condition.OK
+    )
+
+
+def newest(witnesses: Iterable[Witness], last_tid: int) -> Witness | None:
+    """Return who knows the newest transaction after ``last_tid``; a node before all others."""
+    later = [each for each in witnesses if each.last_tid > last_tid]
+    return max(later, key=lambda each: (each.node is not None, each.last_tid), default=None)
+
+
+def refuse_incomplete(cluster: Cluster, installation: Installation, claim: NodeState) -> None:
+    """Raise OperatorError (REFUSED) if somebody knows of later transactions than a primary has.
+
+    Args:
+        claim: the state with which the node shall start; its role is primary.
+
+    A new epoch, as of a failover or a forced start, accepts the loss: nobody is a witness of it.
+    """
+    node, has_data = cluster.node(claim.node), backend_of(cluster).has_data
+    if not can(cluster, "lineage") or not has_data(cluster, node):
+        return
+    witnesses = _observers(cluster, claim)
+    followers = [
+        each
+        for each in cluster.nodes
+        if each != node and has_data(cluster, each) and _is_witness(each, claim.epoch)
+    ]
+    if not (witnesses or followers):
+        return
+    own: list[int] = []
+    reads = [partial(_testify, installation, each, witnesses) for each in followers]
+    all_at_once([lambda: own.append(_last(installation, node)), *reads])
+    found = newest(witnesses, own[0])
+    if found is not None:
+        raise _refusal(cluster, claim, own[0], found, witnesses)
+
+
+def _observers(cluster: Cluster, claim: NodeState) -> list[Witness]:
+    seen = last_seen.read(cluster)
+    if seen is None or (seen.primary, seen.epoch) != (claim.node, claim.epoch):
+        return []
+    return [Witness("the monitor process", seen.last_tid)]
+
+
+def _is_witness(node: Node, epoch: int) -> bool:
+    try:
+        return is_witness(history.read(node), epoch)
+    except OperatorError:
+        return False  # an unusable history file proves nothing; its own start tells of it
+
+
+def _testify(installation: Installation, node: Node, witnesses: list[Witness]) -> None:
+    try:
+        witnesses.append(Witness(f"node {node.name}", _last(installation, node), node.name))
+    except OperatorError:
+        return  # its data can't be read now; its own start and status tell why
+
+
+def _last(installation: Installation, node: Node) -> int:
+    found = datafs.last(installation, data_fs(node), SECONDS)
+    return 0 if found.tid is None else tid.parse(found.tid)
+
+
+def _refusal(
+    cluster: Cluster, claim: NodeState, own: int, found: Witness, witnesses: Iterable[Witness]
+) -> OperatorError:
+    commands = Commands.here(cluster)
+    lines = [
+        f"  {each.who}: up to {each.last_tid:016x}{_at(each.last_tid)}"
+        for each in witnesses
+        if each.last_tid > own
+    ]
+    force = commands.zodbrepl("node", "start", claim.node, "--force", "--reason", "TEXT")
+    hint = (
+        f"promote the node that has them: {commands.zodbrepl('failover', found.node)}"
+        if found.node is not None
+        else f"put the whole data file back, or promote another node: "
+        f"{commands.zodbrepl('failover')}; to accept that they are lost: {force}"
+    )
+    return OperatorError(
+        f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}: its data file "
+        "lacks transactions",
+        f"{data_fs(cluster.node(claim.node))} ends with {own:016x}{_at(own)}; later ones of this "
+        "epoch are known\n" + "\n".join(lines),
+        hint,
+        ExitCode.REFUSED,
+    )
+
+
+def _at(number: int) -> str:
+    moment = tid.committed_at(number)
+    if moment is None:
+        return ""
+    return time.strftime(" (%Y-%m-%d %H:%M:%S UTC)", time.gmtime(moment))

@@ -1,0 +1,43 @@
+"""Who can tell that a primary's data file lacks transactions of its epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from indico_zodbrepl.host import history
+from indico_zodbrepl.host.completeness import Witness, is_witness, newest
+from indico_zodbrepl.host.history import Condition
+
+COMPARED = history.nothing(3, was_writable=False)
+
+
+def test_a_follower_that_was_compared_in_this_epoch_is_a_witness() -> None:
+    assert is_witness(COMPARED, 3)
+
+
+@pytest.mark.parametrize(
+    "lineage",
+    [
+        None,
+        dataclasses.replace(COMPARED, epoch=2),
+        dataclasses.replace(COMPARED, was_writable=True),
+        dataclasses.replace(COMPARED, condition=Condition.DIVERGED),
+    ],
+)
+def test_one_that_may_have_transactions_of_its_own_is_none(
+    lineage: history.Lineage | None,
+) -> None:
+    assert not is_witness(lineage, 3)
+
+
+def test_nobody_objects_to_a_file_that_has_all() -> None:
+    assert newest([Witness("node b", 5, "b"), Witness("the monitor process", 4)], 5) is None
+
+
+def test_a_node_that_has_the_transactions_is_named_before_one_who_saw_later_ones() -> None:
+    """It can take over."""
+    witnesses = [Witness("the monitor process", 9), Witness("node b", 7, "b"), Witness("c", 6, "c")]
+    assert newest(witnesses, 5) == witnesses[1]
+    assert newest(witnesses[:1], 5) == witnesses[0]
