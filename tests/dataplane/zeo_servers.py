@@ -69,22 +69,26 @@ class ZEOServer(object):
         self.process.kill()
 
 
-def client_config(servers, wrapped=True, wait=30):
+def client_config(servers, wrapped=True, wait=30, **options):
     """The storage configuration of a client with read-only fallback.
 
     Args:
         servers: ZEOServers or other objects with a `port`.
         wrapped: whether `<indicostorage>` is around it.
         wait: seconds to wait for a server.
+        options: further keys of `<clientstorage>`, `_` for `-`.
     """
-    addresses = ''.join('  server 127.0.0.1:%d\n' % each.port
-                        for each in servers)
-    client = CLIENT % (addresses, wait)
+    lines = ''.join('  server 127.0.0.1:%d\n' % each.port
+                    for each in servers)
+    lines += ''.join('  %s %s\n' % (key.replace('_', '-'), value)
+                     for key, value in sorted(options.items()))
+    client = CLIENT % (lines, wait)
     if wrapped:
         client = '<indicostorage>\n%s</indicostorage>\n' % client
     return IMPORTS + client
 
 
-def open_client(servers, wrapped=True):
+def open_client(servers, wrapped=True, **options):
     """Opens the storage of `client_config`."""
-    return ZODB.config.storageFromString(client_config(servers, wrapped))
+    return ZODB.config.storageFromString(
+        client_config(servers, wrapped, **options))

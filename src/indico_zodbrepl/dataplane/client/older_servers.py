@@ -3,103 +3,169 @@
 Replication is asynchronous: a primary that dies or freezes may have acknowledged
 a commit that its followers never received.  A ZEO 5.4.1 client that knows the
 commit refuses such followers and has no server to read from.  After a promotion
-it would accept the follower as soon as it has enough new transactions, and then
-serve the lost ones from its cache.
+it accepts the follower as soon as it has enough new transactions, and then
+serves the lost ones from its cache: ZEO compares the ids of the last transactions
+only.
 
-Here the client accepts the server and drops its cache: if the server's last
-transaction is older than the client's, and if the server reports that its
-history does not contain the client's last one.  A transaction that began before
-may have read lost objects.  It cannot be committed: it could refer to missing
-objects, and its new objects could reuse their ids.
+Here the client accepts the server, but keeps its cache only if the server proves
+that its history contains the newest transaction that the cache knows.  That holds
+for each connection, the first one included: the cache may be a file that an
+earlier process left.  `snapshots` refuses transactions that began before a drop.
 """
 from __future__ import absolute_import
 
-import functools
+import contextlib
+import itertools
 import logging
+import struct
 import threading
 
+import ZEO.asyncio.client
+from ZEO.asyncio.client import ClientIO
 from ZEO.asyncio.futures import coroutine, return_
-from ZEO.Exceptions import ClientDisconnected, ServerException
-from ZODB.utils import tid_repr
+from ZEO.cache import magic
+from ZEO.Exceptions import ClientDisconnected
+from ZODB.utils import tid_repr, z64
+
+from indico_zodbrepl.dataplane.client.snapshots import Drops
 
 log = logging.getLogger(__name__)
 
+# In a record of `ZEO.cache`: after its status, size and object id.
+_TIDS_OFFSET = 13
 
-class Drops(object):
-    """The number of dropped caches, and which transactions began before the last drop.
+_opening = threading.RLock()
 
-    Thread-safe.  A transaction belongs to the thread in which it begins.
+
+@contextlib.contextmanager
+def opening():
+    """Return a context in which each ZEO client that is opened is a `HistoryClient`.
+
+    ZEO has no other place for it: it opens a client from its configuration, and
+    connects, in one call.  One thread at a time is in the context.
+    """
+    with _opening:
+        replaced = ZEO.asyncio.client.ClientIO
+        ZEO.asyncio.client.ClientIO = HistoryClient
+        try:
+            yield
+        finally:
+            ZEO.asyncio.client.ClientIO = replaced
+
+
+class HistoryClient(ClientIO):
+    """A `ClientIO` that verifies its cache against the server's history.
+
+    Attributes:
+        drops: its `Drops`.
     """
 
-    def __init__(self):
-        self._count = 0
-        self._begun = threading.local()
-
-    def happened(self):
-        """Record a drop; call it once the owners of the caches know."""
-        self._count += 1
-
-    def beginning(self, method):
-        """Return `method`, wrapped for the beginning of a transaction."""
-        @functools.wraps(method, assigned=('__name__', '__doc__'), updated=())
-        def call(*args, **kwargs):
-            self._begun.count = self._count
-            return method(*args, **kwargs)
-        return call
-
-    def under_way(self, method):
-        """Return `method`, which raises ClientDisconnected if a drop happened since the begin."""
-        @functools.wraps(method, assigned=('__name__', '__doc__'), updated=())
-        def call(*args, **kwargs):
-            if getattr(self._begun, 'count', self._count) != self._count:
-                raise ClientDisconnected('it began before transactions were lost')
-            return method(*args, **kwargs)
-        return call
-
-
-def accept_older_servers(client):
-    """Change a `ZEO.asyncio.client.ClientIO` permanently; return its `Drops`."""
-    verify = client.verify
-    drops = Drops()
+    def __init__(self, *args, **kwargs):
+        self.drops = Drops()
+        ClientIO.__init__(self, *args, **kwargs)
+        self._contents = CacheContents(self.cache)
 
     @coroutine
-    def drop_cache_and_verify(server_tid):
-        known, protocol = client.cache.getLastTid(), client.protocol
-        if known:
-            held = yield _is_held(client, known, server_tid)
-            if not held:
-                log.warning(
-                    '%r does not hold transaction %s, the last one known here: '
-                    'dropping what is cached',
-                    protocol.addr, tid_repr(known))
-                client.cache.clear()
-                client.client.invalidateCache()
-                drops.happened()
-        yield verify(server_tid)
-
-    client.verify = drop_cache_and_verify
-    return drops
+    def verify(self, server_tid):
+        """Drop the cache unless it is proven, then verify it as ZEO does."""
+        protocol, known = self.protocol, self._contents.newest()
+        try:
+            if server_tid is None:
+                server_tid = yield protocol.server_call('lastTransaction')
+            held = yield _is_held(protocol, known, server_tid)
+        except ClientDisconnected as error:
+            log.info('%r was lost before the cache was verified: %s', protocol.addr, error)
+            return_(None)
+        except Exception as error:
+            log.warning('%r cannot look into its history: %s: %s',
+                        protocol.addr, type(error).__name__, error)
+            held = False
+        if self.protocol is not protocol:
+            return_(None)
+        if not held:
+            log.warning(
+                '%r does not hold transaction %s, the last one known here: '
+                'dropping what is cached', protocol.addr, tid_repr(known))
+            with self.drops.happening():
+                self._contents.drop(server_tid or z64)
+                self.client.invalidateCache()
+        yield ClientIO.verify(self, server_tid)
 
 
 @coroutine
-def _is_held(client, tid, server_tid):
-    """Return True if the server's history contains a transaction, as far as known.
+def _is_held(protocol, tid, server_tid):
+    """Return True if the server proves that its history contains a transaction.
 
-    A server without any later transaction does not.  A server that is not ours cannot
-    be asked; it is assumed to contain everything older than its last transaction.
+    Raises what the server answers, and ClientDisconnected.
     """
-    if server_tid and tid > server_tid:
-        return_(False)
-    protocol = client.protocol
-    try:
-        info = yield protocol.server_call('get_info')
-        if not info.get('holds'):
-            return_(True)
-        held = yield protocol.server_call('holds', tid)
-    except ClientDisconnected:
-        # `verify` meets the same and knows what to do.
+    call = protocol.server_call
+    if tid == z64:
         return_(True)
-    except ServerException as error:
-        log.warning('%r cannot look into its history: %s', protocol.addr, error)
+    if not server_tid or tid > server_tid:
         return_(False)
-    return_(bool(held))
+    info = yield call('get_info')
+    if info.get('holds'):
+        held = yield call('holds', tid)
+        return_(bool(held))
+    # ZEO's own server: the history is read, but not far back.  ZEO drops the cache
+    # as well if there are no invalidations since `tid`.
+    invalidations = yield call('getInvalidations', tid)
+    if invalidations is None:
+        return_(False)
+    iterator = yield call('iterator_start', tid, tid)
+    found = yield call('iterator_next', iterator)
+    if found is None:
+        return_(False)
+    yield call('iterator_gc', [iterator])
+    return_(found[0] == tid)
+
+
+class CacheContents(object):
+    """The transactions that the contents of a `ZEO.cache.ClientCache` stem from.
+
+    A cache may hold records newer than its last transaction: that is set after the
+    records, and the client may have died or failed in between.
+
+    Args:
+        cache: the cache; its methods `store` and `invalidate` are changed.
+    """
+
+    def __init__(self, cache):
+        self._cache = cache
+        self._newest = _newest_record(cache)
+        store, invalidate = cache.store, cache.invalidate
+
+        def noting_store(oid, start_tid, end_tid, data):
+            self._newest = max(self._newest, start_tid, end_tid or z64)
+            store(oid, start_tid, end_tid, data)
+
+        def noting_invalidate(oid, tid):
+            self._newest = max(self._newest, tid or z64)
+            invalidate(oid, tid)
+
+        cache.store, cache.invalidate = noting_store, noting_invalidate
+
+    def newest(self):
+        """Return the id of the newest transaction that the cache knows; `z64` for none."""
+        return max(self._newest, self._cache.getLastTid())
+
+    def drop(self, tid):
+        """Empty the cache; `tid` becomes the last transaction that it knows."""
+        cache = self._cache
+        with cache._lock:
+            # In this order: a file that is cut off in between holds nothing lost.
+            cache.clear()
+            cache.f.seek(len(magic))
+            cache.f.write(tid)
+            cache.f.flush()
+            cache.tid = self._newest = tid
+
+
+def _newest_record(cache):
+    newest = z64
+    older = (each.values() for each in cache.noncurrent.values())
+    with cache._lock:
+        for offset in itertools.chain(cache.current.values(), *older):
+            cache.f.seek(offset + _TIDS_OFFSET)
+            newest = max(newest, *struct.unpack('8s8s', cache.f.read(16)))
+    return newest

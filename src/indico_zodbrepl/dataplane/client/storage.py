@@ -24,10 +24,11 @@ from ZEO.ClientStorage import ClientStorage
 from ZODB.config import BaseConfig
 from ZODB.interfaces import IMVCCStorage
 
+from indico_zodbrepl.dataplane.client import older_servers
 from indico_zodbrepl.dataplane.client.liveness import Liveness
-from indico_zodbrepl.dataplane.client.older_servers import accept_older_servers
 from indico_zodbrepl.dataplane.client.reconnection import Watchdog, what_is_missing
 from indico_zodbrepl.dataplane.client.relstorage import LostTransactions
+from indico_zodbrepl.dataplane.client.snapshots import bind_transactions
 from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
 from indico_zodbrepl.dataplane.client.transactions import (
     PATIENCE,
@@ -81,22 +82,18 @@ class IndicoStorage(object):
         if root is not None:
             self.liveness = root.liveness
         elif isinstance(base, ClientStorage):
-            drops = accept_older_servers(base._server.client)
+            drops = base._server.client.drops
             self._watchdog = Watchdog(base)
             access = WriteAccess(base, self._watchdog)
             oids = FreshOids(base)
             tpc_finish = oids.ending(tpc_finish)
-            # ZODB asks for it where a transaction begins.
-            self.lastTransaction = self._ready(
-                drops.beginning(base.lastTransaction))
-            self.new_oid = self._ready(
-                access.beginning(drops.under_way(oids.new_oid)))
-            self.tpc_begin = self._ready(
-                access.beginning(drops.under_way(base.tpc_begin)))
+            self.registerDB = functools.partial(_register, base, drops)
+            self.new_oid = self._ready(access.beginning(oids.new_oid))
+            self.tpc_begin = self._ready(access.beginning(base.tpc_begin))
             self.tpc_abort = self._ready(
                 access.aborting(oids.ending(base.tpc_abort)))
             for name in IN_A_TRANSACTION:
-                method = access.under_way(drops.under_way(getattr(base, name)))
+                method = access.under_way(getattr(base, name))
                 setattr(self, name, self._ready(method))
         else:
             view = view_of(base)
@@ -172,6 +169,11 @@ class IndicoStorage(object):
         return translate_patiently
 
 
+def _register(storage, drops, db):
+    storage.registerDB(db)
+    bind_transactions(db, drops)
+
+
 def _translating(method, calls, translate=translated):
     # RelStorage's methods of a storage that is stale have no name.
     named = [name for name in ('__name__', '__doc__') if hasattr(method, name)]
@@ -198,7 +200,9 @@ class IndicoStorageSection(BaseConfig):
         Return an `IndicoStorage`, on a read-only server if no other appears within three
         seconds.  Raise ClientDisconnected if no server answers in time.
         """
-        storage = IndicoStorage(_translating(self.config.base.open, StorageCalls())())
+        with older_servers.opening():
+            base = _translating(self.config.base.open, StorageCalls())()
+        storage = IndicoStorage(base)
         if isinstance(storage.base, ClientStorage):
             deadline = time.time() + SETTLE_LIMIT
             while what_is_missing(storage.base) and time.time() < deadline:

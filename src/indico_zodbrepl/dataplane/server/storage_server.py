@@ -26,7 +26,6 @@ from ZEO.StorageServer import (
     StorageServerDB,
     ZEOStorage,
     registered_methods,
-    run_in_thread,
 )
 from ZODB.POSException import ReadOnlyError
 
@@ -114,19 +113,15 @@ class NodeZEOStorage(ZEOStorage):
         self.connection.methods = METHODS
 
     def get_info(self):
-        return dict(ZEOStorage.get_info(self), holds=True)
+        return dict(ZEOStorage.get_info(self),
+                    holds=self.storage_id in self.server.recorders)
 
     def holds(self, tid):
-        """Tell a client whether the history holds a transaction.
+        """Return True if the history holds a transaction, as one of the last.
 
-        True, False, or None where a pack may have removed it.
+        The cache of a client that knows only older ones is dropped in any case.
         """
-        recorder = self.server.recorders.get(self.storage_id)
-        if recorder is None:
-            return None
-        if recorder.recent.holds(tid):
-            return True
-        return run_in_thread(lambda: recorder.look_up(tid)[0])
+        return self.server.recorders[self.storage_id].recent.holds(tid)
 
     def _pack_impl(self, time):
         ZEOStorage._pack_impl(self, time)
