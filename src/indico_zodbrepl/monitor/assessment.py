@@ -128,7 +128,8 @@ def _node(
 def _refusal(findings: Findings, name: str) -> StartRefusal | None:
     """Return why a node refused to start; None if a later promotion made that obsolete."""
     began, refused_at = findings.epoch_began, findings.refused_at.get(name)
-    if began is not None and refused_at is not None and refused_at < began:
+    # Both are whole seconds; a program is held for longer than one after it refused.
+    if began is not None and refused_at is not None and refused_at <= began:
         return None
     return findings.refusals.get(name)
 
