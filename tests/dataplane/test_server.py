@@ -27,7 +27,7 @@ def identity(node):
     """The part of the status that does not depend on the role."""
     return {'cluster': 'test', 'node': node.name, 'epoch': 3,
             'pid': node.process.pid, 'size': 4, 'held': None,
-            'min_followers': 0, 'refused': []}
+            'min_followers': 0, 'refused': [], 'write_failure': None}
 
 
 def address(port):

@@ -252,7 +252,7 @@ def test_a_primary_told_of_a_higher_epoch_commits_no_more(node, clients):
     node.control(do='hold', seconds=3)
     status = node.control(do='epoch', epoch=4)
 
-    assert (3, 4, 'operator') == (
+    assert (3, 4, 'epoch') == (
         status['epoch'], status['known_epoch'], status['held'])
     assert isinstance(waiting.wait(), ReadOnlyError)
     assert 'epoch' == node.status()['held']

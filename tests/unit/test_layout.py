@@ -234,6 +234,7 @@ def test_a_question_of_the_kind_of_backend_is_found(question: str) -> None:
 HOST_VALUES = {
     "backup": {"Backup", "Keeper", "Made", "Newer", "staged_folder"},
     "datafs": {"Comparison", "Export", "Progress", "Relation", "describe"},
+    "disks": {"PROBE_BYTES", "Disk", "Room", "mib"},
     "epochs": {"EpochRecord", "now", "seconds"},
     "history": {"Condition", "Lineage"},
     "last_seen": {"LastSeen"},

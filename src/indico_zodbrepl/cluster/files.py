@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import tempfile
@@ -11,17 +12,75 @@ from pathlib import Path
 
 from indico_zodbrepl.errors import OperatorError
 
+SPARE_BYTES = 4096
+"""One block: a state file or a history file has a few hundred bytes."""
+
 
 def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file; after a crash it has the old or the new content.
 
-    The new content is on disk when this returns.  Raises OSError.
+    The new content is on disk when this returns.  On a full disk, a small file takes the blocks of
+    the folder's spare file; see ``keep_spare``.  Raises OSError.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    try:
+        _write(path, text, mode, *_temporary(path))
+    except OSError as error:
+        if not is_full(error) or len(text.encode()) > SPARE_BYTES:
+            raise
+        name = _take_spare(path)
+        if name is None:
+            raise
+        _write(path, text, mode, os.open(name, os.O_WRONLY), name)
+        keep_spare(path.parent)
+
+
+def keep_spare(folder: Path) -> None:
+    """Make the spare file of a folder, if it is missing and the disk has room for it.
+
+    Its blocks let ``write_atomically`` replace a small file of that folder on a full disk, so that
+    a node whose disk is full can still be given another role.
+    """
+    path = spare_of(folder)
+    if path.exists():
+        return
+    with contextlib.suppress(OSError):  # it is not needed now
+        _write(path, "\n" * SPARE_BYTES, 0o600, *_temporary(path))
+
+
+def spare_of(folder: Path) -> Path:
+    """Return the path of a folder's spare file."""
+    return folder / ".spare"
+
+
+def is_full(error: OSError) -> bool:
+    """Return True if a write failed for lack of space."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _take_spare(path: Path) -> str | None:
+    """Rename the spare file beside ``path`` to a temporary one; None if there is none.
+
+    Of several processes one gets it.
+    """
+    name = f"{path.parent}/.{path.name}.{os.getpid()}.new"
+    try:
+        os.rename(spare_of(path.parent), name)
+    except FileNotFoundError:
+        return None
+    return name
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+
+
+def _write(path: Path, text: str, mode: int, descriptor: int, name: str) -> None:
+    """Write ``text`` over the beginning of an open file, and rename it to ``path``."""
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
+            stream.truncate()
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
         os.replace(name, path)

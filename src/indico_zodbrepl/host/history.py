@@ -12,7 +12,7 @@ from typing import Any
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import lineage_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
@@ -123,6 +123,7 @@ def _alone(node: Node) -> Iterator[None]:
 def _write(node: Node, lineage: Lineage) -> None:
     values = {"format": FORMAT, **dataclasses.asdict(lineage)}
     write_atomically(lineage_file(node), json.dumps(values, indent=2) + "\n")
+    keep_spare(node.data_directory)
 
 
 def mark(node: Node, epoch: int, condition: Condition, detail: str) -> None:

@@ -25,6 +25,7 @@ from indico_zodbrepl.host.datafs import (
     Progress,
     Truncation,
 )
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.fencing import Fenced, Held
 from indico_zodbrepl.host.forcing import Forcing
@@ -65,6 +66,18 @@ class Host(Protocol):
 
     def free_bytes(self, name: str) -> int:
         """Return the free disk space for the node's data directory."""
+
+    def disk(self, name: str) -> Disk | None:
+        """Return the disk of the node's data directory; None if it can't be asked."""
+
+    def control_disk(self) -> Disk | None:
+        """Return the disk of the cluster's var directory; None if it can't be asked."""
+
+    def why_unwritable(self, name: str) -> str:
+        """Return why the node's state can't be written, by writing a file; empty if it can."""
+
+    def why_control_unwritable(self) -> str:
+        """Return why the control host's journal and records can't be written; empty if they can."""
 
     # History of a node
 

@@ -13,6 +13,7 @@ from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import (
     datafs,
+    disks,
     epochs,
     fencing,
     following,
@@ -32,6 +33,7 @@ from indico_zodbrepl.host import (
 )
 from indico_zodbrepl.host.backup import Keeper, keeper_of
 from indico_zodbrepl.host.datafs import Comparison, Copy, Export, Last, Progress, Truncation
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.fencing import Fenced, Held
 from indico_zodbrepl.host.forcing import Forcing
@@ -74,6 +76,18 @@ class LocalHost:
 
     def free_bytes(self, name: str) -> int:
         return shutil.disk_usage(run.nearest(self._node(name).data_directory)).free
+
+    def disk(self, name: str) -> Disk | None:
+        return disks.disk_of(self._node(name).data_directory)
+
+    def control_disk(self) -> Disk | None:
+        return disks.disk_of(self._cluster.var_directory)
+
+    def why_unwritable(self, name: str) -> str:
+        return disks.why_unwritable(run.nearest(self._node(name).data_directory))
+
+    def why_control_unwritable(self) -> str:
+        return disks.why_unwritable(run.nearest(self._cluster.var_directory))
 
     # History of a node
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
-from indico_zodbrepl.cluster.files import write_all
+from indico_zodbrepl.cluster.files import keep_spare, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_with_program, root_of
@@ -106,6 +106,7 @@ def prepare(cluster: Cluster, node: Node) -> NodeState:
             pass
     except OSError as error:
         raise _unwritable(cluster, node, error.strerror) from error
+    keep_spare(folder)
     present = state.current(cluster, node)
     if not state_file(node).exists():
         state.write(node, present)

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role
-from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
@@ -115,6 +115,7 @@ def write(node: Node, state: NodeState) -> None:
             f"{path}: {error.strerror}",
             "the old one is in place; make room there, then try again",
         ) from error
+    keep_spare(path.parent)
 
 
 def _read(node: Node) -> NodeState:

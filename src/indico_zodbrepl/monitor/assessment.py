@@ -8,6 +8,7 @@ from pathlib import Path
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Address, Cluster, IndicoInstance, Node, Role
+from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor import rules
 from indico_zodbrepl.monitor.findings import Assignment, Findings, assignments, source_of_truth
 from indico_zodbrepl.monitor.snapshot import (
@@ -25,8 +26,12 @@ from indico_zodbrepl.probing.answers import (
     Replication,
     ServerAnswer,
     ServerRole,
+    WriteFailure,
 )
 from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
+
+FAILURE_SECONDS = 60.0
+"""A failed write counts for so long where its disk has room again."""
 
 
 def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
@@ -61,6 +66,7 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
         records=findings.records,
         operations=findings.operations,
         rivals=tuple(node.name for node in facts.rivals),
+        control_disk=findings.control_disk,
     )
 
 
@@ -118,11 +124,21 @@ def _node(
         condition_detail=detail,
         facts=answer.facts if answer else (),
         managed=node.managed,
+        disk=findings.disks.get(node.name),
+        write_failure=_write_failure(ours, findings, node.name) if ours else None,
         refusal=_refusal(findings, node.name),
         superseded_by=leader[1]
         if own.role is Role.PRIMARY and leader[1] != node.name and leader[0] > (own.epoch or 0)
         else None,
     )
+
+
+def _write_failure(ours: Replication, findings: Findings, name: str) -> WriteFailure | None:
+    """Return the failed writes of a server; None if nobody has written since there is room."""
+    found, disk = ours.write_failure, findings.disks.get(name)
+    if found is None or disk is None or disk.room is Room.FULL:
+        return found
+    return found if findings.taken_at - found.at < FAILURE_SECONDS else None
 
 
 def _refusal(findings: Findings, name: str) -> StartRefusal | None:

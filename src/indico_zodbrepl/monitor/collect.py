@@ -10,6 +10,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.installation import home_from_environment
 from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord, seconds
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.monitor.assessment import assess
@@ -117,8 +118,11 @@ def _findings(
     for instance in cluster.indico:
         health = found.get(("indico", instance.name), late)
         indico[instance.name] = health if isinstance(health, IndicoAnswer | Failure) else late
-    lineages, refusals, refused_at = {}, {}, {}
+    lineages, refusals, refused_at, disks = {}, {}, {}, {}
     for node in cluster.nodes:
+        disk = found.get(("disk", node.name))
+        if isinstance(disk, Disk):
+            disks[node.name] = disk
         lineage = found.get(("lineage", node.name))
         if isinstance(lineage, tuple):
             lineages[node.name] = lineage
@@ -133,6 +137,7 @@ def _findings(
         for keeper in host_of(cluster).keepers()
     ]
     operations = found.get(("operations", ""), ())
+    control_disk = found.get(("control disk", ""))
     programs, problem = _programs(found.get(("programs", "")))
     return Findings(
         taken_at=taken_at,
@@ -149,6 +154,8 @@ def _findings(
         operations=operations if isinstance(operations, tuple) else (),
         refused_at=refused_at,
         epoch_began=_epoch_began(found),
+        disks=disks,
+        control_disk=control_disk if isinstance(control_disk, Disk) else None,
     )
 
 

@@ -32,16 +32,24 @@ def jobs(cluster: Cluster) -> Jobs:
     """Yield a name and a job for each file or folder; a hung disk delays no other answer.
 
     They yield, under these keys, ("record", keeper) an EpochWord, ("lineage", node) a Condition or
-    None with its detail, and ("operations", "") OpenOperations.  Records and lineages are only
-    where the backend is guarded.
+    None with its detail, ("disk", node) a Disk, ("control disk", "") that of the var directory, and
+    ("operations", "") OpenOperations.  Records and lineages are only where the backend is guarded.
     """
     host = host_of(cluster)
+    for node in cluster.nodes:
+        if node.managed:
+            yield f"disk {node.name}", partial(_disk, ("disk", node.name), host, node.name)
+    yield "control disk", partial(_disk, ("control disk", ""), host)
     for keeper in host.keepers():
         yield f"record of {keeper}", partial(_record, host, keeper)
     if backend_of(cluster).has_epochs:
         for node in cluster.nodes:
             yield f"lineage {node.name}", partial(_lineage, host, node.name)
     yield "operations", partial(_operations, cluster)
+
+
+def _disk(key: tuple[str, str], host: Host, name: str | None = None) -> Results:
+    yield key, host.control_disk() if name is None else host.disk(name)
 
 
 def _record(host: Host, keeper: str) -> Results:

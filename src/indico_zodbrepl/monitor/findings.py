@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Program, StartRefusal
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
@@ -33,6 +34,8 @@ class Findings:
         refused_at: when each of them did, seconds since 1970; absent when unknown.
         epoch_began: when the highest recorded epoch began; None when no record says.
         operations: those that have not ended.
+        disks: of the nodes' data directories, as far as they can be asked.
+        control_disk: of the cluster's var directory; None if it can't be asked.
     """
 
     taken_at: float
@@ -49,6 +52,8 @@ class Findings:
     operations: tuple[OpenOperation, ...] = ()
     refused_at: Mapping[str, float] = dataclasses.field(default_factory=dict)
     epoch_began: float | None = None
+    disks: Mapping[str, Disk] = dataclasses.field(default_factory=dict)
+    control_disk: Disk | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -56,6 +56,9 @@ SNAPSHOT_METRICS = described(
     ("node_followers", "node", "followers connected to it; absent where no node follows another"),
     ("node_clients", "node", "clients connected to it"),
     ("node_data_bytes", "node", "size of its data"),
+    ("node_disk_free_bytes", "node", "free space of its data directory's disk"),
+    ("node_disk_size_bytes", "node", "size of its data directory's disk"),
+    ("node_write_failures", "node", "writes that failed since the last one that did not"),
     ("node_last_transaction_timestamp_seconds", "node", "when its last transaction was committed"),
     ("node_lag_seconds", "node", "how long it has been behind the primary; absent when unknown"),
     ("node_lag_transactions", "node", "transactions it lacks; absent when unknown"),
@@ -63,6 +66,8 @@ SNAPSHOT_METRICS = described(
     ("node_start_refused", "node", "1 while it is down because it refused to start, else 0"),
     ("node_writes_held", "node", "1 while its writes are paused or refused, else 0"),
     ("node_refused_followers", "node", "followers that its server refused"),
+    ("control_disk_free_bytes", "", "free space of the var directory's disk"),
+    ("control_disk_size_bytes", "", "size of the var directory's disk"),
     ("operations_open", "", "open operations; 1 while one is running"),
     ("indico_up", "indico", "1 when the Indico instance answers, else 0"),
     ("indico_writable", "indico", "1 when it can save, else 0"),
@@ -140,6 +145,9 @@ def of_snapshot(snapshot: Snapshot) -> Values:
     )
     if snapshot.epoch is not None:
         yield "epoch", [((), snapshot.epoch)]
+    if snapshot.control_disk is not None:
+        yield "control_disk_free_bytes", [((), snapshot.control_disk.free)]
+        yield "control_disk_size_bytes", [((), snapshot.control_disk.size)]
     yield "operations_open", [((), len(snapshot.operations))]
     yield "primary", [((node.name,), node.name == snapshot.primary) for node in snapshot.nodes]
     for name, figure in NODE_FIGURES.items():
@@ -159,7 +167,13 @@ def of_snapshot(snapshot: Snapshot) -> Values:
 
 
 def _saves(snapshot: Snapshot, instance: IndicoStatus) -> bool:
-    return instance.writable and not instance.waits and snapshot.state is not State.DOWN
+    failing = any(node.writable_primary and node.write_failure for node in snapshot.nodes)
+    return (
+        instance.writable
+        and not instance.waits
+        and not failing
+        and snapshot.state is not State.DOWN
+    )
 
 
 REPLICATING = (ServerRole.PRIMARY, ServerRole.SECONDARY, ServerRole.RELAY)
@@ -173,6 +187,11 @@ NODE_FIGURES: dict[str, NodeFigure] = {
     ),
     "node_clients": lambda node: node.clients,
     "node_data_bytes": lambda node: node.size,
+    "node_disk_free_bytes": lambda node: None if node.disk is None else node.disk.free,
+    "node_disk_size_bytes": lambda node: None if node.disk is None else node.disk.size,
+    "node_write_failures": lambda node: (
+        None if node.actual_role is None else node.write_failure.count if node.write_failure else 0
+    ),
     "node_last_transaction_timestamp_seconds": lambda node: node.last_time,
     "node_out_of_line": lambda node: node.out_of_line,
     "node_start_refused": lambda node: node.refusal is not None and not node.reachable,

@@ -8,9 +8,10 @@ import itertools
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.host.disks import Disk, Room
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import Fact, Hold, RefusedFollower, ServerRole
+from indico_zodbrepl.probing.answers import Fact, Hold, RefusedFollower, ServerRole, WriteFailure
 from indico_zodbrepl.probing.comparison import Membership
 
 TIDS = ("last_tid", "tid")
@@ -21,8 +22,8 @@ class State(enum.StrEnum):
     """Overall state.
 
     healthy: everything runs as assigned.  degraded: the service works, something is wrong.
-    critical: split brain, two nodes take writes.  down: no writable primary, or no Indico
-    instance works.  unknown: nothing could be probed.
+    critical: split brain, two nodes take writes; or the disk of a node that takes them is full.
+    down: no writable primary, or no Indico instance works.  unknown: nothing could be probed.
     """
 
     HEALTHY = "healthy"
@@ -167,6 +168,8 @@ class NodeStatus:
         condition_detail: the same for people; why it is unusable.
         refusal: why it refused to start; None when it did not.
         facts: the engine's own truths.
+        disk: of its data directory; None when it can't be asked.
+        write_failure: None if its server wrote its last transaction, or does not tell.
         superseded_by: the primary of a later epoch than the one that it was told to be the primary
             of, or would begin with for want of a state file; None when there is none.
     """
@@ -205,6 +208,8 @@ class NodeStatus:
     superseded_by: str | None = None
     facts: tuple[Fact, ...] = ()
     managed: bool = True
+    disk: Disk | None = None
+    write_failure: WriteFailure | None = None
 
     @property
     def reachable(self) -> bool:
@@ -256,6 +261,12 @@ class NodeStatus:
         )
 
     @property
+    def is_full(self) -> bool:
+        """Return True if its writes fail, or its disk has no room for more."""
+        full = self.disk is not None and self.disk.room is Room.FULL
+        return full or self.write_failure is not None
+
+    @property
     def shown_mark(self) -> Mark:
         """Return ``mark``, or DIFFERS when the node has issues whatever its assignment."""
         return Mark.DIFFERS if self.oddities and self.mark is Mark.AS_ASSIGNED else self.mark
@@ -271,6 +282,10 @@ class NodeStatus:
             found.append("start refused")
         if self.held:
             found.append("writes held" if self.held is Hold.OPERATOR else "writes refused")
+        if self.write_failure is not None:
+            found.append("writes fail")
+        elif self.disk is not None and self.disk.room is not Room.ENOUGH:
+            found.append(f"disk {self.disk.room}")
         return found
 
 
@@ -334,6 +349,7 @@ class Snapshot:
         records: what each record of the epoch says; the control host's comes first.
         operations: those that have not ended, the oldest first.
         rivals: nodes of a split brain, the one to fence last; empty without one.
+        control_disk: of the cluster's var directory; None when it can't be asked.
     """
 
     cluster: str
@@ -351,6 +367,7 @@ class Snapshot:
     records: tuple[EpochWord, ...] = ()
     operations: tuple[OpenOperation, ...] = ()
     rivals: tuple[str, ...] = ()
+    control_disk: Disk | None = None
 
     @property
     def replicates(self) -> bool:

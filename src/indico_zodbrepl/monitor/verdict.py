@@ -34,6 +34,8 @@ def overall_state(facts: rules.Facts, warnings: Sequence[Alert]) -> State:
     works = any(instance.serves for instance in indico) or not indico
     if not any(node.writable_primary for node in nodes) or not works:
         return State.DOWN
+    if facts.full_writers:
+        return State.CRITICAL
     if any(warning.level is not Level.NOTICE for warning in warnings):
         return State.DEGRADED
     return State.HEALTHY
@@ -52,12 +54,16 @@ def sentence(facts: rules.Facts, overall: State, warnings: Sequence[Alert]) -> s
     cluster, nodes, indico = facts.cluster, facts.nodes, facts.indico
     if overall is State.UNKNOWN:
         return "Nothing could be probed: no server, no Indico instance and no supervisord answers."
-    if overall is State.CRITICAL:
+    if facts.rivals:
         extra = facts.rivals[-1]
         verb = "fence" if extra.managed else "stop"
         return f"{rules.split_brain(facts)}; {verb} node {extra.name} now."
     if overall is State.DOWN:
         return _down(cluster, nodes, indico, warnings)
+    for node in facts.full_writers:
+        if node.write_failure is not None:
+            why = f"{facts.called(node)} can't write: {node.write_failure.error}"
+            return f"Nothing can be saved: {why}. {_readers(indico)}".strip()
     leads = _leads(cluster, [node for node in nodes if node.writable_primary])
     subject = "Indico" if indico else "The storage"
     service = f"{subject} is writable; {leads}"
@@ -108,17 +114,21 @@ def _down(
         (warning.text for warning in warnings if warning.level is Level.CRITICAL),
         _nobody(cluster, nodes),
     )
-    reading = sum(instance.serves and not instance.waits for instance in indico)
-    if reading:
-        return (
-            f"Nothing can be saved: {cause}. Pages can be read "
-            f"({reading} of {len(indico)} Indico instances)."
-        )
+    readers = _readers(indico)
+    if readers:
+        return f"Nothing can be saved: {cause}. {readers}"
     if any(instance.waits for instance in indico):
         return f"Nothing can be saved: {cause}. Indico still waits for it, so pages hang or fail."
     if indico:
         return f"Nothing can be saved or read: {cause}, and no Indico instance works."
     return f"Nothing can be saved: {cause}."
+
+
+def _readers(indico: Sequence[IndicoStatus]) -> str:
+    reading = sum(instance.serves and not instance.waits for instance in indico)
+    if not reading:
+        return ""
+    return f"Pages can be read ({reading} of {len(indico)} Indico instances)."
 
 
 def _nobody(cluster: Cluster, nodes: Sequence[NodeStatus]) -> str:

@@ -19,7 +19,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.operations import journal, operation, steps, store
+from indico_zodbrepl.operations import journal, operation, preflight, steps, store
 from indico_zodbrepl.operations.model import Context, Figures, Plan, Step
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress, StepRecord
 
@@ -65,6 +65,7 @@ def execute(
     with store.alone(cluster):
         store.refuse_unfinished(cluster)
         store.refuse_since(cluster, history)
+        preflight.refuse_unwritable(cluster)
         begun = operation.new(cluster.name, plan, actor or operation.actor(), time.time())
         run = _Run(cluster, installation, begun, observer or Observer())
         run.begin()
@@ -171,7 +172,15 @@ class _Run:
                 self._failed(index, error)
             except KeyboardInterrupt:
                 self._failed(index, OperatorError("interrupted", exit_code=ExitCode.INTERRUPTED))
-        return self._close(self._final_outcome())
+        try:
+            return self._close(self._final_outcome())
+        except OperatorError as error:
+            raise OperatorError(
+                f"every step of {self._plan.name} was taken, but that can't be saved",
+                _told(error),
+                f"make room on the disk, then: {self._resume}",
+                error.exit_code,
+            ) from error
 
     def undo_on_demand(self) -> Operation:
         self.to_undo()
@@ -318,15 +327,18 @@ class _Run:
     ) -> None:
         """Keep the progress of a step; its end is saved with the beginning of the next one.
 
-        Where it is not ``needed``, on the way out of a failure, a full disk is ignored.
+        Where it is not ``needed``, on the way out of a failure, a full disk is ignored.  After the
+        point of no return it must not leave the cluster without a primary: the steps go on, and
+        each one's check tells ``resume`` what is done.
         """
         self._now = self._now.changed(index, record)
         if saved:
             try:
                 store.save(self._cluster, self._now)
-            except OperatorError:
-                if needed:
+            except OperatorError as error:
+                if needed and index <= self._plan.no_return():
                     raise
+                self._observer.say(f"{_told(error)}; going on without it")
         self._observer.step(self._now, index)
 
     def _close(self, outcome: Outcome, remark: str = "") -> Operation:

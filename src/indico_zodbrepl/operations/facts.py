@@ -12,6 +12,7 @@ from indico_zodbrepl.cluster import Node
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.findings import Findings
@@ -32,7 +33,8 @@ class Situation:
         comparisons: of nodes' data files with the one that the planner's docstring names; a text
             says why one could not be made.
         conditions: of each node whose history file says something else than ``ok``.
-        free: bytes free where a node's data is.
+        disks: of the nodes whose data directories are there.
+        unwritable: why nodes that answer can't write their state; those that can are not named.
         processes: of the nodes whose processes the host knows; see ``look``.
         fingerprints: of the data files, taken before they were compared.
         last_seen: None when there is no such record.
@@ -44,11 +46,12 @@ class Situation:
     snapshot: Snapshot
     comparisons: Mapping[str, Comparison | str]
     conditions: Mapping[str, str]
-    free: Mapping[str, int]
+    disks: Mapping[str, Disk]
     processes: Mapping[str, Process] = dataclasses.field(default_factory=dict)
     last_seen: LastSeen | None = None
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
     holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    unwritable: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def assigned_primary(self) -> NodeStatus | None:
         """Return the node that its state file makes primary; of several the highest epoch's.

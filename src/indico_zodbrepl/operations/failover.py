@@ -19,6 +19,7 @@ from indico_zodbrepl.host.datafs import Comparison, describe
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.promotion import states_after
 from indico_zodbrepl.monitor.snapshot import NodeStatus
+from indico_zodbrepl.operations import preflight
 from indico_zodbrepl.operations.candidates import (
     against,
     choose,
@@ -45,7 +46,7 @@ from indico_zodbrepl.operations.model import (
 )
 from indico_zodbrepl.operations.native_rejoin import KeepAfterwards
 from indico_zodbrepl.operations.roles import Assign, Fence, Follow, Promote, RestartClient, Start
-from indico_zodbrepl.operations.switchover import by_depth, disk, instances_up, target_fit
+from indico_zodbrepl.operations.switchover import by_depth, instances_up, target_fit
 from indico_zodbrepl.probing import tid
 
 EXPORT_SECONDS = 600.0
@@ -91,7 +92,15 @@ def plan_failover(
     if new is None or new.name == old.name:
         why_not = _refuse_target(cluster, situation, old, commands, itself=new is not None)
         return dataclasses.replace(why_not, findings=(*findings, *why_not.findings))
-    findings += [*target_fit(situation, new), *disk(situation, new.name, new.size)]
+    findings += [
+        *target_fit(situation, new),
+        *preflight.target(situation, new.name, new.size),
+        *preflight.followers(
+            situation,
+            [node.name for node in snapshot.nodes if node.name not in (old.name, new.name)],
+            Verdict.WARNING,
+        ),
+    ]
     lost = loss(situation, old.name, new)
     others = list(losses_of_others(situation, old.name, new))
     findings += [
@@ -287,12 +296,12 @@ def _steps(choice: _Choice, commands: Commands, reason: str) -> Iterator[Step]:
     followers = [
         state
         for state in by_depth(after, (old, new, *choice.ahead))
-        if state.node in situation.free or situation.snapshot.node(state.node).reachable
+        if state.node in situation.disks or situation.snapshot.node(state.node).reachable
     ]
     for state in followers:
         yield Follow.of(commands, state)
     for name in (*choice.ahead, old):
-        if name in situation.free:
+        if name in situation.disks:
             yield Assign.of(commands, after[name])
     if choice.lost is not None or choice.ahead:
         for instance in up:
@@ -309,7 +318,7 @@ def _afterwards(
     situation, old, new = choice.situation, choice.old, choice.new
     epoch = choice.after[new].epoch
     # Only a server of its own can read such a node, after a recovery: once the others work again.
-    if not can(choice.cluster, "lineage") and old in situation.free:
+    if not can(choice.cluster, "lineage") and old in situation.disks:
         folder = tail_folder(choice.cluster, old, epoch, situation.now)
         yield KeepAfterwards.of(old, new, folder)
     for state in followers:

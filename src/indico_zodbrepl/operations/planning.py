@@ -20,6 +20,7 @@ from indico_zodbrepl.operations import (
     consensus_rejoin,
     native_rejoin,
     pack,
+    preflight,
     rejoin,
     restart,
     store,
@@ -75,6 +76,7 @@ def prepare(cluster: Cluster, installation: Installation, request: Request) -> P
         )
     _refuse_unknown_options(request)
     require(cluster, request.operation)
+    preflight.refuse_unwritable(cluster)
     made = dataclasses.replace(request, reason=request.reason.strip())
     return OPERATIONS[request.operation](cluster, installation, made)
 
@@ -152,12 +154,14 @@ def _switchover(cluster: Cluster, installation: Installation, request: Request) 
 
 def _rejoin(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
     store.refuse_open(cluster)
+    _refuse_disk(cluster, request, needs_room=True)
     plan = _REJOINS[backend_of(cluster).family]
     return plan(cluster, installation, _named(request), request.reason)
 
 
 def _clone(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
     store.refuse_open(cluster)
+    _refuse_disk(cluster, request, needs_room=True)
     source = request.options.get("source") or None
     return clone.prepare(cluster, installation, _named(request), source, request.reason)
 
@@ -169,8 +173,16 @@ def _pack(cluster: Cluster, installation: Installation, request: Request) -> Pla
 
 def _restart(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
     store.refuse_open(cluster)
+    _refuse_disk(cluster, request, needs_room=False)
     facts = restart.gather(cluster, installation, _named(request))
     return plan_restart(cluster, facts, request.reason, Commands(cluster, installation.home))
+
+
+def _refuse_disk(cluster: Cluster, request: Request, *, needs_room: bool) -> None:
+    """Raise OperatorError (exit 8) if the node of a request can't write; see ``preflight``."""
+    node = next((node for node in cluster.nodes if node.name == request.target), None)
+    if node is not None and node.managed and node.data_directory.is_dir():
+        preflight.refuse_node(cluster, node.name, needs_room=needs_room)
 
 
 def _named(request: Request) -> str:

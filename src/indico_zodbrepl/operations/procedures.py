@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 
 from indico_zodbrepl.backends import backend_of, can, limit
 from indico_zodbrepl.cluster.commands import Commands
@@ -109,6 +110,29 @@ def fence(node: NodeStatus, commands: Commands) -> Procedure:
             ),
         ]
     return Procedure(title, (*steps, look(commands)))
+
+
+def make_room(primary: NodeStatus, candidate: NodeStatus | None, commands: Commands) -> Procedure:
+    """Return the procedure for a primary whose disk is full.
+
+    Args:
+        candidate: the node that can take over; None if there is none.
+    """
+    folder = commands.path(commands.cluster.node(primary.name).data_directory)
+    called_primary = called(commands.cluster, primary.actual_role, primary.name)
+    room = ProcedureStep(
+        f"Remove what does not belong there from the disk of {folder}, or enlarge it. Never remove "
+        "a file of the data directory. Writes then work again at once:",
+        (f"df -h {shlex.quote(folder)}",),
+    )
+    if candidate is None:
+        return Procedure(f"Make room for {called_primary}", (room, look(commands)))
+    over = ProcedureStep(
+        f"Or hand its role over to {candidate.name}, whose disk has room. Nothing is lost:",
+        (commands.zodbrepl("switchover", candidate.name),),
+    )
+    title = f"Make room for {called_primary}, or switch over to {candidate.name}"
+    return Procedure(title, (room, over, look(commands)))
 
 
 def not_yet(procedure: Procedure, refusal: str) -> Procedure:

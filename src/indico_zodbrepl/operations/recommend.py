@@ -153,6 +153,7 @@ class _Recommender:
             ending = "abandon" if operation.damaged else "resume"
             yield Recommendation(ending, "", words.finish(operation, commands))
         yield from self._fence()
+        yield from self._room()
         if self._is_stopped:
             yield Recommendation("up", "", words.start_everything(snapshot, commands))
             yield from self._for_writes()
@@ -178,6 +179,20 @@ class _Recommender:
             extra = self._snapshot.node(self._snapshot.rivals[-1])
             operation = "fence" if extra.managed else ""
             yield Recommendation(operation, extra.name, words.fence(extra, self._commands))
+
+    def _room(self) -> Iterator[Recommendation]:
+        """Make room on the disk of the primary, or hand its role over."""
+        snapshot = self._snapshot
+        primary = snapshot.node(snapshot.primary) if snapshot.primary else None
+        if primary is None or not primary.is_full:
+            return
+        full = [node.name for node in snapshot.nodes if node.is_full or not is_fit(node)]
+        candidate = best_candidate(snapshot, unfit=full)
+        if candidate is None or not can(self._cluster, "switchover"):
+            yield Recommendation("", primary.name, words.make_room(primary, None, self._commands))
+            return
+        procedure = words.make_room(primary, candidate, self._commands)
+        yield self._on("switchover", candidate, procedure)
 
     def _for_writes(self) -> Iterator[Recommendation]:
         """Restore a writable primary, if there is none."""

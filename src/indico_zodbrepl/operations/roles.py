@@ -161,23 +161,38 @@ class Demote(_NewState):
 
     def check(self, context: Context) -> Figures | None:
         found = replication(context.cluster, self.subject)
-        if found is None or found.role is ServerRole.PRIMARY or found.epoch != _epoch(self):
+        if (
+            found is None
+            or found.role is ServerRole.PRIMARY
+            or found.epoch != _epoch(self)
+            or context.host.state(self.subject) != self.wanted(context)
+        ):
             return None
         return {}
 
     def do(self, context: Context) -> Figures:
+        # Its clients wait until its server lets them go, so that comes first on a full disk.  What
+        # its state file says is no danger meanwhile: the epoch records name another primary.
         deadline = time.monotonic() + _limit(self)
         wanted = self.wanted(context)
-        context.host.write_state(wanted)
+        problem: OperatorError | None = None
+        try:
+            context.host.write_state(wanted)
+        except OperatorError as error:
+            problem = error
         try:
             context.host.redirect(self.subject, wanted)
         except (NoServerError, ServerRefusedError) as error:
+            if problem is not None:
+                raise problem from error
             context.say(f"{error.notice}: {error.detail}; restarting it instead")
             context.host.restart_node(
                 self.subject,
                 seconds=deadline - time.monotonic(),
             )
             return {"turned_in_place": False, **gap(context)}
+        if problem is not None:
+            raise problem
         return {"turned_in_place": True, **gap(context)}
 
 

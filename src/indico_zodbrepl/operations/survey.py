@@ -6,7 +6,6 @@ One round of probes; data files are compared meanwhile where it is clear which o
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -25,7 +24,7 @@ from indico_zodbrepl.monitor.collect import TIME_LIMIT, collect
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.promotion import best_candidate
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.operations import consensus_facts, facts, store
+from indico_zodbrepl.operations import consensus_facts, facts, preflight, store
 from indico_zodbrepl.operations.candidates import against, choose, fingerprint
 from indico_zodbrepl.operations.consensus_failover import plan_hung_failover
 from indico_zodbrepl.operations.facts import Situation
@@ -198,17 +197,18 @@ def _situation(
     snapshot: Snapshot,
     compared: Mapping[str, Comparison | str],
 ) -> Situation:
-    conditions, free = {}, {}
+    conditions, host = {}, host_of(cluster)
     for node in cluster.nodes:
         try:
-            known = host_of(cluster).history(node.name)
+            known = host.history(node.name)
         except OperatorError as error:
             conditions[node.name] = f"unusable: {error.detail}"
         else:
             if known is not None and known.condition is not Condition.OK:
                 conditions[node.name] = str(known.condition)
-        if node.data_directory.is_dir():
-            free[node.name] = shutil.disk_usage(node.data_directory).free
+    answering = [
+        node.name for node in cluster.nodes if node.managed and snapshot.node(node.name).reachable
+    ]
     found, holders = facts.look(cluster, snapshot.nodes)
     return Situation(
         time.time(),
@@ -216,8 +216,9 @@ def _situation(
         snapshot,
         compared,
         conditions,
-        free,
+        preflight.disks(host, (node.name for node in cluster.nodes)),
         found,
-        host_of(cluster).last_seen(),
+        host.last_seen(),
         holders=holders,
+        unwritable=preflight.unwritable(host, answering),
     )

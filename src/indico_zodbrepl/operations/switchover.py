@@ -17,6 +17,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Relation, describe
 from indico_zodbrepl.monitor.promotion import best_candidate, states_after
 from indico_zodbrepl.monitor.snapshot import Level, NodeStatus, Snapshot
+from indico_zodbrepl.operations import preflight
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import SeeFollowing, SeeWritable, Verify
 from indico_zodbrepl.operations.facts import Situation
@@ -46,8 +47,6 @@ POLL_SECONDS = 0.005
 ANSWER_SECONDS = 2.0
 SMALL_LAG_SECONDS = 10.0
 """A target further behind would pause writes for longer than about a second."""
-LEAST_FREE = 64 * 1024 * 1024
-"""Bytes; a primary with a full disk refuses writes."""
 
 
 def plan_switchover(
@@ -64,7 +63,12 @@ def plan_switchover(
     primary = snapshot.node(snapshot.primary) if snapshot.primary else None
     if primary is None:
         return _no_primary(snapshot, commands)
-    new = snapshot.node(target) if target else best_candidate(snapshot)
+    full = [node.name for node in snapshot.nodes if node.is_full]
+    new = (
+        snapshot.node(target)
+        if target
+        else best_candidate(snapshot, full) or best_candidate(snapshot)
+    )
     if new is None or new.name == primary.name:
         why = (
             f"{primary.name} is already primary"
@@ -81,7 +85,8 @@ def plan_switchover(
     if any(finding.verdict is Verdict.AGAINST for finding in findings):
         return Refusal(
             f"switchover to {new.name} refused; nothing was changed",
-            f"repair the problems above, then retry; see {commands.zodbrepl('status')}",
+            preflight.hint(situation.unwritable, cluster, commands)
+            or f"repair the problems above, then retry; see {commands.zodbrepl('status')}",
             findings,
         )
     after = states_after(cluster, snapshot, primary, new)
@@ -95,6 +100,11 @@ def plan_switchover(
 def follows_closely(node: NodeStatus) -> bool:
     """Return True if a switchover to a node pauses writes for a moment only."""
     return node.lag_seconds is not None and node.lag_seconds <= SMALL_LAG_SECONDS
+
+
+def catches_up(node: NodeStatus) -> bool:
+    """Return True if a follower is expected to get what is committed now: its disk has room."""
+    return node.reachable and not node.is_full
 
 
 def by_depth(states: Mapping[str, NodeState], besides: Collection[str]) -> list[NodeState]:
@@ -145,7 +155,7 @@ def _steps(
         yield Assign.of(commands, after[old.name])
         yield Start.of(commands, old.name)
     for state in [*others, after[old.name]]:
-        if snapshot.node(state.node).reachable:
+        if catches_up(snapshot.node(state.node)):
             yield SeeFollowing.of(commands, state.node, state.upstream or "")
     yield Verify.of(commands, new.node, new.epoch)
 
@@ -170,7 +180,7 @@ def _engine_steps(
     yield Assign.of(commands, after[old.name])
     yield Start.of(commands, old.name)
     for state in [*others, after[old.name]]:
-        if snapshot.node(state.node).reachable:
+        if catches_up(snapshot.node(state.node)):
             yield SeeFollowing.of(commands, state.node, state.upstream or "")
     yield Verify.of(commands, new.node, new.epoch)
 
@@ -209,7 +219,9 @@ def _precheck(
     for node in snapshot.nodes:
         if node.name != primary.name and ours:
             yield _history(situation, node, is_target=node.name == new.name)
-    yield from disk(situation, new.name, primary.size)
+    yield from preflight.target(situation, new.name, primary.size)
+    others = [node.name for node in snapshot.nodes if node.name != new.name]
+    yield from preflight.followers(situation, others, Verdict.AGAINST)
     yield from _clients(snapshot, primary)
     told = {primary.name, new.name}
     for alert in snapshot.warnings:
@@ -238,28 +250,6 @@ def target_fit(situation: Situation, new: NodeStatus) -> Iterator[Finding]:
             f"runs as {new.actual_role}",
             f"epoch {new.epoch}, last transaction {new.last_tid or 0:016x}",
         )
-
-
-def disk(situation: Situation, node: str, size: int | None) -> Iterator[Finding]:
-    """Yield if a node's disk has room for a primary."""
-    free = situation.free.get(node)
-    if free is None:
-        yield Finding(Verdict.WARNING, node, "the free space of its disk is unknown")
-    elif free < LEAST_FREE:
-        yield Finding(Verdict.AGAINST, node, "its disk is nearly full", _mib(free))
-    elif size is not None and free < size:
-        yield Finding(
-            Verdict.WARNING,
-            node,
-            "its disk has too little room to pack the database",
-            f"{_mib(free)}, the data file has {size / 2**20:.0f} MiB",
-        )
-    else:
-        yield Finding(Verdict.FINE, node, "its disk has room", _mib(free))
-
-
-def _mib(free: int) -> str:
-    return f"{free / 2**20:.0f} MiB free"
 
 
 def _lag(new: NodeStatus) -> Finding:

@@ -63,6 +63,22 @@ class RefusedFollower:
 
 
 @dataclasses.dataclass(frozen=True)
+class WriteFailure:
+    """Writes of a server that its disk did not take.
+
+    Attributes:
+        error: why, in the system's words.
+        since, at: when the first and the last of them failed, seconds since 1970.
+        count: how many have failed; no transaction was written in between.
+    """
+
+    error: str
+    since: int
+    at: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Replication:
     """Who a server is and how replication stands, as the server itself sees it.
 
@@ -77,6 +93,7 @@ class Replication:
         held: why it lets no commit begin; None when it does.
         min_followers: followers without which it takes no writes.
         refused: followers that it turned away, as their last transaction is not in its history.
+        write_failure: None if its last transaction was written.
     """
 
     cluster: str
@@ -92,6 +109,7 @@ class Replication:
     held: Hold | None = None
     min_followers: int = 0
     refused: tuple[RefusedFollower, ...] = ()
+    write_failure: WriteFailure | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +214,13 @@ class _Refused(msgspec.Struct):
     at: Any = None
 
 
+class _WriteFailure(msgspec.Struct):
+    error: str
+    since: Count
+    at: Count
+    count: Count
+
+
 class _Replication(msgspec.Struct):
     cluster: str
     node: str
@@ -210,6 +235,7 @@ class _Replication(msgspec.Struct):
     held: Hold | None = None
     min_followers: Count | None = None
     refused: list[_Refused] = []
+    write_failure: _WriteFailure | None = None
 
 
 class _Server(msgspec.Struct):
@@ -254,6 +280,7 @@ def read_server_answer(raw: bytes) -> ServerAnswer:
 
 
 def _replication(found: _Replication) -> Replication:
+    failed = found.write_failure
     return Replication(
         cluster=clean(found.cluster),
         node=clean(found.node),
@@ -271,6 +298,9 @@ def _replication(found: _Replication) -> Replication:
             RefusedFollower(clean(each.peer), _tid(each.tid), _moment(each.at))
             for each in found.refused[-MAX_FOLLOWERS:]
         ),
+        write_failure=None
+        if failed is None
+        else WriteFailure(clean(failed.error), failed.since, failed.at, failed.count),
     )
 
 

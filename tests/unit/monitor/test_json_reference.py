@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.monitor import snapshot
-from indico_zodbrepl.probing.answers import RefusedFollower
+from indico_zodbrepl.probing.answers import RefusedFollower, WriteFailure
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status-json.md").read_text()
 SECTIONS: dict[str, tuple[list[type], set[str]]] = {
@@ -33,7 +34,9 @@ def test_the_page_has_each_field_and_no_other(title: str) -> None:
     assert fields == {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
-@pytest.mark.parametrize("part", [snapshot.Program, snapshot.StartRefusal, RefusedFollower])
+@pytest.mark.parametrize(
+    "part", [snapshot.Program, snapshot.StartRefusal, RefusedFollower, Disk, WriteFailure]
+)
 def test_small_parts_are_described_in_words(part: type) -> None:
     for field in dataclasses.fields(part):
         assert f"`{field.name}`" in PAGE

@@ -15,6 +15,7 @@ from situations import HOME, TID, TID_TIME
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
 from indico_zodbrepl.host.datafs import Common, Comparison, Relation
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.operations.evidence import Process
@@ -83,6 +84,7 @@ def situation(
     compared: dict[str, Any] | None = None,
     conditions: dict[str, str] | None = None,
     free: dict[str, int] | None = None,
+    unwritable: dict[str, str] | None = None,
     processes: dict[str, Process] | None = None,
     last_seen: LastSeen | None = None,
     **changes: Any,
@@ -114,7 +116,11 @@ def situation(
         snapshot=assess(cluster, findings, HOME),
         comparisons={**{node.name: EQUAL for node in cluster.nodes}, **(compared or {})},
         conditions=conditions or {},
-        free={**{node.name: ROOM for node in cluster.nodes}, **(free or {})},
+        disks={
+            node.name: Disk((free or {}).get(node.name, ROOM), 100 << 30, 1)
+            for node in cluster.nodes
+        },
+        unwritable=unwritable or {},
         processes={**{node.name: Process.RUNS for node in cluster.nodes}, **(processes or {})},
         last_seen=last_seen,
     )

@@ -268,7 +268,7 @@ def test_when_nobody_saw_anything_newer_it_is_told_since_when_nobody_looked() ->
 
 def test_a_lost_host_is_neither_assigned_nor_started() -> None:
     found = situation(PAIR, **DEAD, compared={"a": "No such file"})
-    lost = dataclasses.replace(found, free={"b": 1 << 40})
+    lost = dataclasses.replace(found, disks={"b": found.disks["b"]})
     made = plan_failover(PAIR, lost, None, "", COMMANDS(PAIR))
     assert isinstance(made, Plan)
     assert not {"assign a", "start a", "export-tail a"} & set(steps_of(made))
@@ -294,7 +294,7 @@ def test_a_primary_that_is_lost_with_its_state_file_is_known_by_the_epoch_record
         compared={"b": "No such file"},
     )
     made = plan_failover(
-        STAR, dataclasses.replace(found, free={"c": 1 << 40}), None, "", COMMANDS(STAR)
+        STAR, dataclasses.replace(found, disks={"c": found.disks["c"]}), None, "", COMMANDS(STAR)
     )
     assert isinstance(made, Plan), made
     assert ("b", "c", 3) == (made.source, made.target, made.epoch)
@@ -423,10 +423,25 @@ def test_an_engines_old_primary_is_looked_at_when_the_others_work_again() -> Non
     found = situation(of_engine, **DEAD, compared={"a": "no such folder"})
     gone = plan_failover(
         of_engine,
-        dataclasses.replace(found, free={"b": found.free["b"]}),
+        dataclasses.replace(found, disks={"b": found.disks["b"]}),
         None,
         "the disk of a died",
         COMMANDS(of_engine),
     )
     assert isinstance(gone, Plan)
     assert "failover-keep-tail a" not in steps_of(gone)
+
+
+@pytest.mark.parametrize(("node", "verdict"), [("b", Verdict.AGAINST), ("c", Verdict.WARNING)])
+def test_only_the_disk_of_the_new_primary_hinders_a_failover(node: str, verdict: Verdict) -> None:
+    found = plan_failover(
+        STAR,
+        situation(STAR, unwritable={node: "No space left on device"}, **star_dead()),
+        "b",
+        "a reason",
+        COMMANDS(STAR),
+    )
+    assert (node, "its state can't be written", verdict) in [
+        (each.subject, each.text, each.verdict) for each in found.findings
+    ]
+    assert isinstance(found, Refusal) == (node == "b")

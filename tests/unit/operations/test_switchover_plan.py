@@ -161,7 +161,7 @@ def test_a_plan_comes_back_from_json_as_it_was() -> None:
             "b: is too far behind",
         ),
         ({"servers": {"b": REFUSED}, "comparisons": {"b": None}}, "b: does not answer"),
-        ({"free": {"b": 1024}}, "b: its disk is nearly full"),
+        ({"free": {"b": 1024}}, "b: its disk is full"),
         (
             {"supervisor_problem": "no socket", "programs": {}},
             ": supervisord does not answer, so no program can be stopped or started",

@@ -93,11 +93,14 @@ class CommitGate(object):
 
     @property
     def held(self):
-        """Return why no commit begins, as `ruok` shows it; None when they may."""
-        if self.waits:
-            return OPERATOR
+        """Return why no commit begins, as `ruok` shows it; None when they may.
+
+        A later epoch counts for more than a hold: that ends, the epoch does not.
+        """
         if self._superseded_by is not None:
             return EPOCH
+        if self.waits:
+            return OPERATOR
         return FOLLOWERS if self._short_of_followers is not None else None
 
     @property

@@ -34,6 +34,7 @@ from indico_zodbrepl.dataplane.server.commit_gate import CommitGate, FollowerWat
 from indico_zodbrepl.dataplane.server.control import Refused
 from indico_zodbrepl.dataplane.server.recent_transactions import record
 from indico_zodbrepl.dataplane.server.status import node_status, replication_status
+from indico_zodbrepl.dataplane.server.write_failures import WriteFailures
 
 logger = logging.getLogger('zodbrepl.server')
 
@@ -145,7 +146,9 @@ class NodeStorageServer(StorageServer):
         self.epoch = self.known_epoch = epoch
         self.protocols = set()
         self.recorders = {}
+        self.write_failures = {}
         for name, storage in storages.items():
+            self.write_failures[name] = WriteFailures(storage)
             recorder = record(storage)
             if recorder is not None:
                 self.recorders[name] = recorder
@@ -169,7 +172,8 @@ class NodeStorageServer(StorageServer):
             self.storages[storage_id], self.cluster, self.node, self.epoch,
             self.read_only)
         status['zodbrepl'].update(
-            held=self.gate.held, min_followers=self.min_followers)
+            held=self.gate.held, min_followers=self.min_followers,
+            write_failure=self.write_failures[storage_id].last())
         return status
 
     def control_status(self):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.monitor.rules import (
     cluster,
+    disks,
     epochs,
     histories,
     instances,
@@ -21,7 +22,12 @@ __all__ = ["Facts", "plays", "split_brain", "warnings"]
 
 def warnings(facts: Facts) -> list[Alert]:
     """Return all alerts, the worst first, causes before their consequences."""
-    found = [*cluster.warnings(facts), *epochs.warnings(facts), *_each(facts)]
+    found = [
+        *cluster.warnings(facts),
+        *disks.warnings(facts),
+        *epochs.warnings(facts),
+        *_each(facts),
+    ]
     return sorted(found, key=lambda warning: list(Level).index(warning.level))
 
 

@@ -58,6 +58,15 @@ class Facts:
         return [*(node for node in rivals if node is not extra), extra]
 
     @property
+    def full_writers(self) -> list[NodeStatus]:
+        """Return the nodes without which nothing can be saved, and whose disks are full."""
+        return [
+            node
+            for node in self.nodes
+            if node.is_full and (node.writable_primary or node.assigned_role is Role.STORAGE)
+        ]
+
+    @property
     def nobody_takes_writes(self) -> bool:
         return not any(node.writable_primary for node in self.nodes)
 

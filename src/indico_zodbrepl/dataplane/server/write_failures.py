@@ -1,0 +1,71 @@
+"""Counts writes that a data file's disk does not take."""
+from __future__ import absolute_import
+
+import os
+import threading
+import time
+
+import zc.zrs.primary
+from ZODB.FileStorage import FileStorage
+
+# What commits and replication call; a transaction that has failed calls none
+# of those that come later.
+_WRITES = ('store', 'restore', 'deleteObject', 'storeBlob', 'restoreBlob',
+           'tpc_vote', 'tpc_finish')
+
+
+class WriteFailures(object):
+    """The failed writes of a storage since the last transaction it finished.
+
+    Any thread may use it.
+
+    Args:
+        storage: the storage that is served; zc.zrs layers may be around it.
+            Without a FileStorage inside there is nothing to count.
+    """
+
+    def __init__(self, storage):
+        self._lock = threading.Lock()
+        self._found = None
+        while isinstance(storage, zc.zrs.primary.Base):
+            # It has taken the methods of the storage inside as its own.
+            self._watch(storage, [
+                name for name in _WRITES if name in vars(storage)])
+            storage = storage._storage
+        if isinstance(storage, FileStorage):
+            self._watch(storage, _WRITES)
+
+    def last(self):
+        """Return a dict of error, count, since and at (seconds since 1970).
+
+        None if the last transaction was written.
+        """
+        with self._lock:
+            return self._found and dict(self._found)
+
+    def _watch(self, storage, names):
+        for name in names:
+            setattr(storage, name, self._watched(
+                getattr(storage, name), name == 'tpc_finish'))
+
+    def _watched(self, write, is_last):
+        def watched(*args, **options):
+            try:
+                result = write(*args, **options)
+            except EnvironmentError as error:
+                self._failed(error)
+                raise
+            if is_last:
+                self._found = None
+            return result
+
+        return watched
+
+    def _failed(self, error):
+        why = os.strerror(error.errno) if error.errno else str(error)
+        with self._lock:
+            if self._found is None:
+                self._found = {'since': int(time.time()), 'count': 0}
+            self._found['error'] = why
+            self._found['at'] = int(time.time())
+            self._found['count'] += 1

@@ -1,0 +1,94 @@
+"""Rules about the disks of nodes and of the control host, and about writes that fail."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+
+from indico_zodbrepl.host.disks import Disk, Room
+from indico_zodbrepl.monitor.rules.facts import Facts
+from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+from indico_zodbrepl.monitor.words import listed
+
+
+def warnings(facts: Facts) -> Iterator[Alert]:
+    for node in facts.nodes:
+        yield from _failing(facts, node)
+    yield from _little_room(facts)
+
+
+def _failing(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    failed = node.write_failure
+    if failed is None:
+        return
+    since = datetime.datetime.fromtimestamp(failed.since, datetime.UTC)
+    folder = facts.commands.path(facts.cluster.node(node.name).data_directory)
+    writes = "1 write has" if failed.count == 1 else f"{failed.count} writes have"
+    room = "" if node.disk is None else f"; its disk has {node.disk}"
+    yield Alert(
+        Level.CRITICAL,
+        node.name,
+        f"{facts.called(node)} can't write: {failed.error}",
+        f"{writes} failed since {since:%Y-%m-%d %H:%M:%S} UTC{room}.",
+        _hint(facts, [node], [folder]),
+    )
+
+
+def _little_room(facts: Facts) -> Iterator[Alert]:
+    """Yield one alert for each file system, whatever lies on it."""
+    disks: dict[int, Disk] = {}
+    nodes: dict[int, list[NodeStatus]] = {}
+    for node in facts.nodes:
+        if node.disk is not None:
+            nodes.setdefault(node.disk.device, []).append(node)
+    control = facts.findings.control_disk
+    for disk in filter(None, (*(node.disk for node in facts.nodes), control)):
+        least = disks.setdefault(disk.device, disk)
+        disks[disk.device] = min(least, disk, key=lambda each: each.free)
+    for device, disk in disks.items():
+        if disk.room is Room.ENOUGH:
+            continue
+        on_it = nodes.get(device, [])
+        with_control = control is not None and control.device == device
+        if any(node.write_failure for node in on_it) and disk.room is Room.FULL:
+            continue  # that says it already
+        yield _alert(facts, disk, on_it, with_control=with_control)
+
+
+def _alert(facts: Facts, disk: Disk, nodes: list[NodeStatus], *, with_control: bool) -> Alert:
+    names = [f"node {node.name}" for node in nodes]
+    folders: list[Path] = [facts.cluster.node(node.name).data_directory for node in nodes]
+    if with_control:
+        names.append("the var directory")
+        folders.append(facts.cluster.var_directory)
+    is_full = disk.room is Room.FULL
+    consequence = (
+        "Without room a server can save nothing."
+        if nodes
+        else "Without room no operation can begin, and no log and no event is kept."
+    )
+    return Alert(
+        Level.CRITICAL if is_full else Level.WARNING,
+        nodes[0].name if len(nodes) == 1 else "",
+        f"the disk of {listed(names)} is {'full' if is_full else 'nearly full'}",
+        f"{disk}. {consequence}",
+        _hint(facts, nodes, [facts.commands.path(folder) for folder in folders]),
+    )
+
+
+def _hint(facts: Facts, nodes: list[NodeStatus], folders: list[str]) -> str:
+    """Return how to make room, and where the role of primary can go meanwhile."""
+    hint = f"make room on the disk of {listed(folders)}: `df -h {' '.join(folders)}`"
+    fit = [
+        node.name
+        for node in facts.nodes
+        if node not in nodes and node.connected and not node.is_full and not node.out_of_line
+    ]
+    primary = next((node for node in nodes if node.writable_primary), None)
+    if primary is None or not fit or not facts.can("switchover"):
+        return hint
+    return (
+        f"{hint}; or hand the role of primary over to node {fit[0]}: "
+        f"`{facts.commands.zodbrepl('switchover', fit[0])}`"
+    )
