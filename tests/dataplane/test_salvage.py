@@ -141,7 +141,7 @@ def test_a_change_of_what_nobody_changed_since_is_made_again(history, run):
     assert (0, ['applies'], 1) == (status, outcomes(said), said['objects_written'])
     assert u'lost' == history.read(lambda root: root['notes']['text'])
     lost = said['transactions'][0]['tid']
-    assert ('olga', 'salvaged from lost tail tail, transaction %s' % lost) == history.last()[0]
+    assert ('olga', 'recovered from lost tail tail, transaction %s' % lost) == history.last()[0]
 
 
 def test_a_change_is_shown_field_by_field_and_nothing_is_written(history, run):

@@ -83,7 +83,7 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
                 f"the server of node {node.name} is not gone",
                 f"processes {', '.join(map(str, sorted(pids))) or 'unknown'}: killed, but there"
                 + (f"; {data_fs(node)} is locked" if is_held(node) else ""),
-                "is a disk hung? then cut the host off",
+                "if a disk hangs, cut the host off",
                 ExitCode.TIMED_OUT,
             )
         for pid in sorted(pids - set(killed)):

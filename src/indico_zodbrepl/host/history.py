@@ -114,7 +114,7 @@ def _alone(node: Node) -> Iterator[None]:
             yield
     except OSError as error:
         raise OperatorError(
-            f"the lineage of node {node.name} can't be written",
+            f"the history file of node {node.name} can't be written",
             f"{lineage_file(node)}: {error.strerror}",
             "make room there, then try again",
         ) from error
@@ -199,7 +199,7 @@ def _is_whole(values: Any) -> bool:
 
 def _unusable(node: Node, detail: str) -> OperatorError:
     return OperatorError(
-        f"the lineage of node {node.name} can't be used",
+        f"the history file of node {node.name} can't be used",
         f"{lineage_file(node)}: {detail}",
         f"move it away; all of its history is compared then: {lineage_file(node)}",
         ExitCode.REFUSED,

@@ -39,7 +39,7 @@ def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> It
     with _open(path) as lock:
         while not _take(lock.fileno()):
             lock.seek(0)
-            holder = f"another 'up' or 'down' is at work (process {lock.read().strip()})"
+            holder = f"another 'up' or 'down' is running (process {lock.read().strip()})"
             if time.monotonic() > deadline:
                 raise OperatorError(
                     holder,

@@ -102,7 +102,7 @@ def read_bench_secret(cluster: Cluster) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise OperatorError(
-            "the secret with which benchmarks are begun can't be read",
+            "the secret that starts benchmarks can't be read",
             f"{path}: {reason}",
             f"`{Commands.here(cluster).zodbrepl('up')}` makes one, and lets Indico know of it",
             ExitCode.REFUSED,

@@ -196,7 +196,7 @@ def last(cluster: Cluster) -> Kept | None:
     Raises OperatorError when the file can't be read or is something else.
     """
     path = Layout(cluster).statistics
-    again = f"have them made anew: {Commands.here(cluster).zodbrepl('stats')}"
+    again = f"compute them again: {Commands.here(cluster).zodbrepl('stats')}"
     try:
         values = json.loads(path.read_bytes())
         if values["format"] != FORMAT:

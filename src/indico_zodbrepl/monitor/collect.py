@@ -81,7 +81,9 @@ def _read_states(cluster: Cluster, deadline: float) -> dict[str, NodeState | Fai
     for node in cluster.nodes:
         race.start(f"state-{node.name}", partial(_read_state, cluster, node))
     found = race.wait(deadline)
-    late = Failure(FailureKind.SILENT, "the state file cannot be read in time: disk hung?")
+    late = Failure(
+        FailureKind.SILENT, "the state file could not be read in time; its disk may hang"
+    )
     states: dict[str, NodeState | Failure] = {}
     for node in cluster.nodes:
         state = found.get(("state", node.name), late)

@@ -248,7 +248,7 @@ def _run(
 
 def _program(cluster: Cluster, module: str) -> Program:
     hint = Commands.here(cluster).zodbrepl("status")
-    return Program(module, "nothing was salvaged", EXIT_CODES, hint=hint)
+    return Program(module, "nothing was recovered", EXIT_CODES, hint=hint)
 
 
 def _zodb_conf(cluster: Cluster) -> Path:

@@ -52,7 +52,7 @@ def with_code(step: Step) -> Step:
     if kind is None:
         raise OperatorError(
             f"unknown step {step.action!r}",
-            "the operation was begun by another release",
+            "the operation was started by another release",
             "continue it with that release",
         )
     values = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}

@@ -111,7 +111,7 @@ def refuse_since(cluster: Cluster, then: str) -> None:
     if then and history(cluster) != then:
         raise OperatorError(
             "the situation has changed since the plan was shown",
-            "another operation was begun meanwhile; nothing was changed",
+            "another operation was started meanwhile; nothing was changed",
             "read the new plan, then decide again",
             ExitCode.REFUSED,
         )
@@ -320,10 +320,10 @@ def _busy(cluster: Cluster) -> OperatorError:
     what = (
         f"{found.plan.name}, {found.identifier}, by {found.actor}"
         if found is not None
-        else "it has not begun its first step"
+        else "it has not started its first step"
     )
     return OperatorError(
-        f"another operation is at work (process {pid})",
+        f"another operation is running (process {pid})",
         what,
         "wait until it ends, then retry",
         ExitCode.REFUSED,

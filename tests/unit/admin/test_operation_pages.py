@@ -389,7 +389,7 @@ def test_an_error_of_the_look_is_told_with_its_hint(
 
     def prepare(*_arguments: object) -> Plan:
         raise OperatorError(
-            "another operation is at work",
+            "another operation is running",
             "failover to b, by carol",
             "wait until it ends, then retry",
             ExitCode.REFUSED,
@@ -397,7 +397,7 @@ def test_an_error_of_the_look_is_told_with_its_hint(
 
     monkeypatch.setattr(made_looks, "prepare", prepare)
     shown = text(make_client().get(AT))
-    assert "Another operation is at work" in shown
+    assert "Another operation is running" in shown
     assert "by carol" in shown
     assert "wait until it ends, then retry" in shown
 
@@ -475,7 +475,7 @@ def test_the_second_operator_is_led_to_the_operation_of_the_first(
         store.save(cluster, opened(cluster))
         answer = client.post(AT, data=filled(page))
         assert 409 == answer.status_code
-        assert "Another operation is at work" in text(answer)
+        assert "Another operation is running" in text(answer)
         assert "by carol" in text(answer)
         assert '<a class="action" href="/operations/current">' in answer.text
 
@@ -512,13 +512,13 @@ def test_a_job_that_came_second_leads_to_the_operation_that_came_first(
             1.0,
             2.0,
             8,
-            ("NOTICE: another operation is at work (process 7)", "DETAIL: failover to b"),
+            ("NOTICE: another operation is running (process 7)", "DETAIL: failover to b"),
             None,
         )
     )
     store.save(cluster, opened(cluster))
     page = client.get("/jobs/second")
-    assert "Another operation is at work (process 7) Exit code 8: refused" in text(page)
+    assert "Another operation is running (process 7) Exit code 8: refused" in text(page)
     assert '<a href="/operations/current">Show the open operation: failover to b</a>' in page.text
     assert 'href="/operations/failover?node=b"' in page.text
 

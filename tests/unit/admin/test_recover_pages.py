@@ -349,10 +349,10 @@ def test_an_error_of_the_data_plane_is_told_with_its_hint(
     client: FlaskClient, data_plane: DataPlane
 ) -> None:
     data_plane.error = OperatorError(
-        "nothing was salvaged", "no storage answers", "bin/zodbrepl status", ExitCode.NOT_RUNNING
+        "nothing was recovered", "no storage answers", "bin/zodbrepl status", ExitCode.NOT_RUNNING
     )
     shown = text(client.get(f"/recover/{TAIL}"))
-    assert "Nothing was salvaged" in shown
+    assert "Nothing was recovered" in shown
     assert "no storage answers" in shown
     assert "bin/zodbrepl status" in shown
 

@@ -426,7 +426,7 @@ def test_a_server_that_was_not_started_here_is_told(cluster: Cluster) -> None:
         ({"Slave_IO_Running": "No"}, "node b applies what it has, but receives nothing"),
         (
             {"Slave_IO_Running": "No", "Last_IO_Errno": 1236, "Last_IO_Error": "not in the binlog"},
-            "node b needs to be seeded",
+            "node b needs to be cloned",
         ),
     ],
 )

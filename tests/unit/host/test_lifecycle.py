@@ -125,7 +125,7 @@ def test_a_lock_held_by_another_process_is_waited_for_and_named(tmp_path: Path) 
         with exclusive(lock, 20, told.append):
             assert str(os.getpid()) == lock.read_text()
     assert ExitCode.TIMED_OUT == caught.value.exit_code
-    assert f"waiting: another 'up' or 'down' is at work (process {holder.pid})" == told[0]
+    assert f"waiting: another 'up' or 'down' is running (process {holder.pid})" == told[0]
 
 
 def test_what_several_programs_failed_of_is_told_once_and_without_blank_hints() -> None:

@@ -43,7 +43,7 @@ def test_who_holds_a_folder_for_good_does_not_hang_those_who_write_there(
     record = cluster.var_directory / "epoch.json"
     monkeypatch.setattr(locking, "FOLDER_SECONDS", 0.05)
     with alone_in(node.data_directory), alone_in(record.parent):
-        with pytest.raises(OperatorError, match="lineage of node a can't be written") as told:
+        with pytest.raises(OperatorError, match="history file of node a can't be written") as told:
             history.mark(node, 1, Condition.OK, "")
         assert "another process works in" in told.value.detail
         with pytest.raises(OperatorError, match="record of the epoch can't be written") as told:

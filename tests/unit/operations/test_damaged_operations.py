@@ -94,7 +94,7 @@ def test_one_that_has_ended_by_the_journal_is_in_nobodys_way(world: World) -> No
 def test_who_is_at_work_is_told_although_another_file_can_not_be_used(world: World) -> None:
     Layout(cluster(world.folder)).operations.mkdir()
     (Layout(cluster(world.folder)).operations / "x.json").write_text("{")
-    with store.alone(cluster(world.folder)), pytest.raises(OperatorError, match="is at work"):
+    with store.alone(cluster(world.folder)), pytest.raises(OperatorError, match="is running"):
         store.refuse_at_work(cluster(world.folder))
 
 
@@ -147,7 +147,7 @@ def test_without_any_room_the_lock_works_nevertheless(world: World) -> None:
     with (
         no_file_grows_beyond(0),
         store.alone(cluster(world.folder)),
-        pytest.raises(OperatorError, match="another operation is at work"),
+        pytest.raises(OperatorError, match="another operation is running"),
     ):
         store.refuse_at_work(cluster(world.folder))
 

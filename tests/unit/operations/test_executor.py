@@ -301,7 +301,7 @@ def test_only_one_operation_works_at_a_time_and_the_other_is_told_which(world: W
     with store.alone(other), pytest.raises(OperatorError) as refused:
         execute(world)
     assert ExitCode.REFUSED is refused.value.exit_code
-    assert "another operation is at work (process " in refused.value.notice
+    assert "another operation is running (process " in refused.value.notice
     assert set() == world.effects()
     assert not Layout(other).journal.exists()
 
@@ -358,7 +358,7 @@ def test_a_plan_that_was_made_before_another_operation_is_not_carried_out(world:
     both_saw = store.history(of)
     executor.execute(of, Installation(world.folder), PLAN, history=both_saw)
     after_the_first = world.effects()
-    with pytest.raises(OperatorError, match="another operation was begun meanwhile") as refused:
+    with pytest.raises(OperatorError, match="another operation was started meanwhile") as refused:
         executor.execute(of, Installation(world.folder), PLAN, history=both_saw)
     assert ExitCode.REFUSED is refused.value.exit_code
     assert after_the_first == world.effects()
@@ -398,6 +398,6 @@ def test_a_step_of_another_release_is_refused_before_anything_is_changed(world: 
     effects = world.effects()
     with pytest.raises(OperatorError, match="unknown step 'held-otherwise'") as refused:
         resume(world)
-    assert "begun by another release" in refused.value.detail
+    assert "started by another release" in refused.value.detail
     assert (effects, False) == (world.effects(), store.the_open_one(of).outcome is Outcome.DONE)
     assert Outcome.ABANDONED is abandoning.abandon(of, "downgraded").outcome

@@ -46,7 +46,7 @@ class MariaDB(native_replication.NativeServers):
         "backup": "MariaDB has its own: `mariadb-dump --single-transaction` copies the database of "
         "a running node, best a replica",
         "restore": "a lost node copies its upstream's data; when all are lost, the file that "
-        "`mariadb-dump` made is loaded into a primary that was made anew, before Indico "
+        "`mariadb-dump` made is loaded into a new primary, before Indico "
         "starts",
         **native_replication.LIMITS,
     }

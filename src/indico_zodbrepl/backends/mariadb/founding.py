@@ -48,7 +48,7 @@ def _found_follower(cluster: Cluster, node: Node, primary: Node, progress: Progr
         progress(f"node {node.name} does not run")
         return
     if not servers.is_filled(node):
-        progress(f"node {node.name} is seeded from node {primary.name}")
+        progress(f"node {node.name} is cloned from node {primary.name}")
         replication.seed(cluster, node, primary)
     try:
         replication.settle_links(cluster, node, primary)

@@ -139,7 +139,7 @@ def seed(cluster: Cluster, node: Node, primary: Node) -> None:
     """
     if not (node.managed and primary.managed):
         raise OperatorError(
-            f"node {node.name} can't be seeded from node {primary.name} here",
+            f"node {node.name} can't be cloned from node {primary.name} here",
             "a server of one of them is somebody else's",
             f"let its administrator copy it with {servers.DUMP} {' '.join(_DUMP)}",
             ExitCode.REFUSED,
@@ -207,7 +207,7 @@ def _copy(cluster: Cluster, node: Node, primary: Node, database: str, deadline: 
                     process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 raise OperatorError(
-                    f"node {node.name} was not seeded in time",
+                    f"node {node.name} was not cloned in time",
                     "repeated, it begins anew",
                     exit_code=ExitCode.TIMED_OUT,
                 ) from None
@@ -217,7 +217,7 @@ def _copy(cluster: Cluster, node: Node, primary: Node, database: str, deadline: 
         said = [*_last_lines(dump_said), *_last_lines(load_said)]
     if source.returncode or target.returncode:
         raise OperatorError(
-            f"node {node.name} was not seeded",
+            f"node {node.name} was not cloned",
             f"{servers.DUMP} ended with exit "
             f"{source.returncode}, {servers.CLIENT} with {target.returncode}: " + "\n".join(said),
         )

@@ -156,7 +156,7 @@ def _stopped(cluster: Cluster, node: Node, upstream: dict[str, object]) -> Itera
     if upstream["Last_IO_Errno"] == LOGS_DO_NOT_MATCH:
         yield EngineProblem(
             Severity.CRITICAL,
-            f"node {node.name} needs to be seeded",
+            f"node {node.name} needs to be cloned",
             f"Its upstream can't continue where it is: {clean(str(upstream['Last_IO_Error']))}",
             keep_and_copy(cluster, node),
         )

@@ -43,7 +43,7 @@ def found(
         waits=True,
     )
     if answer.get("started"):
-        progress("the cluster of NEO is new and has begun")
+        progress("the new NEO cluster has started")
     if not marker.exists():
         began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         write_atomically(marker, json.dumps({"cluster": cluster.name, "founded": began}) + "\n")

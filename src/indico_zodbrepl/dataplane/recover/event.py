@@ -12,7 +12,7 @@ and chairs.
 INDICO_CONF names an instance's indico.conf.  Prints one JSON object on standard output:
 {"tail", "oid", "title", "category", "objects", "event": new number or null, "written"}
 
-exit status: as `dataplane.salvage`; 5: it can't be salvaged.
+exit status: as `dataplane.salvage`; 5: it can't be recovered.
 """
 from __future__ import absolute_import
 
@@ -37,7 +37,7 @@ LISTED = (CONFERENCE, 'MaKaC.conference.Category', 'MaKaC.user.Avatar', 'MaKaC.u
 
 
 class CanNotRecover(Exception):
-    """An event can't be salvaged; the text says why."""
+    """An event can't be recovered; the text says why."""
 
 
 class LostEvent(object):
@@ -137,14 +137,14 @@ def recover_event(tail, oid, user, dry_run):
     database = Database(storage)
     notes = Notes(tail.folder, database)
     if oid in notes.oids:
-        raise CanNotRecover('it was salvaged already, as object %s'
+        raise CanNotRecover('it was recovered already, as object %s'
                             % notes.oids[oid].encode('hex'))
     lost = LostEvent(tail, oid, database, notes)
     said = {'tail': tail.name, 'oid': oid.encode('hex'), 'title': lost.record.what,
             'category': None, 'objects': len(lost.plan.writes), 'event': None, 'written': None}
     if dry_run:
         return said
-    description = u'salvaged from lost tail %s, transaction %s' % (
+    description = u'recovered from lost tail %s, transaction %s' % (
         tail.name.decode('utf-8', 'replace'), lost.record.tid.encode('hex'))
     oids = new_oids(storage, lost.plan)
     found = {each: oids[now] for each, now in lost.plan.oids.items() if now in oids}

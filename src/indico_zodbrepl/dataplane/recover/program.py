@@ -111,7 +111,7 @@ def apply_picks(tail, storage, picks, user, dry_run):
             return said
         taken = [(each, verdicts) for each, verdicts in considered
                  if outcome_of(verdicts) == APPLIES]
-        description = u'salvaged from lost tail %s, transaction %s' % (
+        description = u'recovered from lost tail %s, transaction %s' % (
             _unicode(tail.name), u', '.join(each.tid.encode('hex') for each, _ in taken))
         oids = new_oids(storage, plan)
         notes.begin([verdict.record[:2] for _, verdicts in taken for verdict in verdicts],
