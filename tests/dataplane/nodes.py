@@ -47,10 +47,11 @@ class Node(object):
         upstream: the Node it follows, if any.
         listens: whether others may follow it.
         transaction_timeout: seconds.
+        environment: dict, added to that of its server.
     """
 
     def __init__(self, processes, folder, name, upstream=None, listens=False,
-                 transaction_timeout=60):
+                 transaction_timeout=60, environment=None):
         self.folder = folder.ensure(name, dir=True)
         self.name = name
         self.port, self.replication_port = free_ports(2)
@@ -60,6 +61,7 @@ class Node(object):
         self.process = None
         self._processes = processes
         self._transaction_timeout = transaction_timeout
+        self._environment = environment
         self.configure(upstream, listens)
 
     def configure(self, upstream=None, listens=False):
@@ -88,7 +90,7 @@ class Node(object):
 
     def start(self, wait=True):
         self.process = self._processes.start(
-            self.command(), self.name, self.port if wait else None)
+            self.command(), self.name, self.port if wait else None, self._environment)
         if wait:
             self.ruok()  # its port is open before its control socket is there
         return self.process

@@ -1,10 +1,14 @@
 """What a new worker does before it accepts requests."""
 import subprocess
 import sys
+import time
 
 import pytest
 
 from indico_zodbrepl.dataplane.indico import gunicorn_conf
+
+from changed_clock import ChangedClock
+from processes import free_ports
 
 
 class Worker(object):
@@ -45,3 +49,24 @@ def test_a_worker_that_takes_the_place_of_another_builds_indico_first(parent):
     gunicorn_conf.post_worker_init(worker)
     assert [gunicorn_conf.BUILD_LIMIT] == worker.built
 
+
+def test_no_worker_is_killed_when_the_clock_is_put_forward(processes, tmpdir):
+    """By the system's clock it would have been silent for an hour."""
+    clock = ChangedClock(tmpdir.join('clock'))
+    tmpdir.join('idle.py').write(IDLE)
+    port, = free_ports(1)
+    master = processes.start(
+        ['python', '-m', 'gunicorn.app.wsgiapp', '--config',
+         'python:indico_zodbrepl.dataplane.indico.gunicorn_conf', '--bind', '127.0.0.1:%d' % port,
+         '--worker-class', 'gthread', '--chdir', str(tmpdir), 'idle:application'],
+        'gunicorn', port, clock.environment)
+    clock.put(3600)
+    time.sleep(3)  # the master looks each second
+    assert 'TIMEOUT' not in master.output()
+
+
+IDLE = '''
+def application(environ, start_response):
+    start_response('204 No Content', [])
+    return []
+'''

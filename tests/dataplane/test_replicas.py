@@ -35,14 +35,14 @@ class Clock(object):
 
     now = 1000.0
 
-    def time(self):
+    def monotonic(self):
         return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(module, 'time', clock)
+    monkeypatch.setattr(module, 'monotonic', clock.monotonic)
     return clock
 
 

@@ -8,7 +8,6 @@ from __future__ import absolute_import
 import contextlib
 import fcntl
 import os
-import time
 
 from ZODB.FileStorage import FileStorage
 from ZODB.scripts import repozo
@@ -25,6 +24,7 @@ from indico_zodbrepl.dataplane.datafs.failures import (
     NoSpace,
 )
 from indico_zodbrepl.dataplane.datafs.records import START, time_of
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 LOCK = 'lock'
 BLOCK = 1 << 20
@@ -81,7 +81,7 @@ class Repository(object):
 
         Raises DataFileError.
         """
-        begun, path = time.time(), os.path.abspath(path)
+        begun, path = monotonic(), os.path.abspath(path)
         removed = pieces.settle('.')
         full = full or not all(os.path.exists(each.name) for each in self._newest())
         for _ in range(ATTEMPTS):
@@ -93,7 +93,7 @@ class Repository(object):
         else:
             raise Changed('%s is packed again and again' % path)
         disk.sync_folder('.')
-        return dict(done, removed=removed, seconds=round(time.time() - begun, 3))
+        return dict(done, removed=removed, seconds=round(monotonic() - begun, 3))
 
     def _try(self, path, full):
         with DataFile(path) as source:
@@ -312,8 +312,8 @@ class Counted(object):
 
     def add(self, count):
         self._done += count
-        if time.time() >= self._next:
-            self._next = time.time() + REPORT_EACH
+        if monotonic() >= self._next:
+            self._next = monotonic() + REPORT_EACH
             total = self._total and max(self._total, self._done)
             self._say({'stage': self._stage, 'done': self._done, 'total': total})
 

@@ -12,8 +12,9 @@ import collections
 import logging
 import os
 import threading
-import time
 import weakref
+
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class Liveness(object):
             if not sight.read_only:
                 self.read_only_since = None
             elif self.read_only_since is None:
-                self.read_only_since = time.time()
+                self.read_only_since = monotonic()
         self._silent = 0
 
     def _guard(self):

@@ -14,11 +14,12 @@ from __future__ import absolute_import
 import logging
 import os
 import threading
-import time
 import weakref
 
 from ZEO.asyncio.client import Protocol
 from ZEO.Exceptions import ClientDisconnected
+
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class Watchdog(object):
             if missing is None:
                 self.missing_since = None
             elif self.missing_since is None:
-                self.missing_since = time.time()
+                self.missing_since = monotonic()
             if missing != previous:
                 log.warning('%s: %s', name, missing or 'all is well again')
             try:
@@ -93,7 +94,7 @@ class Watchdog(object):
 
     def _look(self):
         self._pulse.look()
-        self._renewal(time.time())
+        self._renewal(monotonic())
 
 
 def what_is_missing(storage):

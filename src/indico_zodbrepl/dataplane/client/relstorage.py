@@ -3,8 +3,8 @@ from __future__ import absolute_import
 
 import logging
 import threading
-import time
 
+import relstorage.adapters.replica
 import zope.interface
 from relstorage.adapters.interfaces import (
     IReplicaSelector,
@@ -15,6 +15,11 @@ from relstorage.adapters.interfaces import (
 from relstorage.adapters.replica import ReplicaSelector
 from relstorage.cache.interfaces import CacheConsistencyError
 from relstorage.storage.interfaces import StorageDisconnectedDuringCommit
+
+from indico_zodbrepl.dataplane.programs.clock import MonotonicTime, monotonic
+
+# Else a change of the file is not noticed while the system's clock is put back.
+relstorage.adapters.replica.time = MonotonicTime
 
 
 @zope.interface.implementer(IReplicaSelector)
@@ -63,9 +68,9 @@ class Replicas(object):
         """Return the first server if another one is used and a retry is due."""
         with self._lock:
             first = self._file._replicas[0]
-            if self._current == first or time.time() < self._due:
+            if self._current == first or monotonic() < self._due:
                 return None
-            self._due = time.time() + self._timeout
+            self._due = monotonic() + self._timeout
             return first
 
     def prefer(self, server):
@@ -83,7 +88,7 @@ class Replicas(object):
 
     def _select(self, server):
         self._current = server
-        self._due = time.time() + self._timeout
+        self._due = monotonic() + self._timeout
 
     def _see_file(self):
         """Read the file if it changed, at most once a second; return True if it did."""

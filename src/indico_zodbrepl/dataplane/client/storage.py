@@ -44,6 +44,7 @@ from indico_zodbrepl.dataplane.client.translation import (
     translated_at_the_end,
 )
 from indico_zodbrepl.dataplane.client.views import place_of, size_of, view_of
+from indico_zodbrepl.dataplane.programs.clock import install, monotonic
 
 # A client with read-only fallback takes whichever server answers first, and
 # the writable one a moment later: a program that opens a storage and writes
@@ -163,7 +164,7 @@ class IndicoStorage(object):
             result = translate(error)
             if isinstance(result, StorageReadOnly):
                 since = liveness.read_only_since
-                if since is None or time.time() - since < PATIENCE:
+                if since is None or monotonic() - since < PATIENCE:
                     return StorageAway(error)
             return result
         return translate_patiently
@@ -180,14 +181,14 @@ def _translating(method, calls, translate=translated):
 
     @functools.wraps(method, assigned=named, updated=())
     def call(*args, **kwargs):
-        begun = time.time()
+        begun = monotonic()
         try:
             return method(*args, **kwargs)
         except Exception as error:
             raised = translate(error)
             six.reraise(type(raised), raised, sys.exc_info()[2])
         finally:
-            calls.add(time.time() - begun)
+            calls.add(monotonic() - begun)
     return call
 
 
@@ -200,11 +201,12 @@ class IndicoStorageSection(BaseConfig):
         Return an `IndicoStorage`, on a read-only server if no other appears within three
         seconds.  Raise ClientDisconnected if no server answers in time.
         """
+        install()
         with older_servers.opening():
             base = _translating(self.config.base.open, StorageCalls())()
         storage = IndicoStorage(base)
         if isinstance(storage.base, ClientStorage):
-            deadline = time.time() + SETTLE_LIMIT
-            while what_is_missing(storage.base) and time.time() < deadline:
+            deadline = monotonic() + SETTLE_LIMIT
+            while what_is_missing(storage.base) and monotonic() < deadline:
                 time.sleep(0.02)
         return storage

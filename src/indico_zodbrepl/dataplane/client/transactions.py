@@ -29,6 +29,7 @@ from ZODB.POSException import ConflictError, ReadOnlyError
 
 from indico_zodbrepl.dataplane.client.reconnection import what_is_missing
 from indico_zodbrepl.dataplane.client.translation import StorageAway
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 # Seconds from the loss of the writable server during which writers wait; an
 # outage that lasts longer is told at once.
@@ -90,8 +91,8 @@ class WriteAccess(object):
     def _wait(self):
         if not what_is_missing(self._storage):
             return
-        since = self._watchdog.missing_since or time.time()
-        while time.time() < since + PATIENCE and what_is_missing(self._storage):
+        since = self._watchdog.missing_since or monotonic()
+        while monotonic() < since + PATIENCE and what_is_missing(self._storage):
             time.sleep(_POLL)
 
 

@@ -2,7 +2,6 @@
 from __future__ import absolute_import
 
 import contextlib
-import time
 
 from indico_zodbrepl.dataplane.convert import files
 from indico_zodbrepl.dataplane.convert.failures import CopyDiffers, OtherData
@@ -16,6 +15,7 @@ from indico_zodbrepl.dataplane.convert.storages import (
     open_conf,
 )
 from indico_zodbrepl.dataplane.convert.transactions import as_kept, difference
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 REPORT_EACH = 0.5  # seconds
 
@@ -161,7 +161,7 @@ class _Progress(object):
         self._stage = stage
         self._say = say
         self._seconds = seconds
-        self._begin = self._told = time.time()
+        self._begin = self._told = monotonic()
         self._transactions = self._bytes = 0
         self._first = None
 
@@ -171,13 +171,13 @@ class _Progress(object):
             self._first = fraction
         self._transactions += 1
         self._bytes += transaction.size
-        now = time.time()
+        now = monotonic()
         if now - self._told >= REPORT_EACH:
             self._told = now
             self._tell(now, (fraction - self._first) / max(1.0 - self._first, 1e-9))
 
     def end(self):
-        now = time.time()
+        now = monotonic()
         self._seconds[self._stage] = round(now - self._begin, 3)
         if self._transactions:
             self._tell(now, 1.0)

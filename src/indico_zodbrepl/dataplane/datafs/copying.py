@@ -1,6 +1,5 @@
 """Copy a data file that a server may be writing, to where another server will use it."""
 import os
-import time
 
 from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.blobs import Blobs, folder_of
@@ -8,6 +7,7 @@ from indico_zodbrepl.dataplane.datafs.compare import first_difference
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Changed, NoSpace, Occupied
 from indico_zodbrepl.dataplane.datafs.truncate import locked
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 SYNC_EACH = 64 << 20  # bytes, so that the running server never waits for all of it
 CLOSE = 1 << 20  # bytes that replication may fetch
@@ -29,8 +29,8 @@ class Progress(object):
         self._next = 0
 
     def __call__(self, stage, done, total, now=False):
-        if now or time.time() >= self._next:
-            self._next = time.time() + REPORT_EACH
+        if now or monotonic() >= self._next:
+            self._next = monotonic() + REPORT_EACH
             self._say({'stage': stage, 'done': done, 'total': total})
 
 
@@ -50,7 +50,7 @@ def copy(source, target, say):
 
     Raises DataFileError.
     """
-    begin = time.time()
+    begin = monotonic()
     progress = Progress(say)
     DataFile(source).close()  # nothing is left behind when it can't be read
     with locked(target):
@@ -70,7 +70,7 @@ def copy(source, target, say):
         disk.sync_folder(disk.parent(target))
     return {'tid': last and last.tid.encode('hex'), 'bytes': size, 'resumed': resumed,
             'blobs': blobs[0], 'blob_bytes': blobs[1],
-            'seconds': round(time.time() - begin, 3)}
+            'seconds': round(monotonic() - begin, 3)}
 
 
 class _Part(object):

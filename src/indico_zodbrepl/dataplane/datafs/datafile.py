@@ -19,6 +19,7 @@ from indico_zodbrepl.dataplane.datafs.records import (
     Record,
     Transaction,
 )
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 WINDOW = 65536  # bytes
 PATIENCE = 1.0  # seconds that a pack gets to put its result in place
@@ -27,14 +28,14 @@ PAUSE = 0.02
 
 def _open(path):
     """Open a Data.fs; a pack takes it away for a moment before it puts the new one there."""
-    limit = time.time() + PATIENCE
+    limit = monotonic() + PATIENCE
     while True:
         try:
             return os.open(path, os.O_RDONLY)
         except OSError as error:
             if error.errno != errno.ENOENT or not os.path.exists(path + '.pack'):
                 raise Missing('%s: %s' % (path, error.strerror))
-        if time.time() > limit:
+        if monotonic() > limit:
             raise Damaged(path, 0, 'a pack was interrupted; what it left is in %s.old and '
                           '%s.pack' % (os.path.basename(path), os.path.basename(path)))
         time.sleep(PAUSE)
@@ -249,7 +250,7 @@ def find_end(data_file, damaged=False):
 
     Raises Damaged when the end is neither complete nor unfinished.
     """
-    limit = time.time() + PATIENCE_ENDS
+    limit = monotonic() + PATIENCE_ENDS
     while True:
         size = data_file.present_size()
         magic = data_file.raw(0, START)
@@ -258,7 +259,7 @@ def find_end(data_file, damaged=False):
         end = START if size <= START else _from_the_end(data_file, size)
         if end is not None:
             return end, size
-        if time.time() > limit:
+        if monotonic() > limit:
             try:
                 return _forward(data_file), size
             except Damaged as error:

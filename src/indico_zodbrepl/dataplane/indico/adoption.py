@@ -13,6 +13,7 @@ from ZODB.POSException import ConflictError, POSKeyError
 
 from indico_zodbrepl.dataplane.indico import prewarm
 from indico_zodbrepl.dataplane.indico.set_up import set_up_globals
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 PATIENCE = 60.0  # seconds that a transaction is tried again
 PAUSE = 0.5  # seconds
@@ -75,16 +76,16 @@ class Adoption(object):
         set_up_globals()
 
     def _all_of(self, kind, holder, prepare, ids):
-        begun = said = time.time()
+        begun = said = monotonic()
         for start in range(0, len(ids), self._batch):
             self._some_of(kind, holder, prepare, ids[start:start + self._batch])
-            now = time.time()
+            now = monotonic()
             if now - said >= REPORT:
                 said = now
                 done = start + self._batch
                 self._say('%s: %d of %d, %.0f a second' % (
                     kind, done, len(ids), done / (now - begun)))
-        self._say('%s: %d in %.1f s' % (kind, len(ids), time.time() - begun))
+        self._say('%s: %d in %.1f s' % (kind, len(ids), monotonic() - begun))
 
     def _some_of(self, kind, holder, prepare, ids):
         """Process a batch in one transaction; one each if an object is damaged."""
@@ -110,12 +111,12 @@ class Adoption(object):
 
     def _transaction(self, work):
         """Commit what `work` does and return its value; again and again for a minute."""
-        deadline = time.time() + PATIENCE
+        deadline = monotonic() + PATIENCE
         while True:
             try:
                 return self._attempt(work)
             except (ClientDisconnected, ConflictError):
-                if time.time() >= deadline:
+                if monotonic() >= deadline:
                     raise
                 time.sleep(PAUSE)
 

@@ -36,6 +36,7 @@ from indico_zodbrepl.dataplane.client.status import (
     storage_status,
 )
 from indico_zodbrepl.dataplane.indico.instance import IndicoInstance, NotSetUp
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 HEALTH_PATH = '/zodbrepl/health'
 MAY_WAIT = 2  # requests at once
@@ -116,8 +117,8 @@ class Application(object):
         if not self._waiting.acquire(False):
             return False
         try:
-            deadline = time.time() + seconds
-            while not condition() and time.time() < deadline:
+            deadline = monotonic() + seconds
+            while not condition() and monotonic() < deadline:
                 time.sleep(0.05)
             return condition()
         finally:

@@ -16,6 +16,7 @@ from ZODB.POSException import ConflictError
 
 from indico_zodbrepl.dataplane.indico import prewarm
 from indico_zodbrepl.dataplane.indico.plugin import handlers
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 PATIENCE = 60.0  # seconds
 PAUSE = 0.5  # seconds
@@ -84,12 +85,12 @@ def run(admin, patience=PATIENCE):
 
     Returns: whether the administrator was created.
     """
-    deadline = time.time() + patience
+    deadline = monotonic() + patience
     while True:
         try:
             return _run_once(admin)
         except (ClientDisconnected, ConflictError):
-            if time.time() >= deadline:
+            if monotonic() >= deadline:
                 raise
             time.sleep(PAUSE)
 

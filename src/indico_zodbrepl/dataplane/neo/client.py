@@ -11,7 +11,6 @@
 """
 from __future__ import absolute_import
 
-import time
 
 import zope.interface
 from ZODB import POSException
@@ -24,6 +23,7 @@ from indico_zodbrepl.dataplane.neo import sizes
 from indico_zodbrepl.dataplane.neo.library import import_neo
 from indico_zodbrepl.dataplane.neo.liveness import ANSWER_LIMIT, Liveness
 from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 import_neo()
 
@@ -61,10 +61,10 @@ class LimitedApplication(Application):
     @property
     def max_reconnection_to_master(self):
         # Asked before each attempt; the value is how many may have failed.
-        return 0 if time.time() > self._searching_until else float('inf')
+        return 0 if monotonic() > self._searching_until else float('inf')
 
     def _connectToPrimaryNode(self):
-        self._searching_until = time.time() + self.connect_limit
+        self._searching_until = monotonic() + self.connect_limit
         return Application._connectToPrimaryNode(self)
 
 

@@ -7,9 +7,9 @@ leaves it to its caller to tell 'Not ready' from success.
 from __future__ import absolute_import
 
 import argparse
-import time
 
 from indico_zodbrepl.dataplane.neo.library import import_neo
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 import_neo()
 
@@ -65,7 +65,7 @@ class Control(object):
             if self._neoctl is None:
                 self._neoctl = NeoCTL(self._address)
             events = self._neoctl.em
-            events.setTimeout(time.time() + self._limit, self._too_late)
+            events.setTimeout(monotonic() + self._limit, self._too_late)
             answer = getattr(self._neoctl, method)(*arguments)
             events.setTimeout(None, None)
             return answer

@@ -7,6 +7,7 @@ from indico_zodbrepl.dataplane.neo import control, orders
 from indico_zodbrepl.dataplane.neo.control import Failed
 from indico_zodbrepl.dataplane.neo.state import describe
 from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 _PAUSE = 0.2  # seconds
 
@@ -23,7 +24,7 @@ def heal(ask, address, wait):
 
     Returns: healed, whether it had to be; seconds.
     """
-    began = time.time()
+    began = monotonic()
     deadline = began + wait
     name = format_address(address)
     state = describe(ask)
@@ -38,8 +39,8 @@ def heal(ask, address, wait):
     while True:
         state = describe(ask)
         if _holds(state, name, 'up_to_date') and not _holds(state, name, 'out_of_date'):
-            return {'healed': name, 'seconds': round(time.time() - began, 1)}
-        if time.time() >= deadline:
+            return {'healed': name, 'seconds': round(monotonic() - began, 1)}
+        if monotonic() >= deadline:
             raise Failed('%s is not up to date within %g s; it goes on' % (name, wait))
         time.sleep(_PAUSE)
 
@@ -53,6 +54,6 @@ def _wait_for(ask, address, wanted, deadline):
         for known, _, state in control.storages(ask):
             if known == address and state == wanted:
                 return
-        if time.time() >= deadline:
+        if monotonic() >= deadline:
             raise Failed('%s did not come back' % format_address(address))
         time.sleep(_PAUSE)

@@ -1,4 +1,4 @@
-"""Import NEO's package from any thread.
+"""Import NEO's package from any thread, with timers that the system's clock does not disturb.
 
 On import NEO installs handlers of real-time signals, for its developers.  Python
 permits that only in the main thread; elsewhere the import fails.  Indico opens its
@@ -8,6 +8,8 @@ from __future__ import absolute_import
 
 import signal
 import threading
+
+from indico_zodbrepl.dataplane.programs.clock import MonotonicTime, monotonic
 
 
 def import_neo():
@@ -21,6 +23,13 @@ def import_neo():
     signal.signal = only_in_the_main_thread
     try:
         import neo.client.Storage
+        import neo.client.app
+        import neo.lib.connection
+        import neo.lib.connector
+        import neo.lib.event
     finally:
         signal.signal = set_handler
+    for module in neo.lib.connection, neo.lib.connector, neo.lib.event:
+        module.time = monotonic
+    neo.client.app.time = MonotonicTime
     return neo

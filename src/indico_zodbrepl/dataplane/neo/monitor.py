@@ -39,6 +39,7 @@ from indico_zodbrepl.dataplane.neo.policy import (
 from indico_zodbrepl.dataplane.neo.process import Child
 from indico_zodbrepl.dataplane.neo.state import NOTHING, WRITABLE, describe
 from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import install, monotonic
 from indico_zodbrepl.dataplane.server.control import ControlSocket, Refused
 
 log = logging.getLogger('zodbrepl.warden')
@@ -137,7 +138,7 @@ class Monitor(object):
 
     def _strays(self, state, here):
         """Return how long each has been a stray, in seconds."""
-        now = time.time()
+        now = monotonic()
         self._stray_since = dict(
             (address, self._stray_since.get(address, now)) for address in strays(state, here))
         return dict((address, now - since) for address, since in self._stray_since.items())
@@ -158,7 +159,7 @@ class Monitor(object):
 
     def _act(self, action, here):
         """Carry out an action, at most once every PATIENCE seconds."""
-        now = time.time()
+        now = monotonic()
         if now < self._acted.get(action.address, 0) + PATIENCE:
             return
         self._acted[action.address] = now
@@ -218,6 +219,7 @@ def main(arguments=None):
                         metavar='HOST:PORT=FOLDER')
     parser.add_argument('options', nargs=argparse.REMAINDER, metavar='NEOADMIN-OPTION')
     given = parser.parse_args(arguments)
+    install()
     if not os.path.isdir(given.folder):
         parser.error('%s is no folder' % given.folder)
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(name)s %(message)s')

@@ -14,6 +14,7 @@ from indico_zodbrepl.dataplane.neo.library import import_neo
 from indico_zodbrepl.dataplane.neo.policy import holds_everything
 from indico_zodbrepl.dataplane.neo.state import describe
 from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 import_neo()
 
@@ -37,7 +38,7 @@ def start(ask, storages, wait, new=True):
 
     Returns: started, whether it was new; cluster_state.
     """
-    deadline = time.time() + wait
+    deadline = monotonic() + wait
     missing = 'the admin node'
     while True:
         try:
@@ -52,7 +53,7 @@ def start(ask, storages, wait, new=True):
         except (NotReady, Refused) as failure:
             # Refused: a storage is just coming in.
             missing = str(failure)
-        if time.time() >= deadline:
+        if monotonic() >= deadline:
             raise Failed('the cluster does not run: %s' % (
                 'it waits for %s' % missing if missing else 'it does not begin'))
         time.sleep(_PAUSE)
@@ -61,7 +62,7 @@ def start(ask, storages, wait, new=True):
 def start_with_what_is_there(ask, wait):
     """Start a cluster although storages are missing: what only they have is lost."""
     ask.ask('startCluster')
-    return {'started': True, 'cluster_state': _wait_until_running(ask, time.time() + wait)}
+    return {'started': True, 'cluster_state': _wait_until_running(ask, monotonic() + wait)}
 
 
 def check(ask, reference):
@@ -168,6 +169,6 @@ def _wait_until_running(ask, deadline):
         state = control.cluster_state(ask)
         if state == 'RUNNING':
             return state
-        if time.time() >= deadline:
+        if monotonic() >= deadline:
             raise Failed('the cluster was started, but is %s' % state)
         time.sleep(_PAUSE)

@@ -16,6 +16,7 @@ import time
 
 from indico_zodbrepl.dataplane.neo.library import import_neo
 from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 import_neo()
 
@@ -94,13 +95,13 @@ class Pinger(threading.Thread):
         """Wait for an answer, _LONGEST at most; socket.error when there is a refusal instead."""
         waited = 0.0
         while waited < _LONGEST and not self._closing.is_set():
-            since = time.time()
+            since = monotonic()
             if select.select([self._connection], [], [], _SLICE)[0]:
                 if not self._connection.recv(4096):
                     raise socket.error(errno.ECONNRESET, 'closed')
                 return True
             # What is longer than two slices, the host or this process slept.
-            passed = min(max(time.time() - since, 0.0), 2 * _SLICE)
+            passed = min(max(monotonic() - since, 0.0), 2 * _SLICE)
             waited += passed
             self.silent += passed
             if self.silent >= 2 * _SLICE:
@@ -149,11 +150,11 @@ def ping(addresses, wait):
     Returns: {'host:port': 'answers', 'refuses' (nothing listens) or 'silent'}.
     """
     greetings = dict((address, Pinger(address, _PAUSE)) for address in addresses)
-    deadline = time.time() + wait
+    deadline = monotonic() + wait
     for each in greetings.values():
         each.start()
     try:
-        while time.time() < deadline and not all(
+        while monotonic() < deadline and not all(
                 each.state in (ANSWERS, REFUSES) for each in greetings.values()):
             time.sleep(_PAUSE)
         return dict((format_address(address), each.state or SILENT)

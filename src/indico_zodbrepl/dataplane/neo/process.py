@@ -24,6 +24,8 @@ import subprocess
 import sys
 import time
 
+from indico_zodbrepl.dataplane.programs.clock import install, monotonic
+
 ROLES = ('master', 'storage', 'admin')
 
 
@@ -47,6 +49,9 @@ def write_ahead(path):
 def run(role, options):
     """Run NEO's program of this role until it ends; it ends the process by SystemExit."""
     import importlib
+    from indico_zodbrepl.dataplane.neo.library import import_neo
+    install()
+    import_neo()
     if role == 'master':
         from indico_zodbrepl.dataplane.neo import recovery
         recovery.install()
@@ -99,8 +104,8 @@ class Child(object):
             return
         if self._process is not None:
             log.warning('the admin node ended with status %s', self._process.returncode)
-        if time.time() >= self._started + _PAUSE:
-            self._started = time.time()
+        if monotonic() >= self._started + _PAUSE:
+            self._started = monotonic()
             self._process = subprocess.Popen(self._command, preexec_fn=_die_with_the_parent)
 
     def kill(self):
@@ -116,8 +121,8 @@ class Child(object):
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
-        deadline = time.time() + _END_LIMIT
-        while self._process.poll() is None and time.time() < deadline:
+        deadline = monotonic() + _END_LIMIT
+        while self._process.poll() is None and monotonic() < deadline:
             time.sleep(0.05)
         self.kill()
 

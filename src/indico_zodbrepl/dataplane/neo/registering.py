@@ -10,11 +10,12 @@ for an id each time that it registers, as it did the first time.
 from __future__ import absolute_import
 
 from indico_zodbrepl.dataplane.neo.library import import_neo
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 import_neo()
 
 from neo.lib.bootstrap import BootstrapManager  # noqa: E402
-from neo.storage import app  # noqa: E402
+from neo.storage import app, transactions  # noqa: E402
 
 
 class Registering(BootstrapManager):
@@ -29,3 +30,5 @@ class Registering(BootstrapManager):
 def install():
     """Have the storage of this process register so; call it before the storage begins."""
     app.BootstrapManager = Registering
+    # It sets timers of the event loop, see `library`.
+    transactions.time = monotonic

@@ -22,7 +22,6 @@ import collections
 import json
 import os
 import sys
-import time
 
 import cPickle
 import cStringIO
@@ -31,6 +30,8 @@ from ZODB.blob import is_blob_record
 from ZODB.FileStorage import FileStorage
 from ZODB.FileStorage.FileStorage import FileStorageError
 from zodbpickle.pickletools_2 import genops
+
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 PROTOCOL_3 = b'\x80\x03'
 PROTOCOL_2 = b'\x80\x02'
@@ -180,11 +181,11 @@ class _Progress(object):
         self._total = max(total, 1)
         self._word = word
         self._say = say
-        self._next = time.time() + REPORT
+        self._next = monotonic() + REPORT
 
     def __call__(self, done):
-        if time.time() >= self._next:
-            self._next = time.time() + REPORT
+        if monotonic() >= self._next:
+            self._next = monotonic() + REPORT
             self._say('%s %d of %d MB' % (self._word, done >> 20, self._total >> 20))
 
 

@@ -23,16 +23,18 @@ from zc.lockfile import LockError
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.serialize import referencesf
 
+from indico_zodbrepl.dataplane.programs.clock import monotonic
+
 SECONDS_A_DAY = 86400
 AWAY, LOCKED = 6, 8
 
 
 def pack(storage, days):
     """Remove from an open storage what nothing needs that is newer than so many days."""
-    began = time.time()
+    began = monotonic()
     before = storage.getSize()
-    storage.pack(began - days * SECONDS_A_DAY, referencesf)
-    return {'before': before, 'after': storage.getSize(), 'seconds': round(time.time() - began, 1)}
+    storage.pack(time.time() - days * SECONDS_A_DAY, referencesf)
+    return {'before': before, 'after': storage.getSize(), 'seconds': round(monotonic() - began, 1)}
 
 
 def _arguments(arguments):

@@ -15,9 +15,10 @@ from __future__ import absolute_import
 import logging
 import time
 
-from ZEO.StorageServer import LockManager
+from ZEO.StorageServer import LockManager, TimeoutThread
 from ZODB.POSException import ReadOnlyError
 
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 from indico_zodbrepl.dataplane.server.status import replication_status
 
 logger = logging.getLogger('zodbrepl.control')
@@ -57,6 +58,40 @@ class GatedLockManager(LockManager):
             del self.waiting[zs]
             delay.sent = 'error'
             delay.protocol.send_error(delay.msgid, ReadOnlyError(reason))
+
+
+class TransactionTimeout(TimeoutThread):
+    """Closes the connection of a client that votes and does not end its transaction in time.
+
+    ZEO's own takes the time from the system's clock.  While that is put back, a client
+    that hangs would keep all others from committing.
+
+    Args:
+        timeout: seconds.
+    """
+
+    def begin(self, client):
+        """Start the timer of a client, which has the commit lock."""
+        with self._cond:
+            self._client = client
+            self._deadline = monotonic() + self._timeout
+            self._cond.notify()
+
+    def run(self):
+        while True:
+            with self._cond:
+                while self._deadline is None:
+                    self._cond.wait()
+                seconds = self._deadline - monotonic()
+                client = self._client
+                if seconds <= 0:
+                    self._deadline = None
+            if seconds > 0:
+                time.sleep(seconds)
+                continue
+            client.log('transaction not ended within %g s: its connection is closed' %
+                       self._timeout, logging.CRITICAL)
+            client.call_soon_threadsafe(client.connection.close)
 
 
 class CommitGate(object):
@@ -106,7 +141,7 @@ class CommitGate(object):
     @property
     def seconds_left(self):
         """Return seconds until an operator's hold ends by itself; None without one."""
-        return max(0.0, self._until - time.time()) if self.waits else None
+        return max(0.0, self._until - monotonic()) if self.waits else None
 
     @property
     def closed_to_writers(self):
@@ -122,7 +157,7 @@ class CommitGate(object):
         """Let votes wait from now on, for so many seconds at most."""
         if self._timer is not None:
             self._timer.cancel()
-        self._until = time.time() + seconds
+        self._until = monotonic() + seconds
         self._timer = self._call_later(seconds, self._expired)
         logger.warning('commits are held for %g s at most', seconds)
 
@@ -202,7 +237,7 @@ class FollowerWatch(object):
             self._look()
 
     def _look(self):
-        self._server.gate.short_of_followers(self._reason(time.time()))
+        self._server.gate.short_of_followers(self._reason(monotonic()))
         self._server.acceptor.event_loop.call_later(INTERVAL, self._look)
 
     def _reason(self, now):

@@ -29,6 +29,7 @@ import time
 import zc.zrs.primary
 import zc.zrs.secondary
 
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 from indico_zodbrepl.dataplane.server import role_change
 
 logger = logging.getLogger('zodbrepl.control')
@@ -68,9 +69,9 @@ class ServerControl(object):
         with self._lock:
             if self._ending:
                 raise Refused('the server is about to end')
-            begin = time.time()
+            begin = monotonic()
             answer = action(request)
-            logger.info('did %s in %.3f s', request, time.time() - begin)
+            logger.info('did %s in %.3f s', request, monotonic() - begin)
             return answer
 
     def end(self):
@@ -88,10 +89,10 @@ class ServerControl(object):
                           'more than 0 and at most %g' % LONGEST_HOLD)
         self._require_primary()
         gate = self._server.gate
-        deadline = time.time() + seconds
+        deadline = monotonic() + seconds
         self._in_loop(gate.hold, seconds)
         while not self._in_loop(lambda: gate.idle):
-            if time.time() > deadline - min(1, seconds / 2):
+            if monotonic() > deadline - min(1, seconds / 2):
                 self._in_loop(gate.release)
                 raise Refused('commits could not be held',
                               'a client has voted and did not end its commit '
@@ -151,9 +152,9 @@ class ServerControl(object):
 
     def _end_commits(self):
         """Wait until no client is between its vote and its end."""
-        deadline = time.time() + _LOOP_LIMIT
+        deadline = monotonic() + _LOOP_LIMIT
         while not self._in_loop(lambda: self._server.gate.idle):
-            if time.time() > deadline:
+            if monotonic() > deadline:
                 raise Refused('a client has voted and does not end its commit')
             time.sleep(_POLL)
 
@@ -196,12 +197,12 @@ def call_in_loop(loop, function, *args):
         loop.call_soon_threadsafe(call)
     except RuntimeError:
         raise Refused('the server is about to end')
-    deadline = time.time() + _LOOP_LIMIT
+    deadline = monotonic() + _LOOP_LIMIT
     # A wait with a time limit is a polling one in Python 2.7: up to 50 ms late.
     while not done.is_set():
         if loop.is_closed():
             raise Refused('the server is about to end')
-        if time.time() > deadline:
+        if monotonic() > deadline:
             raise Refused('the server did not react',
                           'its event loop has ended or hangs')
         time.sleep(0.001)

@@ -4,9 +4,10 @@ from __future__ import absolute_import
 import logging
 import re
 import sys
-import time
 
 from ZODB.POSException import ReadOnlyError
+
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 FORMAT = '%(asctime)s %(levelname)s %(name)s: %(message)s'
 
@@ -29,7 +30,7 @@ class RepeatFilter(object):
         clock: returns the time in seconds.
     """
 
-    def __init__(self, prefix, interval=60.0, clock=time.time):
+    def __init__(self, prefix, interval=60.0, clock=monotonic):
         self._prefix = prefix
         self._interval = interval
         self._clock = clock

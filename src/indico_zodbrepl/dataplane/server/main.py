@@ -30,7 +30,6 @@ import logging
 import os
 import socket
 import sys
-import time
 
 import zc.lockfile
 import zc.zrs.primary
@@ -42,6 +41,7 @@ from ZODB.FileStorage.FileStorage import FileStorageError
 from ZODB.FileStorage.format import CorruptedError
 
 from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import install, monotonic
 from indico_zodbrepl.dataplane.server.control import ControlSocket, ServerControl
 from indico_zodbrepl.dataplane.server.log import log_to_stderr
 from indico_zodbrepl.dataplane.server.role_change import leave_out_ids
@@ -152,7 +152,7 @@ class NodeServer(ZEOServer):
         if self.control_socket is not None:
             self.control_socket.close()
             self.control.end()
-        deadline = time.time() + DRAIN_LIMIT
+        deadline = monotonic() + DRAIN_LIMIT
         for storage in self.storages.values():
             drain_and_close(storage, deadline)
         logger.info('ended')
@@ -180,6 +180,7 @@ def main(arguments=None):
     Args:
         arguments: the command line; that of the process unless given.
     """
+    install()
     options = NodeOptions()
     options.realize(arguments, 'zodbrepl server')
     server = NodeServer(options)

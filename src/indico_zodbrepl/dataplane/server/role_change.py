@@ -17,6 +17,7 @@ from twisted.internet.error import CannotListenError
 from ZODB.utils import p64, u64
 
 from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 from indico_zodbrepl.dataplane.server.shutdown import drain
 from indico_zodbrepl.dataplane.zrs.links import followed, require_listening
 
@@ -104,7 +105,7 @@ def secondary_from(primary):
 
     Returns a zc.zrs Secondary without upstream; see `turn_to`.
     """
-    drain(primary, time.time() + DRAIN_LIMIT)
+    drain(primary, monotonic() + DRAIN_LIMIT)
     # Who was late would wait for more for ever, as the connection goes on.
     primary._reactor.callFromThread(_stop, primary)
     return zc.zrs.secondary.Secondary(
@@ -128,10 +129,10 @@ def turn_to(secondary, upstream):
 def leave(secondary):
     """Take what has arrived from the upstream, and disconnects for good."""
     departure = _Departure(secondary._factory)
-    secondary._reactor.callFromThread(departure.take, time.time() + TAKE_LIMIT)
-    deadline = time.time() + LEAVE_LIMIT
+    secondary._reactor.callFromThread(departure.take, monotonic() + TAKE_LIMIT)
+    deadline = monotonic() + LEAVE_LIMIT
     while not departure.is_over():
-        if time.time() > deadline and departure.call_off():
+        if monotonic() > deadline and departure.call_off():
             raise RoleError('could not leave %s within %g s: a pack, or '
                             'something else, keeps replication waiting' % (
                                 format_address(secondary._addr), LEAVE_LIMIT))
@@ -158,7 +159,7 @@ class _Departure(object):
 
     def take(self, deadline):
         link = self._factory.instance
-        if link is not None and time.time() < deadline and _readable(link):
+        if link is not None and monotonic() < deadline and _readable(link):
             self._factory.reactor.callLater(0, self.take, deadline)
             return
         with self._lock:

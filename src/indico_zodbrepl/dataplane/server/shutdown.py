@@ -21,6 +21,7 @@ import zc.zrs.secondary
 import ZODB.FileStorage
 
 from indico_zodbrepl.dataplane.programs.addresses import format_peer
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 logger = logging.getLogger('zodbrepl.server')
 
@@ -95,7 +96,7 @@ def drain_and_close(storage, deadline):
 
     Args:
         storage: an open storage, zc.zrs or not.
-        deadline: time.time() at which to give up on followers.
+        deadline: moment of `clock.monotonic` at which to give up on followers.
     """
     base = storage
     if isinstance(base, zc.zrs.secondary.Secondary):
@@ -117,7 +118,7 @@ def leave_upstream(secondary, deadline):
     factory = secondary._factory
     closed = threading.Event()
     secondary._reactor.callFromThread(factory.close, closed.set)
-    while time.time() < deadline:
+    while monotonic() < deadline:
         if closed.is_set() and factory.instance is None:
             return
         time.sleep(_POLL)
@@ -133,7 +134,7 @@ def drain(primary, deadline):
 
     Args:
         primary: a zc.zrs primary whose storage is still open.
-        deadline: time.time() at which to give up.
+        deadline: moment of `clock.monotonic` at which to give up.
 
     Returns the addresses of the followers that did not take everything.
     """
@@ -141,7 +142,7 @@ def drain(primary, deadline):
     reactor.callFromThread(primary.cfr_stop_listening)
     connected = primary._factory.instances
     draining = []
-    while connected and time.time() < deadline:
+    while connected and monotonic() < deadline:
         for protocol in list(connected):
             if protocol not in draining:
                 draining.append(protocol)

@@ -30,7 +30,12 @@ from ZEO.StorageServer import (
 from ZODB.POSException import ReadOnlyError
 
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
-from indico_zodbrepl.dataplane.server.commit_gate import CommitGate, FollowerWatch, GatedLockManager
+from indico_zodbrepl.dataplane.server.commit_gate import (
+    CommitGate,
+    FollowerWatch,
+    GatedLockManager,
+    TransactionTimeout,
+)
 from indico_zodbrepl.dataplane.server.control import Refused
 from indico_zodbrepl.dataplane.server.recent_transactions import record
 from indico_zodbrepl.dataplane.server.status import node_status, replication_status
@@ -136,11 +141,12 @@ class NodeStorageServer(StorageServer):
         address, storages: as for ZEO's StorageServer.
         cluster, node, epoch: what `ruok` shows of this node.
         min_followers: without so many a primary takes no commits.
+        transaction_timeout: seconds from a client's vote to its end; None for no limit.
         options: further keyword arguments of ZEO's StorageServer.
     """
 
     def __init__(self, address, storages, cluster, node, epoch,
-                 min_followers, **options):
+                 min_followers, transaction_timeout=None, **options):
         self.cluster = cluster
         self.node = node
         self.epoch = self.known_epoch = epoch
@@ -157,8 +163,12 @@ class NodeStorageServer(StorageServer):
         self.gate = CommitGate(self.acceptor.event_loop.call_later,
                                self.disconnect_refused_writers)
         for name, ungated in self.lock_managers.items():
+            timeout = ungated.timeout
+            if transaction_timeout is not None:
+                timeout = TransactionTimeout(transaction_timeout)
+                timeout.start()
             self.lock_managers[name] = GatedLockManager(
-                self.gate, name, ungated.stats, ungated.timeout)
+                self.gate, name, ungated.stats, timeout)
         self.gate.lock_managers = self.lock_managers
         self.min_followers = min_followers
         FollowerWatch(self, min_followers).start()

@@ -17,11 +17,11 @@ import json
 import logging
 import signal
 import sys
-import time
 
 from ZEO.Exceptions import ClientDisconnected
 
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 from indico_zodbrepl.dataplane.stats import walks
 
 EVERY = 0.5  # seconds
@@ -35,7 +35,7 @@ class Progress(object):
         write: takes a line of text.
     """
 
-    def __init__(self, write, clock=time.time):
+    def __init__(self, write, clock=monotonic):
         self._write = write
         self._clock = clock
         self._next = clock() + EVERY
@@ -57,7 +57,7 @@ def _tell(line):
 
 def statistics(options, progress):
     """Walk what the command line names; return the program's answer."""
-    began = time.time()
+    began = monotonic()
     if options.kind == 'file':
         sums, largest, found = walks.walk_file(options.path, options.top, progress)
     else:
@@ -65,7 +65,7 @@ def statistics(options, progress):
             options.path, options.top, progress, not options.no_history)
     return dict(found, objects=sums.objects, bytes=sums.bytes, revisions=sums.revisions,
                 revision_bytes=sums.revision_bytes, classes=sums.classes(), modules=sums.modules(),
-                largest=largest, records=progress.records, seconds=round(time.time() - began, 3))
+                largest=largest, records=progress.records, seconds=round(monotonic() - began, 3))
 
 
 def _arguments(arguments):

@@ -1,6 +1,6 @@
 """The connections between primaries and secondaries, made dependable.
 
-zc.zrs leaves six things open that a service needs:
+zc.zrs leaves seven things open that a service needs:
 
 - A primary that cannot bind its port goes on without it.  Here the error is
   kept, and `require_listening()` raises it.
@@ -17,6 +17,8 @@ zc.zrs leaves six things open that a service needs:
   small transaction may wait 40 ms for the kernel.  `replication_producer` sends
   in place of zc.zrs's own.
 - `reconnect_delay` (60 s) has no setting, and reconnecting floods the log.
+- Its timers run by the system's clock.  While that is put back, a follower does
+  not reconnect.  Here they run by the monotonic clock.
 
 `install()` puts these classes in the place of zc.zrs's own.
 """
@@ -31,10 +33,12 @@ import twisted.internet.threads
 import zc.zrs.primary
 import zc.zrs.secondary
 import zc.zrs.sizedmessage
+from twisted.internet.base import ReactorBase
 from twisted.internet.error import CannotListenError
 from zc.zrs.sizedmessage import LimitExceeded
 
 from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import MonotonicTime, monotonic
 from indico_zodbrepl.dataplane.server.status import Refusals
 from indico_zodbrepl.dataplane.zrs.repairs import UpstreamLog
 from indico_zodbrepl.dataplane.zrs.sending import Feed, Producer
@@ -212,6 +216,8 @@ def install(reconnect_delay):
     Args:
         reconnect_delay: seconds that secondaries wait between two attempts.
     """
+    ReactorBase.seconds = staticmethod(monotonic)
+    zc.zrs.primary.time = MonotonicTime
     zc.zrs.primary.Primary = Primary
     zc.zrs.primary.PrimaryProducer = Producer
     zc.zrs.sizedmessage.Stream = Stream

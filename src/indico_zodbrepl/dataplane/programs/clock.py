@@ -1,0 +1,54 @@
+"""The clock of timers: it keeps its pace while the system's clock is put back or forward.
+
+Python 2.7 has no `time.monotonic`, and its own waits (`Event.wait(seconds)`,
+`Queue.get(timeout=seconds)`) end by the system's clock: put back by an hour, they
+last an hour longer.  Use `monotonic` for deadlines, intervals and durations, and
+`time.time` for time stamps only.  A process calls `install` first.
+"""
+from __future__ import absolute_import
+
+import ctypes
+import os
+import Queue
+import threading
+import time
+
+_CLOCK_MONOTONIC = 1  # of linux/time.h
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (('seconds', ctypes.c_long), ('nanoseconds', ctypes.c_long))
+
+
+_clock_gettime = ctypes.CDLL(None, use_errno=True).clock_gettime
+_clock_gettime.argtypes = ctypes.c_int, ctypes.POINTER(_Timespec)
+
+
+def _since_boot():
+    moment = _Timespec()
+    if _clock_gettime(_CLOCK_MONOTONIC, ctypes.byref(moment)):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return moment.seconds + moment.nanoseconds * 1e-9
+
+
+# A wait that began by the system's clock may end by this one.
+_BEGINNING = time.time() - _since_boot()
+
+
+def monotonic():
+    """Return seconds: the system's time when this process began, and the pace of CLOCK_MONOTONIC."""
+    return _BEGINNING + _since_boot()
+
+
+class MonotonicTime(object):
+    """Stands in for the module `time` in a library that only measures and waits by it."""
+
+    gmtime = staticmethod(time.gmtime)
+    sleep = staticmethod(time.sleep)
+    time = staticmethod(monotonic)  # the last one, because it hides the module
+
+
+def install():
+    """Make all waits of this process's threads last as long as they should; may be repeated."""
+    threading._time = Queue._time = monotonic
