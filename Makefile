@@ -1,7 +1,7 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo test test-rest test-all test-indico scenarios figures storage-figures load-figures page-figures
+.PHONY: demo test test-rest test-all test-indico scenarios faults figures storage-figures load-figures page-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
@@ -19,6 +19,10 @@ test-all: test test-rest
 # Faults against real clusters, with a table of what was lost, exported and shown.
 scenarios:
 	@trap : INT; ./bootstrap && bin/pytest tests/scenarios -m ""
+
+# 30 minutes of random faults on three nodes; each acknowledged key is accounted for after each.
+faults:
+	@trap : INT; ./bootstrap && bin/control-python tests/scenarios/random_faults.py --minutes 30 $(if $(SEED),--seed $(SEED))
 
 # How long failovers, switchovers, comparisons of data files and seeds take, medians of five.
 figures:

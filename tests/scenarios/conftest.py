@@ -193,13 +193,8 @@ def engine(world: World, nodes: Roles, **backend: Any) -> None:
 @given("a reader with a cache on disk", target_fixture="cached")
 def cached_reader(world: World) -> Reader:
     """Its cache is kept when it ends, as a client's that names one."""
-    configuration = world.folder / "cached.conf"
-    text = world.cluster.layout.zodb_conf.read_text()
-    configuration.write_text(
-        text.replace("    cache-size", f"    cache-path {world.folder}/cached.zec\n    cache-size")
-    )
     began = monotonic()
-    reader = world.start_reader("cached-reader", configuration)
+    reader = world.start_cached_reader("cached-reader")
     reader.wait_for_successes(1, began)
     return reader
 
@@ -335,7 +330,7 @@ def kill_cached_reader(world: World, cached: Reader) -> None:
 
 @when("the reader with the cache starts again")
 def start_cached_reader(world: World) -> None:
-    world.start_reader("cached-reader", world.folder / "cached.conf")
+    world.start_cached_reader("cached-reader")
 
 
 @when(parsers.parse("the operator fails over to {node}"))
@@ -438,7 +433,7 @@ def seed(world: World, node: str) -> None:
 
 @then(parsers.parse("the journal tells after which transaction everything is out of reach"))
 def told_where_the_loss_begins(world: World) -> None:
-    assert world.out_of_reach()
+    assert world.declared_losses()
 
 
 @then("the journal tells that transactions were lost")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ledger import Attempt, Gap, Record, Sight, account, longest_gap, records, seen_in
+from ledger import Attempt, Declared, Gap, Record, Sight, account, longest_gap, records, seen_in
 from report import Row, table
 
 ONE, TWO, THREE = ("w", 1), ("w", 2), ("w", 3)
@@ -57,7 +57,7 @@ def test_what_is_read_after_the_failover_and_is_not_there_is_a_phantom() -> None
 
 
 def test_what_the_journal_says_is_out_of_reach_is_told_and_nothing_older_is() -> None:
-    found = account(ATTEMPTS, [], NONE, NONE, settled=0.0, out_of_reach="01")
+    found = account(ATTEMPTS, [], NONE, NONE, settled=0.0, losses=[Declared("01")])
     assert {ONE, TWO} == found.missing
     assert {TWO} == found.told
     assert {ONE} == found.unaccounted
@@ -65,7 +65,7 @@ def test_what_the_journal_says_is_out_of_reach_is_told_and_nothing_older_is() ->
 
 def test_what_was_exported_need_not_be_told() -> None:
     found = account(
-        ATTEMPTS, [], frozenset({ONE}), frozenset({TWO}), settled=0.0, out_of_reach="01"
+        ATTEMPTS, [], frozenset({ONE}), frozenset({TWO}), settled=0.0, losses=[Declared("01")]
     )
     assert {TWO} == found.exported
     assert NONE == found.told == found.unaccounted

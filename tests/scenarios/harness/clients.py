@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,28 @@ class Client:
         )
         assert not self.is_over, self._log.with_suffix(".err").read_text()[-2000:]
 
+    def pause(self) -> None:
+        """Have it finish its attempt and begin no other; return when it waits."""
+        asked = time.monotonic()
+        self._write(b"pause\n")
+        wait_until(
+            lambda: self.is_over or self._paused_since(asked),
+            f"{self._log.stem} pauses",
+            END_SECONDS,
+        )
+
+    def go_on(self) -> None:
+        """End a pause."""
+        self._write(b"go on\n")
+
+    def _write(self, line: bytes) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(line)
+        self._process.stdin.flush()
+
+    def _paused_since(self, moment: float) -> bool:
+        return any(each["kind"] == "paused" and each["began"] >= moment for each in self.entries())
+
     def end(self) -> None:
         """Let it finish its attempt and end; killed when that takes too long."""
         if self._process.stdin:
@@ -99,13 +122,21 @@ class Writer(Client):
     Args:
         name: in its records.
         size: bytes of a record, about.
+        pause: seconds between two commits, about.
     """
 
     def __init__(
-        self, under_test: ClusterUnderTest, configuration: Path, log: Path, name: str, size: int
+        self,
+        under_test: ClusterUnderTest,
+        configuration: Path,
+        log: Path,
+        name: str,
+        size: int,
+        *,
+        pause: str = "0.04",
     ) -> None:
         self.name = name
-        super().__init__(under_test, "writer.py", configuration, log, name, str(size), "0.04")
+        super().__init__(under_test, "writer.py", configuration, log, name, str(size), pause)
 
     def attempts(self) -> Iterator[Attempt]:
         for each in self.entries():
@@ -130,6 +161,14 @@ class Reader(Client):
         for each in self.entries():
             if each["kind"] == "seen":
                 yield Sight(each["seen"], each["began"], each["ended"], str(each["pid"]))
+
+    def torn(self, since: float) -> list[dict[str, Any]]:
+        """The reads that began at a moment or later and saw a pair whose halves differ."""
+        return [
+            each
+            for each in self.entries()
+            if each["kind"] == "seen" and each["began"] >= since and each["torn"]
+        ]
 
 
 def examine(under_test: ClusterUnderTest, what: str, paths: Iterable[Path]) -> list[Any]:

@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from link import Link
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Address
 from indico_zodbrepl.host import epochs, state, supervisor
 from indico_zodbrepl.host.fencing import freeze
+from indico_zodbrepl.host.server_control import ServerControl
 
 PROGRAMS = Path(__file__).parent.parent / "python27"
 # The number of a record that ``merge.py`` leaves on the old primary alone.
@@ -43,6 +46,8 @@ class Hosts(ClusterUnderTest):
     ) -> None:
         super().__init__(folder, home, nodes, indico, **backend)
         self._links: list[Link] = []
+        self.returned: list[tuple[str, float]] = []
+        """The nodes whose lost disks came back, and when."""
 
     def link(self, follower: str, upstream: str) -> Link:
         """Have a node follow its upstream over a link that can fail; call it before ``up``.
@@ -67,6 +72,23 @@ class Hosts(ClusterUnderTest):
             )
         )
         return self._links[-1]
+
+    def follow_over_link(self, follower: str, upstream: str) -> Link:
+        """Have a running follower reconnect over a link that can fail.
+
+        Its next start, or the next command that changes its upstream, goes past the link.
+        """
+        [port] = free_ports(1)
+        above = self.cluster.node(upstream).replication_address
+        self._links.append(Link(port, above.port))
+        epoch = int(str(self.state(follower)["epoch"]))
+        ServerControl(self.cluster.node(follower)).follow(epoch, Address("127.0.0.1", port))
+        return self._links[-1]
+
+    def cut_links(self) -> None:
+        """Break all connections over links; what they held back is lost."""
+        for link in self._links:
+            link.cut()
 
     def _installation_with(self, zodbrepl: str) -> Path:
         """An installation that is the real one but for ``bin/zodbrepl``; its folder."""
@@ -116,6 +138,12 @@ class Hosts(ClusterUnderTest):
         """Stop all processes of a node's server, the one that may start others first."""
         freeze([self.pid_of(f"node-{node}"), *self.processes_of(node)])
 
+    def thaw(self, node: str) -> None:
+        """Let all processes of a node's server go on; nothing happens if they are gone."""
+        for pid in self.processes_of(node):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
     def stall_senders(self, node: str) -> None:
         """Have a PostgreSQL server send its standbys nothing, while it goes on working."""
         senders = [
@@ -135,13 +163,14 @@ class Hosts(ClusterUnderTest):
         """Its disk is there again and its server is started, without any operator's doing."""
         folder = self.cluster.node(node).data_directory
         if folder.exists():  # made while the disk was not there, and hidden now
-            folder.rename(folder.with_name(f"{node}-below-the-disk"))
+            folder.rename(folder.with_name(f"{node}-below-the-disk-{len(self.returned)}"))
         self.out_of_reach(node).rename(folder)
+        self.returned.append((node, time.monotonic()))
         supervisor.Supervisor(self.cluster).start(f"node-{node}")
 
     def out_of_reach(self, node: str) -> Path:
         """Where the data of a node is while its host is lost."""
-        return self.folder / f"lost-{node}"
+        return self.cluster.node(node).data_directory.with_name(f"lost-{node}")
 
     def kill_everything(self) -> None:
         """As a power cut does, but for what the kernel has not written to disk yet."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 Record = tuple[str, int]
@@ -54,6 +55,19 @@ class Gap:
 
 
 @dataclasses.dataclass(frozen=True)
+class Declared:
+    """A loss that the journal declares without an export: the data could not be read.
+
+    Attributes:
+        after: the last transaction that is certainly kept, 16 hex digits.
+        until: when the failover had ended; what is saved later is no part of it.
+    """
+
+    after: str
+    until: float = math.inf
+
+
+@dataclasses.dataclass(frozen=True)
 class Account:
     """What became of what was acknowledged.
 
@@ -61,8 +75,7 @@ class Account:
         acknowledged: number of commits that returned.
         missing: those that the cluster does not hold now.
         exported: those of the missing that are in a lost tail.
-        told: those of the missing that are in none, but are newer than the transaction after
-            which, as the journal says, the lost primary's are out of reach.
+        told: those of the missing that are in none, but part of a loss that the journal declares.
         phantom: records that a reader saw, after the last failover, that the cluster lacks.
         write_gap, read_gap: the longest time for which one of the clients had no success, once
             something had happened.
@@ -89,7 +102,7 @@ def account(
     exported: frozenset[Record],
     *,
     settled: float,
-    out_of_reach: str | None = None,
+    losses: Sequence[Declared] = (),
     disturbed: float = 0.0,
 ) -> Account:
     """Compare what was told with what is there.
@@ -98,8 +111,7 @@ def account(
         held: what the primary holds at the end.
         exported: what the lost tails hold.
         settled: when the last failover had ended; what is seen later has to stay.
-        out_of_reach: the transaction after which the journal says that something is lost and was
-            not exported; None when it does not.
+        losses: what the journal declares as lost and was not exported.
         disturbed: when something first happened; before, clients may still be starting.
     """
     saved = [each for each in attempts if each.acknowledged]
@@ -109,7 +121,8 @@ def account(
     told = frozenset(
         each.record
         for each in saved
-        if out_of_reach is not None and each.tid is not None and each.tid > out_of_reach
+        if each.tid is not None
+        and any(each.tid > loss.after and each.ended <= loss.until for loss in losses)
     )
     seen = seen_in(each for each in sights if each.began >= settled)
     return Account(

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from clients import Reader, Writer, examine
 from clusters import Roles, wait_until
 from hosts import Hosts
-from ledger import Account, Ranges, Record, account, records
+from ledger import Account, Declared, Ranges, Record, account, records
 from sampler import Sampler
 from visitors import ROUNDS, Visitors, titles_in
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.operations import journal
-from indico_zodbrepl.operations.operation import Outcome
 
 STARTED = 15  # successes of each client before a fault, and after it
 
@@ -56,20 +55,33 @@ class World:
     def sampler(self) -> Sampler:
         return self._opened.enter_context(Sampler(self.cluster.cluster))
 
-    def make_cluster(self, nodes: Roles, indico: tuple[str, ...] = (), **backend: Any) -> Hosts:
+    def make_cluster(
+        self,
+        nodes: Roles,
+        indico: tuple[str, ...] = (),
+        *,
+        kind: type[Hosts] = Hosts,
+        **backend: Any,
+    ) -> Hosts:
         """A cluster that is not up yet; for ``backend`` see ``ClusterUnderTest``."""
         folder = self.folder / "cluster"
-        folder.mkdir()
-        self._cluster = Hosts(folder, self._home, nodes, indico, **backend)
+        folder.mkdir(exist_ok=True)
+        self._cluster = kind(folder, self._home, nodes, indico, **backend)
         self._opened.callback(self._cluster.close)
         return self._cluster
 
-    def start_clients(self, writers: int, readers: int, size: int = 2000) -> None:
+    def keep_until_closed(self, close: Callable[[], None]) -> None:
+        """Have something closed when the world is: after all that is started later."""
+        self._opened.callback(close)
+
+    def start_clients(
+        self, writers: int, readers: int, size: int = 2000, pause: str = "0.04"
+    ) -> None:
         """Start writers and readers, and wait until each has succeeded several times."""
         assert self.sampler
         began = time.monotonic()
         for number in range(1, writers + 1):
-            self.start_writer(f"writer-{number}", size)
+            self.start_writer(f"writer-{number}", size, pause)
         for number in range(1, readers + 1):
             self.start_reader(f"reader-{number}")
         self.wait_for_clients(began)
@@ -81,12 +93,9 @@ class World:
         self._opened.callback(self.visitors.stop)
         self.wait_for_clients(time.monotonic())
 
-    def start_writer(self, name: str, size: int = 2000) -> None:
-        self.writers.append(
-            Writer(
-                self.cluster, self.cluster.layout.zodb_conf, self.folder / f"{name}.log", name, size
-            )
-        )
+    def start_writer(self, name: str, size: int = 2000, pause: str = "0.04") -> None:
+        configuration, log = self.cluster.layout.zodb_conf, self.folder / f"{name}.log"
+        self.writers.append(Writer(self.cluster, configuration, log, name, size, pause=pause))
         self._opened.callback(self.writers[-1].kill)
 
     def start_reader(self, name: str, configuration: Path | None = None) -> Reader:
@@ -98,6 +107,17 @@ class World:
         self.readers.append(reader)
         self._opened.callback(reader.kill)
         return reader
+
+    def start_cached_reader(self, name: str) -> Reader:
+        """Start a reader with a cache on disk, which outlives it."""
+        configuration = self.folder / f"{name}.conf"
+        text = self.cluster.layout.zodb_conf.read_text()
+        configuration.write_text(
+            text.replace(
+                "    cache-size", f"    cache-path {self.folder}/{name}.zec\n    cache-size"
+            )
+        )
+        return self.start_reader(name, configuration)
 
     def wait_for_clients(self, since: float, count: int = STARTED) -> None:
         """Wait until all clients have succeeded so many times; users take much longer."""
@@ -123,6 +143,43 @@ class World:
             f"zodbrepl {' '.join(arguments)}: {done.returncode}\n{done.stdout}"
         )
         return done.stdout
+
+    def pause_writers(self) -> None:
+        for writer in self.writers:
+            writer.pause()
+
+    def go_on_writing(self) -> None:
+        for writer in self.writers:
+            writer.go_on()
+
+    def wait_until_caught_up(self, seconds: float) -> None:
+        """Wait until all nodes end with the same transaction; for times without writes."""
+        wait_until(
+            lambda: len({self.last(node) for node in self.cluster.nodes}) == 1,
+            f"all nodes end with the same transaction; {self.lasts()}",
+            seconds,
+        )
+
+    def lasts(self) -> str:
+        """The last transaction of each node as a text."""
+        return ", ".join(f"{node}: {self.last(node)}" for node in self.cluster.nodes)
+
+    def held_in_files(self, *, tolerant: bool = False) -> dict[str, frozenset[Record]]:
+        """The records in each node's data file, whatever its server says.
+
+        Args:
+            tolerant: whether a file that can't be read counts as an empty one.
+        """
+        found = {}
+        for node in self.cluster.nodes:
+            try:
+                [held] = examine(self.cluster, "files", [self.cluster.data_fs(node)])
+            except AssertionError:
+                if not tolerant:
+                    raise
+                held = {}
+            found[node] = records(held)
+        return found
 
     def examine(self, nodes: Sequence[str]) -> dict[str, Any]:
         """What nodes hold, each by its own word."""
@@ -151,6 +208,11 @@ class World:
         """The last transaction of a node, by its own word; a text that is nobody else's if none."""
         answer = self.sampler.ask(self.cluster.cluster.node(node))
         return f"unknown of {node}" if answer is None else f"{answer.last_tid:x}"
+
+    def is_connected(self, node: str) -> bool:
+        """Whether a follower says that its link to its upstream stands."""
+        answer = self.sampler.ask(self.cluster.cluster.node(node))
+        return bool(answer and answer.replication and answer.replication.connected)
 
     def primary(self) -> str:
         """The node that is assigned as primary in the highest epoch."""
@@ -186,31 +248,27 @@ class World:
             held,
             self.exported(),
             settled=self.settled,
-            out_of_reach=self.out_of_reach(),
+            losses=self.declared_losses(),
             disturbed=self.disturbed,
         )
 
-    def out_of_reach(self) -> str | None:
-        """After which transaction, as the journal says, those of a lost primary are out of reach.
+    def declared_losses(self) -> list[Declared]:
+        """What the journal declares as out of reach: after which transaction, until when.
 
-        None when its data could be read at the failover, or came back and it rejoined.
+        Nothing of a failover that could read the old primary's data, nor of one whose old primary
+        got its data back later: what it had alone has to be exported then.
         """
-        entries = [
-            each for each in journal.read(self.cluster.cluster)[0] if each.outcome is Outcome.DONE
-        ]
-        back = {each.plan.target for each in entries if each.plan.operation == "rejoin"}
-        lost = [each.plan.loss for each in entries if each.plan.operation == "failover"]
-        return min(
-            (
-                each.after
-                for each in lost
-                if each is not None
-                and each.after is not None
-                and not each.exact
-                and each.node not in back
-            ),
-            default=None,
-        )
+        since_boot = time.time() - time.monotonic()
+        found = []
+        for entry in journal.read(self.cluster.cluster)[0]:
+            loss, ended = entry.plan.loss, entry.ended
+            if entry.plan.operation != "failover" or loss is None or loss.exact or ended is None:
+                continue
+            until = ended - since_boot
+            back = [moment for node, moment in self.cluster.returned if node == loss.node]
+            if loss.after is not None and not any(moment > until for moment in back):
+                found.append(Declared(loss.after, until))
+        return found
 
     def _held(self) -> Ranges:
         """The numbers of each writer's records that the cluster has now."""

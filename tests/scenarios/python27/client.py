@@ -1,7 +1,8 @@
 """What the writer and the reader have in common; Python 2.7.
 
 Each is a ZEO client as Indico is one.  It appends what it did to its log, a JSON object a line,
-and works until its standard input ends.  Times are seconds of the monotonic clock, which all
+and works until its standard input ends; a line `pause` there has it
+log `paused` and wait for the next line.  Times are seconds of the monotonic clock, which all
 processes of a machine share.
 """
 import ctypes
@@ -22,6 +23,7 @@ from ZODB.utils import z64
 OPENING_ATTEMPTS = 300
 END_LIMIT = 20  # seconds for an attempt that runs when the end is asked for
 KEY = 'scenario %s'
+PAIR = 'scenario-pair %s %s'  # two objects that each commit of a writer sets to its number
 CLOCK_MONOTONIC = 1
 
 
@@ -64,6 +66,8 @@ class Work(object):
         self.db = self._open_database()
         self.connection = self.db.open()
         self._ended = threading.Event()
+        self._goes_on = threading.Event()
+        self._goes_on.set()
         thread = threading.Thread(target=self._wait_for_the_end)
         thread.setDaemon(True)
         thread.start()
@@ -78,8 +82,10 @@ class Work(object):
         raise error
 
     def _wait_for_the_end(self):
-        sys.stdin.read()
+        for line in iter(sys.stdin.readline, ''):
+            (self._goes_on.clear if line == 'pause\n' else self._goes_on.set)()
         self._ended.set()
+        self._goes_on.set()
         threading.Event().wait(END_LIMIT)
         os._exit(3)
 
@@ -103,6 +109,10 @@ class Work(object):
         """
         while not self._ended.is_set():
             began = now()
+            if not self._goes_on.is_set():
+                self.log.write('paused', began)
+                self._goes_on.wait()
+                continue
             try:
                 transaction.begin()
                 attempt(began)

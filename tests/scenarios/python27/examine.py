@@ -3,12 +3,15 @@
 usage: examine.py nodes ZODB_CONF...    of each node, the numbers of each writer's records, and a
                                         digest of the present state of every object
        examine.py held ZODB_CONF...     the numbers of each writer's records, through any storage
+       examine.py files DATA_FS...      the same, of data files that a server may have open
        examine.py tails DATA_FS...      writer and number of each record in exported tails
 """
 import hashlib
 import json
 import os
+import shutil
 import sys
+import tempfile
 
 import client
 import ZODB
@@ -34,6 +37,16 @@ def node(configuration):
 def held(configuration):
     """Loads every record of every writer."""
     return _held(ZODB.config.storageFromURL(configuration))
+
+
+def data_file(path):
+    """Loads every record of every writer from a data file itself; its index is not used."""
+    folder = tempfile.mkdtemp()
+    try:
+        os.symlink(os.path.abspath(path), os.path.join(folder, 'Data.fs'))
+        return _held(FileStorage(os.path.join(folder, 'Data.fs'), read_only=True))
+    finally:
+        shutil.rmtree(folder)
 
 
 def _held(storage):
@@ -64,6 +77,7 @@ def tail(path):
 
 if __name__ == '__main__':
     what, paths = sys.argv[1], sys.argv[2:]
-    json.dump([{'nodes': node, 'held': held, 'tails': tail}[what](path) for path in paths], sys.stdout)
+    examine = {'nodes': node, 'held': held, 'files': data_file, 'tails': tail}[what]
+    json.dump([examine(path) for path in paths], sys.stdout)
     sys.stdout.flush()
     os._exit(0)

@@ -2,7 +2,8 @@
 
 usage: reader.py ZODB_CONF LOG PAUSE
 
-"seen" is logged with the numbers of all records of each writer.  Each round asks the server, too,
+"seen" is logged with the numbers of all records of each writer, and with the pairs whose halves
+differ.  Each round asks the server, too,
 so that a cache alone is no success.
 """
 import sys
@@ -17,14 +18,19 @@ def main(configuration, log, pause):
 
     def attempt(began):
         work.ask_the_server()
-        seen = {}
-        for key, tree in work.root().items():
+        seen, torn, root = {}, {}, work.root()
+        for key, tree in root.items():
             if key.startswith(client.KEY % ''):
+                name = key[len(client.KEY % ''):]
+                first = root[client.PAIR % (name, 'x')]['number']
                 numbers = list(tree.keys())
                 for number in numbers[-LAST:]:
                     tree[number]['marker']
-                seen[key[len(client.KEY % ''):]] = client.ranges(numbers)
-        work.log.write('seen', began, seen=seen)
+                seen[name] = client.ranges(numbers)
+                second = root[client.PAIR % (name, 'y')]['number']
+                if first != second:
+                    torn[name] = [first, second]
+        work.log.write('seen', began, seen=seen, torn=torn)
 
     work.repeat(attempt, float(pause))
 

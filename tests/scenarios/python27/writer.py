@@ -2,7 +2,7 @@
 
 usage: writer.py ZODB_CONF LOG NAME BYTES PAUSE
 
-A record takes about BYTES; between two commits are about PAUSE seconds.
+A record takes about BYTES, and each commit sets both objects of the writer's pair to its number; between two commits are about PAUSE seconds.
 Each number is tried once.  "acknowledged" is logged when the commit has returned, and only then,
 with the id of its transaction.
 """
@@ -24,6 +24,8 @@ def main(configuration, log, name, size, pause):
         root = work.root()
         if key not in root:
             root[key] = IOBTree()
+            for half in 'xy':
+                root[client.PAIR % (name, half)] = PersistentMapping(number=0)
             transaction.commit()
             return
         number = next(numbers)
@@ -31,6 +33,8 @@ def main(configuration, log, name, size, pause):
         try:
             record = root[key][number] = PersistentMapping(
                 marker=marker, filler=os.urandom(int(size) // 2).encode('hex'))
+            for half in 'xy':
+                root[client.PAIR % (name, half)]['number'] = number
             transaction.get().note(u'scenario ' + marker)
             transaction.commit()
         except Exception as error:

@@ -1,0 +1,53 @@
+"""A disk of one node that can be full: a tmpfs, which takes root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+SIZE = 400_000_000
+ROOM = 100_000  # bytes that still fit on a disk that is full soon
+
+
+class SmallDisk:
+    """A file system of its own for a node's data directory.
+
+    Args:
+        node: whose.
+        folder: where it is mounted; it is made. The data directory is inside.
+    """
+
+    def __init__(self, node: str, folder: Path) -> None:
+        self.node = node
+        self.folder = folder
+        folder.mkdir(parents=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder],
+            check=True,
+            capture_output=True,
+        )
+
+    def fill(self) -> None:
+        """Leave little room."""
+        found = os.statvfs(self.folder)
+        used = (found.f_blocks - found.f_bfree) * found.f_frsize
+        self._resize(used + ROOM)
+
+    def free(self) -> None:
+        """Make room again."""
+        self._resize(SIZE)
+
+    def close(self) -> None:
+        subprocess.run(["umount", "--lazy", self.folder], check=True)
+
+    def _resize(self, size: int) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", self.folder], check=True)
+
+
+def small_disk(node: str, folder: Path) -> SmallDisk | None:
+    """A small disk, or None if this process may not mount."""
+    try:
+        return SmallDisk(node, folder)
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        return None

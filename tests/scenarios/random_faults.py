@@ -1,0 +1,100 @@
+"""Random faults on real three-node ZRS clusters: `make faults`.
+
+    bin/control-python tests/scenarios/random_faults.py [--minutes M] [--seed N] [--round R]
+
+Writers append keys all the time, readers compare pairs that are always equal. After each fault an
+operator follows the advice of the tool, and nothing else, until the cluster is healthy. Then each
+node's data file is read by itself: each acknowledged key has to be in all of them, in an export, or
+part of a loss that the journal declares.
+
+``--seed`` and ``--round`` of a problem repeat its round on a fresh cluster. What is known of it is
+kept in var/faults/. Exit code 1 if something is unaccounted for, was read though it is lost, or if
+a cluster could not be brought back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
+
+from fault_report import keep, table  # noqa: E402
+from fault_rounds import Round, Site, is_old, plan  # noqa: E402
+
+
+def main() -> None:
+    options = read_options()
+    home = Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
+    for each in (signal.SIGINT, signal.SIGTERM):  # SIGINT is ignored in the background
+        signal.signal(each, signal.default_int_handler)
+    print(f"seed {options.seed}", flush=True)
+    found: list[Round] = []
+    began = time.monotonic()
+    try:
+        run(options, home, found)
+    except KeyboardInterrupt:
+        print("interrupted; what was found so far:")
+    print(table(found, options.seed, time.monotonic() - began))
+    print(f"kept in {keep(found, options.seed, home / 'var/faults')}")
+    sys.exit(1 if any(each.problems for each in found) else 0)
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--round", type=int, help="this round alone, on a fresh cluster")
+    return parser.parse_args()
+
+
+def run(options: argparse.Namespace, home: Path, found: list[Round]) -> None:
+    """Add rounds to ``found`` until the time is over; a round that began is completed."""
+    deadline = time.monotonic() + 60 * options.minutes
+    rounds = plan(options.seed)
+    if options.round:
+        rounds = itertools.islice(rounds, options.round - 1, options.round)
+    for number in itertools.count(1):
+        with tempfile.TemporaryDirectory(prefix="zodbrepl-faults-") as folder:
+            Path(folder).chmod(0o755)
+            site = Site(Path(folder), home, options.seed, number)
+            try:
+                for place, kind in rounds:
+                    done = site.run(place, kind, options.seed, lambda line: print(line, flush=True))
+                    if done is None:
+                        continue
+                    found.append(done)
+                    say_result(done)
+                    if done.problems:
+                        site.keep(home / f"var/faults/{options.seed}-{place}-{done.fault}")
+                    if time.monotonic() > deadline:
+                        return
+                    if done.problems or is_old(site):
+                        break
+                else:
+                    return
+            finally:
+                site.close()
+
+
+def say_result(done: Round) -> None:
+    print(
+        f"    {done.seconds:.0f} s: {done.acknowledged} acknowledged, {len(done.missing)} missing, "
+        f"{len(done.exported)} exported, {len(done.declared)} declared, "
+        f"{len(done.unaccounted)} unaccounted",
+        *(f"    PROBLEM: {problem}" for problem in done.problems),
+        sep="\n",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
