@@ -22,6 +22,7 @@ from indico_zodbrepl.operations import executor, journal, store
 from indico_zodbrepl.operations import store as abandoning
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
+from indico_zodbrepl.probing.waiting import wait_until
 
 EVERY_EFFECT = {f"{name}.effect" for name in NAMES}
 BEFORE = NAMES[: NAMES.index(NO_RETURN)]
@@ -293,6 +294,8 @@ def test_a_step_has_only_its_time(world: World, monkeypatch: pytest.MonkeyPatch)
             executor.execute(cluster(world.folder), Installation(world.folder), plan)
     finally:
         freed.set()
+        # Its thread goes on, and would make its file in the world of the next test.
+        assert wait_until(world.file(slow.action).exists, time.monotonic() + 10.0)
     assert ExitCode.TIMED_OUT is failed.value.exit_code
 
 
