@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.host.disks import gib
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.snapshot import (
     Alert,
@@ -123,6 +124,8 @@ def view(
         Text(),
         _nodes(snapshot),
     ]
+    if snapshot.file_systems:
+        parts += [Text(), _folded(f"Free space: {_free(snapshot)}", "", "  ")]
     if snapshot.facts:
         parts += [Text(), _facts(snapshot)]
     if snapshot.indico:
@@ -186,6 +189,14 @@ def _nodes(snapshot: Snapshot) -> Table:
         ]
         table.add_row(*(cells if snapshot.replicates else [*cells[:3], cells[4]]))
     return table
+
+
+def _free(snapshot: Snapshot) -> str:
+    """Return the free space of each disk, with the nodes whose data are on it."""
+    return "; ".join(
+        f"{', '.join(found.names)}: {gib(found.disk.free)} of {gib(found.disk.size)}"
+        for found in snapshot.file_systems
+    )
 
 
 def _facts(snapshot: Snapshot) -> Table:

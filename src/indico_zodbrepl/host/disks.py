@@ -51,12 +51,18 @@ class Disk:
         return Room.LOW if self.free < min(LOW_SHARE * self.size, LOW_BYTES) else Room.ENOUGH
 
     def __str__(self) -> str:
-        return f"{mib(self.free)} free of {mib(self.size)}"
+        return f"{gib(self.free)} free of {gib(self.size)}"
 
 
 def mib(count: int) -> str:
     """Return a number of bytes in MiB; with decimals where it is small."""
-    return f"{count / 2**20:.0f} MiB" if count >= 10 << 20 else f"{count / 2**20:.2f} MiB"
+    exact = 0 < count < 10 << 20
+    return f"{count / 2**20:.2f} MiB" if exact else f"{count / 2**20:.0f} MiB"
+
+
+def gib(count: int) -> str:
+    """Return a number of bytes in GiB; in MiB where it is small."""
+    return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else mib(count)
 
 
 def disk_of(folder: Path) -> Disk | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Role
@@ -335,6 +336,43 @@ class IndicoStatus:
 
 
 @dataclasses.dataclass(frozen=True)
+class FileSystem:
+    """A disk and what lies on it.
+
+    Attributes:
+        nodes: those whose data directories are there.
+        has_control: whether the var directory is there.
+    """
+
+    disk: Disk
+    nodes: tuple[NodeStatus, ...]
+    has_control: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of what lies on it."""
+        return [*(node.name for node in self.nodes), *(["var"] if self.has_control else [])]
+
+
+def file_systems(nodes: Iterable[NodeStatus], control: Disk | None) -> list[FileSystem]:
+    """Return the disks of nodes and of the var directory, each one once."""
+    nodes = list(nodes)
+    disks = [disk for disk in (*(node.disk for node in nodes), control) if disk is not None]
+    least: dict[int, Disk] = {}
+    for disk in disks:
+        known = least.setdefault(disk.device, disk)
+        least[disk.device] = min(known, disk, key=lambda each: each.free)
+    return [
+        FileSystem(
+            disk,
+            tuple(node for node in nodes if node.disk and node.disk.device == device),
+            control is not None and control.device == device,
+        )
+        for device, disk in least.items()
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
 class Snapshot:
     """Everything the probes found, judged.  Immutable, so any thread may hold it.
 
@@ -386,6 +424,11 @@ class Snapshot:
             for said, those in itertools.groupby(self.nodes, key=lambda node: node.facts)
             if said
         ]
+
+    @property
+    def file_systems(self) -> list[FileSystem]:
+        """Return the disks and what lies on each."""
+        return file_systems(self.nodes, self.control_disk)
 
     def node(self, name: str) -> NodeStatus:
         """Return the node of that name; raise KeyError when there is none."""

@@ -23,6 +23,7 @@ from indico_zodbrepl.admin.overview_model import Overviews
 from indico_zodbrepl.admin.pages.overview import TAKEN
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import STALE_AFTER, TimestampedSnapshot, Watcher
 
@@ -344,3 +345,16 @@ def test_ten_tabs_cost_the_monitor_one_look(cluster: Cluster) -> None:
         assert 200 == client.get("/").status_code
     watcher.end()
     assert 1 == next(looks)
+
+
+def test_a_full_disk_is_shown_with_the_way_out(page_of: Serve, cluster: Cluster) -> None:
+    disks = {"a": Disk(0, 20 << 30, 1), "b": Disk(15 << 30, 20 << 30, 2)}
+    found = situations.snapshot(cluster, disks=disks, control_disk=disks["b"])
+    client = page_of(cluster, lambda: found)
+    page = client.get("/").text
+    assert "Free space: a 0 bytes of 20.0 GiB ; b, var 15.0 GiB of 20.0 GiB ." in words(page)
+    assert "the disk of node a is full" in words(part(page, "problems")).lower()
+    assert "disk full" in part(page, "topology")
+    assert "switch over to b" in words(page)
+    node = words(client.get("/node/a").text)
+    assert "Free space 0 bytes of 20.0 GiB" in node

@@ -40,6 +40,7 @@ TOLD = {
     "frozen": "does not answer",
     "diverged": "diverged",
     "fenced": "later epoch|writes refused",
+    "full disk": "can't write: No space left on device",
     "operation running": "failover",
     "operation failed": "failover",
     "monitor gone": "No new snapshot|is old|stale",

@@ -26,6 +26,7 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Snapshot
 from indico_zodbrepl.operations import journal, operation, store
@@ -33,7 +34,7 @@ from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.operations.failover import plan_failover
 from indico_zodbrepl.operations.model import Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress, StepRecord
-from indico_zodbrepl.probing.answers import Hold, ServerRole
+from indico_zodbrepl.probing.answers import Hold, ServerRole, WriteFailure
 
 NOW = TID_TIME + 60
 READS_FROM_B = {
@@ -77,6 +78,16 @@ FENCED: dict[str, Any] = {
     "programs": {"node-a": program("node-a", "RUNNING")},
 }
 
+FULL_DISK: dict[str, Any] = {
+    "servers": {
+        "a": server(
+            "a",
+            write_failure=WriteFailure("No space left on device", int(NOW) - 14, int(NOW), 148),
+        )
+    },
+    "disks": {"a": Disk(0, 20 << 30, 1), "b": Disk(15 << 30, 20 << 30, 2)},
+    "control_disk": Disk(1 << 30, 20 << 30, 3),
+}
 STATES: Mapping[str, dict[str, Any]] = {
     "healthy": HEALTHY,
     "lagging": LAGGING,
@@ -84,6 +95,7 @@ STATES: Mapping[str, dict[str, Any]] = {
     "frozen": FROZEN,
     "diverged": DIVERGED,
     "fenced": FENCED,
+    "full disk": FULL_DISK,
 }
 """What is found in each state that needs no files."""
 OPERATIONS = ("operation running", "operation failed")

@@ -54,7 +54,7 @@ def test_a_disk_that_is_nearly_full_degrades_and_one_alert_tells_of_all_that_is_
         (Level.WARNING, "b", "the disk of node b is nearly full"),
     ] == sorted(alerts(found), key=lambda alert: alert[1])
     assert ["disk low"] == found.node("a").oddities
-    assert "1024 MiB free of 20480 MiB" in found.warnings[0].detail
+    assert "1.0 GiB free of 20.0 GiB" in found.warnings[0].detail
     assert "`df -h var/node/a var`" in found.warnings[0].hint
 
 

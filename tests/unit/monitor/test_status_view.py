@@ -22,6 +22,7 @@ from situations import (
 )
 
 from indico_zodbrepl.cli.status_view import print_parts, view
+from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations.recommend import procedures as advise
@@ -112,3 +113,9 @@ def test_a_diverged_node_and_refused_writes_are_in_the_table() -> None:
     assert "writes refused" in table
     assert "diverged" in table
     assert "bin/zodbrepl rejoin b --dry-run" in text
+
+
+def test_free_space_is_shown_for_each_disk_once() -> None:
+    one, other = Disk(15 << 30, 20 << 30, 1), Disk(100 << 20, 20 << 30, 2)
+    text = printed(snapshot(disks={"a": one, "b": other}, control_disk=one))
+    assert "\nFree space: a, var: 15.0 GiB of 20.0 GiB; b: 100 MiB of 20.0 GiB\n" in text

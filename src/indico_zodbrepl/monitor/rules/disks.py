@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from indico_zodbrepl.host.disks import Disk, Room
+from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+from indico_zodbrepl.monitor.snapshot import Alert, FileSystem, Level, NodeStatus, file_systems
 from indico_zodbrepl.monitor.words import listed
 
 
@@ -37,29 +37,19 @@ def _failing(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
 
 def _little_room(facts: Facts) -> Iterator[Alert]:
     """Yield one alert for each file system, whatever lies on it."""
-    disks: dict[int, Disk] = {}
-    nodes: dict[int, list[NodeStatus]] = {}
-    for node in facts.nodes:
-        if node.disk is not None:
-            nodes.setdefault(node.disk.device, []).append(node)
-    control = facts.findings.control_disk
-    for disk in filter(None, (*(node.disk for node in facts.nodes), control)):
-        least = disks.setdefault(disk.device, disk)
-        disks[disk.device] = min(least, disk, key=lambda each: each.free)
-    for device, disk in disks.items():
-        if disk.room is Room.ENOUGH:
+    for found in file_systems(facts.nodes, facts.findings.control_disk):
+        if found.disk.room is Room.ENOUGH:
             continue
-        on_it = nodes.get(device, [])
-        with_control = control is not None and control.device == device
-        if any(node.write_failure for node in on_it) and disk.room is Room.FULL:
+        if any(node.write_failure for node in found.nodes) and found.disk.room is Room.FULL:
             continue  # that says it already
-        yield _alert(facts, disk, on_it, with_control=with_control)
+        yield _alert(facts, found)
 
 
-def _alert(facts: Facts, disk: Disk, nodes: list[NodeStatus], *, with_control: bool) -> Alert:
+def _alert(facts: Facts, found: FileSystem) -> Alert:
+    disk, nodes = found.disk, found.nodes
     names = [f"node {node.name}" for node in nodes]
     folders: list[Path] = [facts.cluster.node(node.name).data_directory for node in nodes]
-    if with_control:
+    if found.has_control:
         names.append("the var directory")
         folders.append(facts.cluster.var_directory)
     is_full = disk.room is Room.FULL
@@ -77,7 +67,7 @@ def _alert(facts: Facts, disk: Disk, nodes: list[NodeStatus], *, with_control: b
     )
 
 
-def _hint(facts: Facts, nodes: list[NodeStatus], folders: list[str]) -> str:
+def _hint(facts: Facts, nodes: Sequence[NodeStatus], folders: list[str]) -> str:
     """Return how to make room, and where the role of primary can go meanwhile."""
     hint = f"make room on the disk of {listed(folders)}: `df -h {' '.join(folders)}`"
     fit = [
