@@ -263,3 +263,23 @@ def test_a_transaction_that_began_before_a_loss_reads_nothing_more(
     with pytest.raises(ClientDisconnected, match='before transactions were lost'):
         root['y']['value']
     wait_for(lambda: (3, 3) == taken_over.values(), 'what is new')
+
+
+def test_a_commit_that_meets_the_new_server_is_refused_and_blocks_no_other(
+        servers, taken_over):
+    """It waited for a writable server, where it would be the first transaction."""
+    storage = taken_over.storage
+    taken_over.begin()['x']['value'] = 'of the lost y'
+    begin = storage.tpc_begin
+
+    def begin_on_the_new_server(meta):
+        storage.tpc_begin = begin
+        take_over(taken_over, *servers)
+        begin(meta)
+
+    storage.tpc_begin = begin_on_the_new_server
+    with pytest.raises(ClientDisconnected, match='before transactions were lost'):
+        taken_over.manager.commit()
+    taken_over.manager.abort()
+    taken_over.set(2)
+    assert (2, 2) == taken_over.values()
