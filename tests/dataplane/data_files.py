@@ -9,6 +9,10 @@ from ZODB.FileStorage.FileStorage import FileIterator
 from ZODB.serialize import referencesf
 from ZODB.TimeStamp import TimeStamp
 
+from indico_zodbrepl.dataplane.datafs.packs import note_pack
+
+ROUNDING = 1e-6  # seconds; a float may be a bit before the tid that it stands for
+
 
 class Site(object):
     """A data file that is written as a database with a growing tree of objects.
@@ -73,11 +77,14 @@ class Site(object):
         db.close()
         return storage.lastTransaction()
 
-    def pack(self, tid):
-        """Packs up to a transaction, which stays."""
+    def pack(self, tid, noted=False):
+        """Packs up to a transaction, which stays; `noted` as a server notes it."""
+        seconds = TimeStamp(tid).timeTime() + ROUNDING
         storage = self.open()
-        storage.pack(TimeStamp(tid).timeTime(), referencesf)
+        storage.pack(seconds, referencesf)
         storage.close()
+        if noted:
+            note_pack(self.path, seconds)
 
     def copy_to(self, path):
         shutil.copyfile(self.path, str(path))

@@ -14,6 +14,7 @@ from indico_zodbrepl.dataplane.datafs.compare import compare
 from indico_zodbrepl.dataplane.datafs.copying import copy
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, Missing
+from indico_zodbrepl.dataplane.datafs.packs import packed_until
 from indico_zodbrepl.dataplane.datafs.records import digest
 from nodes import Node, write_everything
 
@@ -221,16 +222,17 @@ def grown(site):
     return site.tids()
 
 
+@pytest.mark.parametrize('noted', [False, True])
 @pytest.mark.parametrize('mine', [None, 4, -1])
 @pytest.mark.parametrize('theirs', [None, -4, -1])
-def test_packs_are_no_divergence(upstream, tmpdir, mine, theirs):
+def test_packs_are_no_divergence(upstream, tmpdir, mine, theirs, noted):
     """Neither of one side, nor of both at different times; more follows afterwards."""
     tids = grown(upstream)
     site = upstream.copy_to(tmpdir.join('site.fs'))
     if mine is not None:
-        site.pack(tids[mine])
+        site.pack(tids[mine], noted)
     if theirs is not None:
-        upstream.pack(tids[theirs])
+        upstream.pack(tids[theirs], noted)
 
     assert 'equal' == relation(site, upstream)
     upstream.commit(u'later', u'a')
@@ -280,6 +282,73 @@ def test_what_a_pack_may_have_removed_is_told_with_the_last_tid(site, upstream):
     found = compare(site.path, upstream.path)
 
     assert private.encode('hex') == found['packed_away_last']
+
+
+def parted_after_a_pack(site, upstream, noted):
+    """Both are packed up to their end, each goes on alone; returns the site's own tids."""
+    for each in (site, upstream):
+        each.pack(each.tids()[-1], noted)
+    own = site.commit(u'a', u'b', text=u'private')
+    upstream.commit(u'a', u'b')
+    return own
+
+
+@pytest.mark.parametrize('fork', [False, True])
+def test_what_is_newer_than_the_pack_is_not_packed_away(site, upstream, fork):
+    """The time of the pack says so, or the last transaction that the upstream got."""
+    last = site.tids()[-1]
+    own = parted_after_a_pack(site, upstream, noted=not fork)
+    found = compare(site.path, upstream.path, fork=last if fork else None)
+
+    assert ('diverged', 2, 2) == (found['relation'], found['private'], found['missing'])
+    assert [tid.encode('hex') for tid in own] == [found['private_first'], found['private_last']]
+    assert last.encode('hex') == found['common']['tid']
+    assert 0 == found['packed_away']
+
+
+def test_where_the_time_of_a_pack_is_unknown_is_told_what_may_have_been_packed_away(
+        site, upstream):
+    last = site.tids()[-1]
+    own = parted_after_a_pack(site, upstream, noted=False)
+    found = compare(site.path, upstream.path)
+
+    assert ('behind', 2) == (found['relation'], found['packed_away'])
+    assert [last.encode('hex'), own[-1].encode('hex')] == [
+        found['packed_away_after'], found['packed_away_last']]
+
+
+def test_what_follows_the_last_transaction_that_a_pack_has_left_is_packed_away(site, upstream):
+    """It made and removed objects that nothing refers to any more."""
+    upstream.commit(u'gone')
+    upstream.remove(u'gone')
+    site.fetch(upstream)
+    upstream.pack(upstream.tids()[-1], noted=True)
+    assert 'equal' == relation(site, upstream)
+    upstream.commit(u'later')
+
+    assert 'behind' == relation(site, upstream)
+
+
+@pytest.mark.parametrize('later', ['a pack', 'another file', 'damage'])
+def test_the_time_of_another_pack_is_not_believed(site, upstream, later):
+    tids = grown(upstream)
+    site = upstream.copy_to(site.path)
+    upstream.pack(tids[3], noted=True)
+    if later == 'a pack':
+        upstream.pack(tids[-1])
+    elif later == 'another file':
+        copied = site.copy_to(site.path + '.copy')
+        copied.pack(tids[-1])
+        os.rename(copied.path, upstream.path)
+    else:
+        upstream.pack(tids[-1], noted=True)
+        with open(upstream.path + '.packed', 'r+b') as note:
+            note.truncate(20)
+    with DataFile(upstream.path) as data_file:
+        assert packed_until(data_file) is None
+    upstream.commit(u'later')
+
+    assert 'behind' == relation(site, upstream)
 
 
 def test_an_unfinished_transaction_at_the_end_is_left_out(site, upstream):

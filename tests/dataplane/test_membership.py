@@ -7,6 +7,7 @@ import pytest
 import transaction
 from ZODB.DB import DB
 from ZODB.POSException import ReadOnlyError
+from ZODB.TimeStamp import TimeStamp
 from ZODB.utils import p64, u64, z64
 
 from nodes import Node, commit, pickle_of
@@ -67,6 +68,20 @@ def test_what_a_pack_may_have_removed_is_neither_known_nor_unknown(node):
     assert {'known': True, 'digest': None} == node.history(before[2])
     assert [True, True] == [known(node, tid) for tid in later]
     assert [False, False] == [known(node, after(tid)) for tid in later]
+
+
+def test_what_is_newer_than_a_pack_was_not_removed_by_it(node):
+    tids = commit_some(node, 2, oid=z64)
+    time.sleep(0.01)
+    client = node.client()
+    client.pack(time.time(), wait=True)
+    client.close()
+    time.sleep(0.01)
+    newer = TimeStamp(*time.gmtime()[:5] + (time.time() % 60,)).raw()
+    commit_some(node, 1)
+
+    assert [None, True, None] == [known(node, tid) for tid in tids + [after(tids[-1])]]
+    assert known(node, newer) is False
 
 
 def test_a_follower_with_a_transaction_of_its_own_is_refused_until_it_has_none(

@@ -11,6 +11,7 @@ from zeo_client import MERGE, UNRELATED, commit, keys, python27, writing
 
 from indico_zodbrepl.cluster.layout import Layout, data_fs, lineage_file
 from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.monitor import take_snapshot
 
 
 def run(under_test: ClusterUnderTest, *arguments: str, exit_code: int = 0) -> str:
@@ -156,3 +157,60 @@ def test_data_directories_may_be_links_to_other_disks(cluster: ClusterUnderTest)
     run(cluster, "switchover")
     same_files(cluster)
     assert all(node.data_directory.is_symlink() for node in cluster.cluster.nodes)
+
+
+def part_after_a_pack(under_test: ClusterUnderTest, lost: int, kept: int) -> list[str]:
+    """As ``fail_over``; all are packed before, and the disk of a is away until b has committed."""
+    commit(under_test, "a", "common", 5)
+    same_files(under_test)
+    run(under_test, "pack", "--days", "0", "--reason", "to make room")
+    under_test.stop("node-b")
+    tids = commit(under_test, "a", "lost", lost)
+    disk, away = under_test.cluster.node("a").data_directory, under_test.folder / "away"
+    disk.rename(away)
+    under_test.die("a")
+    run(under_test, "node", "start", "b")
+    wait_until(lambda: take_snapshot(under_test.cluster).node("b").reachable, "b answers")
+    run(under_test, "failover", "--reason", "the disk of a is gone")
+    commit(under_test, "b", "kept", kept)
+    away.rename(disk)
+    return tids
+
+
+def test_what_was_committed_after_a_pack_is_exported_when_the_disk_comes_back(
+    cluster: ClusterUnderTest,
+) -> None:
+    """A pack explains only what is older than it, also when nobody else has committed since."""
+    cluster.up()
+    lost = part_after_a_pack(cluster, lost=10, kept=3)
+    assert "10 transactions, exported and cut off" in run(cluster, "rejoin", "a", "--dry-run")
+    refused = run(cluster, "clone", "a", exit_code=ExitCode.REFUSED)
+    assert "has 10 transactions that b lacks" in refused
+    assert "10 transactions" in run(cluster, "rejoin", "a")
+    (folder,) = tails(cluster)
+    assert lost == exported(folder)
+    assert "ok" == condition(cluster, "a")
+    assert "10 can be recovered, 0 conflict" in run(cluster, "recover", str(folder))
+
+
+def test_what_a_pack_of_unknown_time_may_hide_is_told_and_exported_by_a_clone(
+    cluster: ClusterUnderTest,
+) -> None:
+    """Unless the journal tells where the histories parted."""
+    cluster.up()
+    lost = part_after_a_pack(cluster, lost=10, kept=3)
+    for node in cluster.cluster.nodes:
+        data_fs(node).with_name("Data.fs.packed").unlink()
+    assert "10 transactions, exported and cut off" in run(cluster, "rejoin", "a", "--dry-run")
+    Layout(cluster.cluster).journal.rename(cluster.folder / "journal")
+
+    told = run(cluster, "rejoin", "a", exit_code=ExitCode.REFUSED)
+    assert "10 transactions up to" in told
+    assert "clone a" in told
+    assert "needs-seeding" == condition(cluster, "a")
+    assert "up to 10 transactions" in " ".join(run(cluster, "clone", "a", "--dry-run").split())
+    told = run(cluster, "clone", "a")
+    (folder,) = tails(cluster)
+    assert lost == exported(folder)
+    assert f"recover {folder}" in told
+    assert "10 can be recovered, 0 conflict" in run(cluster, "recover", str(folder))

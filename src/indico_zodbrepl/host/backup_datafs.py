@@ -41,7 +41,13 @@ class DataFsKeeper:
     """Full and incremental backups in a folder that is a repository of repozo."""
 
     names: tuple[str, ...] = ("Data.fs.index", "Data.fs")
-    beside: tuple[str, ...] = ("Data.fs.tmp", "Data.fs.old", "Data.fs.pack", "lineage.json")
+    beside: tuple[str, ...] = (
+        "Data.fs.tmp",
+        "Data.fs.old",
+        "Data.fs.pack",
+        "Data.fs.packed",
+        "lineage.json",
+    )
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation

@@ -50,6 +50,8 @@ def compare(
     upstream: Path,
     verified: str | None = None,
     seconds: float = LONG_SECONDS,
+    *,
+    fork: str | None = None,
 ) -> Comparison:
     """Compare a file's history with its upstream's.
 
@@ -59,8 +61,11 @@ def compare(
         verified: a tid up to which both are known to be equal.  The cost grows with the later
             transactions only; without it both files are read completely.
         seconds: time limit.
+        fork: a tid up to which the upstream got everything that the file has, and after
+            which it got nothing of it; None when that is unknown.
     """
     more = [] if verified is None else ["--verified", verified]
+    more += [] if fork is None else ["--fork", fork]
     return _run(installation, seconds, Comparison, "compare", file, upstream, *more)
 
 
@@ -215,10 +220,10 @@ class Comparison:
         conflicting: those with the same tid and different content.
         packed: whether one of the files was packed.
         packed_away: those that only the file has, but that a pack of the upstream may have
-            removed; ``packed_away_last`` is a tid.  If the node was writable since the last
-            verification and this tid is newer, some may be divergent transactions.
+            removed; ``packed_away_last`` is a tid.
         bytes_private: of the private and the conflicting ones, in the file.
         examined: transactions read one by one in both files.
+        packed_away_after: the file's last transaction before the first of ``packed_away``.
     """
 
     relation: Relation
@@ -234,6 +239,16 @@ class Comparison:
     packed_away_last: str | None
     bytes_private: int
     examined: int
+    packed_away_after: str | None = None
+
+    def unproven(self, verified: str | None) -> int:
+        """Return how many transactions can't be shown to be common, after a verified tid.
+
+        For a node that was writable since: a pack of the upstream may have removed them, or the
+        upstream never had them.
+        """
+        last = self.packed_away_last
+        return self.packed_away if last is not None and last > (verified or "") else 0
 
     @property
     def last(self) -> str:

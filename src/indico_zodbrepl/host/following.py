@@ -145,11 +145,7 @@ def _judge(
 ) -> tuple[Lineage, OperatorError | None]:
     """Return the history to write after a comparison, and why the node may not follow."""
     node, upstream = cluster.node(state.node), state.upstream or ""
-    hidden = (
-        known.was_writable
-        and found.packed_away_last is not None
-        and found.packed_away_last > (known.verified_tid or "")
-    )
+    hidden = known.was_writable and found.unproven(known.verified_tid) > 0
     if found.relation.may_follow and not hidden:
         common = found.common
         return Lineage(

@@ -139,6 +139,7 @@ class Host(Protocol):
         verified: str | None = None,
         *,
         seconds: float = LONG_SECONDS,
+        fork: str | None = None,
     ) -> Comparison:
         """Compare the data files of two nodes; see ``datafs.compare``."""
 

@@ -149,9 +149,15 @@ class LocalHost:
         verified: str | None = None,
         *,
         seconds: float = datafs.LONG_SECONDS,
+        fork: str | None = None,
     ) -> Comparison:
         return datafs.compare(
-            self._installation, self._data(name), self._data(upstream), verified, seconds
+            self._installation,
+            self._data(name),
+            self._data(upstream),
+            verified,
+            seconds,
+            fork=fork,
         )
 
     def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:

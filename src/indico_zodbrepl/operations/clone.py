@@ -23,7 +23,15 @@ from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CatchUp
+from indico_zodbrepl.operations.divergence import (
+    compare,
+    doubtful,
+    find_fork,
+    lineage,
+    verified_against,
+)
 from indico_zodbrepl.operations.exports import exported_before
+from indico_zodbrepl.operations.facts import tail_folder
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import (
     Context,
@@ -36,8 +44,8 @@ from indico_zodbrepl.operations.model import (
     Verdict,
 )
 from indico_zodbrepl.operations.rejoin import (
+    Export,
     Mark,
-    compare,
     current_primary,
     follows,
     move,
@@ -47,6 +55,7 @@ from indico_zodbrepl.operations.rejoin import (
     why_not_serving,
 )
 from indico_zodbrepl.operations.roles import Assign, Fence
+from indico_zodbrepl.probing import tid
 
 SLOWEST_COPY = 1e6
 """Bytes a second; for the time limit alone."""
@@ -58,7 +67,7 @@ SPARE = 64 * 1024 * 1024
 PART = "seed"
 """Folder in a node's data directory where a copy grows until it is complete."""
 
-WITH_DATA = ("blobs", "Data.fs.index")  # a copy has these too
+WITH_DATA = ("blobs", "Data.fs.index", "Data.fs.packed")  # a copy has these too
 BESIDE = ("Data.fs.tmp", "Data.fs.old", "lineage.json")
 
 
@@ -81,6 +90,8 @@ class CloneFacts:
         has_data: whether the node has data of its own, which is kept.
         private: how many transactions only the node has, and not the primary; None when that
             can't be told, as its file is damaged or another database's.
+        doubtful: how many more can't be shown to be the primary's too.
+        after: the node's last transaction before all of these; None when that can't be told.
         exported: a folder that has all of these already; None when there is none.
         given_up: whether its lineage says that it can't rejoin, so that a seed is its only way.
     """
@@ -102,11 +113,13 @@ class CloneFacts:
     private: int | None = 0
     exported: Path | None = None
     given_up: bool = False
+    doubtful: int = 0
+    after: str | None = None
 
     @property
     def may_lose(self) -> bool:
         """Return True if the node may hold the only copy of a transaction."""
-        return self.private != 0 and self.exported is None
+        return (self.private != 0 or self.doubtful > 0) and self.exported is None
 
 
 def gather(
@@ -127,12 +140,12 @@ def gather(
     primary, epoch = current_primary(cluster)
     origin = node_named(cluster, source) if source else primary
     problem = why_not_serving(cluster, primary, epoch)
-    private: int | None = 0
-    exported = None
+    own = _Own()
     if node != primary:
         host.check_folder(name)
         if data_fs(node).exists() and not problem:
-            private, exported = _private(cluster, installation, node, primary)
+            own = _own(cluster, installation, node, primary, epoch)
+    exported = own.after and exported_before(cluster, installation, node, own.after)
     return CloneFacts(
         now=time.time(),
         node=name,
@@ -148,9 +161,11 @@ def gather(
         copied=_copied(node),
         free=host.free_bytes(name),
         has_data=data_fs(node).exists(),
-        private=private,
-        exported=exported,
+        private=own.private,
+        exported=exported or None,
         given_up=_is_given_up(host, name),
+        doubtful=own.doubtful,
+        after=own.after,
     )
 
 
@@ -174,17 +189,47 @@ def part(node: Node) -> Path:
     return node.data_directory / PART / "Data.fs"
 
 
-def _private(
-    cluster: Cluster, installation: Installation, node: Node, primary: Node
-) -> tuple[int | None, Path | None]:
-    """Return how many divergent transactions a node has, None if unknown, and their export."""
-    found, _damage = compare(host_of(cluster, installation), node, primary)
-    if found is None or found.relation is Relation.UNRELATED:
-        return None, None
+@dataclasses.dataclass(frozen=True)
+class _Own:
+    """What only a node has; see ``CloneFacts``."""
+
+    private: int | None = 0
+    doubtful: int = 0
+    after: str | None = None
+
+
+def _own(
+    cluster: Cluster, installation: Installation, node: Node, primary: Node, epoch: int
+) -> _Own:
+    host = host_of(cluster, installation)
+    known = lineage(host, node.name)
+    fork = find_fork(cluster, node.name, known, epoch)
+    verified = verified_against(host, node.name, primary.name)
+    found, _damage = compare(host, node, primary, verified, fork)
+    if found is None:
+        return _Own(None)
+    if found.relation is Relation.UNRELATED:
+        return _Own(None, after=fork if fork and _holds(host, node, fork) else None)
     private = found.private + found.conflicting
-    if not private or found.common is None:
-        return private, None
-    return private, exported_before(cluster, installation, node, found.common.tid)
+    unproven = 0
+    if known is None or known.was_writable:
+        unproven = doubtful(found, verified, fork)
+    starts = []
+    if private and found.common is not None:
+        starts.append(found.common.tid)
+    if unproven:
+        starts.append(found.packed_away_after or f"{tid.EMPTY:016x}")
+    return _Own(private, unproven, min(starts, default=None))
+
+
+def _holds(host: Host, node: Node, wanted: str) -> bool:
+    try:
+        host.digest(node.name, wanted)
+    except OperatorError as error:
+        if error.exit_code is not ExitCode.REFUSED:
+            raise
+        return False
+    return True
 
 
 def _is_given_up(host: Host, name: str) -> bool:
@@ -279,15 +324,25 @@ def _has_to_rejoin(facts: CloneFacts) -> bool:
 def _loss(facts: CloneFacts) -> Loss | None:
     if not facts.may_lose:
         return None
-    what = "perhaps something" if facts.private is None else transactions(facts.private)
+    exact = facts.private is not None and not facts.doubtful
+    kept = f"its old data is kept in {facts.aside}"
     return Loss(
         facts.node,
-        facts.private,
+        facts.private if exact else None,
         None,
-        facts.private is not None,
-        None,
-        f"{what} that only {facts.node} has; its old data is kept in {facts.aside}",
+        exact,
+        facts.after,
+        f"{_at_stake(facts)}; {kept if facts.after is None else f'exported first, and {kept}'}",
     )
+
+
+def _at_stake(facts: CloneFacts) -> str:
+    if facts.private is None:
+        return f"perhaps something that only {facts.node} has"
+    if facts.doubtful:
+        count = transactions(facts.private + facts.doubtful)
+        return f"up to {count} of {facts.node} that can't be shown to be common"
+    return f"{transactions(facts.private)} that only {facts.node} has"
 
 
 def _findings(facts: CloneFacts) -> Iterator[Finding]:
@@ -343,7 +398,9 @@ def _findings(facts: CloneFacts) -> Iterator[Finding]:
             Verdict.WARNING,
             facts.node,
             "may have what nobody else has",
-            f"only its old data, {facts.aside}, will have it",
+            f"only its old data, {facts.aside}, will have it"
+            if facts.after is None
+            else f"{_at_stake(facts)}; exported first",
         )
     elif facts.has_data:
         yield Finding(
@@ -354,6 +411,16 @@ def _findings(facts: CloneFacts) -> Iterator[Finding]:
 def _steps(cluster: Cluster, facts: CloneFacts, commands: Commands) -> Iterator[Step]:
     node = facts.node
     yield Fence.of(commands, node, f"Kill {node}'s server, if it runs")
+    if facts.may_lose and facts.after is not None:
+        yield Export.of(
+            commands,
+            node,
+            facts.primary,
+            facts.after,
+            folder=tail_folder(cluster, node, facts.epoch, facts.now),
+            seconds=LEAST_SECONDS + facts.size / SLOWEST_COPY,
+            private=None if facts.doubtful else facts.private,
+        )
     yield Copy.of(facts)
     yield Swap.of(facts)
     role = Role.RELAY if facts.has_followers else Role.SECONDARY
@@ -399,6 +466,7 @@ class Copy(Step):
         done = context.host.copy(source.name, target, Teller(context.say), seconds=self.seconds)
         if data_fs(source).stat().st_ino != origin:  # packed meanwhile: it is another file's index
             _index(target).unlink(missing_ok=True)
+        _copy_beside(data_fs(source), target, "packed")
         rate = (done.bytes - done.resumed) / done.seconds if done.seconds else 0.0
         return {
             "copied_bytes": done.bytes + done.blob_bytes,
@@ -476,8 +544,14 @@ def _copy_index(source: Path, target: Path) -> None:
 
     Copied before the data, it says nothing of what the copy lacks.
     """
-    _index(target).unlink(missing_ok=True)
+    _copy_beside(source, target, "index")
+
+
+def _copy_beside(source: Path, target: Path, kind: str) -> None:
+    """Copy the file that a server keeps beside its data file; one of an earlier copy is removed."""
+    new = target.with_name(f"{target.name}.{kind}")
+    new.unlink(missing_ok=True)
     try:
-        shutil.copyfile(_index(source), _index(target))
+        shutil.copyfile(source.with_name(f"{source.name}.{kind}"), new)
     except FileNotFoundError:
-        return  # a server that was not ended yet may have none; then the copy's makes it
+        return  # a server that has not stopped yet may have no index, and one never packed no note

@@ -46,6 +46,7 @@ FIGURES = {
     "left": "skipped, as they conflict",
     "lost_transactions": "transactions lost",
     "missing_blobs": "missing blob files",
+    "promoted_after": "last transaction before the promotion",
     "promoted_in_place": "promoted without a restart of its server",
     "ran": "its program ran before",
     "relation": "its history compared with the other's",

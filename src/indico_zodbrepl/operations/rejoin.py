@@ -23,9 +23,16 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Comparison, Relation, describe
 from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
-from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CatchUp
+from indico_zodbrepl.operations.divergence import (
+    compare,
+    doubtful,
+    find_fork,
+    lineage,
+    verified_against,
+)
 from indico_zodbrepl.operations.exports import contents, covers, export, exported_before
 from indico_zodbrepl.operations.facts import replication_of, tail_folder
 from indico_zodbrepl.operations.model import (
@@ -75,6 +82,7 @@ class Facts:
         was_writable: whether it ran as a primary since.
         size: bytes of its data file and the primary's.
         exported: a folder that has all that would be cut off already; None when there is none.
+        fork: the last transaction that the primary got from the node; None when it is unknown.
     """
 
     now: float
@@ -91,6 +99,12 @@ class Facts:
     was_writable: bool
     size: int
     exported: Path | None = None
+    fork: str | None = None
+
+    @property
+    def doubtful(self) -> int:
+        """Return how many transactions can't be shown to be common, nor to be the node's own."""
+        return doubtful(self.comparison, self.verified, self.fork) if self.was_writable else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,12 +154,11 @@ def _obstacle(facts: Facts, found: Comparison) -> Judgement | None:
         )
     if found.relation is Relation.UNRELATED or found.common is None:
         return Judgement(Ending.NEEDS_SEEDING, "it has no transaction in common with the primary")
-    away = found.packed_away_last
-    if away is not None and facts.was_writable and away > (facts.verified or ""):
+    if facts.doubtful:
         return Judgement(
             Ending.NEEDS_SEEDING,
-            f"the primary was packed, so {transactions(found.packed_away)} up to "
-            f"{away} can't be shown to be common",
+            f"the primary was packed, so {transactions(facts.doubtful)} up to "
+            f"{found.packed_away_last} can't be shown to be common",
         )
     return None
 
@@ -162,11 +175,13 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
     node = node_named(cluster, name)
     primary, epoch = current_primary(cluster)
     own = host.state(name)
-    remembered = _lineage(host, name)
+    remembered = lineage(host, name)
     problem = why_not_serving(cluster, primary, epoch)
-    found, damage = (None, "")
+    found, damage, verified, fork = None, "", None, None
     if node != primary and not problem:
-        found, damage = compare(host, node, primary)
+        fork = find_fork(cluster, name, remembered, epoch)
+        verified = verified_against(host, name, primary.name)
+        found, damage = compare(host, node, primary, verified, fork)
     common = found.common.tid if found is not None and found.common is not None else None
     exported = common and exported_before(cluster, installation, node, common)
     return Facts(
@@ -180,10 +195,11 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
         has_followers=any(upstream_of(cluster, other) == name for other in cluster.nodes),
         comparison=found,
         damage=damage,
-        verified=remembered.verified_tid if remembered else None,
+        verified=verified,
         was_writable=remembered is None or remembered.was_writable,
         size=max(size_of(node), size_of(primary)),
         exported=exported or None,
+        fork=fork,
     )
 
 
@@ -240,28 +256,6 @@ def upstream_of(cluster: Cluster, node: Node) -> str | None:
         return host_of(cluster).state(node.name).upstream
     except OperatorError:
         return None  # status tells of an unusable state file
-
-
-def _lineage(host: Host, name: str) -> Lineage | None:
-    try:
-        return host.history(name)
-    except OperatorError:
-        return None  # what is not known is not trusted: everything is compared
-
-
-def compare(host: Host, node: Node, primary: Node) -> tuple[Comparison | None, str]:
-    """Return the comparison of two data files, or None and what is wrong with the first one."""
-    try:
-        return host.compare(node.name, primary.name), ""
-    except OperatorError as error:
-        own, other = str(data_fs(node)), str(data_fs(primary))
-        if (
-            error.exit_code is not ExitCode.REFUSED
-            or own not in error.detail
-            or (other in error.detail)
-        ):
-            raise
-        return None, error.detail
 
 
 def prepare(cluster: Cluster, installation: Installation, name: str, reason: str) -> Plan | Refusal:
@@ -343,6 +337,16 @@ def _evidence(facts: Facts) -> str:
 
 def _loss(facts: Facts, judged: Judgement) -> Loss | None:
     found = facts.comparison
+    if found is not None and judged.ending is Ending.NEEDS_SEEDING and facts.doubtful:
+        return Loss(
+            facts.node,
+            None,
+            None,
+            False,
+            found.packed_away_after,
+            f"up to {transactions(found.private + facts.doubtful)} of {facts.node} that can't be "
+            "shown to be common; a clone exports them first",
+        )
     if found is None or judged.cut_after is None or not found.private:
         return None
     how = "exported before, now cut off" if facts.exported else "exported and cut off"
@@ -367,7 +371,18 @@ def _steps(cluster: Cluster, facts: Facts, judged: Judgement, commands: Commands
     after = judged.cut_after
     if after is not None:
         folder = facts.exported or tail_folder(cluster, node, facts.epoch, facts.now)
-        yield Export.of(commands, facts, after, folder, seconds)
+        private = facts.comparison.private if facts.comparison else 0
+        reused = facts.exported is not None
+        yield Export.of(
+            commands,
+            node,
+            primary,
+            after,
+            folder=folder,
+            seconds=seconds,
+            private=private,
+            reused=reused,
+        )
         yield Cut.of(node, after, folder, seconds)
     yield Assign.of(commands, state_after(cluster, facts), may_fail=False)
     yield Mark.of(commands, node, primary)
@@ -391,7 +406,7 @@ class Compare(Step):
         node, primary = facts.node, facts.primary
         return cls(
             node,
-            {"against": primary, "cut_after": cut_after},
+            {"against": primary, "cut_after": cut_after, "fork": facts.fork},
             title=f"Compare {node}'s data file with {primary}'s, from end to end",
             checks="nothing was added to it since the plan was made",
             undoes="",
@@ -403,7 +418,8 @@ class Compare(Step):
     def do(self, context: Context) -> Figures:
         cluster = context.cluster
         node, other = cluster.node(self.subject), cluster.node(str(self.arguments["against"]))
-        found = context.host.compare(node.name, other.name, seconds=self.seconds)
+        fork = _text(self.arguments.get("fork"))
+        found = context.host.compare(node.name, other.name, seconds=self.seconds, fork=fork)
         common = found.common.tid if found.common else None
         planned = self.arguments["cut_after"]
         expected = found.relation.may_follow if planned is None else common == planned
@@ -451,10 +467,21 @@ class Export(_Quarantining):
     action = "rejoin-export"
 
     @classmethod
-    def of(cls, commands: Commands, facts: Facts, after: str, folder: Path, seconds: float) -> Self:
-        node, reused = facts.node, facts.exported is not None
-        private = facts.comparison.private if facts.comparison else 0
-        what = f"what {node} has after {after} ({private} of its own)"
+    def of(
+        cls,
+        commands: Commands,
+        node: str,
+        primary: str,
+        after: str,
+        *,
+        folder: Path,
+        seconds: float,
+        private: int | None,
+        reused: bool = False,
+    ) -> Self:
+        """Make the step; ``private``: the node's own transactions, None when that is uncertain."""
+        what = f"what {node} has after {after}"
+        what += "" if private is None else f" ({private} of its own)"
         return cls(
             node,
             {"after": after, "folder": str(folder), "private": private, "reused": reused},
@@ -465,7 +492,7 @@ class Export(_Quarantining):
             if reused
             else "the exported folder is complete, or not there",
             undoes="",
-            command=commands.zodbrepl("history", node, facts.primary, "--full"),
+            command=commands.zodbrepl("history", node, primary, "--full"),
             seconds=seconds,
             after_no_return=False,
         )
@@ -487,7 +514,8 @@ class Export(_Quarantining):
         folder = Path(str(self.arguments["folder"]))
         if self.arguments.get("reused"):  # who exported it has counted the loss
             return _exported(context, folder)
-        lost: Figures = {"lost_transactions": self.arguments["private"]}
+        private = self.arguments["private"]
+        lost: Figures = {} if private is None else {"lost_transactions": private}
         if folder.is_dir():  # an earlier attempt completed it
             return {**_exported(context, folder), **lost}
         done, lacking = export(

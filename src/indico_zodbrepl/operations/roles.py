@@ -6,15 +6,17 @@ import dataclasses
 import time
 from typing import Self
 
+from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
 from indico_zodbrepl.operations.checks import INDICO_SECONDS, gap, wait_writable
-from indico_zodbrepl.operations.facts import replication
+from indico_zodbrepl.operations.facts import ask, replication
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.wire import ProbeError
 
 STOP_SECONDS = 40.0
 START_SECONDS = 60.0
@@ -22,6 +24,8 @@ CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
 """For a change of role: a server that can't change in place is stopped and started."""
 QUICK_SECONDS = 15.0
 FENCE_SECONDS = 20.0
+PROMOTED_AFTER = "promoted_after"
+"""Figure of a promotion: the last transaction that the node got while it followed."""
 RESTART_SHARE = 0.75
 """Of the time for a restart of Indico; the rest is for it to find the primary."""
 
@@ -57,6 +61,7 @@ class Promote(Step):
         return gap(context)
 
     def do(self, context: Context) -> Figures:
+        before = _last_before(context, self.subject)
         paused = context.results.get(("hold", context.plan.source), {}).get("last_tid")
         changed = context.host.promote(
             self.subject,
@@ -68,7 +73,7 @@ class Promote(Step):
         )
         for remark in changed.remarks:
             context.say(remark)
-        return {"promoted_in_place": changed.in_place, **gap(context)}
+        return {"promoted_in_place": changed.in_place, **before, **gap(context)}
 
     def is_untouched(self, context: Context) -> bool:
         """Return True while no record is raised: until then no program knows the epoch."""
@@ -356,6 +361,19 @@ class RestartClient(Step):
             context.plan.target,
         )
         return {}
+
+
+def _last_before(context: Context, name: str) -> Figures:
+    """Return the last transaction of a node that still follows; nothing when it can't be told."""
+    if not can(context.cluster, "lineage"):
+        return {}
+    try:
+        found = ask(context.cluster, context.cluster.node(name))
+    except ProbeError:
+        return {}
+    if found.replication is None or found.replication.role is ServerRole.PRIMARY:
+        return {}
+    return {PROMOTED_AFTER: f"{found.last_tid:016x}"}
 
 
 def _assign(context: Context, wanted: NodeState) -> None:

@@ -33,7 +33,13 @@ EQUAL = Comparison(
 DIVERGED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, private=5, missing=3)
 MERGED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, private=1)
 HOLED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, missing=2, holes=2)
-PACKED = dataclasses.replace(EQUAL, packed=True, packed_away=7, packed_away_last=COMMON)
+PACKED = dataclasses.replace(
+    EQUAL,
+    packed=True,
+    packed_away=7,
+    packed_away_last=COMMON,
+    packed_away_after="0400000000000001",
+)
 
 
 @pytest.fixture
@@ -155,12 +161,33 @@ def test_a_node_that_can_not_be_shown_to_share_a_history_is_stopped_and_marked(
 
 
 @pytest.mark.parametrize(
-    "known", [facts(PACKED, was_writable=False), facts(PACKED, verified=COMMON)]
+    "known",
+    [
+        facts(PACKED, was_writable=False),
+        facts(PACKED, verified=COMMON),
+        facts(PACKED, fork=COMMON),
+    ],
 )
-def test_what_a_pack_hides_does_no_harm_where_it_was_verified_or_never_writable(
+def test_what_a_pack_hides_does_no_harm_where_it_was_verified_or_parted_or_never_writable(
+    cluster: Cluster,
     known: Facts,
 ) -> None:
     assert Ending.JOINED is judge(known).ending
+    found = plan(cluster, known)
+    assert isinstance(found, Plan)
+    assert found.loss is None
+
+
+def test_what_a_pack_may_hide_is_told_as_a_possible_loss(cluster: Cluster) -> None:
+    found = plan(cluster, facts(PACKED))
+    assert isinstance(found, Plan)
+    assert found.loss is not None
+    assert (None, False, "0400000000000001") == (
+        found.loss.transactions,
+        found.loss.exact,
+        found.loss.after,
+    )
+    assert "up to 7 transactions of a that can't be shown to be common" in found.loss.text
 
 
 def test_the_current_primary_does_not_rejoin(cluster: Cluster) -> None:

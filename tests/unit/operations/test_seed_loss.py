@@ -65,6 +65,26 @@ def test_of_a_damaged_file_nobody_knows_what_only_it_has() -> None:
     assert "perhaps something" in found.loss.text
 
 
+def test_what_may_be_lost_is_exported_before_the_old_data_are_moved_aside() -> None:
+    found = plan(private=0, doubtful=10, after="0400000000000005")
+    assert isinstance(found, Plan)
+    assert found.loss is not None
+    assert (None, False) == (found.loss.transactions, found.loss.exact)
+    assert "up to 10 transactions of b that can't be shown to be common" in found.loss.text
+    actions = [step.action for step in found.steps]
+    assert ["fence", "rejoin-export", "seed-copy", "seed-swap"] == actions[:4]
+    export = found.steps[1].arguments
+    assert ("0400000000000005", None) == (export["after"], export["private"])
+
+
+def test_what_a_node_that_cannot_rejoin_has_of_its_own_is_exported() -> None:
+    found = plan(given_up=True, after="0400000000000005")
+    assert isinstance(found, Plan)
+    assert found.loss is not None
+    assert "exported first" in found.loss.text
+    assert 35 == found.steps[1].arguments["private"]
+
+
 def test_a_node_that_has_nothing_of_its_own_loses_nothing() -> None:
     found = plan(private=0)
     assert isinstance(found, Plan)

@@ -41,7 +41,7 @@ def digest_of(options):
 
 
 def _compare(options):
-    return compare(options.file, options.upstream, options.verified)
+    return compare(options.file, options.upstream, options.verified, options.fork)
 
 
 def _export(options):
@@ -86,9 +86,11 @@ def _parser():
     command('last', last, 'the last complete transaction', 'file')
     command('digest', digest_of, "what identifies a transaction's content", 'file') \
         .add_argument('tid', metavar='TID', type=_tid)
-    command('compare', _compare, 'how two histories relate', 'file', 'upstream') \
-        .add_argument('--verified', metavar='TID', type=_tid,
-                      help='the two are known to be the same up to there')
+    compared = command('compare', _compare, 'how two histories relate', 'file', 'upstream')
+    compared.add_argument('--verified', metavar='TID', type=_tid,
+                          help='the two are known to be the same up to there')
+    compared.add_argument('--fork', metavar='TID', type=_tid,
+                          help='the upstream had all of the file up to there, and no more')
     exported = command('export', _export, 'the end of a file, in a folder of its own', 'file')
     _add_after(exported)
     exported.add_argument('--to', metavar='FOLDER', required=True)

@@ -12,18 +12,21 @@ from ZODB.fsIndex import fsIndex
 
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Changed, Damaged, Missing
+from indico_zodbrepl.dataplane.datafs.packs import packed_until
 from indico_zodbrepl.dataplane.datafs.records import START, digest
 
 ATTEMPTS = 5
 
 
-def compare(path, upstream_path, verified=None):
+def compare(path, upstream_path, verified=None, fork=None):
     """Compare a Data.fs with its upstream's; servers may have both of them open.
 
     Args:
         path: of the file; when there is none, it counts as empty.
         upstream_path: of the file whose history is the right one.
         verified: a tid up to which the two are known to be the same; None compares all.
+        fork: a tid up to which the upstream had every transaction of the file, and after
+            which it got none of them; None when it is not known.
 
     Returns a dict for JSON.  Its numbers are transactions:
 
@@ -36,8 +39,10 @@ def compare(path, upstream_path, verified=None):
         conflicting: those with the same tid and different content.
         packed: whether one of them was packed.
         packed_away: those only the file has, all of whose records a pack of the upstream
-            may have removed; packed_away_last: the last one's tid.  If the file was written
-            to by others than its upstream, transactions of its own may be among them.
+            may have removed; packed_away_last: the last one's tid, packed_away_after: that of
+            the file's transaction before the first one.  If the file was written to by others
+            than its upstream, transactions of its own may be among them, unless there is a
+            `fork`.
         bytes_private: of the private and the conflicting ones in the file.
         examined: transactions whose header was read in either file.
 
@@ -54,7 +59,7 @@ def compare(path, upstream_path, verified=None):
                 return _of_an_empty_file(upstream)
         with mine, DataFile(upstream_path) as upstream:
             try:
-                result = _compare(mine, upstream, verified)
+                result = _compare(mine, upstream, verified, fork)
             except (Changed, Damaged):
                 if not (mine.replaced() or upstream.replaced()
                         or mine.present_size() < mine.end):
@@ -72,10 +77,10 @@ def _of_an_empty_file(upstream):
     return walk.result(EMPTY)
 
 
-def _compare(mine, upstream, verified):
+def _compare(mine, upstream, verified, fork):
     if mine.end == START:
         return _of_an_empty_file(upstream)
-    walk = Walk(mine, upstream)
+    walk = Walk(mine, upstream, fork)
     walk.packed = any(next(each.forward()).packed for each in (mine, upstream)
                       if each.end > START)
     begin = START, START
@@ -198,14 +203,17 @@ class Walk(object):
     Args:
         mine: the DataFile in question; None for an empty one.
         upstream: that whose history is the right one.
+        fork: as for `compare`.
 
     Attributes:
         packed: whether one of them was packed.
     """
 
-    def __init__(self, mine, upstream):
+    def __init__(self, mine, upstream, fork=None):
         self._mine = mine
         self._upstream = upstream
+        self._fork = fork
+        self._previous = None  # of mine
         self._common = None
         self._after_common = 0  # missing ones since the last common one
         self._my_pack = Pack(mine)
@@ -213,7 +221,7 @@ class Walk(object):
         self._in_my_pack = self._in_upstream_pack = False
         self._private_tids = []  # first and last
         self._packed_away = 0
-        self._packed_away_last = None
+        self._packed_away_last = self._packed_away_after = None
         self._merged = False  # private ones are older than a common one
         self.packed = False
         self.private = self.missing = self.holes = self.conflicting = 0
@@ -222,7 +230,7 @@ class Walk(object):
     def start(self, mine, upstream):
         """Begin at these positions; everything before them is common."""
         last, other = self._mine.before(mine), self._upstream.before(upstream)
-        self._common = last
+        self._common = self._previous = last
         self._in_my_pack = last is not None and last.packed
         self._in_upstream_pack = other is not None and other.packed
 
@@ -230,8 +238,10 @@ class Walk(object):
         """Take the next transactions; of two different ones, the older."""
         if one is not None and other is not None and one.tid == other.tid:
             self._both(one, other)
+            self._previous = one
         elif other is None or one is not None and one.tid < other.tid:
             self._only_mine(one, other)
+            self._previous = one
         else:
             self.only_upstream(other, one)
 
@@ -262,7 +272,10 @@ class Walk(object):
         self.examined += 1
         self._my_pack.has(one)
         self._in_my_pack = one.packed
-        if following is not None and (following.packed or self._in_upstream_pack):
+        if (following is not None and (following.packed or self._in_upstream_pack)
+                and self._upstream_pack.may_reach(one) and not self._is_after_fork(one)):
+            if not self._packed_away:
+                self._packed_away_after = self._previous
             self._packed_away += 1
             self._packed_away_last = one.tid
             self._upstream_pack.lacks(
@@ -270,11 +283,15 @@ class Walk(object):
         else:
             self._add_private(one)
 
+    def _is_after_fork(self, one):
+        return self._fork is not None and one.tid > self._fork
+
     def only_upstream(self, other, following=None):
         self.examined += 1
         self._upstream_pack.has(other)
         self._in_upstream_pack = other.packed
-        if following is not None and (following.packed or self._in_my_pack):
+        if (following is not None and (following.packed or self._in_my_pack)
+                and self._my_pack.may_reach(other)):
             self._my_pack.lacks(
                 other, [record.oid for record in self._upstream.records(other)])
         else:
@@ -317,14 +334,15 @@ class Walk(object):
         first, last = [tid.encode('hex') for tid in self._private_tids] or (None, None)
         common = self._common and {'tid': self._common.tid.encode('hex'),
                                    'digest': digest(self._mine, self._common)}
-        away = self._packed_away_last
+        away, before = self._packed_away_last, self._packed_away_after
         return {
             'relation': relation, 'common': common,
             'private': self.private, 'private_first': first, 'private_last': last,
             'missing': self.missing, 'holes': self.holes,
             'conflicting': self.conflicting, 'bytes_private': self.bytes_private,
             'packed': self.packed, 'packed_away': self._packed_away,
-            'packed_away_last': away and away.encode('hex'), 'examined': self.examined,
+            'packed_away_last': away and away.encode('hex'),
+            'packed_away_after': before and before.tid.encode('hex'), 'examined': self.examined,
         }
 
 
@@ -342,13 +360,18 @@ class Pack(object):
     object that is not explained yet.
 
     Args:
-        packed: the DataFile that may have been packed.
+        packed: the DataFile that may have been packed; None for an empty one.
     """
 
     def __init__(self, packed):
         self._packed = packed
+        self._until = packed and packed_until(packed)
         self._lacking = fsIndex()
         self._used = False
+
+    def may_reach(self, transaction):
+        """Return False if a transaction of the other file is newer than any pack."""
+        return self._until is None or transaction.tid <= self._until
 
     def lacks(self, transaction, oids):
         """Return the other file has records of these objects in a transaction of its own."""

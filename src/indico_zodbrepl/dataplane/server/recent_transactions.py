@@ -2,6 +2,7 @@
 from __future__ import absolute_import
 
 import collections
+import logging
 import threading
 
 import zc.zrs.primary
@@ -9,7 +10,11 @@ from ZODB.FileStorage import FileStorage
 from ZODB.utils import u64, z64
 
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.failures import DataFileError
+from indico_zodbrepl.dataplane.datafs.packs import note_pack, packed_until
 from indico_zodbrepl.dataplane.datafs.records import digest
+
+logger = logging.getLogger('zodbrepl.server')
 
 
 class RecentTransactions(object):
@@ -135,6 +140,19 @@ class TransactionRecorder(object):
             self._digested = tid, answer
         return answer
 
+    def packed(self, seconds):
+        """Note a pack that has ended, and read the file again.
+
+        Args:
+            seconds: the pack's time, since 1970.
+        """
+        try:
+            note_pack(self._storage.getName(), seconds)
+        except (EnvironmentError, DataFileError) as error:
+            # Comparisons take what they cannot know for packed away, and say so.
+            logger.error('cannot note the time of the pack: %s', error)
+        self.reread()
+
     def reread(self):
         """Fill the ring from the file's end, for instance after a pack."""
         self._digested = None
@@ -189,6 +207,9 @@ def look_up(path, tid, with_digest=False):
         else:
             transaction = None
         if transaction is None or transaction.tid < tid:
+            until = packed_until(data_file)
+            if until is not None and tid > until:
+                return False, None
             return _between(transaction, following), None
         if with_digest and not transaction.packed:
             return True, digest(data_file, transaction)

@@ -131,7 +131,7 @@ class NodeZEOStorage(ZEOStorage):
 
     def _pack_impl(self, time):
         ZEOStorage._pack_impl(self, time)
-        self.server.packed(self.storage_id)
+        self.server.packed(self.storage_id, time)
 
 
 class NodeStorageServer(StorageServer):
@@ -280,10 +280,10 @@ class NodeStorageServer(StorageServer):
             if protocol.zeo_storage.refused_to_write:
                 protocol.close()
 
-    def packed(self, storage_id):
-        """Called in the packing thread when a pack has ended."""
+    def packed(self, storage_id, seconds):
+        """Called in the packing thread when a pack up to a time has ended."""
         if storage_id in self.recorders:
-            self.recorders[storage_id].reread()
+            self.recorders[storage_id].packed(seconds)
 
     def stop_serving(self):
         """End `loop()`: closes the port and every client's connection.
