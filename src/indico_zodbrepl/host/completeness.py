@@ -81,12 +81,13 @@ def refuse_incomplete(cluster: Cluster, installation: Installation, claim: NodeS
     ]
     if not (witnesses or followers):
         return
-    own: list[int] = []
-    reads = [partial(_testify, installation, each, witnesses) for each in followers]
-    all_at_once([lambda: own.append(_last(installation, node)), *reads])
-    found = newest(witnesses, own[0])
+    own = _last(installation, node)
+    all_at_once([partial(_testify, installation, each, witnesses) for each in followers])
+    if newest(witnesses, own) is not None:
+        own = _last(installation, node)  # its server may be running, and have written meanwhile
+    found = newest(witnesses, own)
     if found is not None:
-        raise _refusal(cluster, claim, own[0], found, witnesses)
+        raise _refusal(cluster, claim, own, found, witnesses)
 
 
 def _observers(cluster: Cluster, claim: NodeState) -> list[Witness]:
@@ -124,12 +125,15 @@ def _refusal(
         for each in witnesses
         if each.last_tid > own
     ]
+    reason = f"the data file of {claim.node} is incomplete"
     force = commands.zodbrepl("node", "start", claim.node, "--force", "--reason", "TEXT")
     hint = (
-        f"promote the node that has them: {commands.zodbrepl('failover', found.node)}"
+        "promote the node that has them: "
+        + commands.zodbrepl("failover", found.node, "--reason", reason)
         if found.node is not None
-        else f"put the whole data file back, or promote another node: "
-        f"{commands.zodbrepl('failover')}; to accept that they are lost: {force}"
+        else "put the whole data file back, or promote another node: "
+        + commands.zodbrepl("failover", "--reason", reason)
+        + f"; to accept that they are lost: {force}"
     )
     return OperatorError(
         f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}: its data file "

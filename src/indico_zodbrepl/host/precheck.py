@@ -159,7 +159,10 @@ def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
         f"node {claim.node} can't be the primary of epoch {claim.epoch}",
         f"it has no data, but {_named(holders)}: Indico would get an empty "
         f"database from {cluster.node(claim.node).data_directory}",
-        f"mount its disk; if the disk is lost: {commands.zodbrepl('failover', holders[0])}",
+        "mount its disk; if the disk is lost: "
+        + commands.zodbrepl(
+            "failover", holders[0], "--reason", f"the disk of {claim.node} is lost"
+        ),
         ExitCode.REFUSED,
     )
 
