@@ -10,6 +10,7 @@ from indico_zodbrepl.dataplane.neo.state import describe
 from processes import PATIENCE, Processes, free_ports, listens, wait_for
 
 NAME = 'tested'
+STOCK_MASTER = 'import sys; from neo.scripts.neomaster import main; main(sys.argv[1:])'
 CLIENT = '''\
 %%import indico_zodbrepl.dataplane
 %%import indico_zodbrepl.dataplane.neo
@@ -29,13 +30,15 @@ class NEOCluster(object):
     Args:
         folder: py.path.local, for data and logs.
         masters, storages, replicas: how many.
+        stock_masters: whether the masters are NEO's own, without our repairs.
 
     Attributes:
         addresses: of each process by name: m0, m1..., s0, s1..., a.
         running: the Process of each name.
     """
 
-    def __init__(self, folder, masters=1, storages=2, replicas=1):
+    def __init__(self, folder, masters=1, storages=2, replicas=1, stock_masters=False):
+        self._stock_masters = stock_masters
         self.folder = folder.ensure(dir=True)
         self.processes = Processes(self.folder)
         self.masters = ['m%d' % each for each in range(masters)]
@@ -70,9 +73,11 @@ class NEOCluster(object):
             command = ['python', '-m', 'indico_zodbrepl.dataplane.neo.process']
             if name in self.storages:
                 command += ['--sqlite', str(self.data(name).join('neo.sqlite'))]
+            command += [roles[name[0]], str(self.data(name))]
+            if self._stock_masters and name in self.masters:
+                command = ['python', '-c', STOCK_MASTER]
             self.running[name] = self.processes.start(
-                command + [roles[name[0]], str(self.data(name)), '-f', str(self.conf),
-                           '-s', name, '-m',
+                command + ['-f', str(self.conf), '-s', name, '-m',
                            ' '.join(self.written(each) for each in self.masters)],
                 name=name)
         for name in names:

@@ -13,7 +13,8 @@ from ZODB.DB import DB
 from ZODB.POSException import POSKeyError, UndoError
 from ZODB.utils import tid_repr
 
-from indico_zodbrepl.dataplane.neo.client import NEOUndoRefused, PackRefused
+from indico_zodbrepl.dataplane.neo.client import NEOUndoRefused
+from indico_zodbrepl.dataplane.neo.errors import PackRefused
 from indico_zodbrepl.dataplane.neo.library import import_neo
 from indico_zodbrepl.dataplane.client.status import is_connected, storage_status
 

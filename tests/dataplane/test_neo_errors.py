@@ -3,7 +3,7 @@ import pytest
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.POSException import ConflictError, POSKeyError, ReadConflictError, StorageError
 
-from indico_zodbrepl.dataplane.neo.client import PackRefused
+from indico_zodbrepl.dataplane.neo.errors import PackRefused
 from indico_zodbrepl.dataplane.neo.library import import_neo
 from indico_zodbrepl.dataplane.client.translation import (
     OutcomeUnknown,

@@ -19,8 +19,8 @@ from processes import wait_for
 
 
 @pytest.fixture
-def cluster(tmpdir):
-    cluster = NEOCluster(tmpdir)
+def cluster(tmpdir, request):
+    cluster = NEOCluster(tmpdir, stock_masters=getattr(request, 'param', False))
     try:
         cluster.found()
         cluster.wait_until_whole()
@@ -113,6 +113,7 @@ def test_a_check_with_a_reference_condemns_the_bad_copy_alone(cluster):
     assert 'RUNNING' == cluster.state()['cluster_state']
 
 
+@pytest.mark.parametrize('cluster', [True], indirect=True, ids=['stock masters'])
 def test_a_stock_pack_while_a_storage_is_down_leaves_copies_that_differ(cluster):
     database = stock_database(cluster)
     fill(database)

@@ -7,12 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import py27
-from indico_zodbrepl.host.py27 import Program
+from indico_zodbrepl.host.py27 import Program, ProgramError
 
 PROGRAM = "indico_zodbrepl.dataplane.programs.pack"
 EXIT_CODES = {6: ExitCode.NOT_RUNNING, 8: ExitCode.REFUSED}
+IN_PART = 9  # exit status of the program
+
+
+class PackedInPart(OperatorError):
+    """Some copies were packed, and others went away before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +44,20 @@ def pack(
         on_progress: called every half minute with the seconds since the start.
 
     Raises OperatorError: NOT_RUNNING if the storage does not answer, REFUSED if another process
-    has it open.  KeyboardInterrupt stops the program, but a server continues a pack.
+    has it open; PackedInPart.  KeyboardInterrupt stops the program, but a server continues a pack.
     """
     program = Program(PROGRAM, "the storage was not packed", EXIT_CODES)
-    return py27.run(
-        installation, program, zodb_conf, "--days", str(days), answer=Packed, on_tick=on_progress
-    )
+    try:
+        return py27.run(
+            installation,
+            program,
+            zodb_conf,
+            "--days",
+            str(days),
+            answer=Packed,
+            on_tick=on_progress,
+        )
+    except ProgramError as error:
+        if error.status == IN_PART:
+            raise PackedInPart("packed in part", error.detail) from error
+        raise

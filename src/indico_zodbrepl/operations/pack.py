@@ -16,7 +16,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import host_of
-from indico_zodbrepl.host.packing import PROGRAM, Packed
+from indico_zodbrepl.host.packing import PROGRAM, Packed, PackedInPart
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.snapshot import Level, Snapshot
 from indico_zodbrepl.operations.model import Context, Figures, Finding, Plan, Refusal, Step, Verdict
@@ -250,6 +250,15 @@ class Pack(Step):
                 float(days),
                 lambda seconds: context.say(f"packing {name}, for {seconds:.0f} s"),
             )
+        except PackedInPart as error:
+            raise OperatorError(
+                f"{name} was packed in part",
+                error.detail,
+                "a copy that was not packed differs from the others until the next pack; "
+                "wait until every node is healthy, then: "
+                f"{Commands.here(context.cluster).zodbrepl('pack', '--days', f'{days:g}')}",
+                error.exit_code,
+            ) from error
         except OperatorError as error:
             hint = (
                 ending_indico(context.cluster, Commands.here(context.cluster))

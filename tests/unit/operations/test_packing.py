@@ -14,7 +14,9 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import packing as node_packing
+from indico_zodbrepl.host import py27
 from indico_zodbrepl.host.packing import Packed
+from indico_zodbrepl.host.py27 import Program, ProgramError
 from indico_zodbrepl.monitor.snapshot import Alert, Level
 from indico_zodbrepl.operations import pack as packing
 from indico_zodbrepl.operations.model import Context, Plan, Refusal, Step
@@ -158,3 +160,16 @@ def test_a_storage_that_somebody_keeps_to_himself_says_what_to_end(
         do(planned().steps[1], [], [])
     assert "supervisorctl" in raised.value.hint
     assert ExitCode.REFUSED == raised.value.exit_code
+
+
+def test_a_pack_that_one_copy_missed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_arguments: object, **_more: object) -> Packed:
+        program = Program(node_packing.PROGRAM, "the storage was not packed")
+        raise ProgramError(program, node_packing.IN_PART, ["127.0.0.1:8144 went away"])
+
+    monkeypatch.setattr(py27, "run", run)
+    with pytest.raises(OperatorError, match="b was packed in part") as raised:
+        do(planned().steps[1], [], [])
+    assert "127.0.0.1:8144 went away" == raised.value.detail
+    assert raised.value.hint.endswith("pack --days 7")
+    assert ExitCode.FAILED == raised.value.exit_code

@@ -20,6 +20,7 @@ from ZODB.interfaces import IStorageUndoable
 from indico_zodbrepl.dataplane.client.liveness import Sight
 from indico_zodbrepl.dataplane.client.translation import StorageAway
 from indico_zodbrepl.dataplane.neo import sizes
+from indico_zodbrepl.dataplane.neo.errors import pack_failure
 from indico_zodbrepl.dataplane.neo.library import import_neo
 from indico_zodbrepl.dataplane.neo.liveness import ANSWER_LIMIT, Liveness
 from indico_zodbrepl.dataplane.programs.addresses import format_address
@@ -30,7 +31,6 @@ import_neo()
 from neo.client.app import Application  # noqa: E402
 from neo.client.exception import NEOPrimaryMasterLost  # noqa: E402
 from neo.client.Storage import Storage  # noqa: E402
-from neo.lib.protocol import CellStates  # noqa: E402
 
 CONNECT_LIMIT = 10.0  # seconds
 CLOSE_LIMIT = 5.0  # seconds
@@ -46,10 +46,6 @@ class NotConnected(Exception):
 
 class NEOUndoRefused(POSException.UndoError):
     """Nothing was undone; the cluster was not asked."""
-
-
-class PackRefused(POSException.StorageError):
-    """Nothing was packed; the cluster was not asked."""
 
 
 class LimitedApplication(Application):
@@ -147,32 +143,22 @@ class NEOClient(Storage):
     undoInfo = undoLog
 
     def pack(self, t, referencesf, gc=False):
-        """Pack without garbage collection; PackRefused unless every copy is up to date.
+        """Pack without garbage collection.
 
-        A pack is not replicated: a storage that missed it differs for good from
-        the others, and a later check takes that for damage.
+        A pack is not replicated: a storage that missed it differs from the others, and
+        a check takes that for damage, until a later pack is finished by all.
+
+        Raises PackRefused unless every copy is up to date, PackIncomplete when a storage
+        goes away before it has packed.
         """
-        missing = self._what_is_not_up_to_date()
-        if missing:
-            raise PackRefused('no pack while a copy is missing: %s' % missing)
-        Storage.pack(self, t, referencesf, gc)
+        try:
+            Storage.pack(self, t, referencesf, gc)
+        except POSException.StorageError as error:
+            raise pack_failure(error) or error
 
     def getSize(self):
         """Return bytes that the storages hold of it, one copy; 0 when nobody here knows."""
         return sizes.of_one_copy(self._warden_folder)
-
-    def _what_is_not_up_to_date(self):
-        nodes = self.app.nm.getStorageList()
-        missing = [
-            'storage %s is %s' % (format_address(each.getAddress()), each.getState())
-            for each in nodes if not each.isRunning()]
-        table = self.app.pt
-        for offset in range(table.getPartitions()):
-            cells = table.getCellList(offset)
-            if len(cells) <= table.getReplicas() or any(
-                    each.getState() != CellStates.UP_TO_DATE for each in cells):
-                missing.append('partition %d lacks an up-to-date copy' % offset)
-        return ', '.join(missing)
 
 
 def _readable_without(table, silent):

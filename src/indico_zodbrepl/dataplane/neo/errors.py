@@ -2,6 +2,30 @@
 
 They are told by name, so that NEO is imported only where it is used.
 """
+from __future__ import absolute_import
+
+from ZODB.POSException import StorageError
+
+# How the leading master begins to say why a pack did not succeed.
+NO_PACK = 'no pack while a copy is missing: '
+PARTLY_PACKED = 'storages that went away before they had packed: '
+
+
+class PackRefused(StorageError):
+    """Nothing was packed."""
+
+
+class PackIncomplete(StorageError):
+    """Some storages were packed, and others went away before; the text names them."""
+
+
+def pack_failure(error):
+    """Return PackRefused or PackIncomplete for what the master said; None for other errors."""
+    for reason, failure in ((NO_PACK, PackRefused), (PARTLY_PACKED, PackIncomplete)):
+        if reason in str(error):
+            return failure(reason + str(error).partition(reason)[2])
+    return None
+
 
 _LOST = 'neo.client.exception.NEOPrimaryMasterLost'
 _NOT_FOUND = 'neo.client.exception.NEOStorageNotFoundError'

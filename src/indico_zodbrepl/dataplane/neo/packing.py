@@ -3,8 +3,9 @@ from __future__ import absolute_import
 
 import time
 
-from indico_zodbrepl.dataplane.neo.client import CONNECT_LIMIT, NEOClient, PackRefused
+from indico_zodbrepl.dataplane.neo.client import CONNECT_LIMIT, NEOClient
 from indico_zodbrepl.dataplane.neo.control import Failed
+from indico_zodbrepl.dataplane.neo.errors import PackIncomplete, PackRefused
 
 _CACHE = 1 << 20  # bytes; a pack reads nothing
 
@@ -13,14 +14,14 @@ def pack(masters, cluster, days):
     """Remove records older than `days` that have newer ones; garbage stays.
 
     Returns: packed_to, in seconds since 1970.  Raises Failed when a copy is
-    missing, StorageAway when there is no primary master.
+    missing, or a storage goes away before it has packed; StorageAway when there is no primary master.
     """
     moment = time.time() - days * 86400
     client = NEOClient(masters, cluster, _CACHE, CONNECT_LIMIT)
     try:
         client.pack(moment, None)
-    except PackRefused as refused:
-        raise Failed(str(refused))
+    except (PackRefused, PackIncomplete) as failure:
+        raise Failed(str(failure))
     finally:
         client.close()
     return {'packed_to': moment}

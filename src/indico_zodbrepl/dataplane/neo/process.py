@@ -53,8 +53,9 @@ def run(role, options):
     install()
     import_neo()
     if role == 'master':
-        from indico_zodbrepl.dataplane.neo import recovery
+        from indico_zodbrepl.dataplane.neo import complete_packs, recovery
         recovery.install()
+        complete_packs.install()
     elif role == 'storage':
         from indico_zodbrepl.dataplane.neo import registering
         registering.install()

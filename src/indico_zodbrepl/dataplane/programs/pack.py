@@ -8,7 +8,7 @@ be.  A server goes on with a pack when this program is ended.  An error is one l
 error.
 
 exit status: 0 done, 1 a failure, 2 wrong command line, 6 the storage is away, 8 another process has
-it open, 130 interrupted.
+it open, 9 done in part: a copy was not packed, 130 interrupted.
 """
 from __future__ import absolute_import
 
@@ -23,10 +23,11 @@ from zc.lockfile import LockError
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.serialize import referencesf
 
+from indico_zodbrepl.dataplane.neo.errors import PackIncomplete
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 SECONDS_A_DAY = 86400
-AWAY, LOCKED = 6, 8
+AWAY, LOCKED, INCOMPLETE = 6, 8, 9
 
 
 def pack(storage, days):
@@ -64,6 +65,9 @@ def main(arguments=None):
             return LOCKED
         sys.stderr.write('the storage is away: %s\n' % (error or error.__class__.__name__))
         return AWAY
+    except PackIncomplete as error:
+        sys.stderr.write('%s\n' % error)
+        return INCOMPLETE
     except KeyboardInterrupt:
         sys.stderr.write('interrupted\n')
         return 130
