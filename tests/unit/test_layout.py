@@ -239,7 +239,7 @@ HOST_VALUES = {
     "history": {"Condition", "Lineage"},
     "last_seen": {"LastSeen"},
     "locking": {"note_pid"},
-    "packing": {"PROGRAM", "Packed"},
+    "packing": {"PROGRAM", "Packed", "PackedInPart"},
     "programs": {"ENDED"},
     "py27": {"Program", "ProgramError"},
     "server_control": {"NoServerError", "ServerRefusedError"},
