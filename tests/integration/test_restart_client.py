@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import requests
@@ -16,6 +19,35 @@ from operations import succeed
 def workers(under_test: ClusterUnderTest) -> list[int]:
     master = under_test.pid_of("indico-one")
     return [int(pid) for pid in Path(f"/proc/{master}/task/{master}/children").read_text().split()]
+
+
+def slow_request(under_test: ClusterUnderTest, path: str, seconds: float) -> Callable[[], str]:
+    """Begin a request whose body takes so long; return a function that waits for its status."""
+    address = under_test.cluster.indico[0].address
+    body = b"login=nobody&password=wrong"
+    connection = socket.create_connection((address.host, address.port), 60)
+    head = f"POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n"
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    connection.sendall(f"{head}{form}Content-Length: {len(body)}\r\n\r\n".encode() + body[:5])
+    status: list[str] = []
+
+    def end() -> None:
+        time.sleep(seconds)
+        with connection, connection.makefile("rb") as answer:
+            try:
+                connection.sendall(body[5:])
+                status.append(answer.readline().decode().strip())
+            except OSError as error:
+                status.append(str(error))
+
+    ending = threading.Thread(target=end)
+    ending.start()
+
+    def wait() -> str:
+        ending.join()
+        return status[0]
+
+    return wait
 
 
 def test_a_new_worker_takes_over_and_no_request_fails(make_cluster: MakeCluster) -> None:
@@ -48,6 +80,10 @@ def test_a_new_worker_takes_over_and_no_request_fails(make_cluster: MakeCluster)
     assert {200} == set(answers)
     assert new != old
     assert master == under_test.pid_of("indico-one")
+    answer = slow_request(under_test, "/indico/user/login", 14)
+    succeed(under_test, "node", "restart-client", "one")
+    assert answer() == "HTTP/1.1 200 OK", "the old worker ends its requests first"
+    [new] = workers(under_test)
     os.kill(new, signal.SIGSTOP)
     succeed(under_test, "node", "restart-client", "one")
     assert master != under_test.pid_of("indico-one"), "a frozen one is restarted as a whole"

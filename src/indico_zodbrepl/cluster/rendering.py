@@ -138,8 +138,10 @@ START_SECONDS = 1
 
 # Threads of an Indico instance: its health check answers while a request waits.
 INDICO_THREADS = 4
-# How long a worker that is to end may go on with its requests.
+# How long requests may go on when an instance is stopped as a whole.
 INDICO_GRACE_SECONDS = 10
+# How long requests may go on when another worker has taken over.
+INDICO_DRAIN_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +192,7 @@ def indico_program(
             "--workers",
             "1",
             "--worker-class",
-            "gthread",
+            "indico_zodbrepl.dataplane.indico.worker.DrainingWorker",
             "--threads",
             str(INDICO_THREADS),
             "--timeout",
@@ -206,6 +208,7 @@ def indico_program(
         environment={
             "INDICO_CONF": str(layout.indico_conf(instance)),
             "ZODBREPL_INSTANCE": instance.name,
+            "ZODBREPL_DRAIN_SECONDS": str(INDICO_DRAIN_SECONDS),
             "ZODBREPL_BENCH_SECRET": str(layout.bench_secret),
             "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance)),
         },

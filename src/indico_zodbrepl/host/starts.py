@@ -19,7 +19,7 @@ from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster import Cluster, IndicoInstance
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
-from indico_zodbrepl.cluster.rendering import INDICO_GRACE_SECONDS
+from indico_zodbrepl.cluster.rendering import INDICO_DRAIN_SECONDS
 from indico_zodbrepl.host import daemon, programs, readiness, run, state
 from indico_zodbrepl.host.programs import Progress, ignore
 from indico_zodbrepl.host.supervisor import Supervisor
@@ -28,6 +28,8 @@ from indico_zodbrepl.probing.waiting import wait_until
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
 CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
+KILL_AFTER = 2.0
+"""Seconds that a worker may need to end once it has no more time for its requests."""
 
 
 def start_node(
@@ -172,13 +174,13 @@ def _is_built(instance: IndicoInstance, workers: set[int]) -> bool:
 
 
 def _see_ended(workers: set[int]) -> None:
-    """Wait until workers have ended; those that hang after their time are killed."""
-    deadline = time.monotonic() + INDICO_GRACE_SECONDS + 1.0
+    """Wait until workers have ended; kill those that hang after their time."""
+    deadline = time.monotonic() + INDICO_DRAIN_SECONDS + KILL_AFTER
     while not wait_until(lambda: not any(map(daemon.is_alive, workers)), deadline):
         for pid in workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + INDICO_GRACE_SECONDS
+        deadline = time.monotonic() + KILL_AFTER
 
 
 def _workers(master: int) -> set[int]:
