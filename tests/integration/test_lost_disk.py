@@ -66,8 +66,8 @@ def exported_keys(cluster: ClusterUnderTest) -> int:
 
 
 def follow_the_hint(cluster: ClusterUnderTest, hint: str) -> str:
-    """Give the failover that a hint names, as it is printed."""
-    found = re.search(r"zodbrepl -c \S+ (failover .*)", hint)
+    """Give the failover or clone that a hint names, as it is printed."""
+    found = re.search(r"zodbrepl -c \S+ ((?:failover|clone) .*)", hint)
     assert found, hint
     return succeed(cluster, *shlex.split(found.group(1)))
 
@@ -162,5 +162,21 @@ def test_a_damaged_state_file_is_derived_from_the_records_of_the_epoch(
         subprocess.run(command, check=True)
         succeed(cluster, "node", "start", name)
     settles_as(cluster, "b", 2)
+    all_follow(cluster)
+    assert 5 == len(keys(cluster, "b"))
+
+
+def test_a_follower_with_a_damaged_data_file_is_cloned_as_its_refusal_says(
+    cluster: ClusterUnderTest,
+) -> None:
+    cluster.up()
+    commit(cluster, "a", "common", 5)
+    all_follow(cluster)
+    succeed(cluster, "node", "stop", "b")
+    with data_fs(cluster.cluster.node("b")).open("ab") as file:
+        file.write(b"no transaction" * 10)
+    refused = cluster.cli("restart", "b")
+    assert ExitCode.REFUSED == refused.returncode
+    follow_the_hint(cluster, refused.stderr)
     all_follow(cluster)
     assert 5 == len(keys(cluster, "b"))

@@ -63,6 +63,11 @@ class Commands:
         return _relative(path, self.home)
 
 
+def move_away(path: Path) -> str:
+    """Return a command that keeps a damaged file under another name."""
+    return shlex.join(["mv", str(path), f"{path}.damaged"])
+
+
 def zodbrepl(source: Path, home: Path, *arguments: str) -> str:
     """Return the same as ``Commands.zodbrepl`` for a cluster file that may be unreadable."""
     config = [] if source == home / "etc" / "cluster.conf" else ["-c", _relative(source, home)]

@@ -75,7 +75,7 @@ def admit_follower(
         except OperatorError as error:
             if error.exit_code is not ExitCode.REFUSED:
                 raise
-            datafs.last(installation, data_fs(node))  # tells when it is the node's own file
+            _refuse_damaged(cluster, installation, state)
             problem = error.detail
         else:
             if found.relation is Relation.AHEAD:
@@ -105,6 +105,22 @@ def admit_follower(
         f"{upstream.name}: {problem}"
     )
     return [remark]
+
+
+def _refuse_damaged(cluster: Cluster, installation: Installation, state: NodeState) -> None:
+    """Raise OperatorError (exit 8) if the end of a node's own data file can't be read."""
+    try:
+        datafs.last(installation, data_fs(cluster.node(state.node)))
+    except OperatorError as error:
+        if error.exit_code is not ExitCode.REFUSED:
+            raise
+        clone = Commands.here(cluster).zodbrepl("clone", state.node)
+        raise OperatorError(
+            f"node {state.node} refuses to follow node {state.upstream}: its data file is damaged",
+            error.detail,
+            f"copy another node's data to it; the damaged file is kept: {clone}",
+            ExitCode.REFUSED,
+        ) from error
 
 
 def check_follower(

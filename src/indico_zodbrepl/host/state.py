@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 import time
 from typing import Any
 
 from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role
+from indico_zodbrepl.cluster.commands import move_away
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -184,11 +184,11 @@ def _is_forced(value: Any) -> bool:
 
 def _refusal(node: Node, detail: str, hint: str = "") -> OperatorError:
     path = state_file(node)
-    aside = shlex.join(["mv", str(path), f"{path}.damaged"])
     return OperatorError(
         f"the state file of node {node.name} can't be used",
         f"{path}: {detail}",
-        hint or f"move it away; its role then follows from the records of the epoch: {aside}",
+        hint
+        or f"move it away; its role then follows from the records of the epoch: {move_away(path)}",
         ExitCode.REFUSED,
     )
 

@@ -26,7 +26,7 @@ COMMAND_SECONDS = 120
 MOST_COMMANDS = 25
 
 # The end of a command in a text without backquotes.
-COMMAND = re.compile(r"(?:bin/(?:zodbrepl|supervisorctl)|kill)\s(?:'[^']*'|[^';`\n])+")
+COMMAND = re.compile(r"(?:bin/(?:zodbrepl|supervisorctl)|kill|mv)\s(?:'[^']*'|[^';`\n])+")
 SHOWS_ONLY = {
     "status",
     "journal",
@@ -154,7 +154,7 @@ class OnCall:
             words = shlex.split(command)
         except ValueError:
             return False
-        if words[0] == "mkdir":  # and writes a file
+        if words[0] in ("mkdir", "mv"):  # the first one writes a file then
             return str(self._cluster.folder) in command
         if words[0] == "kill":
             pids = [int(word) for word in words[1:] if word.isdigit()]
@@ -213,7 +213,7 @@ def commands_in(text: str) -> Iterator[str]:
     hints = re.findall(r"HINT: (.*(?:\n[ \t]+\S.*)*)", text) or [text]
     for hint in hints:
         if quoted := re.findall(r"`([^`]+)`", hint):
-            yield from filter(re.compile(r"bin/|kill |mkdir -p ").match, quoted)
+            yield from filter(re.compile(r"bin/|kill |mkdir -p |mv ").match, quoted)
         else:
             yield from _complete(each.group() for each in COMMAND.finditer(hint))
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import time
+from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.host import history
+from indico_zodbrepl.cluster import NodeState, Role, load
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.host import completeness, datafs, history
 from indico_zodbrepl.host.completeness import Witness, is_witness, newest
 from indico_zodbrepl.host.history import Condition
 
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 COMPARED = history.nothing(3, was_writable=False)
 
 
@@ -41,3 +48,24 @@ def test_a_node_that_has_the_transactions_is_named_before_one_who_saw_later_ones
     witnesses = [Witness("the monitor process", 9), Witness("node b", 7, "b"), Witness("c", 6, "c")]
     assert newest(witnesses, 5) == witnesses[1]
     assert newest(witnesses[:1], 5) == witnesses[0]
+
+
+def test_a_primary_that_takes_writes_meanwhile_is_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own file is read last, when it holds all that its followers were found to have."""
+    cluster = load(EXAMPLE, tmp_path)
+    for node in cluster.nodes:
+        data_fs(node).parent.mkdir(parents=True)
+        data_fs(node).write_bytes(bytes(100))
+        history.write(node, COMPARED)
+    numbers = itertools.count(1)
+
+    def last(_installation: Installation, file: Path, _seconds: float) -> datafs.Last:
+        if file != data_fs(cluster.node("a")):
+            time.sleep(0.2)  # meanwhile a is read, if anybody does so
+        return datafs.Last(f"{next(numbers):016x}", None, 100, 100)
+
+    monkeypatch.setattr(datafs, "last", last)
+    claim = NodeState(cluster.name, "a", Role.PRIMARY, None, 3)
+    completeness.refuse_incomplete(cluster, Installation(tmp_path), claim)

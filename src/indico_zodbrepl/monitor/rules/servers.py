@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from indico_zodbrepl.cluster.commands import move_away
+from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.model import NodeState, Role
 from indico_zodbrepl.monitor.rules.facts import (
     RUNNING,
@@ -58,10 +60,11 @@ def _state_hint(facts: Facts, node: NodeStatus) -> str:
         assigned = facts.cluster.node(node.name)
         first = NodeState(facts.cluster.name, node.name, assigned.role, assigned.upstream, 1)
         return (
-            "restore it from a backup; the other nodes are still in epoch 1, so it is what "
-            f"cluster.conf began with: `{facts.commands.write_state(first)}`"
+            "the other nodes are still in epoch 1, so write it again as cluster.conf began with: "
+            f"`{facts.commands.write_state(first)}`"
         )
-    return "restore it from a backup; do not guess its role, it may have been changed"
+    aside = move_away(state_file(facts.cluster.node(node.name)))
+    return f"move it away; its role then follows from the records of the epoch: `{aside}`"
 
 
 def _unreachable(facts: Facts, node: NodeStatus) -> Alert:
