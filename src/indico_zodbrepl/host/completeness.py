@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from indico_zodbrepl.backends import backend_of, can
@@ -81,7 +81,12 @@ def refuse_incomplete(cluster: Cluster, installation: Installation, claim: NodeS
     ]
     if not (witnesses or followers):
         return
-    own = _last(installation, node)
+    try:
+        own = _last(installation, node)
+    except OperatorError as error:
+        if error.exit_code is not ExitCode.REFUSED:
+            raise
+        raise _damaged(cluster, claim, followers, error) from error
     all_at_once([partial(_testify, installation, each, witnesses) for each in followers])
     if newest(witnesses, own) is not None:
         own = _last(installation, node)  # its server may be running, and have written meanwhile
@@ -141,6 +146,22 @@ def _refusal(
         f"{data_fs(cluster.node(claim.node))} ends with {own:016x}{_at(own)}; later ones of this "
         "epoch are known\n" + "\n".join(lines),
         hint,
+        ExitCode.REFUSED,
+    )
+
+
+def _damaged(
+    cluster: Cluster, claim: NodeState, followers: Sequence[Node], error: OperatorError
+) -> OperatorError:
+    commands = Commands.here(cluster)
+    reason = f"the data file of {claim.node} is damaged"
+    return OperatorError(
+        f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}: its data file "
+        "is damaged",
+        error.detail,
+        f"promote another node: {commands.zodbrepl('failover', '--reason', reason)}"
+        if followers
+        else f"restore it from a backup: {commands.zodbrepl('restore', claim.node, '--dry-run')}",
         ExitCode.REFUSED,
     )
 

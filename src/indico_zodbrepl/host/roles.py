@@ -272,7 +272,7 @@ def _refuse_writable(cluster: Cluster, node: Node) -> None:
         raise OperatorError(
             f"node {node.name} is a primary that takes writes",
             "it would lose what it acknowledges now",
-            f"{command('switchover')}, or first: {command('node', 'hold', node.name)}",
+            f"{command('switchover')}, or first: {command('node', 'pause-writes', node.name)}",
             ExitCode.REFUSED,
         )
 

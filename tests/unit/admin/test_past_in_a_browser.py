@@ -70,7 +70,7 @@ def test_a_wrong_form_says_so_where_the_page_begins(
         tab.expected.add(400)
         tab.open(serve_client(make_client()) + "/data/benchmarks")
         tab.page.get_by_role("checkbox", name="testWriteConferencesLatency:").check()
-        tab.page.locator("form.start").get_by_role("button", name="Measure").click()
+        tab.page.locator("form.start").get_by_role("button", name="Run the benchmark").click()
         told = tab.page.get_by_role("alert")
         told.wait_for()
         assert "Say so, or choose tests that read only." in told.inner_text()

@@ -52,7 +52,7 @@ def lookup(membership: Membership) -> dict[str, Any]:
     [
         (Condition.DIVERGED, "node b has diverged", REJOIN),
         (Condition.QUARANTINED, "node b is quarantined", REJOIN),
-        (Condition.NEEDS_SEEDING, "node b needs a new copy", "`bin/zodbrepl seed b --dry-run`"),
+        (Condition.NEEDS_SEEDING, "node b needs a new copy", "`bin/zodbrepl clone b --dry-run`"),
     ],
 )
 def test_a_node_that_is_out_of_line_is_critical_and_the_way_back_is_named(
@@ -78,7 +78,7 @@ def test_a_node_that_is_out_of_line_is_critical_and_the_way_back_is_named(
 def test_a_stopped_node_that_is_out_of_line_is_never_to_be_started(condition: Condition) -> None:
     found = snapshot(**{**SECONDARY_KILLED, "lineages": {"b": (condition, "")}})
     told = alert(found, "secondary b is stopped")
-    way = "seed" if condition is Condition.NEEDS_SEEDING else "rejoin"
+    way = "clone" if condition is Condition.NEEDS_SEEDING else "rejoin"
     assert f"`bin/zodbrepl {way} b --dry-run`" in told.hint
     assert not any("start" in each.hint for each in found.warnings if each.subject == "b")
 
@@ -108,7 +108,7 @@ def test_a_primary_of_the_past_that_is_out_of_reach_is_not_to_be_started(disk: s
     assert Level.WARNING == told.level
     assert "do not start it" in told.hint
     assert "`bin/zodbrepl rejoin a --dry-run`" in told.hint
-    assert "`bin/zodbrepl seed a`" in told.hint
+    assert "`bin/zodbrepl clone a`" in told.hint
     assert not any("start node-a" in each.hint for each in found.warnings)
     steps = [step for procedure in advise(cluster(), found, HOME) for step in procedure.steps]
     assert not any("start node-a" in command for step in steps for command in step.commands)

@@ -171,8 +171,8 @@ def way_back(facts: Facts, node: NodeStatus) -> str:
         return backends.limit(facts.cluster, "rejoin") or ""
     if node.condition is Condition.NEEDS_SEEDING or not facts.can("rejoin"):
         return (
-            f"`{command('seed', node.name, '--dry-run')}` shows the steps; then "
-            f"`{command('seed', node.name)}`"
+            f"`{command('clone', node.name, '--dry-run')}` shows the steps; then "
+            f"`{command('clone', node.name)}`"
         )
     return (
         f"`{command('rejoin', node.name, '--dry-run')}` shows what is exported and truncated; "

@@ -105,7 +105,7 @@ def _superseded(facts: Facts, node: NodeStatus, primary: str) -> Alert:
         f"{'do not start it. When' if facts.can('rejoin') else 'when'} its host and disk are back: "
         f"{way_back(facts, node)}."
         + (
-            f" If its data is gone for good: `{command('seed', node.name)}`"
+            f" If its data is gone for good: `{command('clone', node.name)}`"
             if facts.can("seed")
             else ""
         ),
