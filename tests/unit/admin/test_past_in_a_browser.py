@@ -73,5 +73,5 @@ def test_a_wrong_form_says_so_where_the_page_begins(
         tab.page.locator("form.start").get_by_role("button", name="Run the benchmark").click()
         told = tab.page.get_by_role("alert")
         told.wait_for()
-        assert "Say so, or choose tests that read only." in told.inner_text()
+        assert "Confirm this, or choose only tests that read." in told.inner_text()
         assert tab.width >= tab.evaluate("document.documentElement.scrollWidth")
