@@ -13,9 +13,9 @@ from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, history, precheck, roles, run, state
 from indico_zodbrepl.host.epochs import Raised
-from indico_zodbrepl.host.programs import Progress, ignore
+from indico_zodbrepl.host.programs import START_SECONDS, Progress, ignore
 from indico_zodbrepl.host.reports import Report
-from indico_zodbrepl.host.starts import START_SECONDS, start_node
+from indico_zodbrepl.host.starts import start_node
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 2.0

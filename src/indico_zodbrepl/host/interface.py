@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.backup import Keeper
 from indico_zodbrepl.host.datafs import (
     COPY_SECONDS,
     LONG_SECONDS,
@@ -27,15 +26,18 @@ from indico_zodbrepl.host.datafs import (
 )
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord
-from indico_zodbrepl.host.fencing import Fenced, Held
-from indico_zodbrepl.host.forcing import Forcing
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.last_seen import LastSeen
-from indico_zodbrepl.host.packing import Packed
-from indico_zodbrepl.host.py27 import Argument, Program
-from indico_zodbrepl.host.roles import Changed
-from indico_zodbrepl.host.sql_export import Exported
 from indico_zodbrepl.host.supervisor import ProgramState
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.host.backup import Keeper
+    from indico_zodbrepl.host.fencing import Fenced, Held
+    from indico_zodbrepl.host.forcing import Forcing
+    from indico_zodbrepl.host.packing import Packed
+    from indico_zodbrepl.host.py27 import Argument, Program
+    from indico_zodbrepl.host.roles import Changed
+    from indico_zodbrepl.host.sql_export import Exported
 
 Tell = Callable[[str], None]
 Answer = TypeVar("Answer")

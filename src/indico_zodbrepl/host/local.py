@@ -1,10 +1,14 @@
-"""The host interface for a cluster whose nodes are all on this host."""
+"""The host interface for a cluster whose nodes are all on this host.
+
+A verb imports what it runs: ``status`` needs none of it.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
@@ -16,38 +20,30 @@ from indico_zodbrepl.host import (
     disks,
     epochs,
     fencing,
-    following,
     history,
     last_seen,
-    packing,
-    ports,
-    precheck,
     programs,
     py27,
-    run,
-    sql_export,
-    starts,
     state,
     supervisor,
-    verbs,
 )
-from indico_zodbrepl.host.backup import Keeper, keeper_of
 from indico_zodbrepl.host.datafs import Comparison, Copy, Export, Last, Progress, Truncation
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.fencing import Fenced, Held
-from indico_zodbrepl.host.forcing import Forcing
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import Answer, Tell
 from indico_zodbrepl.host.last_seen import LastSeen
-from indico_zodbrepl.host.packing import Packed
-from indico_zodbrepl.host.programs import ignore
+from indico_zodbrepl.host.programs import CHANGE_SECONDS, START_SECONDS, STOP_SECONDS, ignore
 from indico_zodbrepl.host.py27 import Argument, Program
-from indico_zodbrepl.host.roles import Changed
-from indico_zodbrepl.host.server_control import ServerControl
-from indico_zodbrepl.host.sql_export import Exported
-from indico_zodbrepl.host.starts import CHANGE_SECONDS, START_SECONDS, STOP_SECONDS
 from indico_zodbrepl.host.supervisor import ProgramState, Supervisor
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.host.backup import Keeper
+    from indico_zodbrepl.host.forcing import Forcing
+    from indico_zodbrepl.host.packing import Packed
+    from indico_zodbrepl.host.roles import Changed
+    from indico_zodbrepl.host.sql_export import Exported
 
 
 class LocalHost:
@@ -66,15 +62,23 @@ class LocalHost:
         state.write(self._node(new.node), new)
 
     def caught_up(self, present: NodeState) -> NodeState:
+        from indico_zodbrepl.host import run
+
         return run.caught_up(self._cluster, self._node(present.node), present)
 
     def prepare(self, name: str) -> NodeState:
+        from indico_zodbrepl.host import run
+
         return run.prepare(self._cluster, self._node(name))
 
     def check_folder(self, name: str) -> None:
+        from indico_zodbrepl.host import run
+
         run.check_folder(self._cluster, self._node(name))
 
     def free_bytes(self, name: str) -> int:
+        from indico_zodbrepl.host import run
+
         return shutil.disk_usage(run.nearest(self._node(name).data_directory)).free
 
     def disk(self, name: str) -> Disk | None:
@@ -84,9 +88,13 @@ class LocalHost:
         return disks.disk_of(self._cluster.var_directory)
 
     def why_unwritable(self, name: str) -> str:
+        from indico_zodbrepl.host import run
+
         return disks.why_unwritable(run.nearest(self._node(name).data_directory))
 
     def why_control_unwritable(self) -> str:
+        from indico_zodbrepl.host import run
+
         return disks.why_unwritable(run.nearest(self._cluster.var_directory))
 
     # History of a node
@@ -115,17 +123,25 @@ class LocalHost:
         return epochs.newest(self._cluster)
 
     def highest_epoch(self, name: str, own: int) -> int:
+        from indico_zodbrepl.host import precheck
+
         return precheck.highest_epoch(self._cluster, name, own)[0]
 
     # Start-up checks
 
     def admissible(self, wanted: NodeState) -> list[str]:
+        from indico_zodbrepl.host import run
+
         return run.admissible(self._cluster, self._installation, wanted)
 
     def admit_follower(self, wanted: NodeState) -> list[str]:
+        from indico_zodbrepl.host import following
+
         return following.admit_follower(self._cluster, self._installation, wanted)
 
     def refuse_half_packed(self, name: str) -> None:
+        from indico_zodbrepl.host import following
+
         following.refuse(self._node(name))
 
     def refuse_unfinished_conversion(self) -> None:
@@ -161,6 +177,8 @@ class LocalHost:
         )
 
     def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
+        from indico_zodbrepl.host import following
+
         return following.compare(self._cluster, self._installation, name, upstream, full=full)
 
     def export(self, name: str, after: str, folder: Path) -> Export:
@@ -192,6 +210,8 @@ class LocalHost:
         named: Path,
         seconds: float,
     ) -> Exported:
+        from indico_zodbrepl.host import sql_export
+
         self._node(name)
         return sql_export.export(
             self._installation,
@@ -204,9 +224,13 @@ class LocalHost:
         )
 
     def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
+        from indico_zodbrepl.host import packing
+
         return packing.pack(self._installation, conf, days, on_progress)
 
     def backups(self) -> Keeper:
+        from indico_zodbrepl.host.backup import keeper_of
+
         return keeper_of(self._cluster, self._installation)
 
     def lock(self, name: str) -> Held | None:
@@ -218,6 +242,8 @@ class LocalHost:
     def start_node(
         self, name: str, *, progress: Tell = ignore, seconds: float = START_SECONDS
     ) -> bool:
+        from indico_zodbrepl.host import verbs
+
         return verbs.start_node(
             self._cluster, self._installation, name, progress=progress, seconds=seconds
         )
@@ -225,19 +251,27 @@ class LocalHost:
     def stop_node(
         self, name: str, *, progress: Tell = ignore, seconds: float = STOP_SECONDS
     ) -> bool:
+        from indico_zodbrepl.host import verbs
+
         return verbs.stop_node(self._cluster, name, progress=progress, seconds=seconds)
 
     def restart_node(
         self, name: str, *, progress: Tell = ignore, seconds: float = CHANGE_SECONDS
     ) -> None:
+        from indico_zodbrepl.host import starts
+
         starts.restart_node(
             self._cluster, self._installation, name, progress=progress, seconds=seconds
         )
 
     def fence(self, name: str) -> Fenced:
+        from indico_zodbrepl.host import verbs
+
         return verbs.fence(self._cluster, name)
 
     def assign(self, name: str, *, role: Role, upstream: str | None, epoch: int) -> NodeState:
+        from indico_zodbrepl.host import verbs
+
         return verbs.assign(self._cluster, name, role=role, upstream=upstream, epoch=epoch)
 
     def promote(
@@ -250,6 +284,8 @@ class LocalHost:
         progress: Tell = ignore,
         seconds: float = CHANGE_SECONDS,
     ) -> Changed:
+        from indico_zodbrepl.host import verbs
+
         return verbs.promote(
             self._cluster,
             self._installation,
@@ -271,6 +307,8 @@ class LocalHost:
         progress: Tell = ignore,
         seconds: float = CHANGE_SECONDS,
     ) -> Changed:
+        from indico_zodbrepl.host import verbs
+
         return verbs.follow(
             self._cluster,
             self._installation,
@@ -283,13 +321,19 @@ class LocalHost:
         )
 
     def redirect(self, name: str, wanted: NodeState) -> None:
+        from indico_zodbrepl.host.server_control import ServerControl
+
         upstream = self._node(str(wanted.upstream))
         ServerControl(self._node(name)).follow(wanted.epoch, upstream.replication_address)
 
     def pause_writes(self, name: str, seconds: float) -> str:
+        from indico_zodbrepl.host import verbs
+
         return verbs.pause_writes(self._cluster, name, seconds)
 
     def resume_writes(self, name: str) -> None:
+        from indico_zodbrepl.host import verbs
+
         verbs.resume_writes(self._cluster, name)
 
     def force_start(
@@ -301,6 +345,8 @@ class LocalHost:
         progress: Tell = ignore,
         seconds: float = START_SECONDS,
     ) -> Forcing:
+        from indico_zodbrepl.host import verbs
+
         return verbs.force_start(
             self._cluster,
             self._installation,
@@ -314,6 +360,8 @@ class LocalHost:
     def restart_instance(
         self, name: str, *, progress: Tell = ignore, seconds: float = START_SECONDS
     ) -> None:
+        from indico_zodbrepl.host import verbs
+
         verbs.restart_instance(self._cluster, name, progress=progress, seconds=seconds)
 
     # Programs
@@ -336,6 +384,8 @@ class LocalHost:
         return supervisor.last_refusal(Layout(self._cluster).program_log(self._node(name).program))
 
     def is_of_cluster(self, pid: int) -> bool:
+        from indico_zodbrepl.host import ports
+
         return ports.works_for(self._cluster, pid)
 
     def run27(

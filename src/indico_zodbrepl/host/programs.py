@@ -12,6 +12,9 @@ from indico_zodbrepl.host import readiness
 from indico_zodbrepl.host.supervisor import Supervisor, log_tail
 from indico_zodbrepl.probing.waiting import wait_until
 
+START_SECONDS = 60.0
+STOP_SECONDS = 40.0
+CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
 RUNNING_SECONDS = 15.0  # for a program that ran already, perhaps restarted just now
 ENDED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
 STARTED = ("RUNNING", "STARTING")

@@ -23,11 +23,10 @@ from indico_zodbrepl.host import (
     precheck,
     roles,
     run,
-    starts,
     state,
     verbs,
 )
-from indico_zodbrepl.host.programs import STARTED
+from indico_zodbrepl.host.programs import START_SECONDS, STARTED, STOP_SECONDS
 from indico_zodbrepl.host.server_control import NoServerError, ServerControl, ServerStatus
 from indico_zodbrepl.host.supervisor import Supervisor
 
@@ -64,7 +63,7 @@ def start(cluster: Cluster, installation: Installation, name: str) -> Rehearsal:
             *steps,
             f"have supervisor start {node.program}",
             *enters(cluster, wanted),
-            f"wait until it listens on {addresses}, {starts.START_SECONDS:g} s at most",
+            f"wait until it listens on {addresses}, {START_SECONDS:g} s at most",
         ),
     )
 
@@ -103,7 +102,7 @@ def stop(cluster: Cluster, _installation: Installation, name: str) -> Rehearsal:
         (f"node {name} runs",),
         (
             f"have supervisor end {node.program}{hands_over}",
-            f"wait until it has ended, {starts.STOP_SECONDS:g} s at most",
+            f"wait until it has ended, {STOP_SECONDS:g} s at most",
         ),
     )
 
@@ -252,7 +251,7 @@ _FOLLOWINGS: dict[Family, Callable[[Cluster, Installation, NodeState], Said]] = 
 
 def restart_client(cluster: Cluster, _installation: Installation, instance: str) -> Rehearsal:
     """See ``operations.restart_instance``."""
-    program, limit = instance_named(cluster, instance).program, starts.START_SECONDS
+    program, limit = instance_named(cluster, instance).program, START_SECONDS
     runs = _runs(cluster, program)
     return Rehearsal(
         (f"Indico instance {instance} {'runs' if runs else 'does not run'}",),

@@ -16,7 +16,7 @@ from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, fencing, following, history, precheck, run, state
-from indico_zodbrepl.host.programs import Progress, ignore
+from indico_zodbrepl.host.programs import CHANGE_SECONDS, STOP_SECONDS, Progress, ignore
 from indico_zodbrepl.host.server_control import (
     NoServerError,
     ServerControl,
@@ -24,8 +24,6 @@ from indico_zodbrepl.host.server_control import (
     ServerStatus,
 )
 from indico_zodbrepl.host.starts import (
-    CHANGE_SECONDS,
-    STOP_SECONDS,
     restart_node,
     start_node,
     stop_node,

@@ -21,13 +21,16 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
 from indico_zodbrepl.cluster.rendering import INDICO_DRAIN_SECONDS
 from indico_zodbrepl.host import daemon, programs, readiness, run, state
-from indico_zodbrepl.host.programs import Progress, ignore
+from indico_zodbrepl.host.programs import (
+    CHANGE_SECONDS,
+    START_SECONDS,
+    STOP_SECONDS,
+    Progress,
+    ignore,
+)
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.waiting import wait_until
 
-START_SECONDS = 60.0
-STOP_SECONDS = 40.0
-CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
 KILL_AFTER = 2.0
 """Seconds that a worker may need to end once it has no more time for its requests."""
 
