@@ -24,35 +24,53 @@ def cluster(tmpdir):
         cluster.close()
 
 
+# The program, which tells when it has opened the storage and gives the order.
+PACK = """
+import sys
+from indico_zodbrepl.dataplane.programs import pack
+
+def ordering(*arguments):
+    sys.stderr.write('ordering')
+    return original(*arguments)
+
+original, pack.pack = pack.pack, ordering
+sys.exit(pack.main(sys.argv[1:]))
+"""
+
+
 def pack(cluster):
     return cluster.processes.start(
-        ['python', '-m', 'indico_zodbrepl.dataplane.programs.pack',
-         str(cluster.folder.join('zodb.conf')), '--days', '0'], 'pack')
+        ['python', '-c', PACK, str(cluster.folder.join('zodb.conf')), '--days', '0'], 'pack')
+
+
+def wait_for_the_order(packing):
+    wait_for(lambda: 'ordering' in packing.output(), 'the order')
+    time.sleep(2)  # for the order itself
+    assert packing.is_running()
 
 
 def test_a_storage_that_is_killed_meanwhile_makes_a_pack_incomplete(cluster):
     cluster.running['s1'].pause()
     packing = pack(cluster)
-    time.sleep(2)  # the other storage packs; the frozen one has been asked
-    assert packing.is_running()
+    wait_for_the_order(packing)
     cluster.running['s1'].kill()
 
-    assert 9 == packing.wait(20), packing.output()
+    assert 9 == packing.wait(), packing.output()
     assert cluster.written('s1') in packing.output()
     cluster.start('s1')
     wait_for(lambda: cluster.state_of('s1') == 'RUNNING', 'the storage')
     cluster.wait_until_whole()
     again = pack(cluster)
-    assert 0 == again.wait(20), again.output()
+    assert 0 == again.wait(), again.output()
 
 
 def test_a_storage_that_has_packed_may_go_before_another_one_has(cluster):
     """NEO's own master ends then."""
     cluster.running['s1'].pause()
     packing = pack(cluster)
-    time.sleep(2)  # the other storage has packed
+    wait_for_the_order(packing)
     master = cluster.running['m0']
     cluster.running['s0'].kill()
     cluster.running['s1'].resume()
-    packing.wait(20)
+    packing.wait()
     assert master.is_running()

@@ -172,7 +172,7 @@ def test_a_client_that_times_out_gives_the_commit_lock_back(processes, tmpdir):
     stuck.tpc_begin(transaction)
     stuck.store(stuck.new_oid(), z64, pickle_of('stuck'), '', transaction)
     stuck.tpc_vote(transaction)
-    wait_for(lambda: 'Transaction timeout' in node.process.output(), 'a timeout')
+    wait_for(lambda: 'transaction not ended within 3 s' in node.process.output(), 'a timeout')
 
     other = node.client()
     committed = []

@@ -93,7 +93,7 @@ def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salva
         f"{name}{number}" for name, count in (("common", 5), ("kept", 3)) for number in range(count)
     }
     assert lost_keys | kept == keys(cluster, "b")
-    assert "salvage" in run(cluster, "journal")
+    assert "recover" in run(cluster, "journal")
     run(cluster, "salvage", str(folder), "--all")
     same_files(cluster)
 

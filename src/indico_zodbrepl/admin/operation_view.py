@@ -25,7 +25,7 @@ from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.planning import OPERATIONS, Request
 from indico_zodbrepl.operations.recommend import Offer, offers
 
-OPTIONS = {"seed": ("source",), "pack": ("days",)}
+OPTIONS = {"clone": ("source",), "pack": ("days",)}
 WITHOUT_REASON = ("resume", "undo")
 SHAPES = {
     Progress.PENDING: "pending",

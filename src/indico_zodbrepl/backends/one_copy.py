@@ -28,7 +28,7 @@ LIMITS: Mapping[str, str] = {
     "from a backup: `bin/zodbrepl restore NODE`",
     "rejoin": _ALONE + "no history can differ from another one; if the data are damaged: "
     "`bin/zodbrepl restore NODE`",
-    "seed": _ALONE + "there is nothing to copy it from but a backup: `bin/zodbrepl restore NODE`",
+    "clone": _ALONE + "there is nothing to copy it from but a backup: `bin/zodbrepl restore NODE`",
     "lineage": _ALONE + "no history can differ from another one",
     "promote": _ALONE + "the node takes writes whenever it runs",
     "follow": _ALONE + "there is no node to follow",

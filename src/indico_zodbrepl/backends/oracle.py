@@ -34,9 +34,9 @@ class Oracle(WithoutServer):
         **LIMITS,
         "switchover": _OWNER + "Oracle's own means change what answers at its address",
         "failover": _OWNER + "Oracle's own means change what answers at its address",
-        "seed": _OWNER + "Oracle's own means copy it",
+        "clone": _OWNER + "Oracle's own means copy it",
         "rejoin": _OWNER + "Oracle's own means repair it",
-        "salvage": _OWNER + "no failover of ours leaves transactions behind",
+        "recover": _OWNER + "no failover of ours leaves transactions behind",
         "backup": _OWNER + "Oracle's own means (RMAN) back it up",
         "restore": _OWNER + "Oracle's own means (RMAN) restore it",
         "hold": "an Oracle server can't pause writes; stop the instances instead: "

@@ -222,7 +222,7 @@ def recover(
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.operations import recover as recovery
 
-    app.require("salvage")
+    app.require("recover")
     picks = [*filter(None, transactions.split(",")), *objects]
     if everything and picks:
         raise click.UsageError("--all excludes --transactions and --apply")

@@ -157,7 +157,7 @@ def assign(
 @rehearsed(rehearsal.hold, "hold")
 def pause_writes(app: App, name: str, seconds: float, reason: str) -> None:
     """Let clients of primary NAME wait with their commits; those under way finish."""
-    with journal.journaled(app.cluster, "node-hold", name, reason) as told:
+    with journal.journaled(app.cluster, "node-pause-writes", name, reason) as told:
         last = verbs.pause_writes(app.cluster, name, seconds)
         told.figures = {"seconds": seconds, "last_tid": last}
     click.echo(f"commits on node {name} wait for {seconds:g} s; its last transaction is {last}")
@@ -168,7 +168,7 @@ def pause_writes(app: App, name: str, seconds: float, reason: str) -> None:
 @rehearsed(rehearsal.release, "hold")
 def resume_writes(app: App, name: str, reason: str) -> None:
     """End a hold on node NAME."""
-    with journal.journaled(app.cluster, "node-release", name, reason):
+    with journal.journaled(app.cluster, "node-resume-writes", name, reason):
         verbs.resume_writes(app.cluster, name)
     click.echo(f"node {name} takes commits again")
 

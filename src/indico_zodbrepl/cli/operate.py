@@ -127,7 +127,7 @@ def clone(
     continue an interrupted copy.
     """
     options = {"source": source} if source else {}
-    _answer(app, "seed", node, reason, options, dry_run=dry_run, expect=expect)
+    _answer(app, "clone", node, reason, options, dry_run=dry_run, expect=expect)
 
 
 @click.command()

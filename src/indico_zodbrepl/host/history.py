@@ -181,7 +181,7 @@ def refuse_condition(cluster: Cluster, node: Node, found: Lineage) -> None:
         f"node {node.name} refuses to start: its data is {found.condition}",
         f"{lineage_file(node)}: {found.detail}",
         f"copy another node's data to it: {command('clone', node.name)}"
-        if can(cluster, "seed")
+        if can(cluster, "clone")
         else f"when that is repaired: {command('rejoin', node.name)}",
         ExitCode.REFUSED,
     )

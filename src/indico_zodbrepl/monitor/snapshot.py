@@ -122,7 +122,7 @@ class OpenOperation:
 
     Attributes:
         identifier: as ``resume`` takes it.
-        operation: switchover, failover, rejoin or seed.
+        operation: switchover, failover, rejoin or clone.
         target: the node it is about.
         began: seconds since 1970.
         at_work: whether its process is there.

@@ -85,7 +85,7 @@ class CloneFacts:
         following: whether the node's server follows the primary right now.
         aside: where the node's old data will be kept, a folder.
         size: bytes to be copied: the source's data file and blobs.
-        copied: bytes of it that an interrupted seed has left.
+        copied: bytes of it that an interrupted clone has left.
         free: bytes free where the node's data is.
         has_data: whether the node has data of its own, which is kept.
         private: how many transactions only the node has, and not the primary; None when that
@@ -93,7 +93,7 @@ class CloneFacts:
         doubtful: how many more can't be shown to be the primary's too.
         after: the node's last transaction before all of these; None when that can't be told.
         exported: a folder that has all of these already; None when there is none.
-        given_up: whether its lineage says that it can't rejoin, so that a seed is its only way.
+        given_up: whether its lineage says that it can't rejoin, so that a clone is its only way.
     """
 
     now: float
@@ -242,7 +242,7 @@ def _is_given_up(host: Host, name: str) -> bool:
 
 def _source_problem(cluster: Cluster, node: Node, origin: Node, primary: Node) -> str:
     if origin == node:
-        return "a node can't be seeded from itself"
+        return "a node can't be cloned from itself"
     if not data_fs(origin).is_file():
         return f"there is no {data_fs(origin)}"
     if origin == primary:
@@ -290,10 +290,10 @@ def plan_clone(
     findings = tuple(_findings(facts))
     if any(finding.verdict is Verdict.AGAINST for finding in findings):
         return Refusal(
-            f"{facts.node} can't be seeded; nothing was changed", _hint(facts, commands), findings
+            f"{facts.node} can't be cloned; nothing was changed", _hint(facts, commands), findings
         )
     return Plan(
-        "seed",
+        "clone",
         facts.node,
         facts.source,
         reason,
@@ -376,7 +376,7 @@ def _findings(facts: CloneFacts) -> Iterator[Finding]:
         yield Finding(
             Verdict.FINE,
             facts.node,
-            "an interrupted seed goes on",
+            "an interrupted clone continues",
             f"{_mib(facts.copied)} MiB of {_mib(facts.size)} MiB are there",
         )
     if facts.following:

@@ -154,7 +154,7 @@ def endings(commands: Commands, ended: Operation) -> Iterator[Ending]:
             f"Writes are possible again {figures['writable_after_seconds']:.2f} s after the plan."
         )
     yield from _lost(commands, ended)
-    if ended.plan.operation == "salvage":
+    if ended.plan.operation == "recover":
         yield from _recovered(ended)
     for node in figures.get("diverged", []):
         yield Ending(

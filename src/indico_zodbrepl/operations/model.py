@@ -183,7 +183,7 @@ class Plan:
     """An operation on the whole cluster, ready to be shown or executed.
 
     Attributes:
-        operation: ``switchover``, ``failover``, ``rejoin`` or ``seed``.
+        operation: ``switchover``, ``failover``, ``rejoin`` or ``clone``.
         target: the node it is about; for a switchover or failover the new primary.
         source: the node that ``target`` replaces, or gets its data from; empty if none.
         reason: why, in the operator's words; may be empty where it need not be given.
@@ -235,6 +235,20 @@ class Refusal:
     findings: tuple[Finding, ...]
 
 
+FORMER_NAMES = {
+    "seed": "clone",
+    "salvage": "recover",
+    "node-hold": "node-pause-writes",
+    "node-release": "node-resume-writes",
+}
+"""Former name of an operation, in journals and requests of earlier releases: its name."""
+
+
+def present_name(operation: str) -> str:
+    """Return the name of an operation that may be given by its former one."""
+    return FORMER_NAMES.get(operation, operation)
+
+
 def plan_from_json(values: Mapping[str, Any]) -> Plan:
     """Return the plan of a JSON object.
 
@@ -244,6 +258,7 @@ def plan_from_json(values: Mapping[str, Any]) -> Plan:
     return Plan(
         **{
             **values,
+            "operation": present_name(values["operation"]),
             "steps": tuple(Step.from_json(step) for step in values["steps"]),
             "loss": None if loss is None else Loss(**loss),
             "findings": tuple(

@@ -26,17 +26,14 @@ from indico_zodbrepl.operations import (
     store,
     survey,
 )
-from indico_zodbrepl.operations.model import JsonValue, Plan, Refusal, Step
+from indico_zodbrepl.operations.model import JsonValue, Plan, Refusal, Step, present_name
 from indico_zodbrepl.operations.restart import plan_restart
 
 INCIDENTAL = ("reason", "folder", "aside", "fingerprint", "detail")
 """Arguments that do not identify a step: texts, and folder names that hold the time."""
 
-OPTIONS: Mapping[str, tuple[str, ...]] = {"seed": ("source",), "pack": ("days",)}
+OPTIONS: Mapping[str, tuple[str, ...]] = {"clone": ("source",), "pack": ("days",)}
 """Options by operation."""
-
-ALIASES: Mapping[str, str] = {"clone": "seed"}
-"""Command names of operations that have another key in requests and files."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Request:
     """An operation that is asked for.
 
     Attributes:
-        operation: a key of ``OPERATIONS``; a name in ``ALIASES`` becomes one.
+        operation: a key of ``OPERATIONS``; a former name becomes one.
         target: a node; of a restart a node or an Indico instance; None: the planner chooses.
         reason: why, in the operator's words; may be empty.
         options: of a clone ``source``, the node to copy from; of a pack ``days``, a number.
@@ -56,7 +53,7 @@ class Request:
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operation", ALIASES.get(self.operation, self.operation))
+        object.__setattr__(self, "operation", present_name(self.operation))
 
 
 def prepare(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
@@ -221,7 +218,7 @@ OPERATIONS: Mapping[str, Callable[[Cluster, Installation, Request], Plan | Refus
     "failover": _failover,
     "switchover": _switchover,
     "rejoin": _rejoin,
-    "seed": _clone,
+    "clone": _clone,
     "pack": _pack,
     "restart": _restart,
 }

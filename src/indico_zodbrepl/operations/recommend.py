@@ -241,9 +241,9 @@ class _Recommender:
                 yield self._bring_back(node)
 
     def _back_in_line(self, node: NodeStatus) -> Recommendation:
-        rejoins, clones = can(self._cluster, "rejoin"), can(self._cluster, "seed")
+        rejoins, clones = can(self._cluster, "rejoin"), can(self._cluster, "clone")
         if clones and (node.condition is Condition.NEEDS_SEEDING or not rejoins):
-            operation, procedure = "seed", words.clone(node, self._commands)
+            operation, procedure = "clone", words.clone(node, self._commands)
         elif rejoins:
             operation, procedure = "rejoin", words.rejoin(node, self._commands)
         else:
@@ -344,7 +344,7 @@ class _Offers:
             ("failover", "Fail over", "replaces a primary that is gone"),
             ("switchover", "Switch over", "hands the role of primary to another node"),
             ("rejoin", "Rejoin a node", "makes a diverged node a follower again"),
-            ("seed", "Clone a node", "gives a node a new copy of the data"),
+            ("clone", "Clone a node", "gives a node a new copy of the data"),
         ):
             reason = limit(self._cluster, operation)
             if reason is not None:

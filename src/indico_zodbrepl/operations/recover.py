@@ -132,7 +132,7 @@ def apply(
     if dry_run:
         return _run(cluster, installation, "apply", tail, *arguments, "--dry-run")
     with journal.journaled(
-        cluster, "salvage", name_of(tail), f"picked: {', '.join(picks)}"
+        cluster, "recover", name_of(tail), f"picked: {', '.join(picks)}"
     ) as told:
         done = _run(cluster, installation, "apply", tail, *arguments)
         taken = [each.tid for each in done.transactions if each.outcome == APPLIES]
@@ -218,7 +218,7 @@ def salvage_event(
     if dry_run:
         return work("--dry-run")
     with journal.journaled(
-        cluster, "salvage", name_of(tail), f"event {oid} under a new number"
+        cluster, "recover", name_of(tail), f"event {oid} under a new number"
     ) as told:
         done = work()
         told.figures.update(

@@ -77,7 +77,7 @@ class Refusals:
             "failover": self._not_hung if self._consensus else self._no_failover,
             "switchover": self._no_switchover,
             "rejoin": self._no_rejoin,
-            "seed": self._no_clone,
+            "clone": self._no_clone,
             "restart": self._no_restart,
         }[operation](node)
 

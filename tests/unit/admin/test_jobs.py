@@ -119,16 +119,16 @@ def has_ended(job: Job) -> bool:
 def test_an_operation_runs_as_the_command_that_a_person_would_type(
     site: Jobs, tmp_path: Path
 ) -> None:
-    asked = Request("seed", "b", "a new disk\nin b", {"source": "a"})
+    asked = Request("clone", "b", "a new disk\nin b", {"source": "a"})
     job = site.begin(asked, "alice (admin page)", "d1ge57")
-    assert "bin/zodbrepl -c cluster.conf seed b --from a --reason 'a new disk in b'" == job.command
+    assert "bin/zodbrepl -c cluster.conf clone b --from a --reason 'a new disk in b'" == job.command
     assert "alice (admin page)" == job.actor
     running = until(site, job, is_ready)
     assert (None, None) == (running.ended, running.exit_code)
     called = [
         "-c",
         str(tmp_path / "cluster.conf"),
-        "seed",
+        "clone",
         "b",
         "--from",
         "a",
@@ -232,7 +232,7 @@ def test_a_command_that_is_not_there_says_so(site: Jobs, installation: Installat
     [
         (Request("restart", "--help"), "cannot do restart of --help"),
         (Request("format"), "cannot do format"),
-        (Request("seed", "b", options={"source": "c"}), "cannot do seed of c"),
+        (Request("clone", "b", options={"source": "c"}), "cannot do clone of c"),
         (Request("failover", "b", " \n"), "a failover needs a reason"),
     ],
 )

@@ -248,7 +248,7 @@ def test_a_plan_is_told_with_the_digest_that_a_begin_expects(
         answer.status_code,
         answer.json["digest"].partition("-")[0],
     )
-    assert [Request("seed", "b", "new disk", {"source": "a"})] == asked
+    assert [Request("clone", "b", "new disk", {"source": "a"})] == asked
     assert "make b the primary of epoch 2" == answer.json["plan"]["steps"][2]["title"]
 
 

@@ -307,7 +307,7 @@ def test_who_is_not_logged_in_sees_no_plan(client: FlaskClient, anonymous: Clien
         "/operations/nothing",
         "/operations/failover?node=c",
         "/operations/failover?node=../b",
-        "/operations/seed?node=b&source=nobody",
+        "/operations/clone?node=b&source=nobody",
         "/operations/failover?node=one",
         "/jobs/nothing",
         "/jobs/..%2f..%2fsecrets",
@@ -329,10 +329,10 @@ def test_the_source_of_a_seed_and_the_days_of_a_pack_are_part_of_the_request(
 
     monkeypatch.setattr(made_looks, "prepare", prepare)
     client = make_client(**PRIMARY_KILLED)
-    client.get("/operations/seed?node=b&source=a&days=4")
+    client.get("/operations/clone?node=b&source=a&days=4")
     client.get("/operations/pack?days=4")
     assert [
-        Request("seed", "b", "", {"source": "a"}),
+        Request("clone", "b", "", {"source": "a"}),
         Request("pack", None, "", {"days": "4"}),
     ] == asked
     client.post("/operations/pack?days=4", data=filled(client.get("/operations/pack?days=4")))
@@ -486,7 +486,7 @@ def test_a_job_whose_plan_has_changed_leads_to_the_new_plan(
     begun.known.append(
         Job(
             "late",
-            "bin/zodbrepl -c /x.conf seed b --from a --reason 'a reason'",
+            "bin/zodbrepl -c /x.conf clone b --from a --reason 'a reason'",
             "bob",
             1.0,
             2.0,
@@ -497,7 +497,7 @@ def test_a_job_whose_plan_has_changed_leads_to_the_new_plan(
     )
     page = client.get("/jobs/late")
     assert "Nothing was started." in text(page)
-    assert '<a class="action" href="/operations/seed?node=b&amp;source=a">' in page.text
+    assert '<a class="action" href="/operations/clone?node=b&amp;source=a">' in page.text
 
 
 def test_a_job_that_came_second_leads_to_the_operation_that_came_first(

@@ -27,7 +27,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Cluster:
 
 
 def test_nothing_is_offered_that_needs_a_second_copy(cluster: Cluster) -> None:
-    impossible = set(OPERATIONS) - {"hold", "salvage", "backup", "restore"}
+    impossible = set(OPERATIONS) - {"hold", "recover", "backup", "restore"}
     assert impossible <= set(backend_of(cluster).limits)
     for operation in impossible:
         with pytest.raises(OperatorError) as raised:

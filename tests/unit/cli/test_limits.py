@@ -26,8 +26,8 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "switchover": [("switchover", DRY), ("switchover", "NODE")],
     "failover": [("failover", DRY), ("failover", "NODE", DRY), ("failover", *REASON)],
     "rejoin": [("rejoin", "NODE", DRY), ("rejoin", "NODE")],
-    "seed": [("clone", "NODE", DRY), ("clone", "NODE")],
-    "salvage": [("recover", "TAIL"), ("recover", "TAIL", "--all")],
+    "clone": [("clone", "NODE", DRY), ("clone", "NODE")],
+    "recover": [("recover", "TAIL"), ("recover", "TAIL", "--all")],
     "lineage": [("history",), ("history", "NODE")],
     "promote": [
         ("node", "promote", "NODE", "--epoch", "2", DRY),

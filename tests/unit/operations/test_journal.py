@@ -99,7 +99,7 @@ def test_a_step_that_fails_leaves_an_entry_with_the_reason(
     done = CliRunner().invoke(node_steps.pause_writes, ["a", "--reason", "a look"], obj=app)
     assert isinstance(done.exception, OperatorError)
     [left], _notices = journal.read(of)
-    assert ("node-hold", "a", "a look", Outcome.STOPPED) == (
+    assert ("node-pause-writes", "a", "a look", Outcome.STOPPED) == (
         left.plan.operation,
         left.plan.target,
         left.plan.reason,

@@ -109,7 +109,7 @@ def test_the_page_and_the_command_give_the_same_reasons(
 def test_the_command_of_a_recommendation_is_its_operation(
     in_cluster: Cluster, found: Snapshot
 ) -> None:
-    names = {"seed": "clone", "abandon": "resume", "fence": "node fence"}
+    names = {"abandon": "resume", "fence": "node fence"}
     for each in recommend(in_cluster, found, HOME):
         assert each.operation in {*OPERATIONS, *ENDINGS, "up", "fence", "restore", ""}
         if each.operation:

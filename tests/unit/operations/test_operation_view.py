@@ -96,7 +96,7 @@ def test_a_loss_that_nobody_could_look_at_is_not_passed_over(of: Cluster) -> Non
 
 
 def test_a_salvage_says_what_was_made_again_and_what_was_left(of: Cluster) -> None:
-    plan = dataclasses.replace(PLAN, operation="salvage", target="a-2-x", source="", steps=())
+    plan = dataclasses.replace(PLAN, operation="recover", target="a-2-x", source="", steps=())
     made = {"written": "0400000000000009", "transactions": ["1", "2"], "objects": 7, "left": 1}
     told = "\n".join(ending_lines(of, ended(plan=plan, records=(), told=made)))
     assert "Recovered in transaction 0400000000000009: 2 transactions, objects: 7." in told

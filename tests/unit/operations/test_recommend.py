@@ -108,7 +108,7 @@ def test_every_situation_has_each_operation_and_reasons_in_whole_sentences(name:
 def test_a_healthy_pair_can_switch_over_be_packed_and_restarted() -> None:
     assert {
         ("switchover", "b"),
-        ("seed", "b"),
+        ("clone", "b"),
         ("pack", ""),
         ("restart", "a"),
         ("restart", "b"),
@@ -153,14 +153,14 @@ def test_a_secondary_that_was_stopped_is_started() -> None:
 def test_a_node_that_diverged_has_to_rejoin_before_anything_else() -> None:
     found = of(cluster(), snapshot(**DIVERGED))
     assert [("rejoin", "b")] == urgent(found)
-    for key in (("switchover", "b"), ("restart", "b"), ("seed", "b")):
+    for key in (("switchover", "b"), ("restart", "b"), ("clone", "b")):
         assert "rejoin" in found[key].why_not
 
 
 def test_a_node_that_needs_seeding_is_seeded() -> None:
     needs: dict[str, Any] = {"lineages": {"b": (Condition.NEEDS_SEEDING, "a pack hides it")}}
     found = of(cluster(), snapshot(**needs))
-    assert [("seed", "b")] == urgent(found)
+    assert [("clone", "b")] == urgent(found)
     assert "a clone gives it a copy" in found["rejoin", "b"].why_not
 
 

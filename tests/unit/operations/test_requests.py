@@ -124,5 +124,5 @@ def test_a_step_is_told_from_another_by_what_it_acts_on() -> None:
     assert digest(of("a")) != digest(of("b"))
 
 
-def test_a_clone_is_the_operation_that_files_call_seed() -> None:
+def test_a_request_may_give_the_former_name_of_an_operation() -> None:
     assert Request("seed", "b") == Request("clone", "b")

@@ -136,7 +136,7 @@ class PlannedOperation:
     """A plan: what an operation would do.
 
     Attributes:
-        operation: switchover, failover, rejoin, seed, pack, restart and so on.
+        operation: switchover, failover, rejoin, clone, pack, restart and so on.
         target: the node or Indico instance that it is about; the new primary of a switchover or
             failover.
         source: the node that target replaces or copies from; may be empty.
@@ -209,7 +209,7 @@ class OperationInShort:
 
     Attributes:
         id: identifier in the journal.
-        operation: switchover, failover, rejoin, seed, pack, restart and so on.
+        operation: switchover, failover, rejoin, clone, pack, restart and so on.
         target: the node or Indico instance that it is about.
         source: the node that target replaces or copies from; may be empty.
         actor: who began it.

@@ -40,10 +40,10 @@ class PlanBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The operation to plan.
 
     Attributes:
-        operation: failover, switchover, rejoin, seed, pack or restart.
+        operation: failover, switchover, rejoin, clone, pack or restart.
         target: the node, or the Indico instance of a restart; if missing, the planner chooses.
         reason: why, for the journal.
-        options: of a seed `source`, the node to copy from; of a pack `days`, the days of history
+        options: of a clone `source`, the node to copy from; of a pack `days`, the days of history
             to keep.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from flask import Blueprint, abort, flash, redirect, render_template, url_for
+from flask import Blueprint, abort, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
@@ -19,6 +19,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.operations import journal, store
 from indico_zodbrepl.operations.messages import endings, headline
+from indico_zodbrepl.operations.model import present_name
 from indico_zodbrepl.operations.operation import Operation, Outcome
 from indico_zodbrepl.operations.planning import OPERATIONS
 from indico_zodbrepl.operations.recommend import offers
@@ -63,6 +64,9 @@ def job(identifier: str) -> str:
 
 @blueprint.get("/operations/<kind>")
 def preview(kind: str) -> ResponseReturnValue:
+    if present_name(kind) != kind:
+        path, query = url_for(".preview", kind=present_name(kind)), request.query_string
+        return redirect(f"{path}?{query.decode('ascii', 'replace')}", 308)
     over = operation_view.surveyed(kind)
     return operation_view.page(kind, over) if isinstance(over, Survey) else over
 

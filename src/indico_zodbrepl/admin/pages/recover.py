@@ -133,7 +133,7 @@ def beside(
 
     Raises OperatorError.
     """
-    require(cluster, "salvage")
+    require(cluster, "recover")
     if event:
         return recover.salvage_event(cluster, installation, found.folder, event, dry_run=True)
     if picks:

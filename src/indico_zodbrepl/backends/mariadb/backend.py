@@ -39,7 +39,7 @@ class MariaDB(native_replication.NativeServers):
     limits: Mapping[str, str] = {
         "hold": "a MariaDB server that pauses writes aborts those in progress; stop the primary "
         "cleanly: `bin/zodbrepl node stop`",
-        "seed": "a node without data copies its upstream's when it starts: stop it, move folder "
+        "clone": "a node without data copies its upstream's when it starts: stop it, move folder "
         "mariadb in its data directory aside, and run `bin/zodbrepl node start`",
         "lineage": "what was a primary is compared with its upstream's log before it follows; the "
         "positions are in `bin/zodbrepl status --json`",

@@ -129,8 +129,8 @@ class NEO(Elections):
         "promote": _BY_THEMSELVES,
         "follow": _BY_THEMSELVES,
         "assign": "a node is master, storage or admin for good",
-        "seed": "a storage without data is filled from the others: `bin/zodbrepl rejoin NODE`",
-        "salvage": "no acknowledged transaction is on one copy alone",
+        "clone": "a storage without data is filled from the others: `bin/zodbrepl rejoin NODE`",
+        "recover": "no acknowledged transaction is on one copy alone",
         "backup": "no command of ours copies a storage's files: end one that holds everything, "
         "`bin/zodbrepl node stop NODE`, copy all of its neo.sqlite files, and start it "
         "again",

@@ -40,7 +40,7 @@ class PostgreSQL(native_replication.NativeServers):
     limits: Mapping[str, str] = {
         "hold": "a PostgreSQL server can't pause writes and resume them later; stop the primary "
         "cleanly: `bin/zodbrepl node stop`",
-        "seed": "a node without data copies its upstream's when it starts: stop it, move folder "
+        "clone": "a node without data copies its upstream's when it starts: stop it, move folder "
         "postgresql in its data directory aside, and run `bin/zodbrepl node start`",
         "lineage": "a node that was the primary is compared with its upstream when it starts; "
         "timelines and positions are in `bin/zodbrepl status --json`",

@@ -167,7 +167,7 @@ def bring_back(facts: Facts, node: NodeStatus) -> str:
 def way_back(facts: Facts, node: NodeStatus) -> str:
     """Return how a node with a possibly diverged history comes back; never by a mere start."""
     command = facts.commands.zodbrepl
-    if not facts.can("rejoin") and not facts.can("seed"):
+    if not facts.can("rejoin") and not facts.can("clone"):
         return backends.limit(facts.cluster, "rejoin") or ""
     if node.condition is Condition.NEEDS_SEEDING or not facts.can("rejoin"):
         return (

@@ -106,7 +106,7 @@ def _superseded(facts: Facts, node: NodeStatus, primary: str) -> Alert:
         f"{way_back(facts, node)}."
         + (
             f" If its data is gone for good: `{command('clone', node.name)}`"
-            if facts.can("seed")
+            if facts.can("clone")
             else ""
         ),
     )
