@@ -220,7 +220,7 @@ def test_a_kept_wheel_that_was_altered_is_not_installed(clone: Clone) -> None:
     assert 1 == code
     assert f"Wheels were altered and are replaced: {wheel}" in out + err
     assert "NOTICE: could not find ujson==1.19 on the package index" in err
-    assert "HINT: see that this machine reaches the index" in err
+    assert "this machine reaches the index" in err
 
 
 def test_a_copy_at_a_deep_path_repairs_itself_and_leaves_the_first_alone(
