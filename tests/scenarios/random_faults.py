@@ -30,6 +30,8 @@ sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 from fault_report import keep, table  # noqa: E402
 from fault_rounds import Round, Site, is_old, plan  # noqa: E402
 
+MOST_NOT_STARTED = 3
+
 
 def main() -> None:
     options = read_options()
@@ -43,8 +45,9 @@ def main() -> None:
         run(options, home, found)
     except KeyboardInterrupt:
         print("interrupted; what was found so far:")
-    print(table(found, options.seed, time.monotonic() - began))
-    print(f"kept in {keep(found, options.seed, home / 'var/faults')}")
+    finally:
+        print(table(found, options.seed, time.monotonic() - began))
+        print(f"kept in {keep(found, options.seed, home / 'var/faults')}")
     sys.exit(1 if any(each.problems for each in found) else 0)
 
 
@@ -62,10 +65,18 @@ def run(options: argparse.Namespace, home: Path, found: list[Round]) -> None:
     rounds = plan(options.seed)
     if options.round:
         rounds = itertools.islice(rounds, options.round - 1, options.round)
+    not_started = 0
     for number in itertools.count(1):
         with tempfile.TemporaryDirectory(prefix="zodbrepl-faults-") as folder:
             Path(folder).chmod(0o755)
-            site = Site(Path(folder), home, options.seed, number)
+            try:
+                site = Site(Path(folder), home, options.seed, number)
+            except AssertionError as error:  # such as for a port that another program took
+                print(f"cluster {number} did not start: {error}", flush=True)
+                not_started += 1
+                if not_started == MOST_NOT_STARTED:
+                    raise
+                continue
             try:
                 for place, kind in rounds:
                     done = site.run(place, kind, options.seed, lambda line: print(line, flush=True))

@@ -160,9 +160,8 @@ def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
         f"it has no data, but {_named(holders)}: Indico would get an empty "
         f"database from {cluster.node(claim.node).data_directory}",
         "mount its disk; if the disk is lost: "
-        + commands.zodbrepl(
-            "failover", holders[0], "--reason", f"the disk of {claim.node} is lost"
-        ),
+        # Without a target, which is then the node with the newest transaction.
+        + commands.zodbrepl("failover", "--reason", f"the disk of {claim.node} is lost"),
         ExitCode.REFUSED,
     )
 
