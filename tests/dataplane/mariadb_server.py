@@ -62,6 +62,9 @@ class MariaDBServer(object):
 
     def restart(self):
         """Starts the server, which does not run."""
+        stale = self.folder.join('socket')  # of one that was killed
+        if stale.check():
+            stale.remove()
         self.process = self._processes.start(self._command, 'mariadb', self.port)
         wait_for(lambda: self.folder.join('socket').check(),
                  'the socket of %s' % self.folder)
