@@ -52,7 +52,7 @@ ENDS = {
 LAST_TOLD = "zodbrepl-last-told"
 THREADS = 8
 MOST_BYTES = 256 * 1024
-"""Of a request's body; waitress stores it on disk before the page reads it."""
+"""Longest request body; waitress stores it on disk before the page reads it."""
 
 
 class _Page(Flask):

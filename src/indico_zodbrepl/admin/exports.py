@@ -24,7 +24,7 @@ from indico_zodbrepl.operations.operation import Operation
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,150}")
 LIST = "tail.json"
 MAX_BYTES = 64 << 20
-"""Of a list; pages do not read longer ones."""
+"""Longest list that pages read."""
 CHUNK = 1 << 20
 """Bytes of a download that are in memory at a time."""
 

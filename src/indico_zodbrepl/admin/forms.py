@@ -28,7 +28,7 @@ MOST_SECONDS = 60.0
 MOST_REPETITIONS = 1000
 MOST_ROUNDS = 20
 MOST_WHOLE_SECONDS = 3600.0
-"""Of a whole benchmark from the page; begin longer ones on the command line."""
+"""Longest benchmark that the page starts; start longer ones on the command line."""
 TEST_TITLES = {
     "testReadCategoryThroughput": _("testReadCategoryThroughput: reads the names of categories"),
     "testReadConferenceRoomsThroughput": _(

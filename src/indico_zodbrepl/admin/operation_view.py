@@ -34,7 +34,7 @@ SHAPES = {
     Progress.FAILED: "down",
     Progress.UNDONE: "degraded",
 }
-"""Of the page, for the steps of an operation."""
+"""Shapes of the page by the progress of a step."""
 NARROWEST = 0.6
 """Percent; narrower bars are invisible."""
 

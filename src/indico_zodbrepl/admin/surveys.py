@@ -179,7 +179,7 @@ def command_of(cluster: Cluster, installation: Installation, request: Request) -
 
 @dataclasses.dataclass(frozen=True)
 class EndPreview:
-    """What resume, undo or abandon would do to an open operation.
+    """The effect of resume, undo or abandon on an open operation.
 
     Attributes:
         identifier: the operation's.

@@ -9,7 +9,6 @@ all that they have came from its primary; and the monitor process, by what it la
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -126,9 +125,7 @@ def _refusal(
 ) -> OperatorError:
     commands = Commands.here(cluster)
     lines = [
-        f"  {each.who}: up to {each.last_tid:016x}{_at(each.last_tid)}"
-        for each in witnesses
-        if each.last_tid > own
+        f"  {each.who}: up to {_shown(each.last_tid)}" for each in witnesses if each.last_tid > own
     ]
     reason = f"the data file of {claim.node} is incomplete"
     force = commands.zodbrepl("node", "start", claim.node, "--force", "--reason", "TEXT")
@@ -143,7 +140,7 @@ def _refusal(
     return OperatorError(
         f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}: its data file "
         "lacks transactions",
-        f"{data_fs(cluster.node(claim.node))} ends with {own:016x}{_at(own)}; later ones of this "
+        f"{data_fs(cluster.node(claim.node))} ends with {_shown(own)}; later ones of this "
         "epoch are known\n" + "\n".join(lines),
         hint,
         ExitCode.REFUSED,
@@ -166,8 +163,6 @@ def _damaged(
     )
 
 
-def _at(number: int) -> str:
-    moment = tid.committed_at(number)
-    if moment is None:
-        return ""
-    return time.strftime(" (%Y-%m-%d %H:%M:%S UTC)", time.gmtime(moment))
+def _shown(number: int) -> str:
+    moment = tid.moment(number)
+    return f"{number:016x} ({moment})" if moment else f"{number:016x}"

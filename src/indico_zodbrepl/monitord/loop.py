@@ -97,9 +97,10 @@ class EventDetector:
         shared_file = shared.path(self._cluster)
         self._write(shared_file.name, lambda: shared.write(shared_file, snapshot))
         seen = last_seen(snapshot)
-        if seen is not None and not self._went_back(parse(seen)):
+        now = parse(seen)
+        if seen is not None and not self._went_back(now):
             self._write("last-seen.json", lambda: files.replace(self._layout.last_seen, seen))
-            self._last_seen = parse(seen)
+            self._last_seen = now
         found = rules.events(self._memory, snapshot, self._watch.lag_limit)
         if backend_of(self._cluster).has_epochs and can(self._cluster, "failover"):
             found += intents(

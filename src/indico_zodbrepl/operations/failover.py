@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -219,11 +218,8 @@ def _loss_findings(new: NodeStatus, lost: Loss | None, others: Sequence[Loss]) -
 
 def _estimated(lost: Loss) -> str:
     """Return until when nothing is lost, as followers get transactions in order."""
-    until = None if lost.after is None else tid.committed_at(tid.parse(lost.after))
-    if until is None:
-        return "an estimate"
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(until))
-    return f"an estimate; everything written until {moment} UTC is kept"
+    until = "" if lost.after is None else tid.moment(tid.parse(lost.after))
+    return f"an estimate; everything written until {until} is kept" if until else "an estimate"
 
 
 def _waits_for_a_follower(

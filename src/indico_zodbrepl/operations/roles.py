@@ -27,7 +27,7 @@ FENCE_SECONDS = 20.0
 PROMOTED_AFTER = "promoted_after"
 """Figure of a promotion: the last transaction that the node got while it followed."""
 RESTART_SHARE = 0.75
-"""Of the time for a restart of Indico; the rest is for it to find the primary."""
+"""Share of the time limit that a restart of Indico gets; the rest is for it to find the primary."""
 
 
 class Promote(Step):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import time
 
 EMPTY = 0
 
@@ -48,3 +49,11 @@ def committed_at(tid: int) -> float | None:
     except ValueError:
         return None
     return calendar.timegm(date.timetuple()) + fraction * 60 / (1 << 32)
+
+
+def moment(tid: int) -> str:
+    """Return when it was committed, such as ``2026-11-22 19:57:31 UTC``; empty where
+    ``committed_at`` returns None.
+    """
+    at = committed_at(tid)
+    return "" if at is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

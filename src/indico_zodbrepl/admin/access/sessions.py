@@ -29,7 +29,7 @@ LONGEST_SECONDS = 12 * 60 * 60
 NOTED_EVERY = 60
 """Seconds between two updates of the time of the last activity in the cookie."""
 KEY_LENGTH = 64
-"""Of the key that signs sessions: hexadecimal characters."""
+"""Hexadecimal characters of the key that signs sessions."""
 EXTENSION, ENDED = "zodbrepl-accounts", "zodbrepl-ended"
 REFRESH_HEADER = "X-Refresh"
 """Sent with automatic refreshes, which are no activity of a user."""

@@ -19,7 +19,7 @@ STATUS = {ExitCode.BAD_CONFIG: 422, ExitCode.NOT_RUNNING: 409, ExitCode.REFUSED:
 """Status codes of refused operations; 503 for all other exit codes."""
 MAX_BYTES = 16 * 1024
 MAX_CHARACTERS = 500
-"""Of any text."""
+"""Longest text in a request."""
 
 Line = Annotated[
     str,

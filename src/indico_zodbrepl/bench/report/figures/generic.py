@@ -16,7 +16,7 @@ from indico_zodbrepl.bench.suite import Better, Metric
 from indico_zodbrepl.bench.summary import Row
 
 MOST_LINES = 44
-"""Of one figure; more go to further ones."""
+"""Most lines in one figure; more go to further ones."""
 
 
 WIDE = 50

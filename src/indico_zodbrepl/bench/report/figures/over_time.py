@@ -16,7 +16,7 @@ from indico_zodbrepl.bench.report.wording import drawable, numbers, records
 from indico_zodbrepl.bench.results import Measurement
 
 LEAST_SECONDS = 3
-"""Of what is shorter nothing can be seen over time."""
+"""Shortest measurement that is drawn over time."""
 
 
 def devices(subject: Subject) -> Iterator[Drawn]:

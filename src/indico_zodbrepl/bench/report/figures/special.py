@@ -159,7 +159,7 @@ def _cell(axes: Axes, place: tuple[int, int], value: float, least: float, most: 
 
 
 KINDS = ("data", "write-ahead log", "binary log", "rollback journal", "index", "other")
-"""Of files in data directories; other things that programs write, such as sockets, don't count."""
+"""Kinds of files in data directories; others, such as sockets, are not counted."""
 
 Sizes = Mapping[str, Mapping[float, float]]
 """By kind of file: how many writes in a commit, by the power of two of bytes that they are within.
