@@ -19,6 +19,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import py27
 from indico_zodbrepl.host.py27 import Program, ProgramError
 from indico_zodbrepl.probing.process_state import state_of
+from indico_zodbrepl.probing.waiting import wait_until
 
 PROGRAM = Program(
     "a.module", "the file can't be read", {4: ExitCode.REFUSED, 6: ExitCode.NOT_RUNNING}
@@ -73,7 +74,9 @@ def failure(home: Path, script: str, **options: Any) -> OperatorError:
 
 
 def is_gone(noted: Path) -> bool:
-    return state_of(int(noted.read_text())) == ""
+    """Whether a process ends; init reaps a killed orphan a moment later."""
+    pid = int(noted.read_text())
+    return wait_until(lambda: state_of(pid) == "", time.monotonic() + 10.0)
 
 
 def test_the_answer_has_the_given_type(tmp_path: Path) -> None:
