@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import commands
+
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -108,14 +110,7 @@ class ClusterUnderTest:
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run ``bin/zodbrepl -c cluster.conf ARGUMENTS``; output as text."""
-        return subprocess.run(
-            [self.installation.zodbrepl, "-c", self.path, *arguments],
-            text=True,
-            capture_output=True,
-            check=False,
-            timeout=CLI_SECONDS,
-            stdin=subprocess.DEVNULL,
-        )
+        return commands.run(["-c", str(self.path), *arguments], self.home, seconds=CLI_SECONDS)
 
     def up(self) -> None:
         """``zodbrepl up``, which has to succeed."""
