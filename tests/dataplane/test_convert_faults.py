@@ -145,7 +145,8 @@ def large(tmpdir_factory):
     return made
 
 
-@pytest.mark.parametrize('end', [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    'end', [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)])
 def test_after_an_end_at_any_moment_it_goes_on(large, target, end):
     held = []
     for growth in (1, 2, 3):

@@ -50,21 +50,22 @@ def test_commits_extension_data_blobs_and_undo_arrive(chain):
     assert 5 == len(chain[0].blob_files())
 
 
-def test_ten_thousand_transactions_arrive(chain, monkeypatch):
-    """9000 by the first synchronisation, 1000 from two writers meanwhile."""
+@pytest.mark.parametrize('count', [1000, pytest.param(10000, marks=pytest.mark.exhaustive)])
+def test_thousands_of_transactions_arrive(chain, monkeypatch, count):
+    """Nine in ten by the first synchronisation, the others from two writers meanwhile."""
     monkeypatch.setattr(
         sys.modules['ZODB.FileStorage.FileStorage'], 'fsync', None)
     primary, relay, tertiary = chain
     storage = FileStorage(primary.data, blob_dir=primary.blobs)
     told = [commit(storage, pickle_of(str(number)))[1]
-            for number in range(9000)]
+            for number in range(count * 9 // 10)]
     storage.close()
     primary.start()
 
     def write():
         client = primary.client()
         oid = None
-        for number in range(500):
+        for number in range(count // 20):
             oid, tid = commit(client, pickle_of(str(number)), oid=oid)
             told.append(tid)
         client.close()
@@ -77,7 +78,7 @@ def test_ten_thousand_transactions_arrive(chain, monkeypatch):
         writer.join()
     tertiary.wait_for_tid(max(told))
     since = primary.since(z64)
-    assert (10000, True, min(told).encode('hex')) == (
+    assert (count, True, min(told).encode('hex')) == (
         since['transactions'], since['exact'], since['first'])
     end(chain)
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from clusters import ClusterUnderTest
 
 from indico_zodbrepl.bench import results, suite
@@ -15,6 +16,7 @@ SECONDS = 1500
 """Three minutes are enough on a machine that does nothing else."""
 
 
+@pytest.mark.exhaustive  # each suite has a test of its own
 def test_every_suite_is_made_and_nothing_is_left(cluster: ClusterUnderTest, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()

@@ -319,6 +319,7 @@ def test_ctrl_c_stops_everything_it_started(demo: Demo) -> None:
     assert "down" == demo.status()["state"]
 
 
+@pytest.mark.exhaustive
 def test_a_demo_interrupted_while_it_loads_stops_everything_and_goes_on_next_time(
     home: Path, tmp_path: Path
 ) -> None:

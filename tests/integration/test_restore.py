@@ -205,7 +205,11 @@ def running(
         yield made
 
 
-@pytest.fixture(scope="module", params=["zeo", "filestorage", "relstorage-sqlite"])
+# Without a server the data file is the same.
+FILESTORAGE = pytest.param("filestorage", marks=pytest.mark.exhaustive)
+
+
+@pytest.fixture(scope="module", params=["zeo", FILESTORAGE, "relstorage-sqlite"])
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, home: Path
 ) -> Iterator[Kept]:
@@ -353,7 +357,7 @@ def test_a_restore_that_was_killed_can_be_taken_back(
     assert not (alone.cluster.node("a").data_directory / "restore").exists()
 
 
-@pytest.mark.parametrize("shared", ["filestorage", "relstorage-sqlite"], indirect=True)
+@pytest.mark.parametrize("shared", [FILESTORAGE, "relstorage-sqlite"], indirect=True)
 def test_who_writes_to_the_data_is_not_overwritten(alone: Kept) -> None:
     everything = alone.commit_and_back_up(2)
     holder = subprocess.Popen(

@@ -19,6 +19,9 @@ from pathlib import Path
 
 import pytest
 
+# `make test` begins with a bootstrap of its own clone.
+pytestmark = pytest.mark.exhaustive
+
 HOME = Path(__file__).resolve().parents[2]
 # What bootstrap makes, and what is not of the project.
 NOT_CLONED = {".git", ".venv", "parts", "bin", "eggs", "develop-eggs", "var", "downloads"}

@@ -1,5 +1,6 @@
 Feature: A history that diverged is found and cured
 
+  @exhaustive
   Scenario: An old primary was merged silently by stock zc.zrs
     Given a primary a and a secondary b
     And 1 writer and 1 reader at work

@@ -1,5 +1,6 @@
 Feature: Other storages keep or account for what was acknowledged
 
+  @exhaustive
   Scenario: PostgreSQL's primary freezes before its secondary has everything
     Given PostgreSQL with a primary a and a secondary b
     And 2 writers and 1 reader at work
@@ -14,6 +15,7 @@ Feature: Other storages keep or account for what was acknowledged
     And nobody read what is not there
     And there was one writable primary at most at any moment
 
+  @exhaustive
   Scenario: A storage of NEO hangs
     Given NEO with a master m, storages s1 and s2 of one copy each, and the warden w
     And 2 writers and 1 reader at work

@@ -1,5 +1,6 @@
 Feature: After a failover everything that was acknowledged is there or accounted for
 
+  @exhaustive
   Scenario: The primary's server dies for good under load
     Given a primary a and a secondary b
     And 2 writers and 1 reader at work
@@ -12,6 +13,7 @@ Feature: After a failover everything that was acknowledged is there or accounted
     And nobody read what is not there
     And there was one writable primary at most at any moment
 
+  @exhaustive
   Scenario: The primary freezes
     Given a primary a and a secondary b
     And 2 writers and 1 reader at work
