@@ -19,7 +19,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import operation
-from indico_zodbrepl.operations.model import Figures, JsonValue, Plan
+from indico_zodbrepl.operations.model import JsonValue, Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome
 
 
@@ -138,9 +138,12 @@ def journaled(
     """Journal something without a plan: that it begins, then its outcome.
 
     It leaves an entry also when it fails (outcome ``stopped``) or its process is killed
-    (``running``).  Arguments as ``note``, and:
+    (``running``).
 
     Args:
+        what: the kind of operation, one word.
+        subject: the node it was about.
+        epoch: the epoch that it began, if it did.
         otherwise: called with one line when the journal can't be written, for what has to be done
             nevertheless.  None: nothing begins then, and OperatorError is raised.
     """
@@ -194,34 +197,3 @@ def journaled(
             error.hint,
             error.exit_code,
         ) from error
-
-
-def note(
-    cluster: Cluster,
-    what: str,
-    subject: str,
-    reason: str,
-    *,
-    epoch: int = 0,
-    figures: Figures | None = None,
-    outcome: Outcome = Outcome.DONE,
-    remark: str = "",
-) -> Operation:
-    """Journal something that was done without a plan, such as a forced start.
-
-    Args:
-        what: the kind of operation, one word.
-        subject: the node it was about.
-        epoch: the epoch that it began, if it did.
-    """
-    now = time.time()
-    plan = Plan(what, subject, "", reason, epoch, (), None, ())
-    entry = dataclasses.replace(
-        operation.new(cluster.name, plan, operation.actor(), now),
-        ended=now,
-        outcome=outcome,
-        remark=remark,
-        told=figures or {},
-    )
-    append(cluster, entry)
-    return entry

@@ -121,8 +121,9 @@ def test_a_journal_without_room_stays_as_it_is(world: World) -> None:
     with (
         no_file_grows_beyond(len(before) + 100),
         pytest.raises(OperatorError, match="the journal can't be written") as error,
+        journal.journaled(cluster(world.folder), "pack", "test", ""),
     ):
-        journal.note(cluster(world.folder), "pack", "test", "")
+        pytest.fail("it began")
     assert os.strerror(errno.EFBIG) in error.value.detail
     assert before == path.read_bytes()
 

@@ -79,18 +79,6 @@ def test_entries_of_many_writers_at_once_are_all_there(of: Cluster) -> None:
     )
 
 
-def test_a_note_without_a_plan_says_who_why_and_what_came_of_it(of: Cluster) -> None:
-    made = journal.note(of, "forced-start", "a", "b burnt down", epoch=3, figures={"seen": 2})
-    assert ([made], []) == journal.read(of)
-    assert ("forced-start", "a", "b burnt down", {"seen": 2}, Outcome.DONE) == (
-        made.plan.operation,
-        made.plan.target,
-        made.plan.reason,
-        made.figures,
-        made.outcome,
-    )
-
-
 def test_a_step_that_fails_leaves_an_entry_with_the_reason(
     of: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +115,11 @@ def test_a_step_that_is_done_leaves_one_entry_with_what_it_tells(of: Cluster) ->
     with journal.journaled(of, "node-fence", "a", "it is frozen") as told:
         told.figures, told.remark = {"killed": [7]}, "supervisor was silent"
     [left], _notices = journal.read(of)
+    assert ("node-fence", "a", "it is frozen") == (
+        left.plan.operation,
+        left.plan.target,
+        left.plan.reason,
+    )
     assert (Outcome.DONE, {"killed": [7]}, "supervisor was silent") == (
         left.outcome,
         left.figures,
