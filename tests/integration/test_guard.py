@@ -204,16 +204,16 @@ def test_each_of_those_who_can_know_confirms_alone(cluster: ClusterUnderTest) ->
     kept = {source: path.read_bytes() for source, path in sources.items()}
     for path in sources.values():
         path.unlink()
-    assert "sources that confirm it: the running server of node b" in rehearsed(cluster)
+    assert "sources that confirm it: the running server of node b" in tried_start(cluster)
     cluster.stop("node-b")
-    assert "no source confirms that it is the primary of epoch 1" in rehearsed(cluster)
+    assert "no source confirms that it is the primary of epoch 1" in tried_start(cluster)
     for source, path in sources.items():
         path.write_bytes(kept[source])
-        assert f"sources that confirm it: {source}\n" in rehearsed(cluster)
+        assert f"sources that confirm it: {source}\n" in tried_start(cluster)
         path.unlink()
 
 
-def rehearsed(cluster: ClusterUnderTest) -> str:
+def tried_start(cluster: ClusterUnderTest) -> str:
     """What a dry run of the start of node a says of its guard."""
     done = cluster.cli("node", "start", "a", "--dry-run")
     assert ("confirm it" in done.stdout) == (done.returncode == 0)

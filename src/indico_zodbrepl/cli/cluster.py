@@ -67,27 +67,23 @@ def up(app: App, reason: str, dry_run: bool) -> None:
 
     Returns when all of them work.  Idempotent.
     """
-    from indico_zodbrepl.cli.dry_run import show
-    from indico_zodbrepl.cli.running import open_operation, with_open_operation
+    from indico_zodbrepl.cli.running import answer_single, open_operation, with_open_operation
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.cluster.layout import Layout
-    from indico_zodbrepl.host import generated, lifecycle, rehearsal_of_all
+    from indico_zodbrepl.host import generated, lifecycle
+    from indico_zodbrepl.operations.single import Up
 
-    cluster, installation = app.cluster, app.installation
+    cluster, step = app.cluster, Up.named(app.cluster.name)
     if dry_run:
-        show(rehearsal_of_all.up(cluster, installation))
+        answer_single(app, step, reason, dry_run=True)
         return
-    lifecycle.check(cluster, installation)
+    lifecycle.check(cluster, app.installation)
     generated.make_directories(cluster)
+    entry = _journaled(cluster, "up", reason)
     try:
-        with _journaled(cluster, "up", reason) as told:
-            started = lifecycle.up(cluster, installation, step_printer())
-            told.figures["started"] = list(started)
-            told.remark = "" if started else "everything was running"
+        answer_single(app, step, reason, dry_run=False, entry=entry)
     except OperatorError as error:
         raise with_open_operation(cluster, error) from error
-    if not started:
-        click.echo("everything is running")
     for line in open_operation(cluster):
         click.echo(line)
     click.echo(addresses(cluster))
@@ -107,18 +103,11 @@ def down(app: App, reason: str, dry_run: bool) -> None:
 
     Idempotent.
     """
-    from indico_zodbrepl.cli.dry_run import show
-    from indico_zodbrepl.host import lifecycle, rehearsal_of_all
+    from indico_zodbrepl.cli.running import answer_single
+    from indico_zodbrepl.operations.single import Down
 
-    if dry_run:
-        show(rehearsal_of_all.down(app.cluster, app.installation))
-        return
-    with _journaled(app.cluster, "down", reason) as told:
-        stopped = lifecycle.down(app.cluster, step_printer())
-        told.figures["ended"] = list(stopped)
-        told.remark = "" if stopped else "nothing was running"
-    if not stopped:
-        click.echo("nothing is running")
+    entry = _journaled(app.cluster, "down", reason)
+    answer_single(app, Down.named(app.cluster.name), reason, dry_run=dry_run, entry=entry)
 
 
 class _ForMonitoring(click.Command):
@@ -196,11 +185,11 @@ def watch(app: App, dry_run: bool) -> None:
     It changes no server.  Every three minutes it compares followers with the primary, and
     records the result in their history files, so that their next start is fast.
     """
-    from indico_zodbrepl.cli.dry_run import show
+    from indico_zodbrepl.cli.running import show_plan
     from indico_zodbrepl.monitord import program
 
     if dry_run:
-        show(program.rehearse(app.cluster))
+        show_plan(*program.plan(app.cluster))
     elif "SUPERVISOR_ENABLED" in os.environ:  # `up` has recorded this start.
         program.run(app.cluster)
     else:

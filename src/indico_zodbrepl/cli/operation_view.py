@@ -29,20 +29,30 @@ WIDTH = 96
 COLOURS = {Verdict.WARNING: "yellow", Verdict.AGAINST: "red"}
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield a plan: findings, data loss and steps."""
+def plan_lines(plan: Plan, does: Sequence[str] | None = None) -> Iterator[str]:
+    """Yield a plan: findings, data loss and steps.
+
+    Args:
+        does: what the only step of a command does in detail, one line each; None for an
+            operation, of which the data loss is known.
+    """
     yield from heading(plan)
     yield ""
-    yield from finding_lines(plan.findings)
-    yield ""
-    yield from loss_lines(plan.loss)
-    yield ""
+    if plan.findings:
+        yield from finding_lines(plan.findings)
+        yield ""
+    if does is None:
+        yield from loss_lines(plan.loss)
+        yield ""
+    if not plan.steps:
+        yield "There is nothing to do."
+        return
     yield "Steps"
     no_return = plan.no_return()
     for index, step in enumerate(plan.steps):
         if index == no_return:
             yield "      ---- point of no return: nothing is undone after this ----"
-        yield from _step_lines(index + 1, step)
+        yield from _step_lines(index + 1, step, does)
 
 
 def heading(plan: Plan) -> Iterator[str]:
@@ -91,13 +101,14 @@ def remaining_lines(operation: Operation, steps: Sequence[Step], *, undo: bool) 
         yield "  nothing; the operation would be closed"
 
 
-def _step_lines(number: int, step: Step) -> Iterator[str]:
+def _step_lines(number: int, step: Step, does: Sequence[str] | None = None) -> Iterator[str]:
     optional = "; a failure does not stop the operation" if step.may_fail else ""
     yield from _folded(click.style(f"{number:>4}. {step.title}", bold=True), "      ")
     rows = (
         ("checks", step.checks),
+        *(("" if place else "does", text) for place, text in enumerate(does or ())),
         ("undo", step.undoes),
-        ("limit", f"{step.seconds:.0f} s{optional}"),
+        ("limit", f"{step.seconds:.0f} s{optional}" if does is None else ""),
     )
     for name, text in rows:
         if text:

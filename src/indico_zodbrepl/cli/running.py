@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import click
 
 from indico_zodbrepl.cli import operation_view as view
-from indico_zodbrepl.cli.app import UNCHANGED, App
+from indico_zodbrepl.cli.app import UNCHANGED, App, step_printer
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.operations import executor, planning, store
+from indico_zodbrepl.operations import executor, planning, single, store
+from indico_zodbrepl.operations.journal import Told
 from indico_zodbrepl.operations.model import Plan, Refusal, Verdict
 from indico_zodbrepl.operations.operation import Operation, Outcome
 from indico_zodbrepl.operations.planning import Request
+from indico_zodbrepl.operations.single import Single
 
 
 def answer(app: App, request: Request, *, dry_run: bool, expect: str = "") -> None:
@@ -63,7 +66,7 @@ def show_or_execute(app: App, found: Plan | Refusal, *, dry_run: bool, history: 
             ExitCode.REFUSED,
         )
     if dry_run:
-        _echo([*view.plan_lines(found), "", UNCHANGED])
+        show_plan(found)
         return
     _echo(view.heading(found))
     warnings = tuple(each for each in found.findings if each.verdict is not Verdict.FINE)
@@ -75,6 +78,39 @@ def show_or_execute(app: App, found: Plan | Refusal, *, dry_run: bool, history: 
             app.cluster, app.installation, found, printer, history=history
         ),
     )
+
+
+def show_plan(plan: Plan, does: Sequence[str] | None = None) -> None:
+    """Print a plan for a dry run; ``does`` as of ``operation_view.plan_lines``."""
+    _echo([*view.plan_lines(plan, does), "", UNCHANGED])
+
+
+def answer_single(
+    app: App,
+    step: Single,
+    reason: str,
+    *,
+    dry_run: bool,
+    entry: AbstractContextManager[Told] | None = None,
+) -> None:
+    """Print the plan of a command of one step, or take the step.
+
+    Args:
+        entry: as of ``single.take``.
+
+    Raises as ``single.take``; OperatorError (exit 8) if the backend can't do it.
+    """
+    if step.needs:
+        app.require(step.needs)
+    if dry_run:
+        show_plan(*single.plan(app.cluster, app.installation, step, reason))
+        return
+    cluster, say = app.cluster, step_printer()
+    done, notes = single.take(cluster, app.installation, step, reason, say=say, entry=entry)
+    if done:
+        click.echo(done)
+    for note in notes:
+        click.echo(note, err=bool(done))
 
 
 def resume(app: App, *, undo: bool, expect: str, dry_run: bool) -> None:

@@ -116,7 +116,7 @@ def write_all(files: Mapping[Path, str]) -> None:
     for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.exists() or path.read_bytes() != text.encode():
+            if differs(path, text):
                 write_atomically(path, text)
         except OSError as error:
             raise OperatorError(
@@ -124,3 +124,8 @@ def write_all(files: Mapping[Path, str]) -> None:
                 f"{path}: {error.strerror}",
                 "make room there, or see whose it is; then try again",
             ) from error
+
+
+def differs(path: Path, text: str) -> bool:
+    """Return True if a file is missing or has another content.  Raises OSError."""
+    return not path.exists() or path.read_bytes() != text.encode()

@@ -169,6 +169,11 @@ def raise_everywhere(cluster: Cluster, epoch: int, primary: str, reason: str) ->
     return Raised(tuple(written), failed)
 
 
+def raising(cluster: Cluster, epoch: int, primary: str) -> str:
+    """Return what ``raise_everywhere`` does, one line."""
+    return f"raise the records of {', '.join(paths(cluster))} to epoch {epoch}, primary {primary}"
+
+
 def _what_is_wrong(cluster: Cluster, values: Any) -> str | None:
     if not isinstance(values, dict) or set(values) != set(KEYS):
         return f"its keys are not {', '.join(sorted(KEYS))}"

@@ -13,9 +13,12 @@ from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.cluster.lookup import node_with_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import daemon, ports
+from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.host.ports import Owner
 from indico_zodbrepl.host.supervisor import Supervisor, SupervisorAwayError, SupervisorSilentError
 from indico_zodbrepl.probing.process_state import FROZEN, state_of
@@ -91,9 +94,22 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
         time.sleep(POLL_SECONDS)
 
 
-def processes(cluster: Cluster, node: Node) -> list[int]:
-    """Whom ``fence`` would kill; changes nothing.  Raises OperatorError (exit 8) as it does."""
-    return sorted(_pids_of(cluster, node, _supervised(cluster, node)))
+def check(cluster: Cluster, _installation: Installation, name: str) -> DryRun:
+    """Return whom ``fence`` would kill; change nothing.  Raises OperatorError as it does."""
+    node = node_with_program(cluster, name)
+    pids = sorted(_pids_of(cluster, node, _supervised(cluster, node)))
+    who = f"process {', '.join(map(str, pids))}" if pids else "no process"
+    ports = dict.fromkeys(map(str, (node.storage_address, node.link_address)))
+    closed = f"{' and '.join(ports)} {'are' if len(ports) > 1 else 'is'} closed"
+    free = node.data_directory if backend_of(cluster).fenced_by_folder else data_fs(node)
+    return DryRun(
+        (f"node {node.name} has {who}",),
+        (
+            f"tell supervisor not to run {node.program}",
+            *([f"send SIGKILL to {who}"] if pids else []),
+            f"prove that {closed} and no process uses {free}",
+        ),
+    )
 
 
 def _kill(pid: int, killed: list[int]) -> None:

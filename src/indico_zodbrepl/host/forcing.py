@@ -11,8 +11,9 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, history, precheck, roles, run, state
+from indico_zodbrepl.host import epochs, history, precheck, run, state, writers
 from indico_zodbrepl.host.epochs import Raised
+from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.host.programs import START_SECONDS, Progress, ignore
 from indico_zodbrepl.host.reports import Report
 from indico_zodbrepl.host.starts import start_node
@@ -56,15 +57,14 @@ def force_start(
     node = node_named(cluster, name)
     installation.check()
     own = run.prepare(cluster, node)
-    seen, _testimonies = check(cluster, node, own)
+    seen, _reports = check(cluster, node, own)
     epoch = seen + 1
     claim = NodeState(
         cluster.name, name, Role.PRIMARY, None, epoch, Forced(actor, reason, epochs.now())
     )
-    precheck.refuse_without_data(cluster, claim)
     history.enter_primary(cluster, claim)
     raised = epochs.raise_everywhere(cluster, epoch, name, f"forced by {actor}: {reason}")
-    for remark in roles.silence_others(cluster, name, epoch):
+    for remark in writers.silence_others(cluster, name, epoch):
         progress(remark)
     state.write(node, claim)
     start_node(cluster, installation, name, progress=progress, seconds=seconds)
@@ -75,7 +75,7 @@ def check(cluster: Cluster, node: Node, own: NodeState) -> tuple[int, list[Repor
     """Check that a forced start may begin; change nothing.
 
     Returns the highest reported epoch and the reports.  Raises OperatorError (REFUSED) if the node
-    runs or another server accepts writes.
+    runs, another server accepts writes, or the node's data is missing or not whole.
     """
     if answers(cluster, node):
         raise OperatorError(
@@ -86,7 +86,31 @@ def check(cluster: Cluster, node: Node, own: NodeState) -> tuple[int, list[Repor
         )
     seen, said = precheck.highest_epoch(cluster, node.name, own.epoch)
     _refuse_rival(cluster, node.name, said)
+    claim = NodeState(cluster.name, node.name, Role.PRIMARY, None, seen + 1)
+    precheck.refuse_without_data(cluster, claim)
+    history.refuse_unfit(cluster, claim)
     return seen, said
+
+
+def dry_run(cluster: Cluster, installation: Installation, name: str) -> DryRun:
+    """Make the checks of ``force_start``; change nothing."""
+    node = node_named(cluster, name)
+    installation.check()
+    seen, said = check(cluster, node, state.current(cluster, node))
+    claim = NodeState(cluster.name, name, Role.PRIMARY, None, seen + 1)
+    return DryRun(
+        (
+            f"node {name} does not run",
+            "no other server accepts writes",
+            f"the highest known epoch is {seen}",
+            *(str(report) for report in said),
+        ),
+        (
+            epochs.raising(cluster, claim.epoch, name),
+            f"{state.writing(cluster, claim)}, with who forced it and why",
+            f"start {node.program}",
+        ),
+    )
 
 
 def _refuse_rival(cluster: Cluster, name: str, said: list[Report]) -> None:

@@ -7,6 +7,7 @@ opens a node's files, sockets or processes in another way.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -43,6 +44,21 @@ Tell = Callable[[str], None]
 Answer = TypeVar("Answer")
 
 
+@dataclasses.dataclass(frozen=True)
+class DryRun:
+    """The result of a verb's checks.
+
+    Attributes:
+        found: the facts that were checked and are fine, one line each.
+        does: what the verb would do, in this order, one line each; empty if there is nothing to do.
+        problems: what would fail although the rest is done, one line each.
+    """
+
+    found: tuple[str, ...]
+    does: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 class Host(Protocol):
     """The nodes, Indico instances and programs of one cluster.
 
@@ -56,9 +72,6 @@ class Host(Protocol):
 
     def write_state(self, new: NodeState) -> None:
         """Write a node's state file."""
-
-    def caught_up(self, present: NodeState) -> NodeState:
-        """Return the state of a follower after the promotions that it missed."""
 
     def prepare(self, name: str) -> NodeState:
         """Make the node's data directory and state file if they are missing; return the state."""
@@ -110,9 +123,6 @@ class Host(Protocol):
         """Return the highest epoch that any source reports; ``own`` is the node's."""
 
     # Start-up checks
-
-    def admissible(self, wanted: NodeState) -> list[str]:
-        """Return what lets the node start in this state; change nothing.  Raise as its start."""
 
     def admit_follower(self, wanted: NodeState) -> list[str]:
         """Compare a follower's history with its upstream's before it starts; return remarks."""
@@ -186,7 +196,19 @@ class Host(Protocol):
     def lock(self, name: str) -> Held | None:
         """Return who has the node's data file open; None if it has no lock file."""
 
-    # Verbs: one change of one node or Indico instance each; idempotent
+    # Verbs: one change of one node or Indico instance each, or of all; idempotent
+
+    def dry_run(self, verb: str, name: str, **arguments: object) -> DryRun:
+        """Make the checks of a verb, one of the methods below, and change nothing.
+
+        Raises OperatorError as the verb does.
+        """
+
+    def up(self, *, progress: Tell = ...) -> list[str]:
+        """Start what does not run; return the programs that were started."""
+
+    def down(self, *, progress: Tell = ...) -> list[str]:
+        """Stop all programs and supervisord; return the programs that were running."""
 
     def start_node(self, name: str, *, progress: Tell = ..., seconds: float = ...) -> bool:
         """Start a node under supervisor; return False if it was running."""

@@ -6,28 +6,33 @@ repeated: ``up`` starts what doesn't run, ``down`` ends what does.
 
 from __future__ import annotations
 
-import functools
+import configparser
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState, Role, check_site_conf
-from indico_zodbrepl.cluster.files import write_all
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, check_site_conf
+from indico_zodbrepl.cluster.files import differs, write_all
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import (
     daemon,
+    epochs,
     generated,
     ports,
     precheck,
+    programs,
     readiness,
     run,
     secrets,
+    stages,
     state,
 )
+from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.host.locking import exclusive
-from indico_zodbrepl.host.programs import STARTED, Progress, Stage, end, ignore, start, wait_for_end
+from indico_zodbrepl.host.programs import STARTED, Progress, end, ignore, start, wait_for_end
 from indico_zodbrepl.host.supervisor import Supervisor
 
 UP_SECONDS = 180.0
@@ -99,22 +104,14 @@ def _up(
     generated.make_directories(cluster)
     secrets.ensure_bench_secret(cluster)
     with exclusive(Layout(cluster).lock, seconds, progress):
-        states, failures = _prepare(cluster)
+        states, failures = _states(cluster, run.prepare)
         running = _running(cluster, deadline) if daemon.is_running(cluster) else None
         wanted = (
             [node.program for node in cluster.nodes if node.has_program]
             if storage_only
             else cluster.program_names()
         )
-        missing = [name for name in wanted if name not in (running or ()) and name not in failures]
-        ports.check_free(
-            cluster,
-            [
-                endpoint
-                for endpoint in needed(cluster, states)
-                if program_of(cluster, endpoint) in missing
-            ],
-        )
+        missing = _missing(cluster, states, running, wanted)
         write_all(generated.cluster_files(cluster, installation))
         if running is None:
             daemon.start(cluster, installation)
@@ -123,7 +120,7 @@ def _up(
             changed = _adopt_changes(cluster, deadline, progress)
             missing = [name for name in changed if name not in failures] + missing
         _found(cluster, states, progress)
-        nodes, *rest = starting(cluster, states)
+        nodes, *rest = stages.starting(cluster, states)
         done = start(cluster, nodes, missing, deadline, progress)
         started, failures = done.programs, failures | done.failures
         leaderless = _is_leaderless(cluster, states, failures)
@@ -144,6 +141,63 @@ def _up(
     if failures:
         raise _partly_up(failures)
     return started
+
+
+def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryRun:
+    """Make the checks of ``up``, and of the start of each node; change nothing."""
+    check(cluster, installation)
+    states, failures = _states(cluster, state.current)
+    known = Supervisor(cluster).states() if daemon.is_running(cluster) else None
+    running = None if known is None else {n for n, each in known.items() if each.state in STARTED}
+    missing = _missing(cluster, states, running, cluster.program_names())
+    files = generated.cluster_files(cluster, installation)
+    changed = [] if running is None else _changed_programs(cluster, files)
+    new = [each for name, each in states.items() if not state_file(cluster.node(name)).exists()]
+    first = precheck.founding(cluster, states)
+    founds = first is not None and epochs.newest(cluster) is None
+    does = [
+        *(state.writing(cluster, each) for each in new if cluster.node(each.node).managed),
+        *(f"write {path}" for path, text in files.items() if differs(path, text)),
+        *(["start supervisord"] if running is None else []),
+        *(f"stop {program}, whose settings changed" for program in changed),
+        *([epochs.raising(cluster, first.epoch, first.primary)] if first and founds else []),
+    ]
+    found: list[str] = []
+    problems = [_why_not(program, error) for program, error in failures.items()]
+    nodes = {cluster.node(name).program: each for name, each in states.items()}
+    for stage in stages.starting(cluster, states):
+        for program, _ready in stage:
+            if program not in missing and program not in changed:
+                found.append(f"{program} runs")
+            elif program not in nodes or founds:
+                does.append(f"start {program}")
+            else:
+                try:
+                    entry = run.dry_run(cluster, installation, nodes[program])
+                except OperatorError as error:
+                    problems.append(_why_not(program, error))
+                else:
+                    found += entry.found
+                    does += entry.does
+    return DryRun(tuple(found), tuple(dict.fromkeys(does)), tuple(problems))
+
+
+def _why_not(program: str, error: OperatorError) -> str:
+    return f"{program} would not start: {error.notice}: {error.detail}"
+
+
+def _changed_programs(cluster: Cluster, files: Mapping[Path, str]) -> list[str]:
+    """Return the programs that supervisor runs with other settings than the cluster file's."""
+    path = Layout(cluster).supervisord_conf
+    before, after = configparser.RawConfigParser(), configparser.RawConfigParser()
+    before.read(path, "utf-8")
+    after.read_string(files[path])
+    return [
+        section.removeprefix("program:")
+        for section in before.sections()
+        if section.startswith("program:")
+        and (section not in after or dict(before[section]) != dict(after[section]))
+    ]
 
 
 def _is_leaderless(
@@ -189,8 +243,8 @@ def down(cluster: Cluster, progress: Progress = ignore, seconds: float = DOWN_SE
         if not daemon.is_running(cluster):
             refuse_orphans(cluster)
             return []
-        ended = []
-        for stage in ending(cluster):
+        ended: list[str] = []
+        for stage in stages.ending(cluster):
             ended += end(cluster, stage, deadline, progress)
         ended += end(cluster, list(Supervisor(cluster).states()), deadline, progress)
         daemon.end(cluster)
@@ -199,7 +253,22 @@ def down(cluster: Cluster, progress: Progress = ignore, seconds: float = DOWN_SE
         return ended
 
 
-def _prepare(cluster: Cluster) -> tuple[dict[str, NodeState], dict[str, OperatorError]]:
+def dry_run_down(cluster: Cluster, _installation: Installation, _name: str) -> DryRun:
+    """Make the checks of ``down``; change nothing."""
+    if not daemon.is_running(cluster):
+        refuse_orphans(cluster)
+        return DryRun(("supervisord does not run",))
+    staged = [program for stage in stages.ending(cluster) for program in stage]
+    names = programs.running(cluster, dict.fromkeys([*staged, *Supervisor(cluster).states()]))
+    return DryRun(
+        tuple(f"{name} runs" for name in names),
+        (*(f"stop {name}" for name in names), "stop supervisord"),
+    )
+
+
+def _states(
+    cluster: Cluster, read: Callable[[Cluster, Node], NodeState]
+) -> tuple[dict[str, NodeState], dict[str, OperatorError]]:
     """Return the nodes' states, and by program why other nodes can't be started.
 
     Raises the first reason when no node can.
@@ -207,12 +276,35 @@ def _prepare(cluster: Cluster) -> tuple[dict[str, NodeState], dict[str, Operator
     states, failures = {}, {}
     for node in cluster.nodes:
         try:
-            states[node.name] = run.prepare(cluster, node)
+            states[node.name] = read(cluster, node)
         except OperatorError as error:
             failures[node.program] = error
     if not states:
         raise next(iter(failures.values()))
     return states, failures
+
+
+def _missing(
+    cluster: Cluster,
+    states: Mapping[str, NodeState],
+    running: Collection[str] | None,
+    wanted: Iterable[str],
+) -> list[str]:
+    """Return the wanted programs that don't run and can be started: their ports are free.
+
+    Raises OperatorError (exit 5) when a port is taken.
+    """
+    unstartable = {node.program for node in cluster.nodes if node.name not in states}
+    missing = [name for name in wanted if name not in unstartable and name not in (running or ())]
+    ports.check_free(
+        cluster,
+        [
+            endpoint
+            for endpoint in stages.needed(cluster, states)
+            if stages.program_of(cluster, endpoint) in missing
+        ],
+    )
+    return missing
 
 
 def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Progress) -> None:
@@ -274,90 +366,3 @@ def refuse_orphans(cluster: Cluster) -> None:
             f"processes {', '.join(map(str, left))}: left behind when it was killed",
             f"kill {' '.join(map(str, left))}",
         )
-
-
-def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
-    """Return the stages of a start: the nodes in these states, Indico, the observers."""
-    endpoints = needed(cluster, states)
-
-    def listens(program: str) -> Callable[[], str | None]:
-        own = tuple(e for e in endpoints if program_of(cluster, e) == program)
-        return functools.partial(readiness.listening, own)
-
-    return [
-        [
-            (node.program, listens(node.program))
-            for node in cluster.nodes
-            if node.has_program and node.name in states
-        ],
-        [
-            (instance.program, functools.partial(readiness.indico_answers, instance))
-            for instance in cluster.indico
-        ],
-        [(program, listens(program)) for program in _lookouts(cluster)],
-    ]
-
-
-def _lookouts(cluster: Cluster) -> list[str]:
-    """Return the observing programs: they start last and stop first."""
-    return [cluster.admin.program, *([cluster.watch.program] if cluster.watch else [])]
-
-
-def ending(cluster: Cluster) -> list[list[str]]:
-    """Return the stages of a stop: the programs of one stage stop at the same time."""
-    upstreams = {node.name: _upstream(cluster, node) for node in cluster.nodes}
-    return [
-        [*_lookouts(cluster), *(instance.program for instance in cluster.indico)],
-        *([node.program] for node in drain_order(cluster.nodes, upstreams) if node.has_program),
-    ]
-
-
-def _upstream(cluster: Cluster, node: Node) -> str | None:
-    """Return what a node follows; what cluster.conf says when its state file can't be used.
-
-    The state decides nothing but the order here, and everything has to end.
-    """
-    try:
-        return state.current(cluster, node).upstream
-    except OperatorError:
-        return state.initial(cluster, node).upstream
-
-
-def needed(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Endpoint]:
-    """Return what the cluster listens on when its nodes are in these states; others don't run."""
-    backend = backend_of(cluster)
-    return [
-        *(
-            endpoint
-            for node in cluster.nodes
-            if node.has_program and node.name in states
-            for endpoint in backend.listens_on(cluster, states[node.name])
-        ),
-        *(endpoint for endpoint in cluster.endpoints() if endpoint.kind != "node"),
-    ]
-
-
-def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
-    """Return the program that listens on an endpoint."""
-    named = {("node", node.name): node.program for node in cluster.nodes}
-    named |= {("indico", instance.name): instance.program for instance in cluster.indico}
-    if cluster.watch:
-        named[("watch", "")] = cluster.watch.program
-    return named.get((endpoint.kind, endpoint.name or ""), cluster.admin.program)
-
-
-def drain_order(nodes: Iterable[Node], upstreams: dict[str, str | None]) -> list[Node]:
-    """Nodes in the order in which they end: each before those that follow it.
-
-    A node sends what its followers lack before it ends, so they have to be there.
-    """
-
-    def depth(name: str) -> int:
-        seen: list[str] = []
-        upstream = upstreams[name]
-        while upstream is not None and upstream in upstreams and upstream not in seen:
-            seen.append(upstream)
-            upstream = upstreams[upstream]
-        return len(seen)
-
-    return sorted(nodes, key=lambda node: depth(node.name))

@@ -1,6 +1,7 @@
 """The host interface for a cluster whose nodes are all on this host.
 
-A verb imports what it runs: ``status`` needs none of it.
+A verb imports what it runs: ``status`` needs none of it.  Its options and their defaults are those
+of the function that it calls.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.cluster.lookup import node_named
@@ -32,9 +33,9 @@ from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.fencing import Fenced, Held
 from indico_zodbrepl.host.history import Condition, Lineage
-from indico_zodbrepl.host.interface import Answer, Tell
+from indico_zodbrepl.host.interface import Answer, DryRun, Tell
 from indico_zodbrepl.host.last_seen import LastSeen
-from indico_zodbrepl.host.programs import CHANGE_SECONDS, START_SECONDS, STOP_SECONDS, ignore
+from indico_zodbrepl.host.programs import ignore
 from indico_zodbrepl.host.py27 import Argument, Program
 from indico_zodbrepl.host.supervisor import ProgramState, Supervisor
 
@@ -60,11 +61,6 @@ class LocalHost:
 
     def write_state(self, new: NodeState) -> None:
         state.write(self._node(new.node), new)
-
-    def caught_up(self, present: NodeState) -> NodeState:
-        from indico_zodbrepl.host import run
-
-        return run.caught_up(self._cluster, self._node(present.node), present)
 
     def prepare(self, name: str) -> NodeState:
         from indico_zodbrepl.host import run
@@ -129,11 +125,6 @@ class LocalHost:
 
     # Start-up checks
 
-    def admissible(self, wanted: NodeState) -> list[str]:
-        from indico_zodbrepl.host import run
-
-        return run.admissible(self._cluster, self._installation, wanted)
-
     def admit_follower(self, wanted: NodeState) -> list[str]:
         from indico_zodbrepl.host import following
 
@@ -159,22 +150,10 @@ class LocalHost:
         return datafs.digest(self._installation, folder / "tail.fs", tid)
 
     def compare(
-        self,
-        name: str,
-        upstream: str,
-        verified: str | None = None,
-        *,
-        seconds: float = datafs.LONG_SECONDS,
-        fork: str | None = None,
+        self, name: str, upstream: str, verified: str | None = None, **options: Any
     ) -> Comparison:
-        return datafs.compare(
-            self._installation,
-            self._data(name),
-            self._data(upstream),
-            verified,
-            seconds,
-            fork=fork,
-        )
+        file, other = self._data(name), self._data(upstream)
+        return datafs.compare(self._installation, file, other, verified, **options)
 
     def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
         from indico_zodbrepl.host import following
@@ -192,36 +171,15 @@ class LocalHost:
         source: str,
         target: Path,
         on_progress: Callable[[Progress], None] | None = None,
-        *,
-        seconds: float = datafs.COPY_SECONDS,
+        **options: Any,
     ) -> Copy:
-        return datafs.copy(
-            self._installation, self._data(source), target, on_progress, seconds=seconds
-        )
+        return datafs.copy(self._installation, self._data(source), target, on_progress, **options)
 
-    def export_sql(
-        self,
-        name: str,
-        failure: str,
-        *,
-        own: Path,
-        other: Path,
-        folder: Path,
-        named: Path,
-        seconds: float,
-    ) -> Exported:
+    def export_sql(self, name: str, failure: str, **places: Any) -> Exported:
         from indico_zodbrepl.host import sql_export
 
         self._node(name)
-        return sql_export.export(
-            self._installation,
-            failure,
-            own=own,
-            other=other,
-            folder=folder,
-            named=named,
-            seconds=seconds,
-        )
+        return sql_export.export(self._installation, failure, **places)
 
     def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
         from indico_zodbrepl.host import packing
@@ -239,86 +197,55 @@ class LocalHost:
 
     # Verbs
 
-    def start_node(
-        self, name: str, *, progress: Tell = ignore, seconds: float = START_SECONDS
-    ) -> bool:
+    def dry_run(self, verb: str, name: str, **arguments: object) -> DryRun:
         from indico_zodbrepl.host import verbs
 
-        return verbs.start_node(
-            self._cluster, self._installation, name, progress=progress, seconds=seconds
-        )
+        return verbs.DRY_RUNS[verb](self._cluster, self._installation, name, **arguments)
 
-    def stop_node(
-        self, name: str, *, progress: Tell = ignore, seconds: float = STOP_SECONDS
-    ) -> bool:
+    def up(self, *, progress: Tell = ignore) -> list[str]:
+        from indico_zodbrepl.host import lifecycle
+
+        return lifecycle.up(self._cluster, self._installation, progress)
+
+    def down(self, *, progress: Tell = ignore) -> list[str]:
+        from indico_zodbrepl.host import lifecycle
+
+        return lifecycle.down(self._cluster, progress)
+
+    def start_node(self, name: str, **options: Any) -> bool:
         from indico_zodbrepl.host import verbs
 
-        return verbs.stop_node(self._cluster, name, progress=progress, seconds=seconds)
+        return verbs.start_node(self._cluster, self._installation, name, **options)
 
-    def restart_node(
-        self, name: str, *, progress: Tell = ignore, seconds: float = CHANGE_SECONDS
-    ) -> None:
+    def stop_node(self, name: str, **options: Any) -> bool:
+        from indico_zodbrepl.host import verbs
+
+        return verbs.stop_node(self._cluster, name, **options)
+
+    def restart_node(self, name: str, **options: Any) -> None:
         from indico_zodbrepl.host import starts
 
-        starts.restart_node(
-            self._cluster, self._installation, name, progress=progress, seconds=seconds
-        )
+        starts.restart_node(self._cluster, self._installation, name, **options)
 
     def fence(self, name: str) -> Fenced:
         from indico_zodbrepl.host import verbs
 
         return verbs.fence(self._cluster, name)
 
-    def assign(self, name: str, *, role: Role, upstream: str | None, epoch: int) -> NodeState:
+    def assign(self, name: str, **state: Any) -> NodeState:
         from indico_zodbrepl.host import verbs
 
-        return verbs.assign(self._cluster, name, role=role, upstream=upstream, epoch=epoch)
+        return verbs.assign(self._cluster, name, **state)
 
-    def promote(
-        self,
-        name: str,
-        *,
-        epoch: int,
-        reason: str = "",
-        proven: int | None = None,
-        progress: Tell = ignore,
-        seconds: float = CHANGE_SECONDS,
-    ) -> Changed:
+    def promote(self, name: str, **options: Any) -> Changed:
         from indico_zodbrepl.host import verbs
 
-        return verbs.promote(
-            self._cluster,
-            self._installation,
-            name,
-            epoch=epoch,
-            reason=reason,
-            proven=proven,
-            progress=progress,
-            seconds=seconds,
-        )
+        return verbs.promote(self._cluster, self._installation, name, **options)
 
-    def follow(
-        self,
-        name: str,
-        *,
-        upstream: str,
-        epoch: int,
-        role: Role | None = None,
-        progress: Tell = ignore,
-        seconds: float = CHANGE_SECONDS,
-    ) -> Changed:
+    def follow(self, name: str, **options: Any) -> Changed:
         from indico_zodbrepl.host import verbs
 
-        return verbs.follow(
-            self._cluster,
-            self._installation,
-            name,
-            upstream=upstream,
-            epoch=epoch,
-            role=role,
-            progress=progress,
-            seconds=seconds,
-        )
+        return verbs.follow(self._cluster, self._installation, name, **options)
 
     def redirect(self, name: str, wanted: NodeState) -> None:
         from indico_zodbrepl.host.server_control import ServerControl
@@ -336,33 +263,15 @@ class LocalHost:
 
         verbs.resume_writes(self._cluster, name)
 
-    def force_start(
-        self,
-        name: str,
-        *,
-        reason: str,
-        actor: str,
-        progress: Tell = ignore,
-        seconds: float = START_SECONDS,
-    ) -> Forcing:
+    def force_start(self, name: str, **options: Any) -> Forcing:
         from indico_zodbrepl.host import verbs
 
-        return verbs.force_start(
-            self._cluster,
-            self._installation,
-            name,
-            reason=reason,
-            actor=actor,
-            progress=progress,
-            seconds=seconds,
-        )
+        return verbs.force_start(self._cluster, self._installation, name, **options)
 
-    def restart_instance(
-        self, name: str, *, progress: Tell = ignore, seconds: float = START_SECONDS
-    ) -> None:
+    def restart_instance(self, name: str, **options: Any) -> None:
         from indico_zodbrepl.host import verbs
 
-        verbs.restart_instance(self._cluster, name, progress=progress, seconds=seconds)
+        verbs.restart_instance(self._cluster, name, **options)
 
     # Programs
 
@@ -389,21 +298,9 @@ class LocalHost:
         return ports.works_for(self._cluster, pid)
 
     def run27(
-        self,
-        program: Program,
-        *arguments: Argument,
-        answer: type[Answer],
-        seconds: float | None = None,
-        environment: Mapping[str, str] | None = None,
+        self, program: Program, *arguments: Argument, answer: type[Answer], **options: Any
     ) -> Answer:
-        return py27.run(
-            self._installation,
-            program,
-            *arguments,
-            answer=answer,
-            seconds=seconds,
-            environment=environment,
-        )
+        return py27.run(self._installation, program, *arguments, answer=answer, **options)
 
     def _node(self, name: str) -> Node:
         return node_named(self._cluster, name)

@@ -86,16 +86,21 @@ def end(
     Returns the names of those that were ended.  Raises OperatorError (exit 7) at the deadline.
     """
     supervisor = Supervisor(cluster)
-    known = supervisor.states()
-    ended = [
-        program for program in programs if program in known and known[program].state not in ENDED
-    ]
+    ended = running(cluster, programs)
     for program in ended:
         supervisor.stop(program)
     for program in ended:
         wait_for_end(cluster, program, deadline)
         progress(f"{program} ended")
     return ended
+
+
+def running(cluster: Cluster, programs: Iterable[str]) -> list[str]:
+    """Return those of the programs that have not ended: ``end`` would end them."""
+    known = Supervisor(cluster).states()
+    return [
+        program for program in programs if program in known and known[program].state not in ENDED
+    ]
 
 
 def wait_for_end(cluster: Cluster, program: str, deadline: float) -> None:

@@ -10,12 +10,11 @@ from typing import Protocol
 
 from indico_zodbrepl.backends import Family, backend_of, native_of, require
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
-from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, fencing, following, history, precheck, run, state
+from indico_zodbrepl.host import epochs, following, history, precheck, run, state, writers
+from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.host.programs import CHANGE_SECONDS, STOP_SECONDS, Progress, ignore
 from indico_zodbrepl.host.server_control import (
     NoServerError,
@@ -28,10 +27,6 @@ from indico_zodbrepl.host.starts import (
     start_node,
     stop_node,
 )
-from indico_zodbrepl.probing.answers import ServerRole
-from indico_zodbrepl.probing.wire import ProbeError
-
-ANSWER_SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +128,8 @@ def follow(
 def check_promotion(cluster: Cluster, present: NodeState, epoch: int) -> NodeState:
     """Return the state of a node after a promotion; change nothing.
 
-    Raises OperatorError (exit 8) when somebody objects, or it has no data and others have.
+    Raises OperatorError (exit 8) when somebody objects, its data is not whole, or it has no data
+    and others have.
     """
     refuse_older(cluster, present, epoch)
     precheck.admit_promotion(cluster, present.node, epoch)
@@ -146,7 +142,29 @@ def check_promotion(cluster: Cluster, present: NodeState, epoch: int) -> NodeSta
         present.forced if present.epoch == epoch else None,
     )
     precheck.refuse_without_data(cluster, claim)
+    history.refuse_unfit(cluster, claim)
     return claim
+
+
+def dry_run_promotion(
+    cluster: Cluster, _installation: Installation, name: str, epoch: int
+) -> DryRun:
+    """Make the checks of ``promote``; change nothing."""
+    present = state.current(cluster, node_named(cluster, name))
+    claim = check_promotion(cluster, present, epoch)
+    servers = _servers_of(cluster)
+    return DryRun(
+        (
+            f"node {name} is to be {state.in_words(cluster, present)}",
+            f"no source objects to node {name} as the primary of epoch {epoch}",
+        ),
+        (
+            epochs.raising(cluster, epoch, name),
+            servers.silences,
+            state.writing(cluster, claim),
+            servers.changes(cluster, claim),
+        ),
+    )
 
 
 def check_following(
@@ -175,6 +193,20 @@ def check_following(
     return NodeState(cluster.name, name, role, upstream, epoch)
 
 
+def dry_run_following(
+    cluster: Cluster, installation: Installation, name: str, upstream: str, epoch: int
+) -> DryRun:
+    """Make the checks of ``follow``, and compare the histories; change nothing."""
+    present = state.current(cluster, node_named(cluster, name))
+    wanted = check_following(cluster, present, upstream, epoch)
+    found = run.admissible(cluster, installation, wanted)
+    change = _servers_of(cluster).changes(cluster, wanted)
+    return DryRun(
+        (f"node {name} is to be {state.in_words(cluster, present)} until now", *found),
+        (state.writing(cluster, wanted), change),
+    )
+
+
 def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
     """Raise OperatorError (exit 8) when a later epoch is known here."""
     record = epochs.newest(cluster)
@@ -186,51 +218,6 @@ def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
             f"use --epoch {newest} or later",
             ExitCode.REFUSED,
         )
-
-
-def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None = None) -> list[str]:
-    """See to it that no other node takes commits, before one opens as the primary of an epoch.
-
-    The records have to be raised already, so that none passes its guard any more.  Running
-    primaries of older epochs are told.  One that can't be told, as it is frozen or is just
-    starting, is fenced.
-
-    Returns what an operator should know, one line each.  Raises OperatorError when a primary
-    can be neither told nor fenced, or has a later transaction than ``proven``.
-    """
-    remarks, late = [], []
-    for node in cluster.nodes:
-        if node.name == name:
-            continue
-        control = ServerControl(node)
-        try:
-            status = control.status(ANSWER_SECONDS)
-            if status.role == Role.PRIMARY:
-                status = control.set_epoch(epoch)
-                if proven is not None and status.last_tid > proven:
-                    late.append(node.name)
-        except OperatorError as error:
-            if _may_be_primary(cluster, node):
-                fenced = fencing.fence(cluster, node)
-                if fenced.killed:
-                    remarks.append(
-                        f"node {node.name} could not be told of epoch {epoch}, and was "
-                        f"fenced: killed {', '.join(map(str, fenced.killed))}"
-                    )
-            elif not isinstance(error, NoServerError):
-                remarks.append(
-                    f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
-                    f"{error.detail}"
-                )
-    if late:
-        raise OperatorError(
-            f"node {name} was not promoted",
-            f"node {' and node '.join(late)} "
-            "committed after it was held; it takes no writes any more, so what "
-            "it has can be handed over now",
-            exit_code=ExitCode.REFUSED,
-        )
-    return remarks
 
 
 def _changes(change: Callable[[], ServerStatus], role: Role, remarks: list[str]) -> bool:
@@ -247,90 +234,6 @@ def _changes(change: Callable[[], ServerStatus], role: Role, remarks: list[str])
             f"restarted, because it was not changed in place: {error.notice}: {error.detail}"
         )
         return False
-
-
-def _may_be_primary(cluster: Cluster, node: Node) -> bool:
-    """Return True if a node may be a primary by its state file; also if that is gone."""
-    if node.managed and not state_file(node).exists():
-        return True  # the record names the new primary by now
-    try:
-        return state.current(cluster, node).role is Role.PRIMARY
-    except OperatorError:
-        return True
-
-
-def _refuse_writable(cluster: Cluster, node: Node) -> None:
-    """Raise OperatorError unless writes are paused: acknowledged commits would be lost."""
-    try:
-        status = ServerControl(node).status()
-    except NoServerError:
-        return
-    if status.role == Role.PRIMARY and status.held not in ("operator", "epoch"):
-        command = Commands.here(cluster).zodbrepl
-        raise OperatorError(
-            f"node {node.name} is a primary that takes writes",
-            "it would lose what it acknowledges now",
-            f"{command('switchover')}, or first: {command('node', 'pause-writes', node.name)}",
-            ExitCode.REFUSED,
-        )
-
-
-def fence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
-    """Fence every other node that may take writes, before one opens as the primary of an epoch.
-
-    Returns what an operator should know, one line each.  Raises OperatorError when one can't be
-    fenced.
-    """
-    remarks = []
-    for node in cluster.nodes:
-        if node.name == name or not _may_write(cluster, node):
-            continue
-        if not node.managed:
-            raise OperatorError(
-                f"node {node.name} can't be fenced",
-                "it may take writes, and its server is somebody else's: managed is false",
-                "end it where it runs, then try again",
-                ExitCode.REFUSED,
-            )
-        fenced = fencing.fence(cluster, node)
-        if fenced.killed:
-            remarks.append(
-                f"node {node.name} was fenced before epoch {epoch} began: killed "
-                f"{', '.join(map(str, fenced.killed))}"
-            )
-    return remarks
-
-
-def refuse_writable(cluster: Cluster, node: Node) -> None:
-    """Raise OperatorError (exit 8) when a node runs as a primary that takes writes."""
-    found = _role(cluster, node)
-    if found is not None and found[0] is ServerRole.PRIMARY and not found[1]:
-        command = Commands.here(cluster).zodbrepl
-        raise OperatorError(
-            f"node {node.name} is a primary that takes writes",
-            "it would lose what it acknowledges now",
-            f"end it first: {command('node', 'stop', node.name)}",
-            ExitCode.REFUSED,
-        )
-
-
-def _may_write(cluster: Cluster, node: Node) -> bool:
-    """Return True if a node is a primary, by its server or, if that is silent, by its state."""
-    found = _role(cluster, node)
-    return _may_be_primary(cluster, node) if found is None else found[0] is ServerRole.PRIMARY
-
-
-def _role(cluster: Cluster, node: Node) -> tuple[ServerRole, bool] | None:
-    """Role and whether it is read-only; None when nobody answers as this node."""
-    try:
-        found = (
-            backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS).replication
-        )
-    except ProbeError:
-        return None
-    if found is None or (found.cluster, found.node) != (cluster.name, node.name):
-        return None
-    return found.role, found.read_only
 
 
 @dataclasses.dataclass(frozen=True)
@@ -366,7 +269,13 @@ class _Change:
 
 
 class _Servers(Protocol):
-    """How the servers of one family of backends change their roles."""
+    """How the servers of one family of backends change their roles.
+
+    Attributes:
+        silences: what ``silence_others`` does, one line.
+    """
+
+    silences: str
 
     def enter(self, cluster: Cluster, claim: NodeState) -> None:
         """Note, before the epoch is raised, that a node may soon hold what nobody else has."""
@@ -394,9 +303,14 @@ class _Servers(Protocol):
     def refuse_writable(self, cluster: Cluster, node: Node) -> None:
         """Raise OperatorError (exit 8) if a node is a primary that takes writes."""
 
+    def changes(self, cluster: Cluster, wanted: NodeState) -> str:
+        """Return how ``promote`` or ``follow`` changes the server, one line."""
+
 
 class _ControlledServers:
     """ZEO servers, which take orders over their control socket."""
+
+    silences = "report the epoch to running primaries of older epochs"
 
     def enter(self, cluster: Cluster, claim: NodeState) -> None:
         history.enter_primary(cluster, claim)
@@ -404,7 +318,7 @@ class _ControlledServers:
     def silence_others(
         self, cluster: Cluster, name: str, epoch: int, proven: int | None
     ) -> list[str]:
-        return silence_others(cluster, name, epoch, proven)
+        return writers.silence_others(cluster, name, epoch, proven)
 
     def promote(
         self,
@@ -435,7 +349,16 @@ class _ControlledServers:
         return Changed(in_place, tuple(remarks))
 
     def refuse_writable(self, cluster: Cluster, node: Node) -> None:
-        _refuse_writable(cluster, node)
+        writers.refuse_unpaused(cluster, node)
+
+    def changes(self, cluster: Cluster, wanted: NodeState) -> str:
+        node = cluster.node(wanted.node)
+        try:
+            role = ServerControl(node).status().role
+        except NoServerError:
+            return f"start {node.program}"
+        in_place = wanted.role is Role.PRIMARY or role in (wanted.role, Role.PRIMARY)
+        return "change its server in place" if in_place else f"restart {node.program}"
 
     def _change(
         self,
@@ -453,13 +376,15 @@ class _ControlledServers:
 class _NativeServers:
     """Database servers: promoted in place, restarted to follow."""
 
+    silences = "fence every other node that may take writes"
+
     def enter(self, cluster: Cluster, claim: NodeState) -> None:
         """Do nothing: the server's own log tells what only it has."""
 
     def silence_others(
         self, cluster: Cluster, name: str, epoch: int, _proven: int | None
     ) -> list[str]:
-        return fence_others(cluster, name, epoch)
+        return writers.fence_others(cluster, name, epoch)
 
     def promote(
         self,
@@ -485,7 +410,12 @@ class _NativeServers:
         return Changed(False, ())
 
     def refuse_writable(self, cluster: Cluster, node: Node) -> None:
-        refuse_writable(cluster, node)
+        writers.refuse_writable(cluster, node)
+
+    def changes(self, cluster: Cluster, wanted: NodeState) -> str:
+        in_place = wanted.role is Role.PRIMARY
+        program = cluster.node(wanted.node).program
+        return "change its server in place" if in_place else f"restart {program}"
 
 
 _SERVERS: dict[Family, _Servers] = {

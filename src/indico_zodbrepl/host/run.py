@@ -19,6 +19,7 @@ from indico_zodbrepl.cluster.rendering import START_SECONDS as STARTED_AFTER_SEC
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, history, ports, state
 from indico_zodbrepl.host.following import check_follower
+from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.host.precheck import admit_primary, confirmed
 
 
@@ -79,9 +80,7 @@ def admissible(cluster: Cluster, installation: Installation, claim: NodeState) -
     Raises OperatorError as its start does.
     """
     backend = backend_of(cluster)
-    epoch = f" in epoch {claim.epoch}" if backend.has_epochs else ""
-    following = f", following {claim.upstream}" if claim.upstream else ""
-    first = f"node {claim.node} is to be {claim.role}{epoch}{following}"
+    first = f"node {claim.node} is to be {state.in_words(cluster, claim)}"
     if not backend.has_epochs:
         return [first]
     history.refuse_unfit(cluster, claim)
@@ -90,6 +89,22 @@ def admissible(cluster: Cluster, installation: Installation, claim: NodeState) -
         sources = ", ".join(decision.sources) or "none; an operator forced it"
         return [first, f"sources that confirm it: {sources}"]
     return [first, *check_follower(cluster, installation, claim, dry_run=True)]
+
+
+def dry_run(cluster: Cluster, installation: Installation, present: NodeState) -> DryRun:
+    """Return what a node's program finds and does before it becomes the server; change nothing.
+
+    Raises OperatorError as it does.
+    """
+    node = cluster.node(present.node)
+    wanted = caught_up(cluster, node, present) if present.upstream else present
+    found = admissible(cluster, installation, wanted)
+    does = [f"start {node.program}"]
+    if wanted != present or not state_file(node).exists():
+        does.insert(0, state.writing(cluster, wanted))
+    if wanted.upstream is None and backend_of(cluster).has_epochs:
+        does.append(epochs.raising(cluster, wanted.epoch, wanted.node))
+    return DryRun(tuple(found), tuple(does))
 
 
 def prepare(cluster: Cluster, node: Node) -> NodeState:

@@ -21,6 +21,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
 from indico_zodbrepl.cluster.rendering import INDICO_DRAIN_SECONDS
 from indico_zodbrepl.host import daemon, programs, readiness, run, state
+from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.host.programs import (
     CHANGE_SECONDS,
     START_SECONDS,
@@ -66,6 +67,20 @@ def start_node(
     return started
 
 
+def check_start(cluster: Cluster, installation: Installation, name: str) -> DryRun:
+    """Make the checks of ``start_node`` and of the node's program; change nothing."""
+    if programs.running(cluster, [node_with_program(cluster, name).program]):
+        return DryRun((f"node {name} runs already",))
+    return check_restart_node(cluster, installation, name)
+
+
+def check_restart_node(cluster: Cluster, installation: Installation, name: str) -> DryRun:
+    """Make the checks of the start that follows the stop of a node; change nothing."""
+    node = node_with_program(cluster, name)
+    installation.check()
+    return run.dry_run(cluster, installation, state.current(cluster, node))
+
+
 def stop_node(
     cluster: Cluster, name: str, *, progress: Progress = ignore, seconds: float = STOP_SECONDS
 ) -> bool:
@@ -80,6 +95,14 @@ def stop_node(
     """
     node = node_with_program(cluster, name)
     return bool(programs.end(cluster, [node.program], time.monotonic() + seconds, progress))
+
+
+def check_stop(cluster: Cluster, _installation: Installation, name: str) -> DryRun:
+    """Make the checks of ``stop_node``; change nothing."""
+    program = node_with_program(cluster, name).program
+    if not programs.running(cluster, [program]):
+        return DryRun((f"node {name} does not run",))
+    return DryRun((f"node {name} runs",), (f"stop {program}",))
 
 
 def restart_node(
@@ -113,12 +136,10 @@ def restart_instance(
     """
     instance = instance_named(cluster, name)
     deadline = time.monotonic() + seconds
-    program = Supervisor(cluster).states().get(instance.program)
-    if program is not None and program.pid is not None and can(cluster, "two-instances"):
-        half = time.monotonic() + seconds / 2
-        if replace_worker(instance, program.pid, half):
-            progress(f"{instance.program} has a new worker")
-            return
+    master = _replaceable(cluster, instance)
+    if master is not None and replace_worker(instance, master, time.monotonic() + seconds / 2):
+        progress(f"{instance.program} has a new worker")
+        return
     programs.end(cluster, [instance.program], deadline, progress)
     _start(
         cluster,
@@ -127,6 +148,26 @@ def restart_instance(
         progress,
         deadline - time.monotonic(),
     )
+
+
+def check_restart_instance(cluster: Cluster, _installation: Installation, name: str) -> DryRun:
+    """Make the checks of ``restart_instance``; change nothing."""
+    instance = instance_named(cluster, name)
+    runs = bool(programs.running(cluster, [instance.program]))
+    return DryRun(
+        (f"Indico instance {name} {'runs' if runs else 'does not run'}",),
+        (
+            f"start or restart {instance.program}"
+            if _replaceable(cluster, instance) is None
+            else f"replace the workers of {instance.program}; restart it if that fails",
+        ),
+    )
+
+
+def _replaceable(cluster: Cluster, instance: IndicoInstance) -> int | None:
+    """Return the process whose workers can be replaced; None if the instance has to restart."""
+    program = Supervisor(cluster).states().get(instance.program)
+    return program.pid if program is not None and can(cluster, "two-instances") else None
 
 
 def _start(

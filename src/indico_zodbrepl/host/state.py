@@ -7,6 +7,7 @@ import json
 import time
 from typing import Any
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role
 from indico_zodbrepl.cluster.commands import move_away
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
@@ -116,6 +117,17 @@ def write(node: Node, state: NodeState) -> None:
             "the old one is in place; make room there, then try again",
         ) from error
     keep_spare(path.parent)
+
+
+def in_words(cluster: Cluster, state: NodeState) -> str:
+    """Return a state as text, such as ``secondary in epoch 2, following a``."""
+    epoch = f" in epoch {state.epoch}" if backend_of(cluster).has_epochs else ""
+    return f"{state.role}{epoch}" + (f", following {state.upstream}" if state.upstream else "")
+
+
+def writing(cluster: Cluster, new: NodeState) -> str:
+    """Return what ``write`` does, one line."""
+    return f"write {state_file(cluster.node(new.node))}: {in_words(cluster, new)}"
 
 
 def _read(node: Node) -> NodeState:

@@ -1,21 +1,27 @@
 """What is done to one node or one Indico instance: the steps that plans are made of.
 
 Each may be repeated.  All raise OperatorError and take a limited time; none asks anybody.
+``DRY_RUNS`` has the check part of each by its name, which changes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named, node_with_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import fencing, run, state
+from indico_zodbrepl.host import fencing, forcing, lifecycle, roles, run, starts, state
 from indico_zodbrepl.host.fencing import Fenced
 from indico_zodbrepl.host.forcing import Forcing, answers, force_start
+from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.host.roles import Changed, follow, promote, refuse_older
-from indico_zodbrepl.host.server_control import ServerControl
+from indico_zodbrepl.host.server_control import ServerControl, ServerStatus
 from indico_zodbrepl.host.starts import restart_instance, start_node, stop_node
 
 __all__ = [
+    "DRY_RUNS",
     "Changed",
     "Fenced",
     "Forcing",
@@ -85,6 +91,25 @@ def check_assignment(
     return NodeState(cluster.name, name, role, upstream, epoch)
 
 
+def _check_assign(
+    cluster: Cluster,
+    _installation: Installation,
+    name: str,
+    role: str,
+    upstream: str | None,
+    epoch: int,
+) -> DryRun:
+    present = state.current(cluster, node_named(cluster, name))
+    assigned = check_assignment(cluster, present, Role(role), upstream, epoch)
+    return DryRun(
+        (
+            f"node {name} is to be {state.in_words(cluster, present)} until now",
+            "no later epoch is known",
+        ),
+        (state.writing(cluster, assigned),),
+    )
+
+
 def pause_writes(cluster: Cluster, name: str, seconds: float = PAUSE_SECONDS) -> str:
     """Pause the writes of a primary, and wait until running commits have finished.
 
@@ -104,3 +129,48 @@ def pause_writes(cluster: Cluster, name: str, seconds: float = PAUSE_SECONDS) ->
 def resume_writes(cluster: Cluster, name: str) -> None:
     """Resume writes; no effect if they are not paused.  Raises as ``pause_writes``."""
     ServerControl(node_named(cluster, name)).resume_writes()
+
+
+def _check_pause(
+    cluster: Cluster, _installation: Installation, name: str, seconds: float
+) -> DryRun:
+    status = ServerControl(node_named(cluster, name)).status()
+    if status.role != Role.PRIMARY:
+        raise OperatorError(
+            f"node {name} can't pause writes",
+            f"it runs as {status.role}",
+            exit_code=ExitCode.REFUSED,
+        )
+    return DryRun(
+        (_runs_as(name, status),),
+        (f"tell its server to begin no commit for {seconds:g} s", "wait for running commits"),
+    )
+
+
+def _check_resume(cluster: Cluster, _installation: Installation, name: str) -> DryRun:
+    status = ServerControl(node_named(cluster, name)).status()
+    if status.held != "operator":
+        return DryRun((f"{_runs_as(name, status)}, and its writes are not paused",))
+    return DryRun((_runs_as(name, status),), ("tell its server to begin commits again",))
+
+
+def _runs_as(name: str, status: ServerStatus) -> str:
+    return f"node {name} runs as {status.role} in epoch {status.epoch}"
+
+
+DRY_RUNS: Mapping[str, Callable[..., DryRun]] = {
+    "start_node": starts.check_start,
+    "stop_node": starts.check_stop,
+    "fence": fencing.check,
+    "assign": _check_assign,
+    "pause_writes": _check_pause,
+    "resume_writes": _check_resume,
+    "promote": roles.dry_run_promotion,
+    "follow": roles.dry_run_following,
+    "force_start": forcing.dry_run,
+    "restart_node": starts.check_restart_node,
+    "restart_instance": starts.check_restart_instance,
+    "up": lifecycle.dry_run_up,
+    "down": lifecycle.dry_run_down,
+}
+"""The checks of each verb by its name in the interface."""

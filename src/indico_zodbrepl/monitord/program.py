@@ -21,7 +21,6 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import ports
-from indico_zodbrepl.host.rehearsal import Rehearsal
 from indico_zodbrepl.host.verifying import verify
 from indico_zodbrepl.monitor.collect import look
 from indico_zodbrepl.monitor.snapshot import Snapshot
@@ -33,6 +32,7 @@ from indico_zodbrepl.monitord.notifiers import Notifier, Recipient
 from indico_zodbrepl.monitord.secret import read_secret
 from indico_zodbrepl.monitord.service import create_server
 from indico_zodbrepl.monitord.verifier import Verifier
+from indico_zodbrepl.operations.model import Plan, Step
 
 logger = logging.getLogger(__name__)
 
@@ -55,20 +55,25 @@ def run(cluster: Cluster) -> None:
         _watch(cluster, watch)
 
 
-def rehearse(cluster: Cluster) -> Rehearsal:
-    """Return what ``run`` would do; change nothing.  Raise as it does, except exit 8 and 1."""
+def plan(cluster: Cluster) -> tuple[Plan, tuple[str, ...]]:
+    """Return the plan of ``run``, and what it does besides; change nothing.
+
+    Raises as ``run``, except exit 8 and 1.
+    """
     watch, layout = cluster.watch or NOWHERE, Layout(cluster)
     told = [f"send events to {each.name}" for each in recipients(cluster, watch)]
     endpoints = [each for each in cluster.endpoints() if each.kind == "watch"]
     ports.check_free(cluster, endpoints)
     served = [f"serve metrics at {watch.metrics_url}"] if watch.port else []
-    steps = [f"look at the cluster each second, and remember in {layout.watch}", *told, *served]
+    does = [f"remember what is seen in {layout.watch}", *told, *served]
     if can(cluster, "lineage"):
-        steps.append(
+        does.append(
             "compare followers with the primary every three minutes, and write how far "
-            "they are the same into their lineage files"
+            "they are the same into their history files"
         )
-    return Rehearsal((), tuple(steps))
+    title = "Check the cluster each second until stopped"
+    step = Step(cluster.name, {}, title, "", "", "", seconds=0.0, after_no_return=False)
+    return Plan("watch", cluster.name, "", "", 0, (step,), None, ()), tuple(does)
 
 
 def recipients(cluster: Cluster, watch: Watch) -> Iterator[Recipient]:

@@ -396,7 +396,7 @@ def within(step: Step, work: Callable[[], T]) -> T:
     if not raised:
         raise OperatorError(f"not done within {step.seconds:g} s", exit_code=ExitCode.TIMED_OUT)
     error = raised[0]
-    if isinstance(error, OperatorError):
+    if isinstance(error, OperatorError | KeyboardInterrupt):
         raise error
     raise OperatorError(
         f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)).strip()

@@ -84,6 +84,10 @@ class Context:
     def host(self) -> Host:
         return host_of(self.cluster, self.installation)
 
+    def note(self, text: str) -> None:
+        """Tell the operator something to know besides the progress, one line."""
+        self.say(text)
+
 
 KINDS: dict[str, type[Step]] = {}
 """Every loaded kind of step by its action name; see ``operations.steps``."""

@@ -495,10 +495,8 @@ def _admitted(
     if not backend_of(cluster).has_epochs:
         return "", None
     try:
-        host = host_of(cluster, installation)
-        present = host.state(node.name)
-        wanted = host.caught_up(present) if present.upstream else present
-        return "; ".join(host.admissible(wanted)), None
+        found = host_of(cluster, installation).dry_run("restart_node", node.name).found
+        return "; ".join(found), None
     except OperatorError as error:
         if error.exit_code not in (ExitCode.REFUSED, ExitCode.TIMED_OUT):
             raise

@@ -119,7 +119,7 @@ class Fence(Step):
         ran_before = context.results.get((self.action, self.subject), {}).get("ran", False)
         fenced = context.host.fence(self.subject)
         if fenced.remark:
-            context.say(fenced.remark)
+            context.note(fenced.remark)
         return {"killed": list(fenced.killed), "ran": fenced.was_wanted or ran_before}
 
     def undo(self, context: Context) -> None:

@@ -12,7 +12,7 @@ from indico_zodbrepl.backends import backend_of, require
 from indico_zodbrepl.backends.interfaces import OPERATIONS
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import lifecycle
+from indico_zodbrepl.host import stages
 
 if TYPE_CHECKING:
     from indico_zodbrepl.backends import Backend
@@ -47,7 +47,7 @@ def test_a_node_without_a_server_has_no_program_no_files_and_listens_on_nothing(
     assert () == backend.programs(cluster, INSTALLATION, node)
     assert {} == backend.node_files(cluster, state)
     assert [] == [
-        each for each in lifecycle.needed(cluster, {node.name: state}) if each.kind == "node"
+        each for each in stages.needed(cluster, {node.name: state}) if each.kind == "node"
     ]
     with pytest.raises(OperatorError):
         backend.server_command(cluster, INSTALLATION, state)

@@ -14,8 +14,7 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import generated, lifecycle, readiness, run, state
-from indico_zodbrepl.host import lifecycle as stages
+from indico_zodbrepl.host import generated, lifecycle, readiness, run, stages, state
 from indico_zodbrepl.host.locking import exclusive
 from indico_zodbrepl.host.supervisor import ProgramState
 

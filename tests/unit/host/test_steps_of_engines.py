@@ -17,8 +17,8 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import fencing, lifecycle, ports, programs, rehearsal, state, verbs
-from indico_zodbrepl.host.rehearsal import Rehearsal
+from indico_zodbrepl.host import fencing, lifecycle, ports, programs, state, verbs
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.supervisor import Supervisor
 
 ROOT = Path(__file__).parents[3]
@@ -47,41 +47,38 @@ def example(name: str, home: Path) -> Cluster:
     return load(path, home)
 
 
-def said(found: Rehearsal) -> str:
-    return "\n".join((*found.found, *found.steps))
+def said(cluster: Cluster, verb: str, name: str, **arguments: object) -> str:
+    found = host_of(cluster, Installation(ROOT)).dry_run(verb, name, **arguments)
+    return "\n".join((*found.found, *found.does))
 
 
 @pytest.mark.parametrize("name", ["neo", "zeo"])
-def test_a_start_is_rehearsed_without_epochs_where_there_are_none(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_start_is_tried_without_epochs_where_there_are_none(tmp_path: Path, name: str) -> None:
     cluster = example(name, tmp_path)
     node = cluster.nodes[0]
-    text = said(rehearsal.start(cluster, Installation(ROOT), node.name))
+    text = said(cluster, "start_node", node.name)
     assert "epoch" not in text
     assert "history" not in text
     assert f"node {node.name} is to be {node.role}" in text
-    assert f"have supervisor start node-{node.name}" in text
+    assert f"start node-{node.name}" in text
 
 
 @pytest.mark.parametrize("name", ["relstorage-postgresql", "relstorage-mariadb"])
-def test_a_promotion_of_an_engine_is_rehearsed_as_it_is_done(tmp_path: Path, name: str) -> None:
+def test_a_promotion_of_an_engine_is_tried_as_it_is_done(tmp_path: Path, name: str) -> None:
     cluster = example(name, tmp_path)
-    text = said(rehearsal.promote(cluster, Installation(ROOT), "b", epoch=2))
+    text = said(cluster, "promote", "b", epoch=2)
     assert text.index("raise the records") < text.index("fence every other node")
     assert text.index("fence every other node") < text.index("write ")
-    assert "have its server take writes" in text
+    assert "change its server in place" in text
     assert "followers at" not in text
 
 
 @pytest.mark.parametrize("name", ["neo", "zeo", "relstorage-postgresql", "relstorage-mariadb"])
-def test_a_fence_is_rehearsed_with_the_ports_and_data_that_there_are(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_fence_is_tried_with_the_ports_and_data_that_there_are(tmp_path: Path, name: str) -> None:
     cluster = example(name, tmp_path)
     node = cluster.nodes[0]
-    text = said(rehearsal.fence(cluster, Installation(ROOT), node.name))
-    assert f"see that {node.storage_address} is closed" in text
+    text = said(cluster, "fence", node.name)
+    assert f"prove that {node.storage_address} is closed" in text
     assert (not backend_of(cluster).fenced_by_folder) == ("Data.fs" in text)
 
 

@@ -1,0 +1,99 @@
+"""The stages in which the programs of a cluster start and stop, and where they listen."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import readiness, state
+from indico_zodbrepl.host.programs import Stage
+
+
+def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
+    """Return the stages of a start: the nodes in these states, Indico, the observers."""
+    endpoints = needed(cluster, states)
+
+    def listens(program: str) -> Callable[[], str | None]:
+        own = tuple(e for e in endpoints if program_of(cluster, e) == program)
+        return functools.partial(readiness.listening, own)
+
+    return [
+        [
+            (node.program, listens(node.program))
+            for node in cluster.nodes
+            if node.has_program and node.name in states
+        ],
+        [
+            (instance.program, functools.partial(readiness.indico_answers, instance))
+            for instance in cluster.indico
+        ],
+        [(program, listens(program)) for program in _lookouts(cluster)],
+    ]
+
+
+def _lookouts(cluster: Cluster) -> list[str]:
+    """Return the observing programs: they start last and stop first."""
+    return [cluster.admin.program, *([cluster.watch.program] if cluster.watch else [])]
+
+
+def ending(cluster: Cluster) -> list[list[str]]:
+    """Return the stages of a stop: the programs of one stage stop at the same time."""
+    upstreams = {node.name: _upstream(cluster, node) for node in cluster.nodes}
+    return [
+        [*_lookouts(cluster), *(instance.program for instance in cluster.indico)],
+        *([node.program] for node in drain_order(cluster.nodes, upstreams) if node.has_program),
+    ]
+
+
+def _upstream(cluster: Cluster, node: Node) -> str | None:
+    """Return what a node follows; what cluster.conf says when its state file can't be used.
+
+    The state decides nothing but the order here, and everything has to end.
+    """
+    try:
+        return state.current(cluster, node).upstream
+    except OperatorError:
+        return state.initial(cluster, node).upstream
+
+
+def needed(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Endpoint]:
+    """Return what the cluster listens on when its nodes are in these states; others don't run."""
+    backend = backend_of(cluster)
+    return [
+        *(
+            endpoint
+            for node in cluster.nodes
+            if node.has_program and node.name in states
+            for endpoint in backend.listens_on(cluster, states[node.name])
+        ),
+        *(endpoint for endpoint in cluster.endpoints() if endpoint.kind != "node"),
+    ]
+
+
+def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
+    """Return the program that listens on an endpoint."""
+    named = {("node", node.name): node.program for node in cluster.nodes}
+    named |= {("indico", instance.name): instance.program for instance in cluster.indico}
+    if cluster.watch:
+        named[("watch", "")] = cluster.watch.program
+    return named.get((endpoint.kind, endpoint.name or ""), cluster.admin.program)
+
+
+def drain_order(nodes: Iterable[Node], upstreams: dict[str, str | None]) -> list[Node]:
+    """Nodes in the order in which they end: each before those that follow it.
+
+    A node sends what its followers lack before it ends, so they have to be there.
+    """
+
+    def depth(name: str) -> int:
+        seen: list[str] = []
+        upstream = upstreams[name]
+        while upstream is not None and upstream in upstreams and upstream not in seen:
+            seen.append(upstream)
+            upstream = upstreams[upstream]
+        return len(seen)
+
+    return sorted(nodes, key=lambda node: depth(node.name))

@@ -1,0 +1,146 @@
+"""The nodes that may take writes: refused, told of a later epoch, or fenced."""
+
+from __future__ import annotations
+
+import time
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, Node, Role
+from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.layout import state_file
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import fencing, state
+from indico_zodbrepl.host.server_control import NoServerError, ServerControl
+from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.wire import ProbeError
+
+ANSWER_SECONDS = 1.0
+
+
+def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None = None) -> list[str]:
+    """See to it that no other node takes commits, before one opens as the primary of an epoch.
+
+    The records have to be raised already, so that none passes its guard any more.  Running
+    primaries of older epochs are told.  One that can't be told, as it is frozen or is just
+    starting, is fenced.
+
+    Returns what an operator should know, one line each.  Raises OperatorError when a primary
+    can be neither told nor fenced, or has a later transaction than ``proven``.
+    """
+    remarks, late = [], []
+    for node in cluster.nodes:
+        if node.name == name:
+            continue
+        control = ServerControl(node)
+        try:
+            status = control.status(ANSWER_SECONDS)
+            if status.role == Role.PRIMARY:
+                status = control.set_epoch(epoch)
+                if proven is not None and status.last_tid > proven:
+                    late.append(node.name)
+        except OperatorError as error:
+            if _may_be_primary(cluster, node):
+                fenced = fencing.fence(cluster, node)
+                if fenced.killed:
+                    remarks.append(
+                        f"node {node.name} could not be told of epoch {epoch}, and was "
+                        f"fenced: killed {', '.join(map(str, fenced.killed))}"
+                    )
+            elif not isinstance(error, NoServerError):
+                remarks.append(
+                    f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
+                    f"{error.detail}"
+                )
+    if late:
+        raise OperatorError(
+            f"node {name} was not promoted",
+            f"node {' and node '.join(late)} "
+            "committed after it was held; it takes no writes any more, so what "
+            "it has can be handed over now",
+            exit_code=ExitCode.REFUSED,
+        )
+    return remarks
+
+
+def fence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
+    """Fence every other node that may take writes, before one opens as the primary of an epoch.
+
+    Returns what an operator should know, one line each.  Raises OperatorError when one can't be
+    fenced.
+    """
+    remarks = []
+    for node in cluster.nodes:
+        if node.name == name or not _may_write(cluster, node):
+            continue
+        if not node.managed:
+            raise OperatorError(
+                f"node {node.name} can't be fenced",
+                "it may take writes, and its server is somebody else's: managed is false",
+                "end it where it runs, then try again",
+                ExitCode.REFUSED,
+            )
+        fenced = fencing.fence(cluster, node)
+        if fenced.killed:
+            remarks.append(
+                f"node {node.name} was fenced before epoch {epoch} began: killed "
+                f"{', '.join(map(str, fenced.killed))}"
+            )
+    return remarks
+
+
+def refuse_unpaused(cluster: Cluster, node: Node) -> None:
+    """Raise OperatorError unless writes are paused: acknowledged commits would be lost."""
+    try:
+        status = ServerControl(node).status()
+    except NoServerError:
+        return
+    if status.role == Role.PRIMARY and status.held not in ("operator", "epoch"):
+        command = Commands.here(cluster).zodbrepl
+        raise OperatorError(
+            f"node {node.name} is a primary that takes writes",
+            "it would lose what it acknowledges now",
+            f"{command('switchover')}, or first: {command('node', 'pause-writes', node.name)}",
+            ExitCode.REFUSED,
+        )
+
+
+def refuse_writable(cluster: Cluster, node: Node) -> None:
+    """Raise OperatorError (exit 8) when a node runs as a primary that takes writes."""
+    found = _role(cluster, node)
+    if found is not None and found[0] is ServerRole.PRIMARY and not found[1]:
+        command = Commands.here(cluster).zodbrepl
+        raise OperatorError(
+            f"node {node.name} is a primary that takes writes",
+            "it would lose what it acknowledges now",
+            f"end it first: {command('node', 'stop', node.name)}",
+            ExitCode.REFUSED,
+        )
+
+
+def _may_write(cluster: Cluster, node: Node) -> bool:
+    """Return True if a node is a primary, by its server or, if that is silent, by its state."""
+    found = _role(cluster, node)
+    return _may_be_primary(cluster, node) if found is None else found[0] is ServerRole.PRIMARY
+
+
+def _may_be_primary(cluster: Cluster, node: Node) -> bool:
+    """Return True if a node may be a primary by its state file; also if that is gone."""
+    if node.managed and not state_file(node).exists():
+        return True  # the record names the new primary by now
+    try:
+        return state.current(cluster, node).role is Role.PRIMARY
+    except OperatorError:
+        return True
+
+
+def _role(cluster: Cluster, node: Node) -> tuple[ServerRole, bool] | None:
+    """Role and whether it is read-only; None when nobody answers as this node."""
+    try:
+        found = (
+            backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS).replication
+        )
+    except ProbeError:
+        return None
+    if found is None or (found.cluster, found.node) != (cluster.name, node.name):
+        return None
+    return found.role, found.read_only
