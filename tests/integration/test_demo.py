@@ -273,6 +273,7 @@ def test_the_plugin_tells_an_admin_and_no_one_else(demo: Demo) -> None:
     assert 403 == demo.browser().get("/zodbrepl/status").status_code
 
 
+@pytest.mark.exhaustive
 def test_a_second_demo_finds_everything_and_leaves_it_running(demo: Demo) -> None:
     before = demo.held_by("a")
     done = demo.under_test.cli("demo")
@@ -282,6 +283,7 @@ def test_a_second_demo_finds_everything_and_leaves_it_running(demo: Demo) -> Non
     assert before == demo.held_by("a")
 
 
+@pytest.mark.exhaustive
 def test_with_the_primary_killed_pages_stay_and_a_write_answers_503(
     demo: Demo, conference: dict[str, Any]
 ) -> None:

@@ -122,6 +122,7 @@ def test_two_instances_at_once_share_no_conference_and_try_again_after_conflicts
     assert compare(pair.cluster, indico) == before
 
 
+@pytest.mark.exhaustive
 def test_what_a_killed_instance_left_is_put_back_after_a_switchover(pair: ClusterUnderTest) -> None:
     """The journal is in the database, so it is where the data are."""
     indico = Indico27(pair.cluster, pair.installation)
@@ -219,6 +220,7 @@ def test_an_indico_that_does_not_run_is_said_to(pair: ClusterUnderTest) -> None:
     assert "indico-one does not answer" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_database_without_a_server_is_measured_too(tmp_path: Path, home: Path) -> None:
     folder = tmp_path / "sqlite"
     folder.mkdir()

@@ -240,6 +240,7 @@ def test_a_killed_primary_that_is_just_started_drops_nothing_that_it_acknowledge
     wait_until_healthy(pair)
 
 
+@pytest.mark.exhaustive
 def test_servers_that_run_already_are_used_and_watched(
     pair: ClusterUnderTest, tmp_path: Path
 ) -> None:

@@ -231,6 +231,7 @@ def test_nobody_gets_in_without_a_password(pair: PostgreSQLUnderTest) -> None:
         sql.query(f"{target} passfile=/nowhere", time.monotonic() + PATIENCE, "SELECT 1")
 
 
+@pytest.mark.exhaustive
 def test_a_transaction_may_change_very_many_objects(pair: PostgreSQLUnderTest) -> None:
     with pair.python27(MANY, str(Layout(pair.cluster).zodb_conf), "40000") as changing:
         _, errors = changing.communicate(timeout=4 * PATIENCE)

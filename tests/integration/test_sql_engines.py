@@ -107,6 +107,11 @@ def pair(
         yield under_test
 
 
+# What the engines have in common is tested on one of them; the other one repeats it.
+REPEATED = [ENGINES[0], pytest.param(ENGINES[1], marks=pytest.mark.exhaustive)]
+in_common = pytest.mark.parametrize("pair", REPEATED, indirect=True)
+
+
 def commit(pair: ClusterUnderTest, key: str, value: str) -> None:
     done = run27(pair, COMMIT, Layout(pair.cluster).zodb_conf, key, value)
     assert 0 == done.returncode, done.stderr
@@ -327,6 +332,7 @@ def test_a_killed_primary_comes_back_with_all_it_acknowledged(pair: ClusterUnder
     writer.is_on(*pair.nodes)
 
 
+@in_common
 def test_a_frozen_primary_delays_no_probe_and_no_status(pair: ClusterUnderTest) -> None:
     primary, follower = roles(pair)
     node = pair.cluster.node(primary)
@@ -364,6 +370,7 @@ def test_a_switchover_loses_nothing(pair: ClusterUnderTest) -> None:
     assert (new, epoch + 1, (old,)) == (found.primary, found.epoch, found.node(new).followers)
 
 
+@in_common
 def test_what_only_an_old_primary_has_is_exported_and_listed_and_it_joins(
     pair: ClusterUnderTest,
 ) -> None:
@@ -443,6 +450,7 @@ def test_a_failover_exports_what_only_the_old_primary_has_and_rejoin_does_not_ag
     wait_until(lambda: held_by(pair, old) == held_by(pair, new), "both hold the same")
 
 
+@in_common
 def test_one_that_has_nothing_of_its_own_joins_and_nothing_is_said_to_be_lost(
     pair: ClusterUnderTest,
 ) -> None:
@@ -466,6 +474,7 @@ def test_one_that_has_nothing_of_its_own_joins_and_nothing_is_said_to_be_lost(
     assert ExitCode.OK == pair.cli("rejoin", old).returncode
 
 
+@in_common
 def test_data_that_can_not_be_opened_needs_seeding_and_is_left_as_it_is(
     pair: ClusterUnderTest,
 ) -> None:
@@ -489,6 +498,7 @@ def test_data_that_can_not_be_opened_needs_seeding_and_is_left_as_it_is(
     wait_until_healthy(pair)
 
 
+@in_common
 def test_what_another_history_has_under_the_same_id_quarantines_a_node(
     pair: ClusterUnderTest,
 ) -> None:
@@ -526,7 +536,7 @@ def alter_descriptions(pair: ClusterUnderTest, node: str) -> None:
         )
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=REPEATED)
 def three(request: pytest.FixtureRequest, tmp_path: Path, home: Path) -> Iterator[ClusterUnderTest]:
     if missing(request.param):
         pytest.skip(missing(request.param))

@@ -1,5 +1,6 @@
 Feature: Indico's users lose nothing silently
 
+  @exhaustive
   Scenario: Users work while a host is lost, and while roles are switched
     Given Indico on a primary a and a secondary b on the other side of a link, with users at work
     When the link stalls while users save
