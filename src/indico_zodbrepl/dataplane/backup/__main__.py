@@ -1,4 +1,4 @@
-"""The program: answers as JSON on standard output, progress as JSON lines on standard error.
+"""The backup program: answers as JSON on standard output, progress on standard error.
 
 exit status: as that of `datafs`; 10 no backup, or none of that time, 11 the backup is damaged.
 """
@@ -13,7 +13,7 @@ from indico_zodbrepl.dataplane.backup import tail
 from indico_zodbrepl.dataplane.backup.repository import Repository
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 
-IDLE = 10  # niceness: others come first
+IDLE = 10  # niceness: other programs have priority
 
 
 def _say(progress):
@@ -76,7 +76,7 @@ def _parser():
 def main(arguments=None):
     """Run one command; return the exit status."""
     options = _parser().parse_args(arguments)
-    # What FileStorage says of itself is not for standard error.
+    # Keep FileStorage's own log messages off standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     os.umask(0o077)
     os.nice(IDLE)

@@ -2,7 +2,7 @@
 
 A piece is a part of a Data.fs, named by the moment at which it was made.  A list (.dat) has one
 line for a full piece and each incremental one after it: name, begin, end and MD5.  repozo names a
-piece before it lists it, so one that no list names is what an interrupted backup left.
+piece before it lists it, so an interrupted backup leaves a piece that no list names.
 """
 from __future__ import absolute_import
 
@@ -25,7 +25,7 @@ Piece = collections.namedtuple('Piece', 'name begin end md5')
 
 
 def listed(path):
-    """Return the pieces of a list; a last line that was written half does not count."""
+    """Return the pieces of a list, without an incomplete last line."""
     try:
         with open(path) as lines:
             rows = [line.split() for line in lines if line.endswith('\n')]
@@ -85,7 +85,7 @@ def remove(folder, name):
 
 
 def last_tid(folder, piece):
-    """Return the tid of the last transaction of a piece, 8 bytes; its length ends the piece."""
+    """Return the tid (8 bytes) of a piece's last transaction, by the length at its end."""
     path = os.path.join(folder, piece.name)
     opened = gzip.open(path, 'rb') if path.endswith('z') else open(path, 'rb')
     try:
@@ -99,13 +99,13 @@ def last_tid(folder, piece):
 
 
 def moment(name):
-    """Return when a piece was made, ISO 8601, by its name."""
+    """Return the time at which a piece was made, according to its name, in ISO 8601."""
     date = os.path.splitext(name)[0].split('-')
     return '%s-%s-%sT%s:%s:%sZ' % tuple(date)
 
 
 def wait_for_a_new_name():
-    """Return a second has one backup; raises DataFileError when the newest is of the future."""
+    """Wait for a second without a backup; raise DataFileError if the newest is from the future."""
     while True:
         now = repozo.gen_filename(None, ext='')
         newest = ([''] + [os.path.splitext(name)[0] for name in data_files('.')])[-1]
@@ -118,12 +118,12 @@ def wait_for_a_new_name():
 
 
 class NoBackup(DataFileError):
-    """The folder has no backup, or none of that time."""
+    """The folder has no backup, or none from that time."""
 
     exit_code = 10
 
 
 class NotWhole(DataFileError):
-    """A backup is damaged, or a part of it is missing."""
+    """A backup is damaged or incomplete."""
 
     exit_code = 11

@@ -1,7 +1,7 @@
-"""Backs up into a repozo repository, looks whether it is whole, and recovers from it.
+"""Back up into a repozo repository, verify its backups, and restore from it.
 
-All reading and writing is repozo's.  What is added: what an interrupted run left is removed
-first, what was written is read again, and each transaction in it is looked at.
+Repozo does all reading and writing.  This module removes what an interrupted run left, reads each
+new piece again, and checks every transaction in it.
 """
 from __future__ import absolute_import
 
@@ -34,12 +34,12 @@ ATTEMPTS = 3
 class Repository(object):
     """A folder with the backups of one database.
 
-    While it is used it is the process's working directory, as repozo can not read its own
-    lists when a path in them has blanks.  Not for use by several threads.
+    While in use it is the working directory of the process, because repozo cannot read its own
+    lists if a path in them has blanks.  Not for use by several threads.
 
     Args:
-        folder: there has to be such a folder.
-        say: takes dicts of progress.
+        folder: must exist.
+        say: called with dicts of progress.
     """
 
     def __init__(self, folder, say):
@@ -50,14 +50,14 @@ class Repository(object):
 
     @contextlib.contextmanager
     def alone(self):
-        """Hold the folder's lock.  Raises InUse; NoBackup when there is no such folder."""
+        """Hold the folder's lock.  Raises InUse; NoBackup if there is no such folder."""
         try:
             os.chdir(self._folder)
         except OSError as error:
             raise NoBackup('%s: %s' % (self._folder, error.strerror))
         try:
             lock = open(LOCK, 'a')
-        except IOError:  # on a medium that is only read nobody writes
+        except IOError:  # nobody writes to a read-only medium
             yield
             return
         with lock:
@@ -68,12 +68,12 @@ class Repository(object):
             yield
 
     def back_up(self, path, full):
-        """Add what a Data.fs has more than the newest backup; a server may have it open.
+        """Back up what a Data.fs has beyond the newest backup; a server may have the file open.
 
         Args:
             path: of the Data.fs.
-            full: whether it is to be a new full backup in any case, and not only where the file
-                is not the continuation of the newest backup, or a part of that is missing.
+            full: True to make a full backup in any case.  Otherwise one is made only if the file
+                does not continue the newest backup, or a part of that backup is missing.
 
         Returns a dict for JSON: kind ('full', 'incremental', or 'none' when nothing is new),
         name of the piece, its bytes, bytes of the whole, tid and time of the last transaction,
@@ -129,26 +129,26 @@ class Repository(object):
         return newest[-1].end if newest and newest[-1].end <= size else 0
 
     def _expected(self, size, full):
-        """Return how many bytes a backup will read of a file of that size."""
+        """Return the number of bytes that a backup will read of a file of that size."""
         newest = self._newest()
         if full or not newest or newest[-1].end > size:
             return size
         return size - newest[-1].begin  # the last piece is compared first
 
     def _newest(self):
-        """Return the pieces of the newest full backup and of what came after it."""
+        """Return the pieces of the newest full backup and of the incremental ones after it."""
         full = [name for name in pieces.data_files('.') if name.endswith(pieces.FULL)]
         return pieces.listed(pieces.list_of('.', full[-1])) if full else []
 
     def _drop_after(self, before):
-        """Remove a piece that was just written; the list first, so that nobody trusts it."""
+        """Remove a piece that was just written; its list first, so that nothing refers to it."""
         after = self._newest()
         if after != before:
             pieces.write_list(pieces.list_of('.', after[0].name), after[:-1])
             pieces.remove('.', after[-1].name)
 
     def _verify(self, source, path, end, piece):
-        """Raise Damaged unless a piece is whole and made of whole transactions."""
+        """Raise Damaged unless a piece is complete and consists of complete transactions."""
         if piece.end < end:
             raise Damaged(path, piece.end, 'this is no transaction')
         self._count.begin('verified', 2 * (piece.end - piece.begin))
@@ -161,10 +161,10 @@ class Repository(object):
             look_at(now, max(piece.begin, START), piece.end, self._count)
 
     def inspect(self, at):
-        """Return True if a backup is whole: sizes and MD5 of all its pieces.
+        """Check a backup: the sizes and MD5 of all its pieces.
 
         Args:
-            at: moment in repozo's form, for the newest backup not after it; None for the newest.
+            at: time in repozo's form, to check the newest backup up to then; None for the newest.
 
         Returns a dict for JSON: name and `made` (when, ISO 8601) of its last piece, pieces,
         bytes of the data file that it makes, tid and time of its last transaction, and
@@ -206,12 +206,12 @@ class Repository(object):
         return found
 
     def recover(self, target, at):
-        """Make a Data.fs of a backup, with its index; it appears when it is whole and on disk.
+        """Restore a Data.fs and its index from a backup; it appears when complete and on disk.
 
-        Every piece's MD5 is compared meanwhile, and afterwards every transaction looked at.
+        The MD5 of every piece is compared, and every transaction is checked afterwards.
 
         Args:
-            target: path; what is there is replaced.
+            target: path; an existing file is replaced.
             at: as for `inspect`.
 
         Returns a dict for JSON: bytes, tid, time, transactions.  Raises DataFileError.
@@ -249,7 +249,7 @@ class Repository(object):
 
 
 def look_at(data_file, begin, end, count):
-    """Read all headers between two positions; return how many transactions there are.
+    """Read all headers between two positions; return the number of transactions.
 
     Raises Damaged.
     """
@@ -265,7 +265,7 @@ def look_at(data_file, begin, end, count):
 
 
 def _repozo(arguments, work):
-    """Run repozo; what it finds wrong is an error of ours.  Raises DataFileError."""
+    """Run repozo and turn its errors into DataFileError."""
     try:
         return work(repozo.parseargs(arguments))
     except repozo.NoFiles as error:
@@ -296,10 +296,10 @@ REPORT_EACH = 0.5  # seconds
 
 
 class Counted(object):
-    """Counts bytes and tells of them now and then.
+    """A counter of bytes that reports progress now and then.
 
     Args:
-        say: takes a dict with stage, done and total, in bytes; the total may be None.
+        say: called with a dict of stage, done and total, in bytes; the total may be None.
     """
 
     def __init__(self, say):
@@ -318,7 +318,7 @@ class Counted(object):
             self._say({'stage': self._stage, 'done': self._done, 'total': total})
 
     def counting(self, dofile):
-        """Return repozo's dofile, through which all that it reads goes, counted."""
+        """Return a counting version of repozo's dofile, through which repozo reads everything."""
         dofile = getattr(dofile, 'uncounted', dofile)
 
         def counted(func, fp, n=None):

@@ -1,4 +1,4 @@
-"""What a data file has that a restored one lacks, also of a damaged file."""
+"""Find what a data file, even a damaged one, has that a restored one lacks."""
 import os
 import shutil
 import sys
@@ -16,7 +16,7 @@ TOLD = 8  # users and descriptions
 
 
 def newer(path, tid):
-    """Count the transactions of a Data.fs that are newer than one, up to the first damage.
+    """Count the transactions of a Data.fs after a given one, up to the first damage.
 
     Returns a dict for JSON: transactions, tid and time of the last one, `told` (who did what,
     of the newest few), `damage` (what is wrong with the file, or an empty text), bytes of the
@@ -55,14 +55,14 @@ def _add(told, data_file, transaction):
 
 
 def export_tail(present, restored, folder):
-    """Export what one Data.fs has and another one lacks; nobody writes to either.
+    """Export what one Data.fs has and another one lacks, while nobody writes to either.
 
-    Of a damaged file what ZODB's fsrecover can still read is exported.
+    Of a damaged file, everything that ZODB's fsrecover can read is exported.
 
     Args:
-        present: path of the file that is to be replaced; there may be none.
-        restored: path of that which replaces it.
-        folder: for `datafs export`; appears when there is something to export.
+        present: path of the file to be replaced; it may be missing.
+        restored: path of the file that replaces it.
+        folder: for `datafs export`; created only if there is something to export.
 
     Returns a dict for JSON: transactions, the folder or None, damage as in `newer`, `unread`
     (bytes of the damaged file that nothing could be made of), and the common tid or None.
@@ -101,14 +101,14 @@ def _export(path, restored, folder, named):
 
 
 def recover(path, target):
-    """Copy the readable transactions of a damaged Data.fs; whether there are any."""
+    """Copy the readable transactions of a damaged Data.fs; return True if there are any."""
     output, sys.stdout = sys.stdout, open(os.devnull, 'w')
     fsrecover.scan = scan
     fsrecover.truncate = lambda *_arguments: None  # the file itself is kept
     try:
         fsrecover.recover(path, target)
         return True
-    except SystemExit:  # it has not even the mark of a Data.fs
+    except SystemExit:  # the magic number of a Data.fs is missing too
         return False
     finally:
         sys.stdout.close()
@@ -116,9 +116,9 @@ def recover(path, target):
 
 
 def scan(opened, position):
-    """Return where the next transaction may begin, or 0.
+    """Return the position where the next transaction may begin, or 0.
 
-    As fsrecover's own, which goes round for ever when one of the last bytes is a '.'.
+    It replaces fsrecover's own, which never ends if one of the last bytes is a '.'.
     """
     while True:
         opened.seek(position)

@@ -1,6 +1,6 @@
-"""Read objects in passes, each begun with empty caches in this process and the operating system.
+"""Read objects in passes that begin with empty caches, both in this process and in the kernel.
 
-With --fill it makes them instead, unless they are there.
+With --fill, create missing objects instead.
 """
 import argparse
 import contextlib
@@ -22,9 +22,9 @@ CACHED = 1000  # objects in the connection's cache
 
 
 def drop_pages(folder):
-    """Have the operating system forget what it holds of the files in a folder.
+    """Make the operating system drop its cached pages of the files in a folder.
 
-    Returns how many files it was asked for, and how many are not ours to open.
+    Returns the number of files, and the number of those that may not be opened.
     """
     advise = ctypes.CDLL(None, use_errno=True).posix_fadvise
     advise.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int)
@@ -37,14 +37,14 @@ def drop_pages(folder):
             try:
                 descriptor = os.open(path, os.O_RDONLY)
             except OSError as error:
-                if error.errno == errno.ENOENT:  # it was a server's, and has just gone
+                if error.errno == errno.ENOENT:  # a server has just removed it
                     continue
                 if error.errno != errno.EACCES:
                     raise
                 refused += 1
                 continue
             try:
-                os.fsync(descriptor)  # what is not on disk yet can't be dropped
+                os.fsync(descriptor)  # pages that are not on disk yet cannot be dropped
                 advise(descriptor, 0, 0, DONTNEED)
             finally:
                 os.close(descriptor)
@@ -53,7 +53,7 @@ def drop_pages(folder):
 
 
 def slices_of(latencies):
-    """Return how many reads ended in each second of the time that was measured."""
+    """Return the number of reads that ended in each second of the measured time."""
     slices, at = [], 0.0
     for each in latencies:
         at += each

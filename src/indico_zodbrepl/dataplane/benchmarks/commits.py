@@ -1,9 +1,9 @@
-"""Commit transactions of one size, and tell how many and how long each took.
+"""Commit transactions of one size, and report their number and latencies.
 
 It says "ready", waits for a line, and works until its limit is reached: --seconds or --count.
 Without a limit each line "next" begins another window, and "end", or the end of input, ends it.
-After its answer it waits for the end of its input, so that what it leaves, and the way in which
-a storage is closed, is not in what others observe of it meanwhile.
+After its answer it waits for the end of its input, so that its clean-up and the closing of the
+storage do not affect other measurements.
 """
 import argparse
 import itertools
@@ -28,7 +28,7 @@ ATTEMPTS = 100
 
 
 class Window(object):
-    """What was committed in a stretch of time."""
+    """The commits of a period of time."""
 
     def __init__(self):
         self.began = self._ended = time.time()
@@ -48,7 +48,7 @@ class Window(object):
         self._slices[number] += 1
 
     def told(self):
-        """Return a dict for JSON; `slices` are the commits that ended in each second."""
+        """Return a dict for JSON; `slices` has the number of commits that ended in each second."""
         seconds = max(self._ended - self.began, 1e-9)
         return {'commits': len(self.latencies), 'seconds': round(seconds, 4),
                 'rate': round(len(self.latencies) / seconds, 3),
@@ -57,14 +57,14 @@ class Window(object):
 
 
 class Orders(object):
-    """Lines of standard input, read meanwhile: how many windows are wanted, whether to end."""
+    """Lines of standard input, read in a thread: the number of windows wanted, and the end."""
 
     def __init__(self):
         self.windows = 1
         self.over = False
 
     def listen(self):
-        """Begin to read, in a thread of its own."""
+        """Start a thread that reads standard input."""
         thread = threading.Thread(target=self._read, name='orders')
         thread.daemon = True
         thread.start()
@@ -79,7 +79,7 @@ class Orders(object):
 
 
 def make(root, name, count, size):
-    """Make the objects that are changed, in the root under a name."""
+    """Create the objects to change, in the root under a name."""
     objects = []
     for begin in range(0, count, AT_ONCE):
         made = [PersistentMapping(filler=filler(size)) for _ in range(min(AT_ONCE, count - begin))]
@@ -92,12 +92,12 @@ def make(root, name, count, size):
 
 
 def filler(size):
-    """Return text that compresses to a half, as much of Indico's does."""
+    """Return text that compresses to half its size, like much of Indico's."""
     return os.urandom((size + 1) // 2).encode('hex')[:size]
 
 
 def commit(objects, size):
-    """Change the objects in one transaction; return how often it was tried again."""
+    """Change the objects in one transaction; return the number of retries."""
     for attempt in range(ATTEMPTS):
         transaction.begin()
         try:
@@ -113,7 +113,7 @@ def commit(objects, size):
 
 
 def work(objects, options, orders):
-    """Commit until it is over; return the windows as dicts."""
+    """Commit until the end; return the windows as dicts."""
     ring = itertools.cycle(objects)
     windows = [Window()]
     while not orders.over:

@@ -1,16 +1,16 @@
-"""Write and reads records of a real database through a storage, to see what compression does.
+"""Write and read records of a real database through a storage, to measure compression.
 
 usage: compression.py sample DATA_FS|CONF RECORDS
        compression.py write CONF RECORDS WRITTEN SECONDS
        compression.py read CONF WRITTEN SECONDS
 
-`sample` takes some records by chance from a data file, or a storage that can be opened, and keeps
+`sample` takes random records from a data file, or a storage that can be opened, and keeps
 them in the file RECORDS.
 `write` commits them, ten in a transaction, as new objects that nothing refers to, and keeps their
 ids in the file WRITTEN; it ends after SECONDS, or when it has written 20,000.  `read` loads what
 was written once, in any order, through a storage that has just been opened.
 
-CONF is of a storage; whether that compresses is its matter.  Each prints a JSON object: `records`,
+CONF configures a storage, with or without compression.  Each prints a JSON object: `records`,
 `pickle_bytes` before compression, and of writing and reading `operations` (commits, or records
 loaded), `seconds`, `cpu_seconds` of this process, `latency_ms`; of writing `stored_bytes`, those
 of the records as the storage inside got them.
@@ -44,7 +44,7 @@ SEED = 1  # the same records in the same order for each storage
 
 
 def sample(transactions, count=SAMPLE):
-    """Return at most `count` records, the same ones each time."""
+    """Return at most `count` records, the same ones on each call."""
     with_data = [record.data for transaction in transactions
                  for record in transaction if record.data]
     random.Random(SEED).shuffle(with_data)
@@ -52,7 +52,7 @@ def sample(transactions, count=SAMPLE):
 
 
 def write(storage, records, seconds):
-    """Return the ids of what was written, and a dict for JSON."""
+    """Write records; return their ids, and a dict for JSON."""
     endless, oids, latencies, pickled = itertools.cycle(records), [], array('d'), 0
     began = at = time.time()
     cpu = _cpu_seconds()
@@ -76,7 +76,7 @@ def write(storage, records, seconds):
 
 
 def read(storage, oids, seconds):
-    """Return a dict for JSON."""
+    """Read records; return a dict for JSON."""
     oids, latencies, pickled = list(oids), array('d'), 0
     random.shuffle(oids)
     began = at = time.time()
@@ -91,7 +91,7 @@ def read(storage, oids, seconds):
 
 
 def stored_bytes(storage, records, count):
-    """Return how many bytes `count` records are for the storage inside one that compresses."""
+    """Return the bytes that `count` records take in the storage inside a compressing one."""
     change = compress if isinstance(storage, ZlibStorage) else str
     return sum(len(change(data)) for data in itertools.islice(itertools.cycle(records), count))
 
@@ -104,7 +104,7 @@ def main(arguments):
         answer = {'records': len(found), 'pickle_bytes': sum(map(len, found))}
     else:
         storage = ZODB.config.storageFromURL(arguments[1])
-        # A storage that compresses wants to have been given to a database.
+        # A compressing storage must be registered with a database first.
         ZODB.DB(storage)
         if what == 'write':
             records = _kept(arguments[2])
@@ -131,7 +131,7 @@ def _found(records, pickled, latencies, seconds, cpu_seconds):
 
 
 def _cpu_seconds():
-    # Of all threads: a ZEO client works in two.
+    # CPU time of all threads: a ZEO client uses two.
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 

@@ -1,6 +1,6 @@
-"""Count what one connection asks of its storage, and what a client's cache answers.
+"""Count the calls of one connection to its storage, and the hits of the client's cache.
 
-Other connections of the process go on meanwhile: what they do is not counted.
+Calls of other connections in the process are not counted.
 """
 import contextlib
 
@@ -53,7 +53,7 @@ class CountingStorage(object):
 
 
 class NoCache(object):
-    """The cache of a storage that has none."""
+    """The stand-in for the cache of a storage that has none."""
 
     misses = None
 
@@ -76,7 +76,7 @@ class ClientCache(object):
     Args:
         owner, name: the function that is called for a record; in between it is
             replaced by one that counts the calls of this thread.
-        is_miss: tells from the function's result whether it was a miss.
+        is_miss: returns True if the function's result means a miss.
         empty: drops the cache's content.
 
     Attributes:
@@ -108,7 +108,7 @@ class ClientCache(object):
 
 
 def base_of(storage):
-    """Return the storage inside what ZODB and we wrap around it."""
+    """Return the innermost storage, without the wrappers of ZODB and of this project."""
     while True:
         if isinstance(storage, IndicoStorage):
             storage = storage.base

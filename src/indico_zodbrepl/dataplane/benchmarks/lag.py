@@ -1,15 +1,15 @@
-"""Note when each transaction arrives at servers that follow another one.
+"""Record when each transaction arrives at servers that follow another one.
 
 usage: python -m indico_zodbrepl.dataplane.benchmarks.lag PAUSE NAME=CONF...
 
 Each CONF is the configuration of a storage that reads from one server.  A ZEO server tells
-its clients of each transaction, which costs next to nothing; a database is asked for its last
-transaction over and over, with PAUSE seconds between.
+its clients of each transaction, which costs almost nothing; a database is polled for its last
+transaction every PAUSE seconds.
 
 Prints "ready" once all answer.  A line "TID SECONDS" on standard input, the TID in decimals,
-ends it: it waits so long at most until each server has that transaction, and prints one line of
+ends it: it waits at most that long until each server has that transaction, and prints one line of
 JSON: `arrivals`, by name, each a list of [tid, when], and `gaps_ms`, by name, the times between
-two questions.  When a server has it not in time that is an error.
+two questions.  It is an error if a server does not have it in time.
 """
 import json
 import os
@@ -22,16 +22,16 @@ from relstorage.storage import RelStorage
 from ZEO.ClientStorage import ClientStorage
 from ZODB.utils import u64
 
-POLL = 0.01  # seconds between looks whether all has arrived
+POLL = 0.01  # seconds between checks if everything has arrived
 MOST_GAPS = 200000
 
 
 class Told(object):
-    """Arrivals as a ZEO server tells of them; what ClientStorage takes for its database.
+    """Arrivals as a ZEO server reports them; ClientStorage takes it for its database.
 
     Attributes:
         arrivals: (tid, when), appended in a thread of the client.
-        gaps: empty: nobody is asked.
+        gaps: empty, because nothing is polled.
         failure: always None.
     """
     gaps = ()
@@ -47,7 +47,7 @@ class Told(object):
         self.arrivals.append((u64(tid), time.time()))
 
     def invalidateCache(self):
-        # It was away for a while, and is asked for no more than its last transaction.
+        # After a lost connection only its last transaction is known.
         self.arrivals.append((u64(self._storage.lastTransaction()), time.time()))
 
     def transform_record_data(self, data):
@@ -57,7 +57,7 @@ class Told(object):
 
 
 class Asked(object):
-    """Arrivals as a database is asked for them, in a thread of its own.
+    """Arrivals found by polling a database, in a thread of its own.
 
     Attributes:
         arrivals, gaps: see `main`; the gaps in seconds.
@@ -94,12 +94,12 @@ class Asked(object):
                 if len(self.gaps) < MOST_GAPS:
                     self.gaps.append(at - before)
                 before = at
-        except Exception as error:  # told by the main thread
+        except Exception as error:  # reported by the main thread
             self.failure = error
 
 
 def observer_of(storage, pause):
-    """Return what notes the arrivals at a storage's server."""
+    """Return the recorder of arrivals at a storage's server."""
     if isinstance(storage, RelStorage):
         return Asked(storage, pause)
     if isinstance(storage, ClientStorage):
@@ -108,7 +108,7 @@ def observer_of(storage, pause):
 
 
 def wait_for(observers, tid, seconds):
-    """Wait until each has seen the transaction; SystemExit when one has not in time."""
+    """Wait until all servers have the transaction; raise SystemExit if one does not in time."""
     deadline = time.time() + seconds
     for name in sorted(observers):
         observer = observers[name]
@@ -123,7 +123,7 @@ def wait_for(observers, tid, seconds):
 
 def main(pause, *servers):
     told = os.dup(1)
-    os.dup2(2, 1)  # libraries print, too
+    os.dup2(2, 1)  # libraries print too
     observers = {}
     for each in servers:
         name, _, conf = each.partition('=')

@@ -1,4 +1,4 @@
-"""Measure a test: its clock, its transactions and the state of its caches."""
+"""Measure a test: its duration, its transactions and the state of its caches."""
 from __future__ import absolute_import
 
 import math
@@ -11,24 +11,24 @@ from indico.core.db import DBMgr, turns
 from indico.core.db.retries import STORAGE_ERRORS, Retries
 from indico.util.contextManager import ContextManager
 
-MOST = 1000000  # operations in a test: their latencies are kept
-PATIENCE = 5.0  # times the seconds to be measured that a test may take in all
+MOST = 1000000  # maximum number of operations in a test: their latencies are kept
+PATIENCE = 5.0  # factor: total time of a test / seconds to measure
 LEAST_PATIENCE = 10.0  # seconds
 PERCENTILES = (('p50', 0.5), ('p90', 0.9), ('p99', 0.99))
-# Python 2's interpreter lock goes by luck: without pauses, which are not measured, the
-# instance's other requests, its health check among them, wait for seconds.
+# Python 2's interpreter lock is unfair: without pauses (not measured), the instance's other
+# requests, including its health check, wait for seconds.
 WITHOUT_PAUSE = 0.02  # seconds
 PAUSE = 0.002  # seconds
 THREAD = 1  # RUSAGE_THREAD of getrusage(2); Python 2.7 has no name for it
 
 
 class Clock(object):
-    """Times operations.  What happens between passes counts for the whole, not as measured.
+    """A clock for operations.  Pauses between passes count as total time, not as measured time.
 
     Args:
-        seconds: how long is measured at most.
-        most: how many operations at most.
-        stop: tells, when called, whether to end now.
+        seconds: maximum measured time.
+        most: maximum number of operations.
+        stop: called without arguments; True means to end now.
 
     Attributes:
         latencies: seconds of each operation, an array.
@@ -46,12 +46,12 @@ class Clock(object):
         self._deadline = time.time() + max(PATIENCE * seconds, LEAST_PATIENCE)
 
     def is_up(self):
-        """Return whether nothing more is to be measured."""
+        """Return True if nothing more is to be measured."""
         return (self.seconds >= self._limit or len(self.latencies) >= self._most
                 or time.time() >= self._deadline or self._stop())
 
     def pass_over(self, things, operate):
-        """Call `operate` with each of them, until time is up; return the sum of the results."""
+        """Call `operate` with each thing until time is up; return the sum of the results."""
         latencies, stop = self.latencies, self._stop
         begun = at = paused = time.time()
         cpu = cpu_seconds()
@@ -78,7 +78,7 @@ class Clock(object):
 
 
 def cpu_seconds():
-    """Return the processor time of this thread."""
+    """Return the CPU time of this thread."""
     used = resource.getrusage(THREAD)
     return used.ru_utime + used.ru_stime
 
@@ -99,13 +99,13 @@ def _ms(seconds):
 
 
 def begin():
-    """Forget what Indico remembers between the objects of one request."""
+    """Make Indico forget what it caches between the objects of one request."""
     ContextManager.destroy()
     ContextManager.set('autoOps', [])
 
 
 def committed(work):
-    """Commit `work()`; return its result and how often it was tried again.
+    """Commit `work()`; return its result and the number of retries.
 
     Raises the last error of the storage when Indico would answer a request
     with it; nothing of this transaction was saved then, unless the error has
@@ -127,7 +127,7 @@ def committed(work):
                 retries.waitOrRaise(error)
                 retried += 1
             except Exception:
-                # Much of Indico takes an error of the storage for a missing object.
+                # Much of Indico mistakes a storage error for a missing object.
                 try:
                     manager.raiseFailure()
                 except STORAGE_ERRORS as error:
@@ -145,7 +145,7 @@ FILL_LEAST = 5.0  # seconds
 
 
 class Caches(object):
-    """Brings the caches of one connection into a state before each pass.
+    """The caches of one connection, brought into a defined state before each pass.
 
     Args:
         state: one of `parameters.CACHES`.
@@ -179,10 +179,10 @@ class Caches(object):
         return reached
 
     def prepare(self):
-        """Bring about the state for a pass that is about to begin."""
+        """Bring the caches into the state for the next pass."""
         self.begin()
         if self._state == 'hot':
-            # What is above the limit goes, as at the end of a request.
+            # Evict what exceeds the limit, as at the end of a request.
             self._connection.cacheGC()
             return
         self._connection.cacheMinimize()
@@ -190,7 +190,7 @@ class Caches(object):
             self._cache.empty()
 
     def begin(self):
-        """Begin a transaction with what the storage holds now."""
+        """Begin a transaction with the storage's present state."""
         transaction.abort()
         self._connection.sync()
 

@@ -1,7 +1,7 @@
-"""The modifications of a conference by Indico's own calls, and their undo.
+"""Modify a conference by Indico's own calls, and undo the modification.
 
 Everything written ends with a mark, so that only the text of a test is undone.
-What somebody else changed meanwhile stays.  Each modification has
+Concurrent changes by others stay.  Each modification has
 
   describe(conference)             what must be put back, as plain types
   make(conference, before, text)   modifies; `before` is the result of describe
@@ -23,7 +23,7 @@ from indico_zodbrepl.dataplane.benchmarks.measuring import committed
 
 
 def _without(mark, text):
-    """Return a text without what was written with that mark; None if nothing was."""
+    """Return a text without the parts written with that mark; None if there are none."""
     left, count = re.subn(r' \[%s \d+\]' % re.escape(mark), '', text)
     return left if count else None
 
@@ -59,7 +59,7 @@ class Title(object):
 
 
 class Room(object):
-    """The name of the room; what has none is not used."""
+    """The name of the room; a conference without one is not used."""
 
     def describe(self, conference):
         room = conference.getRoom()
@@ -78,7 +78,7 @@ class Room(object):
 
 
 class NewContribution(object):
-    """A contribution more, with a title; taken back it is deleted, and not in the trash can."""
+    """An additional contribution with a title; undo deletes it, without the trash can."""
 
     def describe(self, conference):
         return {'ids': sorted(conference.contributions.keys()),
@@ -106,17 +106,17 @@ KINDS = {'description': Description, 'title': Title, 'room': Room,
 
 
 KEY = 'zodbrepl-benchmarks'
-BATCH = 10  # conferences that are changed in a transaction
+BATCH = 10  # conferences changed in one transaction
 
 
 def begin(instance, modify, mark, began, candidates, count):
-    """Commit what is to be put back; what another instance's test uses is left out.
+    """Commit what must be put back; conferences that another instance's test uses are left out.
 
     Args:
-        instance: a name for which nothing is recorded at present.
+        instance: a name for which nothing is recorded.
         modify: a key of KINDS.  mark: see `modifications`.
-        candidates: ids of conferences, those to be taken first first.
-        count: how many to use at most.
+        candidates: ids of conferences, the preferred ones first.
+        count: maximum number to use.
 
     Returns: a dict from the ids of the conferences that may be modified to
     what `describe` of the modification returned.
@@ -148,9 +148,9 @@ def begin(instance, modify, mark, began, candidates, count):
 
 
 def put_back(instance):
-    """Put back what is recorded for an instance and forgets it, a few at a time.
+    """Put back what is recorded for an instance, a few conferences at a time, and forget it.
 
-    Returns: of how many conferences something was put back.
+    Returns: the number of conferences that were put back.
     """
     total = 0
     while True:

@@ -1,4 +1,4 @@
-"""What a test is asked for, and the bounds of it."""
+"""The parameters of a test, and their bounds."""
 from __future__ import absolute_import
 
 from collections import namedtuple
@@ -13,16 +13,16 @@ NUMBERS = {
     'count': (int, 1, 10000, 200),
 }
 
-# seconds: how long is measured at most.  repetitions: how many modifications
-# testWriteConferencesLatency makes.  count: how many different categories or
-# conferences are used at most.  caches: one of CACHES.  modify: one of MODIFY.
+# seconds: maximum measured time.  repetitions: how many modifications
+# testWriteConferencesLatency makes.  count: maximum number of different categories or conferences.
+# caches: one of CACHES.  modify: one of MODIFY.
 Parameters = namedtuple('Parameters', 'seconds repetitions count caches modify')
 
 
 def parsed(form):
     """Return `Parameters` from a mapping of texts; raise BadParameters.
 
-    What is missing gets the value of NUMBERS, `hot`, or `description`.
+    Defaults: those in NUMBERS, `hot`, and `description`.
     """
     for name in form:
         if name not in Parameters._fields:
@@ -55,12 +55,12 @@ def _choice(name, text, choices):
 
 
 class BenchmarkError(Exception):
-    """Its text is for people; `status` is that of the HTTP answer."""
+    """An error whose text is for people; `status` is that of the HTTP answer."""
     status = 500
 
 
 class BadParameters(BenchmarkError):
-    """A parameter is unknown, of the wrong kind, or out of its bounds."""
+    """A parameter is unknown, of the wrong type, or out of bounds."""
     status = 400
 
 
@@ -70,10 +70,10 @@ class UnknownTest(BenchmarkError):
 
 
 class NothingLoaded(BenchmarkError):
-    """The database holds nothing that the test may use."""
+    """The database holds nothing that the test can use."""
     status = 412
 
 
 class StorageFailed(BenchmarkError):
-    """The storage went away, or takes no writes."""
+    """The storage went away, or refuses writes."""
     status = 503

@@ -1,4 +1,4 @@
-"""Make the objects of a library of records, or one query over them, and times it.
+"""Create the objects of a library of records, or run one query over them, and time it.
 
     python -m indico_zodbrepl.dataplane.benchmarks.phases ZODB_CONF PHASE [--scale S] [--create]
 
@@ -22,7 +22,7 @@ CACHE = 1000000  # objects: all stay in the connection's cache
 
 
 class WrongResult(Exception):
-    """What was found is not what the library says."""
+    """A query's result differs from the library's."""
 
 
 def main(arguments=None):
@@ -44,7 +44,7 @@ def main(arguments=None):
 
 
 def create(db, library):
-    """Make the objects anew, timing creation and commit apart.
+    """Replace the objects by new ones; time creation and commit separately.
 
     Returns a dict: create_seconds, commit_seconds, objects, records and stored_bytes.
     Raises WrongResult.
@@ -70,9 +70,9 @@ def create(db, library):
 
 
 def query(db, library, name):
-    """Make a query with empty caches.
+    """Run a query with empty caches.
 
-    Returns a dict: seconds, objects that it looked at, records that it loaded, answer.
+    Returns a dict: seconds, objects that it visited, records that it loaded, answer.
     Raises WrongResult.
     """
     db.cacheMinimize()

@@ -1,6 +1,6 @@
-"""The records that `phases` converts into objects, and the answers to its queries, from them.
+"""The records that `phases` converts into objects, and the expected answers to its queries.
 
-Made by a seeded generator: of one scale they are always the same.
+They come from a seeded generator, so each scale always gives the same ones.
 """
 import random
 import zlib
@@ -20,7 +20,7 @@ class Library(object):
     """Records that refer to each other by their numbers.
 
     Args:
-        scale: how many there are, as a multiple of the numbers above.
+        scale: factor for the numbers above.
 
     Attributes:
         users: of each user the numbers of its groups.
@@ -54,16 +54,16 @@ class Library(object):
         self.picks = [made.randrange(len(self.sequence)) for _ in range(_scaled(PICKS, scale))]
 
     def sizes(self):
-        """Return how many users, groups, persons, conferences and contributions there are."""
+        """Return the numbers of users, groups, persons, conferences and contributions."""
         return [len(self.users), len(self.groups), self.persons, len(self.conferences),
                 len(self.sequence)]
 
     def objects(self):
-        """Return how many objects the records become, without lists and trees between them."""
+        """Return the number of objects made from the records, without lists and trees."""
         return sum(self.sizes()) + len(self.conferences) * SESSIONS
 
     def answer(self, query):
-        """Return what a query has to find, as `answer_of` gives it."""
+        """Return what a query must find, in the form of `answer_of`."""
         return answer_of(getattr(self, '_' + query.replace('-', '_'))())
 
     def _group_members(self):
@@ -103,7 +103,7 @@ class Library(object):
         return [title(*self.sequence[each]) for each in self.picks]
 
     def _closures(self):
-        """Return for each group itself and all groups it is in, directly or not."""
+        """Return, for each group, itself and all groups that contain it, directly or not."""
         found = []
         for number, parents in enumerate(self.groups):
             found.append(set([number]).union(*[found[each] for each in parents]))
@@ -116,7 +116,7 @@ def title(conference, session, contribution):
 
 
 def answer_of(values):
-    """Return [how many values, their check sum]; their order counts."""
+    """Return the number of values and their checksum, which depends on their order."""
     return [len(values), zlib.crc32('\n'.join(map(str, values))) & 0xffffffff]
 
 
@@ -125,6 +125,6 @@ def _scaled(number, scale):
 
 
 def _some(made, below, most):
-    """Return at least one and at most `most` different numbers, in their order; none below 0."""
+    """Return 1 to `most` different numbers from 0, in ascending order."""
     most = min(most, below)
     return sorted(made.sample(xrange(below), made.randint(1, most))) if most else []

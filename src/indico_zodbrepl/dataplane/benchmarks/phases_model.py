@@ -1,4 +1,4 @@
-"""The classes of `phases`, and how a library becomes objects of them."""
+"""The classes of `phases`, and the conversion of a library into their objects."""
 from BTrees.IOBTree import IOBTree
 from BTrees.OOBTree import OOBTree
 from persistent import Persistent
@@ -8,7 +8,7 @@ from indico_zodbrepl.dataplane.benchmarks.phases_library import title
 
 
 class User(Persistent):
-    """Somebody with `groups`, by name."""
+    """A user with `groups`, by name."""
 
     def __init__(self, name):
         self.name = name
@@ -16,7 +16,7 @@ class User(Persistent):
 
 
 class Group(Persistent):
-    """Has `users` and `subgroups` by name, and `parents`, the groups that it is in."""
+    """A group: `users` and `subgroups` by name, and `parents`, the groups that contain it."""
 
     def __init__(self, name):
         self.name = name
@@ -34,7 +34,7 @@ class Person(Persistent):
 
 
 class Conference(Persistent):
-    """Has `sessions` in their order."""
+    """A conference: `sessions` in order."""
 
     def __init__(self, name):
         self.title = name
@@ -42,7 +42,7 @@ class Conference(Persistent):
 
 
 class Session(Persistent):
-    """Has `contributions` in their order."""
+    """A session: `contributions` in order."""
 
     def __init__(self, conference):
         self.conference = conference
@@ -50,7 +50,7 @@ class Session(Persistent):
 
 
 class Contribution(Persistent):
-    """Has `authors` in their order."""
+    """A contribution: `authors` in order."""
 
     def __init__(self, session, name):
         self.session = session
@@ -59,7 +59,7 @@ class Contribution(Persistent):
 
 
 class Site(Persistent):
-    """All of it.
+    """All objects.
 
     Attributes:
         users, groups, persons, conferences: by number.
@@ -74,7 +74,7 @@ class Site(Persistent):
         self.sequence = IOBTree()
 
     def sizes(self):
-        """Return how many there are of each, as `Library.sizes`."""
+        """Return the numbers of each kind, as `Library.sizes`."""
         return [len(each) for each in (self.users, self.groups, self.persons, self.conferences,
                                        self.sequence)]
 

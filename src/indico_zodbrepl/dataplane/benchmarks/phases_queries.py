@@ -1,14 +1,15 @@
-"""The queries of `phases`: each walks the graph of objects.
+"""The queries of `phases`, each of which walks the graph of objects.
 
-A query is called with a `phases_model.Site` and the `Library` that it was made of, which gives it
-positions alone.  It returns the values that it found, in an order that the library has, too, and
-how many users, groups, persons, conferences, sessions and contributions it looked at.
+A query is called with a `phases_model.Site` and the `Library` behind it, from
+which it takes positions only.  It returns the values that it found, in the
+library's order, and how many users, groups, persons, conferences, sessions and
+contributions it visited.
 """
 from indico_zodbrepl.dataplane.benchmarks.phases_library import PAGE
 
 
 def group_members(site, _):
-    """Return how many different members each group has, with those of the groups in it."""
+    """Return the number of different members of each group, including those of its subgroups."""
     found, looked_at = [], 0
     for group in site.groups.values():
         members, groups = set(), _closure(group, lambda each: each.subgroups)
@@ -33,7 +34,7 @@ def user_groups(site, _):
 
 
 def conference_contributions(site, _):
-    """Return the titles of all contributions of each conference, in their order."""
+    """Return the titles of all contributions of each conference, in order."""
     found, looked_at = [], 0
     for conference in site.conferences.values():
         looked_at += 1
@@ -44,7 +45,7 @@ def conference_contributions(site, _):
 
 
 def author_conferences(site, _):
-    """Return the number of conferences with contributions of each person."""
+    """Return the number of conferences in which each person has contributions."""
     found, looked_at = [], 0
     for person in site.persons.values():
         titles = set()

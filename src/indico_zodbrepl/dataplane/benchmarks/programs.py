@@ -1,4 +1,4 @@
-"""What the benchmarks' programs share that run by themselves, without Indico."""
+"""The parts that benchmark programs without Indico share."""
 import json
 import os
 import sys
@@ -11,9 +11,9 @@ PACKAGES = ('ZODB', 'ZEO', 'BTrees', 'persistent', 'zc.zrs', 'RelStorage', 'neop
 
 
 class Caller(object):
-    """The program that started this one; has standard output for itself.
+    """The program that started this one; only its answers go to standard output.
 
-    What libraries print goes to standard error from here on.
+    From now on, output of libraries goes to standard error.
     """
 
     def __init__(self):
@@ -21,12 +21,12 @@ class Caller(object):
         os.dup2(2, 1)
 
     def wait(self):
-        """Say "ready" and wait for a line, so that several processes begin together."""
+        """Say "ready" and wait for a line, so that several processes start at the same time."""
         self._tell('ready')
         sys.stdin.readline()
 
     def answer(self, found):
-        """Give a dict as the last line."""
+        """Print a dict as the last line."""
         self._tell(json.dumps(dict(found, versions=versions())))
 
     def _tell(self, line):
@@ -39,7 +39,7 @@ def opened(path, objects):
 
     Args:
         path: of a configuration of a storage, or of a database.
-        objects: how many the cache of a connection holds.
+        objects: size of a connection's cache.
 
     Raises ClientDisconnected if no server answers.
     """

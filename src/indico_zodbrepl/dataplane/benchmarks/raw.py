@@ -1,12 +1,12 @@
-"""Read and write objects of a storage for a time, with no Indico.
+"""Read and write objects of a storage for some time, without Indico.
 
     python -m indico_zodbrepl.dataplane.benchmarks.raw ZODB_CONF TEST ...
 
 TEST is
 
 prepare     makes the shares, which are lists of objects; each process has one of its own
-throughput  commits as often as it goes in some seconds
-latency     commits so many times
+throughput  commits as often as possible in some seconds
+latency     commits a given number of times
 read        reads all objects of the share, again and again for some seconds
 
 `prepare` answers at once, the others say "ready" and wait for a line first.  The answer is a JSON
@@ -36,7 +36,7 @@ SHARE = 500  # objects
 ATTEMPTS = 100  # of a transaction
 FILLERS = 256  # different contents
 FILL_SECONDS = 100.0  # until all objects are in the caches, at most
-PATIENCE = 5.0  # times the seconds to be measured that reading may take in all
+PATIENCE = 5.0  # factor: total time of reading / seconds to measure
 LEAST_PATIENCE = 10.0  # seconds
 
 
@@ -63,7 +63,7 @@ def main(arguments=None):
             else:
                 objects = list(share)
                 for each in objects:
-                    touch(each)  # what a transaction changes it has read before
+                    touch(each)  # a transaction has read what it changes
                 fillers = [filler(options.object_bytes) for _ in range(FILLERS)]
                 caller.wait()
                 by_count = options.test == 'latency'
@@ -78,7 +78,7 @@ def main(arguments=None):
 
 
 def prepare(root, shares, size):
-    """Make the shares anew.
+    """Create the shares, replacing existing ones.
 
     Args:
         root: of a connection of this thread.
@@ -90,7 +90,7 @@ def prepare(root, shares, size):
 
 
 def filler(size):
-    """Return a text of so many bytes that no compression makes less than half as long."""
+    """Return a text of that many bytes that no compression shrinks to less than half."""
     return os.urandom((size + 1) // 2).encode('hex')[:size]
 
 
@@ -99,11 +99,11 @@ def touch(record):
 
 
 def write(objects, together, fillers, counting, seconds, most):
-    """Change `together` of the objects in each transaction, the next ones each time.
+    """Change `together` objects in each transaction, the next ones each time.
 
     Args:
         fillers: new contents, used in turn.
-        seconds: for how long; None: until there were `most` commits.
+        seconds: duration; None to stop after `most` commits.
 
     Returns a `Measured`.
     """
@@ -122,9 +122,9 @@ def write(objects, together, fillers, counting, seconds, most):
 
 
 def committed(objects, fillers):
-    """Commit a change of all objects; return after how many conflicts.
+    """Commit a change of all objects; return the number of conflicts.
 
-    Raises the last ConflictError when there are too many.
+    Raises the last ConflictError if there are too many.
     """
     for conflicts in itertools.count():
         transaction.begin()
@@ -140,7 +140,7 @@ def committed(objects, fillers):
 
 
 def read(objects, seconds, state, caches, counting, cache):
-    """Read all objects in passes; what brings the caches into their state is not measured.
+    """Read all objects in passes; preparing the caches is not measured.
 
     Args:
         caches: a `Caches` for `state`, filled.
@@ -175,7 +175,7 @@ def _read_once(objects, seconds, measured):
 
 
 def _read_hot(objects, seconds, measured):
-    """Return an object that is there takes no longer than a look at the clock: no latencies."""
+    """Read cached objects, without latencies: a read is as fast as reading the clock."""
     with measured.timed():
         end = time.time() + seconds
         while time.time() < end:
@@ -199,7 +199,7 @@ def _parser():
     return parser
 
 
-TICKS = 1e7  # in a second; latencies are counted in them
+TICKS = 1e7  # ticks in a second; latencies are counted in ticks
 
 
 class Measured(object):

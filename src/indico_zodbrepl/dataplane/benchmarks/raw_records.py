@@ -1,4 +1,4 @@
-"""What `raw` stores; servers that resolve conflicts import it, too."""
+"""The class that `raw` stores; servers that resolve conflicts import it too."""
 from persistent import Persistent
 
 

@@ -1,8 +1,8 @@
-"""What the tests of reading read: category names, rooms, contributions.
+"""The objects of the reading tests: category names, rooms, contributions.
 
-Each is a class with UNIT, the word for what is counted, `things(count)`, the
-ids of at most so many categories or conferences, and `read(id)`, which reads
-one and returns how many units that were.  All need an open connection.
+Each is a class with UNIT, the name of the counted unit; `things(count)`, the
+ids of at most that many categories or conferences; and `read(id)`, which reads
+one and returns the number of units.  All need an open connection.
 """
 from __future__ import absolute_import
 
@@ -16,9 +16,9 @@ class _Reading(object):
     kind = None
 
     def things(self, count):
-        """Return the ids of what is read, evenly spread over all there are.
+        """Return the ids to read, evenly spread over all.
 
-        Raises NothingLoaded when there are none.
+        Raises NothingLoaded if there are none.
         """
         found = spread(list(self.holder()._getIdx().keys()), count)
         if not found:
@@ -66,7 +66,7 @@ KEY = 'bulkloader'
 
 
 def conferences(root):
-    """Return the ids of the events that the bulk loader made, the oldest first.
+    """Return the ids of the bulk loader's events, the oldest first.
 
     Args:
         root: the database root.

@@ -1,16 +1,16 @@
-"""Commit or reads as fast as it goes, and tell when each was done.
+"""Commit or read at full speed, and record when each operation ended.
 
 usage: python -m indico_zodbrepl.dataplane.benchmarks.replication CONF WHAT NAME WARM_UP SECONDS
 
 WHAT is
   small   transactions that change one object, in a record of 200 bytes
   large   the same with a hundred objects
-  indico  transactions of 171 records, nearly all new, 45 KB in all, as Indico's own for a new
-          conference that is empty
+  indico  transactions of 171 records, nearly all new, 45 KB in all, like Indico's own for a new,
+          empty conference
   read    loads of objects that neither the connection nor the storage's client has
 
-After WARM_UP seconds of it "ready" is printed; a line on standard input begins SECONDS that are
-measured.  Then one line of JSON: `began` and `ended` (seconds since 1970), `operations`, `retried`
+After WARM_UP seconds it prints "ready"; a line on standard input starts the measurement for
+SECONDS.  Then one line of JSON: `began` and `ended` (seconds since 1970), `operations`, `retried`
 (conflicts), `latencies_us` (of the first million), and of commits `acknowledged`: each one's tid
 and when its commit had returned. Processes with different NAMEs have objects of their own.
 """
@@ -43,7 +43,7 @@ READ_RECORD = 1000  # bytes
 FILLER = os.urandom(READ_RECORD).encode('hex')
 ATTEMPTS = 100
 PATIENCE = 30.0  # seconds beyond the measured ones that a commit is tried again
-MOST = 1000000  # latencies that are kept
+MOST = 1000000  # number of latencies that are kept
 
 
 class Commits(object):
@@ -51,7 +51,7 @@ class Commits(object):
 
     Args:
         connection: open, in this thread.
-        name: of what is kept in the root; nobody else writes there.
+        name: key in the root; nobody else writes there.
     """
 
     def __init__(self, connection, what, name):
@@ -64,7 +64,7 @@ class Commits(object):
             self._change = self._update
 
     def pass_over(self, deadline, done):
-        """Commit until a moment of `time.time()`; calls `done(begun, at, tid)` after each."""
+        """Commit until a time of `time.time()`; call `done(begun, at, tid)` after each commit."""
         at, retried = time.time(), 0
         while at < deadline:
             begun = at
@@ -100,7 +100,7 @@ class Commits(object):
 
 
 class Reads(object):
-    """Cold loads of the same objects, in another order in each pass."""
+    """Cold loads of the same objects, in a different order in each pass."""
 
     def __init__(self, connection, what, name):
         self._connection = connection
@@ -108,7 +108,7 @@ class Reads(object):
         self._objects = list(insist(lambda: read_in(connection.root())))
 
     def pass_over(self, deadline, done):
-        """Load until a moment of `time.time()`; calls `done(begun, at, None)` after each."""
+        """Load until a time of `time.time()`; call `done(begun, at, None)` after each load."""
         while time.time() < deadline:
             transaction.abort()
             self._connection.cacheMinimize()
@@ -145,12 +145,12 @@ def read_in(root):
 
 
 def filler(number, size):
-    """Return what makes an object's record about so long, different for each number."""
+    """Return text that gives an object's record about this length, different for each number."""
     return '%016x%s' % (number, FILLER[:size - OVERHEAD - 16])
 
 
 def insist(attempt):
-    """Call `attempt` until nobody else was in its way; return its result."""
+    """Call `attempt` until no conflict occurs; return its result."""
     for _ in range(ATTEMPTS):
         try:
             return attempt()
@@ -161,7 +161,7 @@ def insist(attempt):
 
 
 def measured(work, seconds):
-    """Return what is told of so many seconds of work."""
+    """Return the report of that many seconds of work."""
     acknowledged, latencies, counted = [], [], itertools.count()
 
     def done(begun, at, tid):
@@ -177,7 +177,7 @@ def measured(work, seconds):
 
 def main(conf, what, name, warm_up, seconds):
     told = os.dup(1)
-    os.dup2(2, 1)  # libraries print, too
+    os.dup2(2, 1)  # libraries print too
     db = insist(lambda: ZODB.DB(ZODB.config.storageFromURL(conf)))
     work = (Reads if what == 'read' else Commits)(db.open(), what, name)
     work.pass_over(time.time() + float(warm_up), lambda begun, at, tid: None)

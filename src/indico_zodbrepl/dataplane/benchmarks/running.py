@@ -44,15 +44,15 @@ def require(name):
 
 
 def run(name, parameters, instance, stop):
-    """Make a test and return its result.
+    """Run a test and return its result.
 
-    What an earlier test left to be put back is put back first, and what this
-    one modifies at its end, also after an error.
+    First undo the modifications that an earlier test left.  The test's own modifications are
+    undone at its end, also after an error.
 
     Args:
         name: one of NAMES.  parameters: a `Parameters`.
         instance: the name of this Indico instance; no other test runs in it.
-        stop: tells, when called, whether to end early.
+        stop: called without arguments; True means to end early.
 
     Returns: a dict for JSON, described in docs/reference/benchmarks/in-app.md.
     Raises BenchmarkError.
@@ -206,7 +206,7 @@ class _Test(object):
 
 
 def versions():
-    """Return the versions of the packages that a test depends on, as far as they are installed."""
+    """Return the versions of the installed packages that a test depends on."""
     return dict((each.project_name, each.version) for each in pkg_resources.working_set
                 if each.project_name in PACKAGES)
 
@@ -226,10 +226,10 @@ class AtWork(Exception):
 
 @contextlib.contextmanager
 def alone(path, who, test):
-    """Hold the lock file; it ends with this process at the latest.
+    """Hold the lock file until the context or the process ends.
 
-    Raises AtWork at once when another thread or process has it, EnvironmentError
-    when the file can't be used.
+    Raises AtWork at once if another thread or process has it, EnvironmentError if the file cannot
+    be used.
     """
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -1,12 +1,12 @@
-"""Tests of zodbshootout 0.8.0 on a storage; Python 2.7.
+"""Run tests of zodbshootout 0.8.0 on a storage; Python 2.7.
 
 usage: shootout.py CONF populate OBJECTS CONCURRENCY
        shootout.py CONF TEST OBJECTS CONCURRENCY WAY SECONDS
 
-CONF has sections `<zodb NAME>`, as zodbshootout wants them; with none its own storage in memory is
-measured.  `populate` makes what the tests of so many workers read and update, unless it is there.
-TEST is one of TESTS; WAY is `processes`, or `threads` that share a database.  SECONDS is about how
-long is measured.
+CONF has sections `<zodb NAME>`, as zodbshootout requires; without one, its own in-memory storage
+is measured.  `populate` makes what the tests of so many workers read and update, unless it is
+there.  TEST is one of TESTS; WAY is `processes`, or `threads` that share a database.  SECONDS is
+the approximate measured time.
 
 Data, workers and tests are zodbshootout's.  What it leaves to pyperf, a process of its own and
 repetitions, is made by the control plane and by `measured`: zodbshootout repeats each test ten to
@@ -36,13 +36,13 @@ TESTS = {
     'hot': 'bench_hot_read',
     'steamin': 'bench_steamin_read',
 }
-# For one worker zodbshootout keeps the database open between repetitions, and it can't empty the
-# caches of all storages: only the first repetition is what these tests are meant to be.
+# With one worker, zodbshootout keeps the database open between repetitions and cannot empty the
+# caches of all storages.  So only the first repetition measures what these tests are for.
 ANEW = ('warm', 'cold')
-# The first repetition of this one loads what the others have in the connection's cache.
+# Its first repetition loads what later ones find in the connection's cache.
 LOADS_FIRST = 'update'
 LEAST = 10  # repetitions of it: zodbshootout's least
-BYTES = 300  # of an object, about: zodbshootout's default
+BYTES = 300  # approximate bytes of an object: zodbshootout's default
 MOST = 1000000  # repetitions
 
 
@@ -102,7 +102,7 @@ def measured(tests, test, factory, concurrency, seconds):
 
 
 def _anew(repeat, most, deadline):
-    """Open the database for each repetition; return seconds, and how many repetitions."""
+    """Open the database for each repetition; return seconds, and the number of repetitions."""
     taken = 0.0
     for number in range(1, most + 1):
         taken += repeat(1)

@@ -1,1 +1,1 @@
-"""What runs inside Indico's process: the storage wrapper and its helpers."""
+"""The code that runs inside Indico's process: the storage wrapper and its helpers."""

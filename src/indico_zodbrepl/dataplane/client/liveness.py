@@ -1,9 +1,8 @@
 """Monitor a storage from threads, so that nobody has to wait for its state.
 
 A ZEO client notices a lost connection.  A database driver notices it only on
-use, never notices a frozen server, and a FileStorage does not notice that its
-disk is gone.  So one thread checks the storage each second, and a second thread
-interrupts a check that hangs.
+use, never notices a frozen server, and a FileStorage does not notice a missing disk.  So one
+thread checks the storage each second, and a second thread interrupts a check that hangs.
 """
 from __future__ import absolute_import
 
@@ -18,11 +17,11 @@ from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 log = logging.getLogger(__name__)
 
-CUT_AGAIN = 3  # intervals, where that did not end it, or a server does not come back
-CLOSE_LIMIT = 2.0  # seconds; a look that hangs is left alone then
+CUT_AGAIN = 3  # intervals; for a check that was not interrupted, or a server that stays away
+CLOSE_LIMIT = 2.0  # seconds; after that, a hanging check is abandoned
 
-# server: 'host:port', or None where there is none; read_only: whether it takes
-# no writes; last_tid: 8 bytes, or None.
+# server: 'host:port', or None without one; read_only: True if it refuses writes; last_tid: 8
+# bytes, or None.
 Sight = collections.namedtuple('Sight', 'server read_only last_tid')
 
 NOTHING = Sight(None, False, None)
@@ -64,7 +63,7 @@ class Liveness(object):
         self._threads = [
             self._start(self._look, 'looking at %s' % name),
             self._start(self._guard, 'guarding %s' % name)]
-        # A thread that runs while the interpreter is taken apart fails noisily.
+        # A thread that runs during interpreter shutdown fails noisily.
         atexit.register(_close, weakref.ref(self))
 
     def _start(self, target, name):
@@ -107,9 +106,9 @@ class Liveness(object):
         while True:
             try:
                 self._seen(self._view.look(), None)
-            except Exception as error:  # whatever it is, the storage does not serve
+            except Exception as error:  # any exception means that the storage does not serve
                 self._seen(self._sight, error)
-            # What is lost may be back, or replaced, in a moment.
+            # A lost server may be back, or replaced, in a moment.
             if self._closing.wait(
                     self.interval / (4 if self._failure else 1)):
                 return

@@ -31,7 +31,7 @@ from indico_zodbrepl.dataplane.client.snapshots import Drops
 
 log = logging.getLogger(__name__)
 
-# In a record of `ZEO.cache`: after its status, size and object id.
+# Offset in a record of `ZEO.cache`: after status, size and object id.
 _TIDS_OFFSET = 13
 
 _opening = threading.RLock()
@@ -41,8 +41,8 @@ _opening = threading.RLock()
 def opening():
     """Return a context in which each ZEO client that is opened is a `HistoryClient`.
 
-    ZEO has no other place for it: it opens a client from its configuration, and
-    connects, in one call.  One thread at a time is in the context.
+    ZEO offers no other hook: one call opens a client from its configuration and connects it.  Only
+    one thread at a time can be in the context.
     """
     with _opening:
         replaced = ZEO.asyncio.client.ClientIO
@@ -96,7 +96,7 @@ class HistoryClient(ClientIO):
 def _is_held(protocol, tid, server_tid):
     """Return True if the server proves that its history contains a transaction.
 
-    Raises what the server answers, and ClientDisconnected.
+    Raises the server's exception, or ClientDisconnected.
     """
     call = protocol.server_call
     if tid == z64:
@@ -153,7 +153,7 @@ class CacheContents(object):
         """Empty the cache; `tid` becomes the last transaction that it knows."""
         cache = self._cache
         with cache._lock:
-            # In this order: a file that is cut off in between holds nothing lost.
+            # In this order: if the process dies in between, the file holds no lost data.
             cache.clear()
             cache.f.seek(len(magic))
             cache.f.write(tid)

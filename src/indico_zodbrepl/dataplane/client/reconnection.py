@@ -23,10 +23,10 @@ from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 log = logging.getLogger(__name__)
 
-INTERVAL = 0.5  # seconds between two looks
-# A server that does not answer holds every thread that needs it, and, when it is
-# a client's registration, all others that the client could use: give it no
-# longer than this.
+INTERVAL = 0.5  # seconds between two checks
+# A server that does not answer blocks every thread that needs it.  If it does not answer a
+# client's registration, it also blocks all other servers that the client could use.  So give up
+# after this time.
 ANSWER_LIMIT = 15.0  # seconds
 
 
@@ -216,7 +216,7 @@ class Heartbeat(object):
         transport = protocol.sm_protocol.transport
         protocol.close(ClientDisconnected('the server does not answer'))
         self._client.disconnected(protocol)
-        # Without this it would wait until the server takes what is unsent.
+        # Otherwise it would wait until the server has received all unsent data.
         transport.abort()
 
 

@@ -18,7 +18,7 @@ from relstorage.storage.interfaces import StorageDisconnectedDuringCommit
 
 from indico_zodbrepl.dataplane.programs.clock import MonotonicTime, monotonic
 
-# Else a change of the file is not noticed while the system's clock is put back.
+# Otherwise a change of the file goes unnoticed while the system clock is set back.
 relstorage.adapters.replica.time = MonotonicTime
 
 
@@ -165,8 +165,8 @@ DRIVERS = frozenset([
     'psycopg2', 'psycopg2cffi', 'MySQLdb', '_mysql_exceptions', 'pymysql',
     'sqlite3', 'cx_Oracle'])
 
-# Of a wrong statement, or of data that do not fit, no other server makes a
-# right one; everything else may be over in a moment.
+# No other server helps with a wrong statement or invalid data; every other error may be over in a
+# moment.
 FAULTS = frozenset([
     'ProgrammingError', 'DataError', 'IntegrityError', 'NotSupportedError'])
 DB_API = FAULTS | frozenset([
@@ -176,16 +176,15 @@ DB_API = FAULTS | frozenset([
 AWAY = (ReplicaClosedException, CacheConsistencyError,
         StorageDisconnectedDuringCommit)
 
-# RelStorage raises it when it cannot give back a connection that is lost; the
-# loss itself is not told then.
+# RelStorage raises it if it cannot return a lost connection to the pool; it does not report the
+# loss itself then.
 CLEANUP = 'Failed to close one or more resources'
 
 # SQLSTATE of PostgreSQL, numbers of MySQL and MariaDB, beginnings of texts of
-# SQLite.  Of the numbers those from 2000 on are the client's own: a lost
-# connection, and what follows from it.
+# SQLite.  Numbers from 2000 on are the client's own: a lost connection and its consequences.
 READ_ONLY = frozenset([
     '25006', 1290, 1792, 1836, 'attempt to write a readonly database'])
-# The server has answered, and what it was asked to do is taken back.
+# The server has answered, and the statement was rolled back.
 TAKEN_BACK = READ_ONLY | frozenset([
     '55P03', '40P01', '40001', '53100', 1205, 1213, 1021, 1114,
     'database is locked', 'database table is locked',
@@ -194,7 +193,7 @@ CLIENT_NUMBERS = 2000
 
 
 def is_away(error):
-    """Return whether `error` says that the database does not serve just now."""
+    """Return True if `error` means that the database cannot serve at the moment."""
     error = _cause(error)
     if isinstance(error, AWAY):
         return True
@@ -204,7 +203,7 @@ def is_away(error):
         return True
     kind = _kind(error)
     if kind == 'ProgrammingError':
-        # Of a connection that is closed, or out of step since it was lost.
+        # Errors of a connection that is closed, or out of sync since it was lost.
         code = _code(error)
         return _driver(error) == 'sqlite3' or (
             isinstance(code, int) and code >= CLIENT_NUMBERS)
@@ -212,28 +211,28 @@ def is_away(error):
 
 
 def is_read_only(error):
-    """Return whether `error` says that the server refuses writes."""
+    """Return True if `error` means that the server refuses writes."""
     error = _cause(error)
     return _kind(error) is not None and (
         _code(error) in READ_ONLY or _is_standby(error))
 
 
 def is_taken_back(error):
-    """Return whether `error`, at the end of a commit, proves that it was not saved."""
+    """Return True if `error`, at the end of a commit, proves that the commit was rolled back."""
     error = _cause(error)
     return _kind(error) is not None and (
         _code(error) in TAKEN_BACK or _is_standby(error))
 
 
 def _is_standby(error):
-    """Return whether a PostgreSQL standby refused a transaction's beginning."""
+    """Return True if a PostgreSQL standby refused to begin a transaction."""
     return _code(error) == '0A000' and 'during recovery' in str(error)
 
 
 def _cause(error):
-    """Return what the driver raised, where RelStorage says so.
+    """Return the driver's exception behind RelStorage's own.
 
-    It takes every error of a statement that locks for a lock it did not get.
+    RelStorage reports every error of a locking statement as a lock that it did not get.
     """
     if isinstance(error, UnableToLockRowsDeadlockError):
         return error
@@ -241,7 +240,7 @@ def _cause(error):
 
 
 def _kind(error):
-    """Return the name of the DB-API's class; None for an error of no driver."""
+    """Return the name of the DB-API class; None if no driver raised the error."""
     if _driver(error) is None:
         return None
     for each in type(error).__mro__:
@@ -259,7 +258,7 @@ def _driver(error):
 
 
 def _code(error):
-    """Return SQLSTATE, number or, where there is neither, the error's text."""
+    """Return the SQLSTATE or the error number, else the error's text."""
     state = getattr(error, 'pgcode', None)
     if state is not None:
         return state

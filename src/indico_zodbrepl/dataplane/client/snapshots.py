@@ -1,6 +1,6 @@
 """Let each transaction of a ZEO client read and commit in one history only.
 
-A client that drops its cache (`older_servers`) goes over to another history.  A
+A client that drops its cache (`older_servers`) switches to another history.  A
 transaction that began before may have read lost objects: what it would read from
 now on belongs to another moment.  It could also refer to missing objects, and its
 new objects could reuse their ids.  So it reads and commits nothing more.
@@ -83,7 +83,7 @@ class Snapshot(MVCCAdapterInstance):
         self._begun = drops.count
 
     def _invalidateCache(self):
-        # Called where the client's last transaction is the right one.
+        # Called when the client's last transaction is correct.
         with self._lock:
             self._invalidations = None
             self._ltid = b''
@@ -102,5 +102,5 @@ class Snapshot(MVCCAdapterInstance):
     openCommittedBlobFile = _within('openCommittedBlobFile')
     new_oid = _within('new_oid')
     tpc_begin = _within('tpc_begin')
-    # The server that voted is the one that finishes: ZEO sees to that.
+    # The server that voted also finishes: ZEO ensures that.
     tpc_vote = _within('tpc_vote')

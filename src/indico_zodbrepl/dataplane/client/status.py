@@ -63,7 +63,7 @@ def storage_status(db):
 
 
 def is_connected(db):
-    """Return whether the storage of a `ZODB.DB` serves, as far as is known."""
+    """Return True if the storage of a `ZODB.DB` serves, as far as is known."""
     liveness = getattr(db.storage, 'liveness', None)
     if liveness is not None:
         return liveness.connected
@@ -106,13 +106,13 @@ def _place(storage):
 
 
 def _server(storage):
-    # The client's I/O thread may take it away meanwhile.
+    # The client's I/O thread may remove it meanwhile.
     protocol = storage._server.client.protocol
     return None if protocol is None else format_address(protocol.addr)
 
 
 def _cache_figures(db, client_cache):
-    """Count of cached objects (all connections) and, for ZEO, cached records.
+    """Return counts of cached objects (all connections) and, for ZEO, cached records.
 
     Args:
         db: a `ZODB.DB`.

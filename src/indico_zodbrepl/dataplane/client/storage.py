@@ -46,9 +46,9 @@ from indico_zodbrepl.dataplane.client.translation import (
 from indico_zodbrepl.dataplane.client.views import place_of, size_of, view_of
 from indico_zodbrepl.dataplane.programs.clock import install, monotonic
 
-# A client with read-only fallback takes whichever server answers first, and
-# the writable one a moment later: a program that opens a storage and writes
-# at once would meet a read-only one by chance.
+# A client with read-only fallback uses the first server that answers, and the writable one a
+# moment later.  A program that opens a storage and writes at once could therefore hit a read-only
+# server.
 SETTLE_LIMIT = 3.0  # seconds
 
 # methods of a transaction that has begun
@@ -176,7 +176,7 @@ def _register(storage, drops, db):
 
 
 def _translating(method, calls, translate=translated):
-    # RelStorage's methods of a storage that is stale have no name.
+    # The methods of a stale RelStorage have no name.
     named = [name for name in ('__name__', '__doc__') if hasattr(method, name)]
 
     @functools.wraps(method, assigned=named, updated=())

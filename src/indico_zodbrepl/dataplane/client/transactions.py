@@ -31,8 +31,8 @@ from indico_zodbrepl.dataplane.client.reconnection import what_is_missing
 from indico_zodbrepl.dataplane.client.translation import StorageAway
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
-# Seconds from the loss of the writable server during which writers wait; an
-# outage that lasts longer is told at once.
+# Seconds after the loss of the writable server during which writers wait; a longer outage is
+# reported at once.
 PATIENCE = 3.0
 
 _POLL = 0.01
@@ -212,7 +212,7 @@ class CommittedOids(object):
 
     def new_oid(self):
         """Return an id of eight bytes; raise what the storage raises."""
-        # It is another one when its server was lost, and perhaps the ids with it.
+        # The server differs after a lost connection, and may not know the ids.
         if self._connection is not self._storage._load_connection.connection:
             self._forget()
             self._connection = self._storage._load_connection.connection
@@ -228,7 +228,7 @@ class CommittedOids(object):
         self._storage.tpc_abort(transaction, **kwargs)
 
     def _forget(self):
-        # Stale and read-only ones keep none.
+        # Stale and read-only storages keep no ids.
         if hasattr(self._storage._oids, 'preallocated_oids'):
             self._storage._oids.preallocated_oids = []
 

@@ -25,8 +25,8 @@ FILES_AWAY = (EnvironmentError, LockError)
 
 AWAY = ZEO_AWAY + FILES_AWAY
 
-# ZEO: the server could not write or read its files, say because its disk is
-# full.  It sends the class of such an error by name.
+# ZEO: the server could not write or read its files, for example because its disk is full. It sends
+# the name of the error's class.
 SERVER_FAILURES = (
     'exceptions.IOError', 'exceptions.OSError', 'builtins.OSError')
 

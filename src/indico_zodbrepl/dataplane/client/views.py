@@ -29,7 +29,7 @@ def view_of(storage):
         return SQLView(storage._adapter)
     if isinstance(storage, FileStorage):
         return FileView(storage)
-    # NEO's client is a view of itself; it is imported only where it is used.
+    # NEO's client is its own view; it is imported only if it is used.
     return storage if hasattr(storage, 'look') else None
 
 
@@ -48,7 +48,7 @@ def place_of(storage):
 def size_of(storage):
     """Return the size of a database in bytes.
 
-    RelStorage counts SQLite's file without the log in which new data come first.
+    RelStorage counts SQLite's file without the write-ahead log, which gets new data first.
     """
     size = storage.getSize()
     if _is_on_sqlite(storage):
@@ -117,7 +117,7 @@ class SQLView(object):
 
     def _opened(self, **options):
         if self._adapter.driver_options.database_type in _READ_ONLY:
-            # A standby of PostgreSQL takes no others.
+            # A PostgreSQL standby accepts only read-only transactions.
             options['read_only'] = True
         return self._manager.open(**options)
 
@@ -206,7 +206,7 @@ class FileView(object):
         self._path = storage.getName()
 
     def look(self):
-        with self._storage._lock:  # which a pack takes to put another file in its place
+        with self._storage._lock:  # which a pack acquires to replace the file
             opened = _identity(os.fstat(self._storage._file.fileno()))
             _require_same(self._path, opened)
         tid = self._storage.lastTransaction()
@@ -259,7 +259,7 @@ def _peer(descriptor):
 
 def _shut(descriptor, peers):
     try:
-        # Whoever has the original may close it meanwhile.
+        # The owner of the original may close it meanwhile.
         copy = _copy(descriptor)
     except socket.error as error:
         if error.errno != errno.EBADF:

@@ -1,5 +1,6 @@
-"""Copy a database with its whole history from one storage to another, and proves the copy.
+"""Copy a database with its whole history from one storage to another, and verify the copy.
 
-Any of Data.fs, RelStorage and NEO to any other.  What the target has already must be the
-beginning of the source; the copy goes on from there.  See `__main__` for the program.
+Data.fs, RelStorage and NEO, in any combination.  Existing content of the
+target must be the beginning of the source; the copy continues from there.  See
+`__main__` for the program.
 """

@@ -1,12 +1,13 @@
-"""The program: copies one database into another, with its history, and verifies the copy.
+"""The program that copies one database into another, with its history, and verifies the copy.
 
 usage: python -m indico_zodbrepl.dataplane.convert SOURCE TARGET
 
 Each is a Data.fs, by a path that ends in .fs, or a ZODB configuration file whose storage is
 a RelStorage or NEO.  Nobody else may write either.  May be interrupted or killed at any
-moment and run again: what the target holds is compared with the source first, and the copy
-goes on after it.  Writes a JSON object to standard output at the end, and progress (see
-`copying.Conversion`) as JSON objects, one a line, to standard error; errors are one line there.
+moment and run again: the target's content is compared with the source first,
+and the copy continues after it.  Writes a JSON object to standard output at
+the end, and progress (see `copying.Conversion`) as JSON objects, one a line,
+to standard error; errors are one line there.
 
 exit status: 0 done and verified, 1 another failure, 2 wrong command line, 3 no such file or
 not readable, 4 a storage is away or no Data.fs, or failed, 5 a server has a file open,
@@ -41,7 +42,7 @@ def main(arguments=None):
         parser.add_argument(name, metavar=name.upper(),
                             help='a Data.fs, or a ZODB configuration file')
     options = parser.parse_args(arguments)
-    # What the storages say of themselves is not for standard error.
+    # Keep the storages' own log messages off standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         with copying.source(options.source) as source, \

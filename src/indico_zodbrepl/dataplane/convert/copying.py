@@ -21,12 +21,12 @@ REPORT_EACH = 0.5  # seconds
 
 
 class Conversion(object):
-    """One run from an open source to an open target; one thread.
+    """A run from an open source to an open target; one thread.
 
     Args:
         source, target: as in `files` and `storages`.
-        say: takes a dict now and then: stage, transactions and bytes of this stage, fraction,
-            seconds.  Stages are survey, compare, copy, verify.
+        say: called now and then with a dict: stage, transactions and bytes of this stage,
+            fraction, seconds.  Stages are survey, compare, copy, verify.
 
     Attributes:
         answer: a dict for JSON: transactions that the target `held` and that were `copied`;
@@ -48,7 +48,7 @@ class Conversion(object):
             'lost': dict.fromkeys(('records', 'transactions', 'status', 'undo_pointers'), 0)}
 
     def run(self):
-        """Make the target hold what the source holds.
+        """Make the target hold everything that the source holds.
 
         Returns `answer`.  Raises ConversionError, and whatever the storages raise.
         """
@@ -97,7 +97,7 @@ class Conversion(object):
         return last
 
     def _copy(self, held):
-        """Return whether there was anything to copy after that transaction."""
+        """Copy the transactions after that one; return True if there were any."""
         progress = self._progress('copy')
         for mine in self._wanted(progress, held, count=True):
             self._target.write(mine)
@@ -127,7 +127,7 @@ class Conversion(object):
         """Yield the source's transactions as the target keeps them.
 
         Args:
-            count: whether what it doesn't keep is to be counted.
+            count: True to count what the target does not keep.
         """
         for transaction in self._source.transactions(after):
             progress(transaction)
@@ -154,7 +154,7 @@ class Conversion(object):
 
 
 class _Progress(object):
-    """Counts the transactions of one stage and tells of it now and then."""
+    """A counter of the transactions of one stage that reports progress now and then."""
 
     def __init__(self, source, stage, say, seconds):
         self._source = source
@@ -204,7 +204,7 @@ DATA_FILE = '.fs'
 
 
 def source(path):
-    """Open what is copied, a context manager.
+    """Open the source of a copy, as a context manager.
 
     Args:
         path: of a Data.fs, which ends in .fs, or of a ZODB configuration file.
@@ -213,7 +213,7 @@ def source(path):
 
 
 def target(path):
-    """Open what is filled, as `source` does."""
+    """Open the target of a copy, as `source` does."""
     return files.target(path) if path.endswith(DATA_FILE) else _target(path)
 
 

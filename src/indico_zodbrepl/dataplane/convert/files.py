@@ -37,11 +37,11 @@ def _locked(path):
 
 
 class FileSource(object):
-    """A Data.fs that nobody writes meanwhile; it is only read.
+    """A Data.fs that is only read, and that nobody writes meanwhile.
 
     Attributes:
         keeps: what its transactions may have.
-        unfinished: bytes at its end of a transaction that a kill left unfinished.
+        unfinished: bytes of an incomplete transaction at its end, left by a kill.
     """
 
     keeps = KEEPS
@@ -63,7 +63,7 @@ class FileSource(object):
         self._position = position
 
     def fraction(self):
-        """Return how much of the history was read, from 0 to 1."""
+        """Return the fraction of the history that was read, from 0 to 1."""
         return float(self._position) / max(self._data_file.end, 1)
 
     def close(self):
@@ -83,10 +83,9 @@ class _OnDiskAtTheEnd(FileStorage):
 class FileTarget(object):
     """A new Data.fs, which grows as PATH.part and gets its name when it is complete.
 
-    A PATH that exists is a finished copy; it becomes PATH.part again before something is
-    added to it.
+    An existing PATH is a finished copy; it becomes PATH.part again before anything is added.
 
-    Raises OtherData when both are there.
+    Raises OtherData if both exist.
     """
 
     keeps = KEEPS
@@ -100,7 +99,7 @@ class FileTarget(object):
                 path, self._part))
 
     def transactions(self, after=None):
-        """Yield what is complete of it, as FileSource does."""
+        """Yield the complete transactions, as FileSource does."""
         path = self._part if os.path.exists(self._part) else self._path
         if not os.path.exists(path) or not os.path.getsize(path):
             return
@@ -109,13 +108,13 @@ class FileTarget(object):
                 yield transaction
 
     def empty(self):
-        """Remove everything from it, which is no more than an empty root object."""
+        """Remove its content, which is no more than an empty root object."""
         for path in (self._path, self._part):
             for suffix in ('', '.index'):
                 disk.remove(path + suffix)
 
     def held(self, transaction):
-        """Take note of what it holds already; there is nothing to note."""
+        """Prepare for its existing content; nothing needs to be done."""
 
     def write(self, transaction):
         """Add a transaction."""
@@ -137,14 +136,14 @@ class FileTarget(object):
         return self._storage
 
     def settle(self):
-        """Put all that was written on disk."""
+        """Flush everything written to disk."""
         self.close()
         if os.path.exists(self._part):
             with open(self._part, 'rb') as part:
                 os.fsync(part.fileno())
 
     def publish(self):
-        """Give it its name."""
+        """Rename it to its final name."""
         if os.path.exists(self._part):
             if os.path.exists(self._part + '.index'):
                 os.rename(self._part + '.index', self._path + '.index')
@@ -209,7 +208,7 @@ def _data_txn(data_file, record):
 
 
 def is_only_founded(transactions):
-    """Return True if these are no more than what opening a new database writes into it.
+    """Return True if these are no more than what opening a new database writes.
 
     Args:
         transactions: an iterable of Transaction; at most two are taken.
@@ -226,7 +225,7 @@ def _root():
 
 
 class Newest(object):
-    """Grows while transactions are shown to it, oldest first."""
+    """An index that grows as transactions are passed to it, oldest first."""
 
     def __init__(self):
         self._tids = LLBTree()

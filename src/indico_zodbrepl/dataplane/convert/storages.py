@@ -36,7 +36,7 @@ class Source(object):
 
     Attributes:
         keeps: what its transactions may have.
-        unfinished: 0, as for a Data.fs.
+        unfinished: 0; see the attribute of a Data.fs.
     """
 
     unfinished = 0
@@ -61,7 +61,7 @@ class Source(object):
                                   each.extension_bytes, records)
 
     def _count(self, found, start):
-        """Return how many transactions will be found; NEO is asked for them without objects."""
+        """Return the number of transactions to expect; NEO counts them without objects."""
         if hasattr(found, '__len__'):
             return len(found)
         if start not in self._counted:
@@ -70,16 +70,16 @@ class Source(object):
         return self._counted[start]
 
     def fraction(self):
-        """Return how much of what was asked for was read, from 0 to 1."""
+        """Return the fraction of the requested history that was read, from 0 to 1."""
         return float(self._done) / max(self._total, 1)
 
 
 class Target(object):
-    """An open storage that is filled; one thread.
+    """An open storage to fill; one thread.
 
     Args:
-        open_storage: opens the storage once more; what another one wrote is not seen by one
-            that was open before.
+        open_storage: opens the storage once more; a storage that is already open does not see what
+            another one writes.
     """
 
     def __init__(self, open_storage):
@@ -89,29 +89,29 @@ class Target(object):
             self.keeps = keeps_of(storage)
 
     def transactions(self, after=None):
-        """Yield what it holds, as Source does."""
+        """Yield its transactions, as Source does."""
         with contextlib.closing(self._open()) as storage:
             for transaction in Source(storage).transactions(after):
                 yield transaction
 
     def empty(self):
-        """Remove everything from it, which is no more than an empty root object."""
+        """Remove its content, which is no more than an empty root object."""
         with contextlib.closing(self._open()) as storage:
-            storage.zap_all(slow=True)  # others may have it open
+            storage.zap_all(slow=True)  # other processes may have it open
 
     def held(self, transaction):
-        """Take note of what it holds already."""
+        """Prepare for its existing content."""
 
     def write(self, transaction):
-        """Add a transaction; after an error the target is good for `close` only."""
+        """Add a transaction; after an error only `close` may be called."""
         raise NotImplementedError
 
     def settle(self):
-        """Let go of the storage that writes; what is written is on disk by then."""
+        """Close the storage that writes; everything written is on disk by then."""
         self.close()
 
     def publish(self):
-        """Do nothing: its servers have the data."""
+        """Do nothing: its servers already have the data."""
 
     def close(self):
         if self._storage is not None:
@@ -130,7 +130,7 @@ def keeps_of(storage):
 
 
 def open_conf(path):
-    """Open the storage that a ZODB configuration names, without what wraps it."""
+    """Open the storage of a ZODB configuration, without its wrappers."""
     with open(path) as conf:
         storage = ZODB.config.storageFromFile(conf)
     while isinstance(storage, IndicoStorage):
@@ -143,7 +143,7 @@ def _status(transaction):
 
 
 class NEOTarget(Target):
-    """As Target.  NEO looks for conflicts as always: it is told each object's last change."""
+    """A NEO target.  NEO checks for conflicts as always, so it gets each object's last change."""
 
     def __init__(self, open_storage):
         super(NEOTarget, self).__init__(open_storage)
@@ -178,11 +178,11 @@ class NEOTarget(Target):
 GROUP_TRANSACTIONS = 500
 GROUP_BYTES = 8 << 20
 ROWS = 100  # in one statement
-GROWTH = 4  # after which the database counts again
+GROWTH = 4  # transactions after which the statistics are updated
 
 
 class RelStorageTarget(Target):
-    """As Target."""
+    """A RelStorage target."""
 
     def __init__(self, open_storage):
         super(RelStorageTarget, self).__init__(open_storage)
@@ -246,9 +246,9 @@ class RelStorageTarget(Target):
         return isinstance(self._storage._adapter, Sqlite3Adapter)
 
     def _forget_figures(self):
-        """Let SQLite use its indexes, as it does with tables that it knows nothing of.
+        """Make SQLite use its indexes, as it does for tables without statistics.
 
-        By the figures of an empty table, or of a few huge transactions, it reads all records
+        With the statistics of an empty table, or of a few huge transactions, it reads all records
         for each transaction.
         """
         cursor = self._connection.cursor
@@ -259,7 +259,7 @@ class RelStorageTarget(Target):
         self._connection.drop()
 
     def _analyze(self):
-        """Let the database count: who takes its tables for empty ones reads them whole."""
-        self._connection.drop()  # one that was open before may go by the old figures
+        """Update the database's statistics, so that it does not read whole tables."""
+        self._connection.drop()  # an older connection may use the old statistics
         self._storage._adapter.stats.large_database_change()
         self._analyzed = self._committed

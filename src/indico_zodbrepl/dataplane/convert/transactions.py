@@ -1,4 +1,4 @@
-"""A transaction as every storage has it, and what is left of it where not all can be kept."""
+"""A transaction as every storage has it, and the part of it that a storage keeps."""
 import collections
 
 from ZODB._compat import loads
@@ -11,8 +11,8 @@ class Record(collections.namedtuple('Record', 'oid data data_txn')):
     """One object in a transaction; all bytes.
 
     Attributes:
-        data: None when the object was undone or deleted.
-        data_txn: tid of the transaction that an undo took the data from; None for all else.
+        data: None if the object was undone or deleted.
+        data_txn: tid of the transaction that an undo took the data from; None otherwise.
     """
 
     __slots__ = ()
@@ -20,14 +20,14 @@ class Record(collections.namedtuple('Record', 'oid data data_txn')):
 
 class Keeps(collections.namedtuple(
         'Keeps', 'history status empty extension_bytes undo_pointers')):
-    """What a kind of storage keeps of the transactions that are given to it; all are bools.
+    """The parts of transactions that a kind of storage keeps; all are bools.
 
     Attributes:
-        history: older records of an object, deletions, and who changed what.  Without it all
-            the others are false.
+        history: older records of an object, deletions, and who changed what.  Without it, all
+            others are false.
         status: that a pack may have removed records of a transaction.
-        empty: transactions that a pack left nothing of.
-        extension_bytes: the extension data byte for byte, not just what they mean.
+        empty: transactions that a pack has emptied.
+        extension_bytes: the extension data byte for byte, not just their meaning.
         undo_pointers: where an undo took its data from.
     """
 
@@ -39,9 +39,9 @@ class Transaction(object):
 
     Attributes:
         tid, status, user, description, extension: bytes.
-        records: a list with one Record for each object; of several for one, the last.
+        records: a list with one Record for each object; if it has several, the last.
 
-    Raises CanNotBeKept when a record belongs to a blob.
+    Raises CanNotBeKept if a record belongs to a blob.
     """
 
     __slots__ = ('tid', 'status', 'user', 'description', 'extension', 'records')
@@ -61,7 +61,7 @@ class Transaction(object):
 
     @property
     def size(self):
-        """Return bytes of all data."""
+        """Return the bytes of all data."""
         return sum(len(record.data or b'') for record in self.records)
 
 
@@ -72,7 +72,7 @@ def _last_of_each_object(records):
 
 
 def as_kept(transaction, keeps, newest=None):
-    """Return what a storage will have of a transaction, or None when that is nothing.
+    """Return a transaction as a storage will hold it; None if nothing is left of it.
 
     Args:
         keeps: the storage's Keeps.
@@ -100,13 +100,13 @@ def _is_newest(record, transaction, newest):
 
 
 def difference(one, other, extension_bytes):
-    """Return in what two transactions differ, '' when in nothing.
+    """Return how two transactions differ; '' if they do not.
 
     The order of the records does not count, and neither do undo pointers: the data that they
     point to are compared.
 
     Args:
-        extension_bytes: whether the extension data have to be the same byte for byte.
+        extension_bytes: True if the extension data must be the same byte for byte.
     """
     for name in ('tid', 'status', 'user', 'description'):
         if getattr(one, name) != getattr(other, name):

@@ -110,7 +110,7 @@ def _add_after(parser):
 def main(arguments=None):
     """Run one command; return the exit status."""
     options = _parser().parse_args(arguments)
-    # What FileStorage says of itself is not for standard error.
+    # Keep FileStorage's own log messages off standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         print(json.dumps(options.action(options), sort_keys=True))

@@ -1,4 +1,4 @@
-"""The blob files of a data file: in the folder `blobs` beside it, where there are any."""
+"""The blob files of a data file, in the folder `blobs` beside it if there are any."""
 import os
 
 from ZODB.blob import FilesystemHelper
@@ -26,23 +26,23 @@ class Blobs(object):
         self._helper = FilesystemHelper(folder) if os.path.isdir(folder) else None
 
     def name(self, oid, tid):
-        """Return the path of a blob inside of the folder; None when it is not there."""
+        """Return the path of a blob inside the folder; None if it is missing."""
         if self._helper is None:
             return None
         path = self._helper.getBlobFilename(oid, tid)
         return os.path.relpath(path, self.folder) if os.path.exists(path) else None
 
     def names(self):
-        """Yield the path inside of the folder of each committed blob."""
+        """Yield the path inside the folder of each committed blob."""
         for folder, _, files in os.walk(self.folder):
             for each in files:
                 if each.endswith('.blob'):
                     yield os.path.relpath(os.path.join(folder, each), self.folder)
 
     def copy(self, name, target):
-        """Copy a blob and the folder's layout to another blob folder, unless it is there.
+        """Copy a blob and the folder's layout to another blob folder, unless it has the blob.
 
-        Returns the number of bytes copied; None when the blob is gone, as after a pack.
+        Returns the number of bytes copied; None if the blob is gone, as after a pack.
         """
         source, copied = os.path.join(self.folder, name), os.path.join(target, name)
         self._copy_marker(target)

@@ -22,13 +22,12 @@ def compare(path, upstream_path, verified=None, fork=None):
     """Compare a Data.fs with its upstream's; servers may have both of them open.
 
     Args:
-        path: of the file; when there is none, it counts as empty.
-        upstream_path: of the file whose history is the right one.
+        path: of the file; a missing one counts as empty.
+        upstream_path: of the file with the authoritative history.
         verified: a tid up to which the two are known to be the same; None compares all.
         fork: a tid up to which the upstream had every transaction of the file, and after
-            which it got none of them; None when it is not known.
-
-    Returns a dict for JSON.  Its numbers are transactions:
+            which it got none of them; None when it is not known. Returns a dict for JSON.  Its
+numbers are transactions:
 
         relation: the file is 'empty', 'equal', 'behind' (a follower can fetch the rest),
             'ahead' (has everything and more), 'diverged', or 'unrelated': nothing in common.
@@ -49,7 +48,7 @@ def compare(path, upstream_path, verified=None, fork=None):
     Raises DataFileError.
     """
     for _ in range(ATTEMPTS):
-        # The follower first: meanwhile the other one only gets more.
+        # The follower first: the other file only grows meanwhile.
         try:
             mine = DataFile(path)
         except Missing:
@@ -98,7 +97,7 @@ def _compare(mine, upstream, verified, fork):
 
 
 def _side_by_side(ours, theirs):
-    """Yield (one, other) in rising order; None, or the next newer one, beside a single."""
+    """Yield pairs of transactions, oldest first, with None for the one that is missing."""
     one, other = next(ours, None), next(theirs, None)
     while one is not None or other is not None:
         yield one, other
@@ -125,12 +124,12 @@ def same_content(left, one, right, other):
 
 
 def common_before(left, right, tid=None, same=same_content):
-    """Find the newest common transaction up to a tid, by steps from both ends.
+    """Return the newest common transaction up to a tid, searching from the end of both files.
 
     Args:
         left, right: DataFiles.
-        tid: no newer one than that; None for the newest of all.
-        same: decides of two transactions with the same tid; as `same_content`.
+        tid: the newest to consider; None for no limit.
+        same: compares two transactions with the same tid, as `same_content`.
 
     Returns: the Transaction in the left file and that in the right one, or None.
     """
@@ -149,16 +148,16 @@ def common_before(left, right, tid=None, same=same_content):
 
 
 def skip_identical(left, right, position):
-    """Return the last boundary of transactions up to which two files are the same bytes.
+    """Return the last transaction boundary up to which two files have the same bytes.
 
     Args:
-        left, right: DataFiles that are the same, or taken for it, up to `position`.
+        left, right: DataFiles that are equal, or assumed to be, up to `position`.
         position: a boundary in both.
     """
     end = min(left.end, right.end)
     differs = first_difference(left.raw, right.raw, position, end)
     if differs == end:
-        return end  # it is a boundary in one file, thus also in the other one
+        return end  # a boundary in one file is one in the other too
     if differs - position < left.end - differs:
         return next(each.position for each in left.forward(position) if each.end > differs)
     for transaction in left.backward():
@@ -168,7 +167,7 @@ def skip_identical(left, right, position):
 
 
 def first_difference(left, right, position, end):
-    """Return the first position in which two files differ, or `end`.
+    """Return the first position at which two files differ, or `end`.
 
     Args:
         left, right: functions of a position and a length in bytes that return bytes.
@@ -198,11 +197,11 @@ EMPTY, EQUAL, BEHIND, AHEAD, DIVERGED, UNRELATED = (
 
 
 class Walk(object):
-    """Counts while two files are walked side by side.
+    """Counts made while two files are read side by side.
 
     Args:
         mine: the DataFile in question; None for an empty one.
-        upstream: that whose history is the right one.
+        upstream: the DataFile with the authoritative history.
         fork: as for `compare`.
 
     Attributes:
@@ -213,7 +212,7 @@ class Walk(object):
         self._mine = mine
         self._upstream = upstream
         self._fork = fork
-        self._previous = None  # of mine
+        self._previous = None  # transactions of `mine`
         self._common = None
         self._after_common = 0  # missing ones since the last common one
         self._my_pack = Pack(mine)
@@ -235,7 +234,7 @@ class Walk(object):
         self._in_upstream_pack = other is not None and other.packed
 
     def step(self, one, other):
-        """Take the next transactions; of two different ones, the older."""
+        """Process the next transactions; of two different ones, the older."""
         if one is not None and other is not None and one.tid == other.tid:
             self._both(one, other)
             self._previous = one
@@ -305,7 +304,7 @@ class Walk(object):
         self._private_tids = [min(tids), max(tids)]
 
     def explain(self):
-        """Count what no pack explains; to be called after the last step."""
+        """Count what no pack explains; call it after the last step."""
         troubles = []
         for position in self._upstream_pack.unexplained():
             transaction = self._mine.at(position)
@@ -352,12 +351,11 @@ def _preceding(tid):
 
 
 class Pack(object):
-    """What a packed file lacks of the other one, until that is explained.
+    """The records that a packed file lacks, until they are explained.
 
     A pack removes records that have a newer one of the same object, and objects that
-    nothing refers to.  So a lacking record is explained by a newer one of its object, or
-    when the packed file has none of that object at all.  Memory: some 14 bytes for each
-    object that is not explained yet.
+    nothing refers to.  So a missing record is explained if the packed file has a newer one of its
+    object, or none at all.  Memory: some 14 bytes for each object that is not explained yet.
 
     Args:
         packed: the DataFile that may have been packed; None for an empty one.
@@ -374,13 +372,13 @@ class Pack(object):
         return self._until is None or transaction.tid <= self._until
 
     def lacks(self, transaction, oids):
-        """Return the other file has records of these objects in a transaction of its own."""
+        """Note a transaction of the other file whose records of these objects are missing here."""
         for oid in oids:
             self._lacking[oid] = transaction.position
             self._used = True
 
     def has(self, transaction):
-        """Return the packed file has this transaction; they are told in rising order."""
+        """Note a transaction of the packed file, in ascending order; it may explain records."""
         if self._used:
             for record in self._packed.records(transaction):
                 if record.oid in self._lacking:
@@ -401,10 +399,10 @@ class Pack(object):
 
 
 def compare_packed(left, one, right, other):
-    """Compare two transactions with the same tid, of which a pack may have removed records.
+    """Compare two transactions with the same tid, from which a pack may have removed records.
 
-    Returns: None when they are not the same transaction, else the oids of the records
-        that are in the right one only and of those in the left one only.
+    Returns: None if they are not the same transaction; otherwise the oids of the records that only
+        the right one has, and of those that only the left one has.
     """
     if one.metadata != other.metadata:
         return None
@@ -420,7 +418,7 @@ def compare_packed(left, one, right, other):
 
 
 def same_but_for_packs(left, one, right, other):
-    """Return True if two transactions are the same one, though records may have been packed away."""
+    """Return True if two transactions are the same, apart from records removed by packs."""
     if one.packed or other.packed:
         return one.tid == other.tid and compare_packed(left, one, right, other) is not None
     return same_content(left, one, right, other)

@@ -1,4 +1,4 @@
-"""Copy a data file that a server may be writing, to where another server will use it."""
+"""Copy a data file, which a server may be writing, for another server."""
 import os
 
 from indico_zodbrepl.dataplane.datafs import disk
@@ -9,18 +9,18 @@ from indico_zodbrepl.dataplane.datafs.failures import Changed, NoSpace, Occupied
 from indico_zodbrepl.dataplane.datafs.truncate import locked
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
-SYNC_EACH = 64 << 20  # bytes, so that the running server never waits for all of it
-CLOSE = 1 << 20  # bytes that replication may fetch
+SYNC_EACH = 64 << 20  # bytes; copied in pieces, so that the running server never waits long
+CLOSE = 1 << 20  # bytes that are left to replication
 ATTEMPTS = 5
-PASSES = 20  # each copies what was written during the one before
+PASSES = 20  # number of rounds; each copies what was written during the previous one
 REPORT_EACH = 0.5  # seconds
 
 
 class Progress(object):
-    """Tells now and then how far it is.
+    """A reporter of progress, called now and then.
 
     Args:
-        say: takes a dict with stage ('data' or 'blobs'), done and total, in bytes; the
+        say: called with a dict of stage ('data' or 'blobs'), done and total, in bytes; the
             total is None while it is not known.
     """
 
@@ -37,8 +37,8 @@ class Progress(object):
 def copy(source, target, say):
     """Copy a Data.fs up to a complete transaction, and its blobs.
 
-    The target appears when it is complete and on disk; until then it is TARGET.part.  What
-    a previous run left there is taken over as far as it is the same.
+    The target appears when it is complete and on disk; until then it is
+    TARGET.part.  The matching part of what a previous run left is reused.
 
     Args:
         source: path of a Data.fs; a server may have it open, and may pack it.
@@ -52,7 +52,7 @@ def copy(source, target, say):
     """
     begin = monotonic()
     progress = Progress(say)
-    DataFile(source).close()  # nothing is left behind when it can't be read
+    DataFile(source).close()  # no file is left behind if the source cannot be read
     with locked(target):
         if os.path.lexists(target):
             raise Occupied('%s exists already' % target)
@@ -95,7 +95,7 @@ class _Part(object):
         return os.read(self._file, length)
 
     def cut(self, position):
-        """Continue at a position."""
+        """Truncate the part at a position, to continue from there."""
         os.ftruncate(self._file, position)
         os.lseek(self._file, position, os.SEEK_SET)
 
@@ -112,7 +112,7 @@ class _Part(object):
 
 
 def _copy_data(source, part, progress):
-    """Make the part a copy of what is complete; return how much of it was there before."""
+    """Copy the complete transactions into the part; return how many bytes it had before."""
     present = DataFile(source)
     resumed = position = _take_over(present, part)
     try:
@@ -137,7 +137,7 @@ def _copy_data(source, part, progress):
 
 
 def _take_over(present, part):
-    """Cut the part to what it has in common with the source; return its size."""
+    """Truncate the part to what it has in common with the source; return its size."""
     end = min(present.end, part.size())
     same = first_difference(present.raw, part.read, 0, end)
     part.cut(same)
@@ -164,7 +164,7 @@ def _check_space(part, needed):
 
 
 def _copy_blobs(source, target, progress):
-    """Return (how many, bytes); None when a pack has removed some of them meanwhile."""
+    """Return the number of blobs and bytes; None if a pack removed some of them meanwhile."""
     blobs, folder = Blobs(folder_of(source)), folder_of(target)
     count = copied = 0
     for name in blobs.names():

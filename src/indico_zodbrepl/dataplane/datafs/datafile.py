@@ -1,4 +1,4 @@
-"""One open Data.fs, read without locks while a server may write it."""
+"""An open Data.fs, read without locks while a server may write it."""
 from __future__ import absolute_import
 
 import errno
@@ -22,12 +22,12 @@ from indico_zodbrepl.dataplane.datafs.records import (
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 WINDOW = 65536  # bytes
-PATIENCE = 1.0  # seconds that a pack gets to put its result in place
+PATIENCE = 1.0  # seconds that a pack has to put its result in place
 PAUSE = 0.02
 
 
 def _open(path):
-    """Open a Data.fs; a pack takes it away for a moment before it puts the new one there."""
+    """Open a Data.fs; a pack moves it away for a moment before it puts the new one there."""
     limit = monotonic() + PATIENCE
     while True:
         try:
@@ -42,17 +42,17 @@ def _open(path):
 
 
 class DataFile(object):
-    """The transactions that are complete when it is opened, in constant memory.
+    """The transactions that are complete when the file is opened, in constant memory.
 
-    What it has seen once does not change: a server appends, and a pack puts another file
-    in its place.  Not for use by several threads.
+    What was read once does not change: a server only appends, and a pack replaces the file.  Not
+    for use by several threads.
 
     Args:
         path: of the Data.fs.
-        damaged: whether to read what comes before a damaged end, too.
+        damaged: True to read the part before a damaged end instead of raising Damaged.
 
     Attributes:
-        end: position after the last complete transaction; 4 when there is none.
+        end: position after the last complete transaction; 4 if there is none.
         size: bytes of the file when it was opened; more than `end` while a transaction
             is being written, or after a server was killed in the middle of one.
 
@@ -83,7 +83,7 @@ class DataFile(object):
         return os.fstat(self._file).st_size
 
     def replaced(self):
-        """Return True if the path leads to another file by now, as after a pack, or to none."""
+        """Return True if the path now leads to another file, as after a pack, or to none."""
         try:
             there = os.stat(self.path)
         except OSError:
@@ -92,7 +92,7 @@ class DataFile(object):
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
 
     def raw(self, position, length):
-        """Read from the file itself, up to its end."""
+        """Read from the file itself, up to its present end."""
         os.lseek(self._file, position, os.SEEK_SET)
         parts = []
         while length > 0:
@@ -128,7 +128,7 @@ class DataFile(object):
         return NUMBER.unpack(self.read(position, NUMBER.size))[0]
 
     def at(self, position):
-        """Return the Transaction that begins there.  Raises Damaged."""
+        """Return the Transaction that begins at a position.  Raises Damaged."""
         tid, length, status, user, description, extension = TRANSACTION.unpack(
             self.read(position, TRANSACTION.size))
         records = position + TRANSACTION.size + user + description + extension
@@ -144,7 +144,7 @@ class DataFile(object):
                            texts[user:user + description], texts[user + description:])
 
     def before(self, position):
-        """Return the Transaction that ends there; None at the beginning of the file."""
+        """Return the Transaction that ends at a position; None at the beginning of the file."""
         if position == START:
             return None
         length = self.number(position - NUMBER.size)
@@ -185,7 +185,7 @@ class DataFile(object):
                 newer.encode('hex'), older.encode('hex')))
 
     def find(self, tid):
-        """Return the newest Transaction up to a tid, or None; reads from the end back."""
+        """Return the newest Transaction up to a tid, or None; searches backwards from the end."""
         for transaction in self.backward():
             if transaction.tid <= tid:
                 return transaction
@@ -200,7 +200,7 @@ class DataFile(object):
             position = record.position + (record.length or NUMBER.size)
 
     def record(self, transaction, position):
-        """Return the Record of a transaction that begins there.  Raises Damaged."""
+        """Return the Record of a transaction that begins at a position.  Raises Damaged."""
         oid, tid, previous, begin, version, length = RECORD.unpack(
             self.read(position, RECORD.size))
         data = position + RECORD.size
@@ -212,16 +212,16 @@ class DataFile(object):
         return Record(oid, tid, data, length, back, previous)
 
     def data(self, record):
-        """Return a record's data, which may be in an older one; None when it has none."""
+        """Return a record's data, which may be in an older record; None if it has none."""
         position, length = self.data_at(record)
         return self.read(position, length) if length else None
 
     def length(self, record):
-        """Return the number of bytes of a record's data, 0 when it has none."""
+        """Return the number of bytes of a record's data; 0 if it has none."""
         return self.data_at(record)[1]
 
     def data_at(self, record):
-        """Return where a record's data begins, and its length, 0 when it has none."""
+        """Return the position and the length of a record's data; length 0 if it has none."""
         length, position, back = record.length, record.position, record.back
         while not length and back:
             if back >= position:
@@ -232,23 +232,23 @@ class DataFile(object):
         return position, length
 
 
-STATUS = 16  # its place in the header
-PATIENCE_ENDS = 0.5  # seconds that a server gets to finish what it is writing
+STATUS = 16  # its position in the header
+PATIENCE_ENDS = 0.5  # seconds that a server has to finish writing
 
 
 def find_end(data_file, damaged=False):
     """Return (end of the last complete transaction, size of the file).
 
-    A server first appends a transaction as unfinished and then sets its status, so that
-    an unfinished one at the end is no fault.  Cheap unless the last one is only partly
-    there for longer, as when its server was killed: then all headers are read that came
-    after the server last saved its index.
+    A server first appends a transaction as unfinished and then sets its status, so an unfinished
+    one at the end is no error.  This is cheap unless the last one stays incomplete, for example
+    because the server was killed. Then all headers are read that follow the server's last saved
+    index.
 
     Args:
         data_file: a DataFile; only its `raw`, `path` and `present_size` are used.
-        damaged: whether what comes before damage counts, rather than that it is raised.
+        damaged: True to return the position of damage instead of raising Damaged.
 
-    Raises Damaged when the end is neither complete nor unfinished.
+    Raises Damaged if the end is neither complete nor unfinished.
     """
     limit = monotonic() + PATIENCE_ENDS
     while True:
@@ -270,7 +270,7 @@ def find_end(data_file, damaged=False):
 
 
 def _from_the_end(data_file, size):
-    """Judges by the length that is repeated after each transaction; None when it is none."""
+    """Find the end by the length repeated after each transaction; None if that fails."""
     last = _ending_at(data_file, size)
     if last is None:
         return None
@@ -283,7 +283,7 @@ def _from_the_end(data_file, size):
 
 
 def _ending_at(data_file, end):
-    """Return (begin, status) of the transaction that ends there, or None."""
+    """Return (begin, status) of the transaction that ends at a position, or None."""
     number = data_file.raw(end - NUMBER.size, NUMBER.size)
     if len(number) < NUMBER.size:
         return None
@@ -300,7 +300,7 @@ def _ending_at(data_file, end):
         return None
     if texts < length:
         record = data_file.raw(begin + texts, RECORD.size)
-        # Each record knows where its transaction begins; nothing else in a file does.
+        # Only records hold the position where their transaction begins.
         if len(record) < RECORD.size or RECORD.unpack(record)[3] != begin:
             return None
     return begin, status
@@ -323,16 +323,16 @@ def _forward(data_file):
 
 
 def _indexed(data_file):
-    """Return the position up to which the file's index goes, and the last tid before it.
+    """Return the position up to which the file's index reaches, and the last tid before it.
 
-    It is the first thing in the index.  One of another file is not believed.
+    The position comes first in the index.  An index of another file is ignored.
     """
     try:
         with open(data_file.path + '.index', 'rb') as index:
             unpickler = fastpickle.Unpickler(index)
             unpickler.find_global = None
             position = unpickler.load()
-    except Exception:  # the index is no more than a hint, and a pickle may raise anything
+    except Exception:  # the index is only a hint, and a pickle may raise anything
         return START, b''
     if not isinstance(position, (int, long)) or position <= START:
         return START, b''
@@ -343,7 +343,7 @@ def _indexed(data_file):
 
 
 def _judge(data_file, position, header, size):
-    """Return where a transaction ends that is not unfinished, and what is wrong with it."""
+    """Return the end of the last finished transaction, and the error found there."""
     if header[STATUS] not in COMPLETE:
         return None, 'this is no transaction'
     if len(header) == TRANSACTION.size:

@@ -1,4 +1,4 @@
-"""Files and folders that are on disk when a function returns."""
+"""Write files and folders that are on disk when a function returns."""
 import hashlib
 import os
 import shutil
@@ -7,7 +7,7 @@ BLOCK = 4 << 20  # bytes
 
 
 def sync_folder(path):
-    """Make the names in a folder last."""
+    """Flush the names in a folder to disk."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -20,12 +20,12 @@ def parent(path):
 
 
 def create(path):
-    """Open an empty file for writing, for its owner alone: it may hold users' data."""
+    """Open an empty file for writing, readable by its owner only: it may hold users' data."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'wb')
 
 
 def write_file(path, parts):
-    """Put a file there atomically and return the SHA-256 of its content.
+    """Write a file atomically and return the SHA-256 of its content.
 
     Args:
         path: of the file; an existing one is replaced.
@@ -63,7 +63,7 @@ def sha256(path, position=0):
 
 
 def remove(path):
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     elif os.path.lexists(path):

@@ -46,14 +46,15 @@ def boundary(data_file, tid):
 def export(path, after, folder, named=None):
     """Write the transactions after `after` into a new folder, which appears when complete.
 
-    The folder gets tail.fs, a Data.fs of them alone; tail.json, which lists them and their
-    objects; and blobs, with the content of theirs.  A server may have the file open.
+    The folder gets tail.fs, a Data.fs with these transactions only; tail.json, which lists them
+    and their objects; and blobs, with the contents of their blobs.  A server may have the file
+    open.
 
     Args:
         path: of the Data.fs.
         after: a tid that it holds, or eight zero bytes for everything.
         folder: must not exist.
-        named: what the list calls the file that they come from; its path if None.
+        named: the name of the original file in the list; its path if None.
 
     Returns a dict for JSON: the folder, first and last tid, how many transactions, objects,
     new, changed, bytes, blobs and missing_blobs, and in `notable` what the first few of
@@ -102,7 +103,7 @@ def _check(data_file, position, path):
 
 
 class _Exported(object):
-    """The counts of what was exported so far."""
+    """Counts of the exported data so far."""
 
     def __init__(self, data_file, blobs, folder, named):
         self._data_file = data_file
@@ -156,7 +157,7 @@ class _Exported(object):
         return told
 
     def _blob(self, record):
-        """Copy a blob; return its path in the folder, or None when there is no such file."""
+        """Copy a blob; return its path in the folder, or None if there is no such file."""
         name = self._blobs.name(record.oid, record.tid)
         if name is None or self._blobs.copy(name, os.path.join(self._folder, FOLDER)) is None:
             self.numbers['missing_blobs'] += 1
@@ -166,12 +167,12 @@ class _Exported(object):
 
 
 class TailFile(object):
-    """Builds a Data.fs transaction by transaction, with all back pointers resolved.
+    """A Data.fs built transaction by transaction, with all back pointers resolved.
 
     Memory: an index of the objects in it, and one transaction's record at a time.
 
     Args:
-        write: takes bytes, in the order of the file.
+        write: called with bytes, in the order of the file.
     """
 
     def __init__(self, write):

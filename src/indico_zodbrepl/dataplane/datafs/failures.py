@@ -1,25 +1,25 @@
-"""What can be wrong with a data file, each with an exit code of its own."""
+"""Errors about a data file, each with an exit code of its own."""
 
 
 class DataFileError(Exception):
-    """Something that the program says in one line before it ends with `exit_code`."""
+    """An error that the program reports in one line before it exits with `exit_code`."""
 
     exit_code = 1
 
 
 class Missing(DataFileError):
-    """There is no such file, or it can not be read."""
+    """The file does not exist or cannot be read."""
 
     exit_code = 3
 
 
 class Damaged(DataFileError):
-    """This is no Data.fs, or a part of it is no transaction.
+    """The file is no Data.fs, or has an invalid transaction.
 
     Args:
         path: the file.
-        position: where the part begins, in bytes.
-        why: what is wrong with it.
+        position: where the damage begins, in bytes.
+        why: the problem.
     """
 
     exit_code = 4
@@ -36,19 +36,19 @@ class InUse(DataFileError):
 
 
 class NoSuchTransaction(DataFileError):
-    """The file does not hold the transaction that was asked for."""
+    """The file does not hold the requested transaction."""
 
     exit_code = 6
 
 
 class Changed(DataFileError):
-    """The file was replaced or cut while it was read."""
+    """The file was replaced or truncated while it was read."""
 
     exit_code = 7
 
 
 class Occupied(DataFileError):
-    """Something is where the result is to go."""
+    """The target path already exists."""
 
     exit_code = 8
 

@@ -1,6 +1,6 @@
 """The time up to which a Data.fs was packed; a server notes it in DATAFILE.packed.
 
-A data file only marks the transactions that a pack has left.  A pack may also have removed
+A data file marks only the transactions that a pack has kept.  A pack may also have removed
 transactions that follow the last marked one, but none that is newer than the pack's time.
 """
 from __future__ import absolute_import
@@ -20,7 +20,7 @@ SUFFIX = '.packed'
 
 
 def note_pack(path, seconds):
-    """Note that a file has been packed; reads the headers of what the pack has not marked.
+    """Record that a file has been packed; read the headers of the transactions not marked.
 
     Args:
         path: of the Data.fs.
@@ -42,7 +42,7 @@ def note_pack(path, seconds):
 def packed_until(data_file):
     """Return the tid after which no pack has removed anything from a DataFile.
 
-    None when it is not known: there is no note, or it is about another file.
+    None if it is unknown: there is no note, or it is about another file.
     """
     try:
         with open(data_file.path + SUFFIX, 'rb') as source:
@@ -51,7 +51,7 @@ def packed_until(data_file):
             return None
         until, end, last = note['until'].decode('hex'), int(note['end']), note['last']
     except (EnvironmentError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # what is not noted is not known
+        return None  # without a note nothing is known
     return until if len(until) == 8 and _ends_there(data_file, end, last) else None
 
 

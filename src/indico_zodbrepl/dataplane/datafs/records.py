@@ -1,4 +1,4 @@
-"""The records of a Data.fs, and what identifies the content of a transaction."""
+"""The records of a Data.fs, and the digest that identifies a transaction's content."""
 from __future__ import absolute_import
 
 import collections
@@ -27,11 +27,10 @@ class Record(collections.namedtuple('Record', 'oid tid position length back prev
 
     Attributes:
         oid, tid: bytes.
-        position: of its data or, when length is 0, of its back pointer.
-        length: of its data, in bytes; 0 when the data is where `back` points to.
+        position: of its data or, if length is 0, of its back pointer.
+        length: of its data, in bytes; 0 if the data is where `back` points.
         back: position of an older record of the object; 0, with length 0, for none at all.
-        previous: position of the object's record before this one; 0 when the object is new,
-            and for all that was packed.
+        previous: position of the object's previous record; 0 for a new object and after a pack.
     """
 
     __slots__ = ()
@@ -41,7 +40,7 @@ class Transaction(object):
     """The header of a complete transaction.
 
     Attributes:
-        position, end: where it begins, and where the next one does.
+        position, end: where it begins, and where the next one begins.
         records: where its first data record begins.
         tid, status, user, description, extension: bytes, as they are in the file.
     """
@@ -61,26 +60,26 @@ class Transaction(object):
 
     @property
     def packed(self):
-        """Return True if a pack may have removed records of it."""
+        """Return True if a pack may have removed some of its records."""
         return self.status == PACKED
 
     @property
     def size(self):
-        """Return bytes in the file."""
+        """Return its number of bytes in the file."""
         return self.end - self.position
 
     @property
     def metadata(self):
-        """Return what was said of it when it was committed."""
+        """Return the metadata of its commit."""
         return self.user, self.description, self.extension
 
 
 def digest(data_file, transaction):
     """Return the hex digest of a transaction's content.
 
-    It covers who, what, the extension data, and each record's object, tid and data, but no
-    positions: replicas have the same, whatever was packed before it.  Not covered are the
-    content of blobs and whether it was packed.
+    It covers user, description, extension data, and each record's object, tid and data, but no
+    positions: replicas have the same digest, whatever was packed before it.  It does not cover the
+    content of blobs, or whether the transaction was packed.
     """
     content = hashlib.sha256(transaction.tid)
     for text in transaction.metadata:
@@ -95,7 +94,7 @@ def digest(data_file, transaction):
 
 
 def time_of(tid):
-    """Return the moment of a transaction id, ISO 8601 in UTC."""
+    """Return the time in a transaction id, as ISO 8601 in UTC."""
     moment = datetime.datetime.utcfromtimestamp(TimeStamp(tid).timeTime())
     return moment.isoformat() + 'Z'
 
@@ -110,7 +109,7 @@ LONGEST = 120  # characters of a title
 
 
 class _Placeholder(object):
-    """An object of a class that is not imported."""
+    """A stand-in for an object whose class is not imported."""
 
     def __new__(cls, *args, **kwargs):
         made = object.__new__(cls)
@@ -147,13 +146,13 @@ def _placeholder(module, name):
 
 
 def describe(data):
-    """Tell an object's class and, for one of Indico's, what a person would call it.
+    """Return an object's class and, for one of Indico's, its name for people.
 
     Args:
         data: the record's two pickles; None for an object whose creation was undone.
 
-    Returns: the class, `module.Name` or '?' when the record can not be read, and a text
-        like `Conference 12 "Title"`, or None.
+    Returns: the class, `module.Name` or '?' if the record cannot be read, and a text like
+        `Conference 12 "Title"`, or None.
     """
     if not data:
         return UNKNOWN, None

@@ -1,4 +1,4 @@
-"""Truncate a Data.fs, after copying what is removed."""
+"""Truncate a Data.fs, after copying the removed part."""
 import contextlib
 import errno
 import fcntl
@@ -19,20 +19,20 @@ CUT, INDEX, NOTE = 'cut.bin', 'cut.index', 'cut.json'
 
 
 def truncate(path, after, keep, dry_run=False):
-    """Cut off what follows a transaction; run again, it finishes what was interrupted.
+    """Remove what follows a transaction; a repeated call finishes an interrupted one.
 
     First the bytes (cut.bin) and the index (cut.index) are copied to the folder `keep`, with
-    cut.json, which tells where they belong: `cut.bin` appended to the file gives the old one.
-    A damaged end can be cut off too.  Afterwards a new index is there.  Blob files of what
-    is cut stay where they are.
+    cut.json, which describes them: `cut.bin` appended to the file restores the old one.  A damaged
+    end can be removed too.  A new index is written afterwards.  Blob files of removed transactions
+    stay where they are.
 
     Args:
         path: of the Data.fs; no server may have it open.
-        after: the tid of the last transaction to stay.
-        keep: a folder, made when it is missing; it must not hold another cut.
-        dry_run: only tell.
+        after: the tid of the last transaction to keep.
+        keep: a folder, created if missing; it must not hold the copy of another truncation.
+        dry_run: change nothing, only return what would be done.
 
-    Returns a dict for JSON: offset and number of bytes cut, first and last tid and how many
+    Returns a dict for JSON: offset and number of bytes removed, first and last tid and how many
     transactions, how many blobs they have, the folder kept, sha256 of cut.bin, and `done`.
 
     Raises DataFileError.
@@ -62,7 +62,7 @@ def truncate(path, after, keep, dry_run=False):
 def locked(path, dry_run=False):
     """Hold the lock that a server holds on a Data.fs.  Raises InUse.
 
-    A dry run looks whether somebody has it, and writes nothing, not even who looked.
+    A dry run only checks if another process has it, and writes nothing, not even its PID.
     """
     name = path + '.lock'
     if dry_run:
@@ -112,7 +112,7 @@ def _plan(path, after):
 
 
 def _earlier(keep):
-    """Return what was kept by an earlier, interrupted run, if there was one."""
+    """Return the note of an earlier, interrupted run, if there is one."""
     try:
         with open(os.path.join(keep, NOTE)) as note:
             return json.load(note)
@@ -123,7 +123,7 @@ def _earlier(keep):
 
 
 def _check_earlier(earlier, cut, path, keep):
-    """Return what was kept has to be what is cut now, or what has been cut already."""
+    """Raise Occupied if the kept copy is of another truncation than this one."""
     same = earlier['after'] == cut['after'] and earlier['offset'] == cut['offset']
     if same and cut['bytes']:
         same = disk.sha256(path, cut['offset']) == earlier['sha256']
@@ -155,7 +155,7 @@ def _cut(path, offset):
 
 
 def _open_as_storage(path, last):
-    """Open it as a server will, which makes its index."""
+    """Open it as a server will, which creates its index."""
     try:
         storage = FileStorage(path)
     except zc.lockfile.LockError:
