@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import commands
 from clusters import CLI_SECONDS, ClusterUnderTest, Roles, free_ports, wait_until
 from link import Link
 
@@ -115,14 +116,9 @@ class Hosts(ClusterUnderTest):
         )
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = self.command(*arguments)
-        try:
-            output, _ = command.communicate(timeout=CLI_SECONDS)
-        except subprocess.TimeoutExpired:
-            command.kill()
-            command.communicate()
-            raise
-        return subprocess.CompletedProcess(arguments, command.returncode, output, "")
+        """Run it to its end; both outputs as one text."""
+        done = commands.run(["-c", str(self.path), *arguments], self.home, seconds=CLI_SECONDS)
+        return subprocess.CompletedProcess(arguments, done.returncode, done.stdout + done.stderr)
 
     def processes_of(self, node: str) -> list[int]:
         """All processes that work in a node's data directory."""
