@@ -78,6 +78,13 @@ def test_a_failover_and_a_rejoin_are_clicked_through_and_what_was_lost_is_shown(
     wait_until(lambda: take_snapshot(under_test.cluster).node("b").followers == ("a",), "a follows")
     assert acknowledged - lost <= numbers_on(under_test, "b")
     look_at_what_was_lost(page, tab, entry.identifier, folder.name, exported)
+    recover_an_event(page, tab, folder.name, times)
+    assert ("recover", Outcome.DONE, "alice (admin page)") == (
+        (recovery := last_entry(under_test)).plan.operation,
+        recovery.outcome,
+        recovery.actor,
+    )
+    assert recovery.figures["event"]
     page.open(tab, "/")
     says(tab, "healthy")
     seen(tab, "failover 9 healthy again")
@@ -170,9 +177,26 @@ def look_at_what_was_lost(
     says(tab, "alice")
     seen(tab, "failover 9 journal entry")
     page.open(tab, f"/recover/{tail}")
-    says(tab, f"{exported} ")
+    says(tab, f"{exported} transactions.*compared with the database")
     shots.keep(tab, "failover 9 recover window", whole=False)
     seen(tab, "failover 9 recover")
+
+
+def recover_an_event(page: AdminPage, tab: Tab, tail: str, times: people.Times) -> None:
+    """From the export to the page that says that a lost event is back, under a new number."""
+    times.begin()
+    page.open(tab, f"/recover/{tail}")
+    says(tab, "compared with the database")
+    main(tab).get_by_role("link", name=re.compile("Dry run: recover Conference")).first.click()
+    says(tab, "would be recovered under a new number")
+    seen(tab, "failover 10 dry run of a recovery")
+    tab.page.get_by_label("Confirm").fill("test")
+    times.note("the dry run is there")
+    main(tab).get_by_role("button", name="Recover").click()
+    expect(tab.page).to_have_url(re.compile("/jobs/"))
+    says(tab, rf"recover of {tail} is done.*is event \d+ now")
+    shots.keep(tab, "failover 10 recovered")
+    times.note("the recovery is done")
 
 
 def seen(tab: Tab, picture: str) -> None:
