@@ -9,14 +9,13 @@ import functools
 import importlib
 from typing import TYPE_CHECKING, TypeAlias
 
-from indico_zodbrepl.backends.consensus import Consensus, ConsensusServers
 from indico_zodbrepl.backends.interfaces import OPERATIONS, Family, IBackend, NativeReplication
-from indico_zodbrepl.backends.native_replication import NativeServers
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 if TYPE_CHECKING:
+    from indico_zodbrepl.backends.consensus import Consensus
     from indico_zodbrepl.backends.filestorage import FileStorage
     from indico_zodbrepl.backends.mariadb import MariaDB
     from indico_zodbrepl.backends.neo import NEO
@@ -73,6 +72,10 @@ def native_of(cluster: Cluster) -> NativeReplication:
 
     Raises OperatorError if it has another one: a plan of another cluster asks for it.
     """
+    from indico_zodbrepl.backends.native_replication import (  # noqa: PLC0415  # seldom used
+        NativeServers,
+    )
+
     backend = backend_of(cluster)
     if not isinstance(backend, NativeServers):
         raise _no_such_step(cluster)
@@ -81,6 +84,8 @@ def native_of(cluster: Cluster) -> NativeReplication:
 
 def consensus_of(cluster: Cluster) -> Consensus:
     """Return the consensus backend of a cluster; raise OperatorError as ``native_of``."""
+    from indico_zodbrepl.backends.consensus import ConsensusServers  # noqa: PLC0415  # as above
+
     backend = backend_of(cluster)
     if not isinstance(backend, ConsensusServers):
         raise _no_such_step(cluster)
@@ -130,7 +135,6 @@ def require(cluster: Cluster, feature: str) -> None:
 
 
 __all__ = [
-    "Consensus",
     "Family",
     "IBackend",
     "NativeReplication",

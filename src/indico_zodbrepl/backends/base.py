@@ -9,6 +9,10 @@ from indico_zodbrepl.backends.interfaces import Family
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 
+NO_BLOBS = (
+    "clients have no folder for blobs; Indico keeps its files in its archive, not in the database"
+)
+
 
 class Defaults:
     """Answers for one copy of the data outside of a Data.fs; a backend overrides what differs."""

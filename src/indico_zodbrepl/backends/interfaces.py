@@ -14,15 +14,16 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from zope.interface import Attribute, Interface
 
-from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
-from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.rendering import Program
-from indico_zodbrepl.probing.answers import ServerAnswer
-from indico_zodbrepl.probing.comparison import Comparison
+if TYPE_CHECKING:
+    from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
+    from indico_zodbrepl.cluster.installation import Installation
+    from indico_zodbrepl.cluster.rendering import Program
+    from indico_zodbrepl.probing.answers import ServerAnswer
+    from indico_zodbrepl.probing.comparison import Comparison
 
 Progress = Callable[[str], None]
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from indico_zodbrepl.backends.base import Defaults
+from indico_zodbrepl.backends.base import NO_BLOBS, Defaults
 from indico_zodbrepl.backends.interfaces import Family
-from indico_zodbrepl.backends.one_copy import NO_BLOBS
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from indico_zodbrepl.backends.base import Defaults
+from indico_zodbrepl.backends.base import NO_BLOBS, Defaults
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
@@ -14,10 +14,6 @@ from indico_zodbrepl.cluster.rendering import Program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Comparison
-
-NO_BLOBS = (
-    "clients have no folder for blobs; Indico keeps its files in its archive, not in the database"
-)
 
 _ALONE = "there is one node and one copy of the data, so "
 

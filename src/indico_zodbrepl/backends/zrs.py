@@ -7,8 +7,8 @@ from pathlib import Path
 
 from zope.interface import implementer
 
+from indico_zodbrepl.backends.base import NO_BLOBS
 from indico_zodbrepl.backends.interfaces import Family, IBackend
-from indico_zodbrepl.backends.one_copy import NO_BLOBS
 from indico_zodbrepl.backends.zeo_servers import ZEOServers, lines, zeo_section
 from indico_zodbrepl.cluster import Cluster, NodeState
 from indico_zodbrepl.cluster.layout import data_fs, zeo_conf

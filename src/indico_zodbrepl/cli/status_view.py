@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -69,6 +68,8 @@ def watch(cluster: Cluster, home: Path) -> Snapshot:
             lambda parts: print_parts(console, [*parts, Text()]),
             fold_first=False,
         )
+    from rich.live import Live
+
     with Live(console=console, auto_refresh=False) as live:
         return _show_each(
             cluster, home, lambda parts: live.update(Group(*map(_foldable, parts)), refresh=True)

@@ -7,8 +7,6 @@ ZConfig takes longer to import than `--help` takes to run.
 
 from __future__ import annotations
 
-import difflib
-import importlib.resources
 import io
 import re
 import urllib.parse
@@ -48,7 +46,7 @@ def parse(path: Path, text: str, home: Path) -> tuple[Any, Positions]:
 
 def schema() -> Any:
     """Return the ZConfig schema of cluster files."""
-    text = importlib.resources.files(__package__).joinpath("schema.xml").read_text("utf-8")
+    text = Path(__file__).with_name("schema.xml").read_text("utf-8")
     return ZConfig.loadSchemaFile(io.StringIO(text), "package:schema.xml")
 
 
@@ -127,6 +125,8 @@ class PositionedLoader(ConfigLoader):  # type: ignore[misc]  # ZConfig is untype
             known_key for known_key, info in section.type if known_key and not info.issection()
         )
         if key.lower() not in known:
+            import difflib  # noqa: PLC0415  # only a wrong file needs it
+
             close = difflib.get_close_matches(key.lower(), known, n=1)
             guess = f"; did you mean {close[0]!r}?" if close else f" (known: {', '.join(known)})"
             place = f" in <{_title(section)}>" if kind else ""

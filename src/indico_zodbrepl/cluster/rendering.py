@@ -7,7 +7,6 @@ in these formats.
 from __future__ import annotations
 
 import dataclasses
-import importlib.resources
 import shlex
 import string
 from collections.abc import Iterable, Mapping
@@ -96,8 +95,8 @@ def indico_directories(cluster: Cluster, instance: IndicoInstance) -> tuple[Path
 
 
 def _template(name: str) -> string.Template:
-    folder = importlib.resources.files(__package__) / "templates"
-    return string.Template(folder.joinpath(name).read_text("utf-8"))
+    template = Path(__file__).parent / "templates" / name
+    return string.Template(template.read_text("utf-8"))
 
 
 def _program(program: Program, installation: Installation, layout: Layout) -> str:

@@ -13,8 +13,7 @@ from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, history, precheck, run, state, writers
 from indico_zodbrepl.host.epochs import Raised
-from indico_zodbrepl.host.interface import DryRun
-from indico_zodbrepl.host.programs import START_SECONDS, Progress, ignore
+from indico_zodbrepl.host.interface import START_SECONDS, DryRun, Tell, ignore
 from indico_zodbrepl.host.reports import Report
 from indico_zodbrepl.host.starts import start_node
 from indico_zodbrepl.probing.wire import ProbeError
@@ -38,7 +37,7 @@ def force_start(
     *,
     reason: str,
     actor: str,
-    progress: Progress = ignore,
+    progress: Tell = ignore,
     seconds: float = START_SECONDS,
 ) -> Forcing:
     """Start a node as the primary of a new epoch although no source confirms it.

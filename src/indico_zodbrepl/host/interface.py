@@ -12,33 +12,28 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from indico_zodbrepl.cluster import Cluster, NodeState, Role
-from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.datafs import (
-    COPY_SECONDS,
-    LONG_SECONDS,
-    Comparison,
-    Copy,
-    Export,
-    Last,
-    Progress,
-    Truncation,
-)
-from indico_zodbrepl.host.disks import Disk
-from indico_zodbrepl.host.epochs import EpochRecord
-from indico_zodbrepl.host.history import Condition, Lineage
-from indico_zodbrepl.host.last_seen import LastSeen
-from indico_zodbrepl.host.supervisor import ProgramState
-
 if TYPE_CHECKING:
+    from indico_zodbrepl.cluster import Cluster, NodeState, Role
+    from indico_zodbrepl.cluster.installation import Installation
+    from indico_zodbrepl.errors import OperatorError
     from indico_zodbrepl.host.backup import Keeper
+    from indico_zodbrepl.host.datafs import Comparison, Copy, Export, Last, Progress, Truncation
+    from indico_zodbrepl.host.disks import Disk
+    from indico_zodbrepl.host.epochs import EpochRecord
     from indico_zodbrepl.host.fencing import Fenced, Held
     from indico_zodbrepl.host.forcing import Forcing
+    from indico_zodbrepl.host.history import Condition, Lineage
+    from indico_zodbrepl.host.last_seen import LastSeen
     from indico_zodbrepl.host.packing import Packed
     from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.sql_export import Exported
+    from indico_zodbrepl.host.supervisor import ProgramState
+
+START_SECONDS = 60.0
+STOP_SECONDS = 40.0
+CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
+"""For a change of role: a server that can't change in place is stopped and started."""
 
 Tell = Callable[[str], None]
 Answer = TypeVar("Answer")
@@ -57,6 +52,10 @@ class DryRun:
     found: tuple[str, ...]
     does: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+def ignore(_step: str) -> None:
+    """Report the progress of a verb to nobody."""
 
 
 class Host(Protocol):
@@ -150,7 +149,7 @@ class Host(Protocol):
         upstream: str,
         verified: str | None = None,
         *,
-        seconds: float = LONG_SECONDS,
+        seconds: float = ...,
         fork: str | None = None,
     ) -> Comparison:
         """Compare the data files of two nodes; see ``datafs.compare``."""
@@ -170,7 +169,7 @@ class Host(Protocol):
         target: Path,
         on_progress: Callable[[Progress], None] | None = None,
         *,
-        seconds: float = COPY_SECONDS,
+        seconds: float = ...,
     ) -> Copy:
         """Copy the data file of node ``source`` to the file ``target``; see ``datafs.copy``."""
 

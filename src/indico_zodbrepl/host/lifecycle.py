@@ -30,9 +30,9 @@ from indico_zodbrepl.host import (
     stages,
     state,
 )
-from indico_zodbrepl.host.interface import DryRun
+from indico_zodbrepl.host.interface import DryRun, Tell, ignore
 from indico_zodbrepl.host.locking import exclusive
-from indico_zodbrepl.host.programs import STARTED, Progress, end, ignore, start, wait_for_end
+from indico_zodbrepl.host.programs import STARTED, end, start, wait_for_end
 from indico_zodbrepl.host.supervisor import Supervisor
 
 UP_SECONDS = 180.0
@@ -44,7 +44,7 @@ LEADERLESS_SECONDS = 3.0
 def up(
     cluster: Cluster,
     installation: Installation,
-    progress: Progress = ignore,
+    progress: Tell = ignore,
     seconds: float = UP_SECONDS,
 ) -> list[str]:
     """Start what doesn't run: storage nodes, then Indico, then the admin page.
@@ -78,7 +78,7 @@ def check(cluster: Cluster, installation: Installation) -> None:
 def up_storage(
     cluster: Cluster,
     installation: Installation,
-    progress: Progress = ignore,
+    progress: Tell = ignore,
     seconds: float = UP_SECONDS,
 ) -> list[str]:
     """Start the storage nodes alone, as for a conversion; otherwise as ``up``."""
@@ -95,7 +95,7 @@ def _check_installed(cluster: Cluster, installation: Installation) -> None:
 def _up(
     cluster: Cluster,
     installation: Installation,
-    progress: Progress,
+    progress: Tell,
     seconds: float,
     *,
     storage_only: bool = False,
@@ -212,9 +212,7 @@ def _is_leaderless(
     return all(node.program in failures for node in leaders)
 
 
-def _see_storage(
-    cluster: Cluster, started: Iterable[str], deadline: float, progress: Progress
-) -> None:
+def _see_storage(cluster: Cluster, started: Iterable[str], deadline: float, progress: Tell) -> None:
     """Give Indico instances that were started a moment to reach the storage; pages need it."""
     deadline = min(deadline, time.monotonic() + STORAGE_SECONDS)
     for instance in cluster.indico:
@@ -222,7 +220,7 @@ def _see_storage(
             progress(f"{instance.program} has no storage yet; it goes on trying")
 
 
-def down(cluster: Cluster, progress: Progress = ignore, seconds: float = DOWN_SECONDS) -> list[str]:
+def down(cluster: Cluster, progress: Tell = ignore, seconds: float = DOWN_SECONDS) -> list[str]:
     """End the admin page and Indico, then the primary, which drains, then its followers.
 
     Args:
@@ -307,7 +305,7 @@ def _missing(
     return missing
 
 
-def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Progress) -> None:
+def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Tell) -> None:
     raised = precheck.found(cluster, states)
     for keeper, problem in (raised.failed if raised else {}).items():
         progress(f"{keeper} has no record of the epoch: {problem}")
@@ -341,7 +339,7 @@ def _running(cluster: Cluster, deadline: float) -> set[str]:
     return {name for name, program in states.items() if program.state in STARTED}
 
 
-def _adopt_changes(cluster: Cluster, deadline: float, progress: Progress) -> list[str]:
+def _adopt_changes(cluster: Cluster, deadline: float, progress: Tell) -> list[str]:
     """Make a running supervisord know the programs of the present cluster.conf."""
     supervisor = Supervisor(cluster)
     added, changed, removed = supervisor.reload()

@@ -16,35 +16,25 @@ from indico_zodbrepl.cluster.installation import Installation, home_from_environ
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import (
-    datafs,
-    disks,
-    epochs,
-    fencing,
-    history,
-    last_seen,
-    programs,
-    py27,
-    state,
-    supervisor,
-)
-from indico_zodbrepl.host.datafs import Comparison, Copy, Export, Last, Progress, Truncation
-from indico_zodbrepl.host.disks import Disk
-from indico_zodbrepl.host.epochs import EpochRecord
-from indico_zodbrepl.host.fencing import Fenced, Held
-from indico_zodbrepl.host.history import Condition, Lineage
-from indico_zodbrepl.host.interface import Answer, DryRun, Tell
-from indico_zodbrepl.host.last_seen import LastSeen
-from indico_zodbrepl.host.programs import ignore
-from indico_zodbrepl.host.py27 import Argument, Program
-from indico_zodbrepl.host.supervisor import ProgramState, Supervisor
+from indico_zodbrepl.host import disks, epochs, history, state, supervisor
+from indico_zodbrepl.host.interface import Answer, Tell, ignore
+from indico_zodbrepl.host.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from indico_zodbrepl.host.backup import Keeper
+    from indico_zodbrepl.host.datafs import Comparison, Copy, Export, Last, Progress, Truncation
+    from indico_zodbrepl.host.disks import Disk
+    from indico_zodbrepl.host.epochs import EpochRecord
+    from indico_zodbrepl.host.fencing import Fenced, Held
     from indico_zodbrepl.host.forcing import Forcing
+    from indico_zodbrepl.host.history import Condition, Lineage
+    from indico_zodbrepl.host.interface import DryRun
+    from indico_zodbrepl.host.last_seen import LastSeen
     from indico_zodbrepl.host.packing import Packed
+    from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.sql_export import Exported
+    from indico_zodbrepl.host.supervisor import ProgramState
 
 
 class LocalHost:
@@ -113,6 +103,8 @@ class LocalHost:
         return epochs.read(self._cluster, epochs.paths(self._cluster)[keeper])
 
     def last_seen(self) -> LastSeen | None:
+        from indico_zodbrepl.host import last_seen
+
         return last_seen.read(self._cluster)
 
     def newest_record(self) -> EpochRecord | None:
@@ -141,17 +133,25 @@ class LocalHost:
     # Data files
 
     def last_transaction(self, name: str) -> Last:
+        from indico_zodbrepl.host import datafs
+
         return datafs.last(self._installation, self._data(name))
 
     def digest(self, name: str, tid: str) -> str:
+        from indico_zodbrepl.host import datafs
+
         return datafs.digest(self._installation, self._data(name), tid)
 
     def export_digest(self, folder: Path, tid: str) -> str:
+        from indico_zodbrepl.host import datafs
+
         return datafs.digest(self._installation, folder / "tail.fs", tid)
 
     def compare(
         self, name: str, upstream: str, verified: str | None = None, **options: Any
     ) -> Comparison:
+        from indico_zodbrepl.host import datafs
+
         file, other = self._data(name), self._data(upstream)
         return datafs.compare(self._installation, file, other, verified, **options)
 
@@ -161,9 +161,13 @@ class LocalHost:
         return following.compare(self._cluster, self._installation, name, upstream, full=full)
 
     def export(self, name: str, after: str, folder: Path) -> Export:
+        from indico_zodbrepl.host import datafs
+
         return datafs.export(self._installation, self._data(name), after, folder)
 
     def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:
+        from indico_zodbrepl.host import datafs
+
         return datafs.truncate(self._installation, self._data(name), after, keep, dry_run=dry_run)
 
     def copy(
@@ -173,6 +177,8 @@ class LocalHost:
         on_progress: Callable[[Progress], None] | None = None,
         **options: Any,
     ) -> Copy:
+        from indico_zodbrepl.host import datafs
+
         return datafs.copy(self._installation, self._data(source), target, on_progress, **options)
 
     def export_sql(self, name: str, failure: str, **places: Any) -> Exported:
@@ -192,6 +198,8 @@ class LocalHost:
         return keeper_of(self._cluster, self._installation)
 
     def lock(self, name: str) -> Held | None:
+        from indico_zodbrepl.host import fencing
+
         node = self._node(name)
         return fencing.look(node) if fencing.path_of(node).exists() else None
 
@@ -287,6 +295,8 @@ class LocalHost:
     def stop_programs(
         self, names: Iterable[str], deadline: float, progress: Tell = ignore
     ) -> list[str]:
+        from indico_zodbrepl.host import programs
+
         return programs.end(self._cluster, names, deadline, progress)
 
     def last_refusal(self, name: str) -> OperatorError | None:
@@ -300,6 +310,8 @@ class LocalHost:
     def run27(
         self, program: Program, *arguments: Argument, answer: type[Answer], **options: Any
     ) -> Answer:
+        from indico_zodbrepl.host import py27
+
         return py27.run(self._installation, program, *arguments, answer=answer, **options)
 
     def _node(self, name: str) -> Node:

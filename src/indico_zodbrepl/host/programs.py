@@ -9,22 +9,15 @@ from collections.abc import Callable, Iterable
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import readiness
+from indico_zodbrepl.host.interface import Tell, ignore
 from indico_zodbrepl.host.supervisor import Supervisor, log_tail
 from indico_zodbrepl.probing.waiting import wait_until
 
-START_SECONDS = 60.0
-STOP_SECONDS = 40.0
-CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
 RUNNING_SECONDS = 15.0  # for a program that ran already, perhaps restarted just now
 ENDED = ("STOPPED", "EXITED", "FATAL", "UNKNOWN")
 STARTED = ("RUNNING", "STARTING")
 
-Progress = Callable[[str], None]
 Stage = list[tuple[str, Callable[[], str | None]]]
-
-
-def ignore(_step: str) -> None:
-    """Progress that nobody looks at."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +33,7 @@ def start(
     stage: Stage,
     missing: Iterable[str],
     deadline: float,
-    progress: Progress = ignore,
+    progress: Tell = ignore,
 ) -> Started:
     """Start a stage's missing programs; those that ran already have to be ready too.
 
@@ -79,7 +72,7 @@ def start(
 
 
 def end(
-    cluster: Cluster, programs: Iterable[str], deadline: float, progress: Progress = ignore
+    cluster: Cluster, programs: Iterable[str], deadline: float, progress: Tell = ignore
 ) -> list[str]:
     """End those of the programs that run, and wait until they have.
 

@@ -14,8 +14,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, following, history, precheck, run, state, writers
-from indico_zodbrepl.host.interface import DryRun
-from indico_zodbrepl.host.programs import CHANGE_SECONDS, STOP_SECONDS, Progress, ignore
+from indico_zodbrepl.host.interface import CHANGE_SECONDS, STOP_SECONDS, DryRun, Tell, ignore
 from indico_zodbrepl.host.server_control import (
     NoServerError,
     ServerControl,
@@ -50,7 +49,7 @@ def promote(
     epoch: int,
     reason: str = "",
     proven: int | None = None,
-    progress: Progress = ignore,
+    progress: Tell = ignore,
     seconds: float = CHANGE_SECONDS,
 ) -> Changed:
     """Make a node the primary of an epoch, in place when its server runs.
@@ -102,7 +101,7 @@ def follow(
     upstream: str,
     epoch: int,
     role: Role | None = None,
-    progress: Progress = ignore,
+    progress: Tell = ignore,
     seconds: float = CHANGE_SECONDS,
 ) -> Changed:
     """Let a node follow another one, in place when its server runs.
@@ -242,7 +241,7 @@ class _Change:
 
     cluster: Cluster
     installation: Installation
-    progress: Progress
+    progress: Tell
     deadline: float
 
     def start(self, name: str) -> None:

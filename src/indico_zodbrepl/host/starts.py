@@ -21,12 +21,12 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
 from indico_zodbrepl.cluster.rendering import INDICO_DRAIN_SECONDS
 from indico_zodbrepl.host import daemon, programs, readiness, run, state
-from indico_zodbrepl.host.interface import DryRun
-from indico_zodbrepl.host.programs import (
+from indico_zodbrepl.host.interface import (
     CHANGE_SECONDS,
     START_SECONDS,
     STOP_SECONDS,
-    Progress,
+    DryRun,
+    Tell,
     ignore,
 )
 from indico_zodbrepl.host.supervisor import Supervisor
@@ -41,7 +41,7 @@ def start_node(
     installation: Installation,
     name: str,
     *,
-    progress: Progress = ignore,
+    progress: Tell = ignore,
     seconds: float = START_SECONDS,
 ) -> bool:
     """Start a node under supervisor, in the role of its state file, and wait until it listens.
@@ -82,7 +82,7 @@ def check_restart_node(cluster: Cluster, installation: Installation, name: str) 
 
 
 def stop_node(
-    cluster: Cluster, name: str, *, progress: Progress = ignore, seconds: float = STOP_SECONDS
+    cluster: Cluster, name: str, *, progress: Tell = ignore, seconds: float = STOP_SECONDS
 ) -> bool:
     """End a node's server in order: it hands its followers what they lack first.
 
@@ -110,7 +110,7 @@ def restart_node(
     installation: Installation,
     name: str,
     *,
-    progress: Progress = ignore,
+    progress: Tell = ignore,
     seconds: float = CHANGE_SECONDS,
 ) -> None:
     """End a node's server if it runs, then start it; see ``stop_node`` and ``start_node``.
@@ -123,7 +123,7 @@ def restart_node(
 
 
 def restart_instance(
-    cluster: Cluster, name: str, *, progress: Progress = ignore, seconds: float = START_SECONDS
+    cluster: Cluster, name: str, *, progress: Tell = ignore, seconds: float = START_SECONDS
 ) -> None:
     """Let an Indico instance drop all it has cached, and wait until it answers.
 
@@ -174,7 +174,7 @@ def _start(
     cluster: Cluster,
     program: str,
     ready: Callable[[], str | None],
-    progress: Progress,
+    progress: Tell,
     seconds: float,
 ) -> bool:
     done = programs.start(

@@ -7,6 +7,14 @@ from collections.abc import Collection
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 
+SMALL_LAG_SECONDS = 10.0
+"""A switchover to a node further behind would pause writes for longer than about a second."""
+
+
+def follows_closely(node: NodeStatus) -> bool:
+    """Return True if a switchover to a node pauses writes for a moment only."""
+    return node.lag_seconds is not None and node.lag_seconds <= SMALL_LAG_SECONDS
+
 
 def best_candidate(snapshot: Snapshot, unfit: Collection[str] = ()) -> NodeStatus | None:
     """Return the follower with the newest transaction; the first one when none can be reached.

@@ -97,6 +97,19 @@ class Operation:
             **{key: value for record in self.records for key, value in record.figures.items()},
         }
 
+    def no_undo(self) -> str:
+        """Return why it can't be undone, as far as its records say; empty if it can."""
+        index = self.plan.no_return()
+        records = self.records[index:]
+        past = records and (
+            records[0].progress is Progress.DONE
+            or any(record.progress is not Progress.PENDING for record in records[1:])
+        )
+        if not past:
+            return ""
+        title = self.plan.steps[index].title
+        return f"It is past its point of no return: step {index + 1}, {title}."
+
     def changed(self, index: int, record: StepRecord) -> Operation:
         """Return the same operation with another record of one step."""
         return dataclasses.replace(

@@ -18,8 +18,9 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.packing import PROGRAM, Packed, PackedInPart
 from indico_zodbrepl.monitor import take_snapshot
-from indico_zodbrepl.monitor.snapshot import Level, Snapshot
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations.model import Context, Figures, Finding, Plan, Refusal, Step, Verdict
+from indico_zodbrepl.operations.refusals import objections
 
 ALL = "the database"
 DAYS = 7.0
@@ -76,7 +77,7 @@ def plan_pack(
 ) -> Plan | Refusal:
     """Return the plan of a pack.  Pure."""
     found, in_the_way = facts.snapshot, facts.holder
-    against = tuple(objections(found))
+    against = tuple(Finding(Verdict.AGAINST, *each) for each in objections(found))
     if against:
         return Refusal(
             "pack refused: not every node is healthy", commands.zodbrepl("status"), against
@@ -114,21 +115,6 @@ def targets(cluster: Cluster, found: Snapshot) -> tuple[Target, ...]:
         Target(node.name, layout.node_zodb_conf(node))
         for node in sorted(served, key=lambda node: node.name in primaries)
     )
-
-
-def objections(found: Snapshot) -> Iterator[Finding]:
-    """Yield the obstacles of a pack: every node has to be healthy.
-
-    A node that is away would miss the pack or keep what the others removed, and removed
-    transactions can't be compared with a diverged node.
-    """
-    for node in found.nodes:
-        if not node.reachable:
-            yield Finding(Verdict.AGAINST, node.name, node.problem or "it does not answer")
-    names = {node.name for node in found.nodes if node.reachable}
-    for alert in found.warnings:
-        if alert.subject in names and alert.level is not Level.NOTICE:
-            yield Finding(Verdict.AGAINST, alert.subject, alert.text, alert.detail)
 
 
 def holder(cluster: Cluster) -> str:

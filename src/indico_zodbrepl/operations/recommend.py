@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indico_zodbrepl.backends import backend_of, can, limit
 from indico_zodbrepl.cluster.commands import Commands
@@ -19,10 +20,12 @@ from indico_zodbrepl.monitor.promotion import best_candidate
 from indico_zodbrepl.monitor.rules.facts import RESTARTED, RUNNING, reviving
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus, OpenOperation, Snapshot, State
 from indico_zodbrepl.operations import procedures as words
-from indico_zodbrepl.operations.operation import Operation
 from indico_zodbrepl.operations.procedures import Procedure
-from indico_zodbrepl.operations.refusals import Refusals, in_the_way, no_undo, sentence
+from indico_zodbrepl.operations.refusals import Refusals, in_the_way, sentence
 from indico_zodbrepl.probing.answers import Hold
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.operations.operation import Operation
 
 GIVEN_UP = ("FATAL", "BACKOFF", "EXITED")
 """States of a program that supervisor does not bring back."""
@@ -317,7 +320,7 @@ def _endings(snapshot: Snapshot, found: Operation | None) -> Iterator[Offer]:
         "",
         f"Undo the {name}",
         "undoes its steps, as long as its point of no return was not reached",
-        busy or no_undo(found),
+        busy or found.no_undo(),
     )
     yield Offer(
         "abandon",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.promotion import SMALL_LAG_SECONDS, follows_closely
 from indico_zodbrepl.monitor.rules.facts import RUNNING
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot, State
-from indico_zodbrepl.operations import pack
-from indico_zodbrepl.operations.operation import Operation, Progress
-from indico_zodbrepl.operations.switchover import SMALL_LAG_SECONDS, follows_closely
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Level, Mark, NodeStatus, Snapshot, State
 
 
 def in_the_way(snapshot: Snapshot) -> str:
@@ -38,19 +39,27 @@ def _elects(snapshot: Snapshot) -> bool:
     return any(node.assigned_role is Role.MASTER for node in snapshot.nodes)
 
 
-def no_undo(found: Operation) -> str:
-    """Return why an operation can't be undone, as far as its records say."""
-    index = found.plan.no_return()
-    records = found.records[index:]
-    past = records and (
-        records[0].progress is Progress.DONE
-        or any(record.progress is not Progress.PENDING for record in records[1:])
-    )
-    if past:
-        return (
-            f"It is past its point of no return: step {index + 1}, {found.plan.steps[index].title}."
-        )
-    return ""
+class Obstacle(NamedTuple):
+    """An obstacle of a pack: a node, what is wrong with it, and how that is known."""
+
+    subject: str
+    text: str
+    evidence: str
+
+
+def objections(found: Snapshot) -> Iterator[Obstacle]:
+    """Yield the obstacles of a pack: every node has to be healthy.
+
+    A node that is away would miss the pack or keep what the others removed, and removed
+    transactions can't be compared with a diverged node.
+    """
+    for node in found.nodes:
+        if not node.reachable:
+            yield Obstacle(node.name, node.problem or "it does not answer", "")
+    names = {node.name for node in found.nodes if node.reachable}
+    for alert in found.warnings:
+        if alert.subject in names and alert.level is not Level.NOTICE:
+            yield Obstacle(alert.subject, alert.text, alert.detail)
 
 
 class Refusals:
@@ -89,7 +98,7 @@ class Refusals:
 
     def no_pack(self) -> str:
         """Return why the database can't be packed."""
-        reasons = [f"node {each.subject}: {each.text}" for each in pack.objections(self._snapshot)]
+        reasons = [f"node {each.subject}: {each.text}" for each in objections(self._snapshot)]
         if not reasons:
             return ""
         return sentence(f"pack refused: not every node is healthy: {reasons[0]}")

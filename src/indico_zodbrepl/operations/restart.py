@@ -17,7 +17,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_with_program
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import START_SECONDS, host_of
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.rules.facts import RUNNING
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot
@@ -36,7 +36,7 @@ from indico_zodbrepl.operations.consensus_rejoin import Whole
 from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication_of
 from indico_zodbrepl.operations.model import Context, Figures, Finding, Plan, Refusal, Step, Verdict
 from indico_zodbrepl.operations.rejoin import INDEXED_PER_SECOND
-from indico_zodbrepl.operations.roles import START_SECONDS, Start
+from indico_zodbrepl.operations.roles import Start
 from indico_zodbrepl.operations.switchover import StopPrimary
 from indico_zodbrepl.probing.probes import probe_indico
 

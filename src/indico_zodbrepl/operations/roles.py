@@ -10,6 +10,7 @@ from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import CHANGE_SECONDS, START_SECONDS, STOP_SECONDS
 from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
 from indico_zodbrepl.operations.checks import INDICO_SECONDS, gap, wait_writable
 from indico_zodbrepl.operations.facts import ask, replication
@@ -18,10 +19,6 @@ from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.wire import ProbeError
 
-STOP_SECONDS = 40.0
-START_SECONDS = 60.0
-CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
-"""For a change of role: a server that can't change in place is stopped and started."""
 QUICK_SECONDS = 15.0
 FENCE_SECONDS = 20.0
 PROMOTED_AFTER = "promoted_after"

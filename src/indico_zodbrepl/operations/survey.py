@@ -22,7 +22,7 @@ from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.collect import TIME_LIMIT, collect
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.promotion import best_candidate
+from indico_zodbrepl.monitor.promotion import best_candidate, follows_closely
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations import consensus_facts, facts, preflight, store
 from indico_zodbrepl.operations.candidates import against, choose, fingerprint
@@ -30,7 +30,7 @@ from indico_zodbrepl.operations.consensus_failover import plan_hung_failover
 from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.failover import plan_failover
 from indico_zodbrepl.operations.model import Plan, Refusal
-from indico_zodbrepl.operations.switchover import follows_closely, plan_switchover
+from indico_zodbrepl.operations.switchover import plan_switchover
 from indico_zodbrepl.probing.race import all_at_once
 
 FAILOVER_TIME_LIMIT = 1.0

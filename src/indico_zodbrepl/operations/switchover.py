@@ -15,7 +15,13 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Relation, describe
-from indico_zodbrepl.monitor.promotion import best_candidate, states_after
+from indico_zodbrepl.host.interface import STOP_SECONDS
+from indico_zodbrepl.monitor.promotion import (
+    SMALL_LAG_SECONDS,
+    best_candidate,
+    follows_closely,
+    states_after,
+)
 from indico_zodbrepl.monitor.snapshot import Level, NodeStatus, Snapshot
 from indico_zodbrepl.operations import preflight
 from indico_zodbrepl.operations.candidates import transactions
@@ -24,7 +30,6 @@ from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.model import Context, Figures, Finding, Plan, Refusal, Step, Verdict
 from indico_zodbrepl.operations.roles import (
     QUICK_SECONDS,
-    STOP_SECONDS,
     Assign,
     Demote,
     Follow,
@@ -45,8 +50,6 @@ then on it takes no writes for good."""
 PROVE_SECONDS = 10.0
 POLL_SECONDS = 0.005
 ANSWER_SECONDS = 2.0
-SMALL_LAG_SECONDS = 10.0
-"""A target further behind would pause writes for longer than about a second."""
 
 
 def plan_switchover(
@@ -95,11 +98,6 @@ def plan_switchover(
     return Plan(
         "switchover", new.name, primary.name, reason, after[new.name].epoch, steps, None, findings
     )
-
-
-def follows_closely(node: NodeStatus) -> bool:
-    """Return True if a switchover to a node pauses writes for a moment only."""
-    return node.lag_seconds is not None and node.lag_seconds <= SMALL_LAG_SECONDS
 
 
 def catches_up(node: NodeStatus) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import tenacity
+if TYPE_CHECKING:
+    import tenacity
 
 POLL_SECONDS = 0.05
 Found = TypeVar("Found")
@@ -23,6 +24,7 @@ def wait_until(check: Callable[[], Found], deadline: float, poll: float = POLL_S
     Returns:
         What the last call returned.  Raises what ``check`` raises.
     """
+    import tenacity  # noqa: PLC0415  # asyncio and logging come with it, also where nobody waits
 
     def is_late(_state: tenacity.RetryCallState) -> bool:
         return time.monotonic() > deadline

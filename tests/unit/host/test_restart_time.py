@@ -9,7 +9,7 @@ import pytest
 from indico_zodbrepl.cluster import NodeState, Role, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host import programs, starts
+from indico_zodbrepl.host import interface, starts
 from indico_zodbrepl.operations.roles import Demote, Follow, Promote
 from indico_zodbrepl.operations.switchover import PauseWrites
 
@@ -45,7 +45,7 @@ def test_what_the_end_of_a_server_takes_is_not_there_for_its_start(
     monkeypatch.setattr(starts, "stop_node", stop)
     monkeypatch.setattr(starts, "start_node", start)
     starts.restart_node(cluster, Installation(tmp_path), "a", seconds=99.0)
-    assert {"stop": programs.STOP_SECONDS, "start": 99.0 - taken} == given
+    assert {"stop": interface.STOP_SECONDS, "start": 99.0 - taken} == given
 
 
 def test_a_step_that_may_restart_a_server_has_the_time_for_it(tmp_path: Path) -> None:
@@ -57,6 +57,6 @@ def test_a_step_that_may_restart_a_server_has_the_time_for_it(tmp_path: Path) ->
         Demote.of(commands, state),
         Follow.of(commands, state),
     ):
-        assert step.seconds >= programs.STOP_SECONDS + programs.START_SECONDS
+        assert step.seconds >= interface.STOP_SECONDS + interface.START_SECONDS
     hold = PauseWrites.of(commands, "a")
     assert hold.seconds > float(str(hold.arguments["seconds"]))

@@ -17,8 +17,8 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import fencing, lifecycle, ports, programs, state, verbs
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host import fencing, lifecycle, ports, state, verbs
+from indico_zodbrepl.host.interface import host_of, ignore
 from indico_zodbrepl.host.supervisor import Supervisor
 
 ROOT = Path(__file__).parents[3]
@@ -130,5 +130,5 @@ def test_records_of_the_epoch_are_only_where_the_backend_is_guarded(
 ) -> None:
     cluster = example(name, tmp_path)
     states = {node.name: state.current(cluster, node) for node in cluster.nodes}
-    lifecycle._found(cluster, states, programs.ignore)
+    lifecycle._found(cluster, states, ignore)
     assert backend_of(cluster).has_epochs == (cluster.var_directory / "epoch.json").exists()

@@ -19,6 +19,7 @@ from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.py27 import Program, ProgramError
 from indico_zodbrepl.monitor.snapshot import Alert, Level
 from indico_zodbrepl.operations import pack as packing
+from indico_zodbrepl.operations import refusals
 from indico_zodbrepl.operations.model import Context, Plan, Refusal, Step
 from indico_zodbrepl.operations.pack import PackFacts
 
@@ -39,11 +40,11 @@ def test_a_database_that_sees_to_its_copies_is_packed_once() -> None:
 
 
 def test_nothing_speaks_against_a_pack_of_a_healthy_pair() -> None:
-    assert [] == list(packing.objections(snapshot()))
+    assert [] == list(refusals.objections(snapshot()))
 
 
 def test_a_node_that_is_away_speaks_against_a_pack() -> None:
-    assert "a" in [each.subject for each in packing.objections(snapshot(**PRIMARY_KILLED))]
+    assert "a" in [each.subject for each in refusals.objections(snapshot(**PRIMARY_KILLED))]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_a_node_out_of_order_speaks_against_a_pack(
     )
     assert expected == [
         (each.subject, each.text)
-        for each in packing.objections(dataclasses.replace(snapshot(), warnings=alerts))
+        for each in refusals.objections(dataclasses.replace(snapshot(), warnings=alerts))
     ]
 
 
