@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.rules.replication import LARGE_LAG
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Level, Mark, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot
+from indico_zodbrepl.probing.answers import Level
 
 LINE = 17
 """Height of a line of text."""

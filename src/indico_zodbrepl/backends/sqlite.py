@@ -28,7 +28,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.settings import SQLiteSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import EngineProblem, Fact, ServerAnswer, Severity
+from indico_zodbrepl.probing.answers import Alert, Fact, Level, ServerAnswer
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 # How long a commit waits for another one's end; SQLite lets one write at a time.
@@ -117,7 +117,7 @@ class SQLite(WithoutServer):
             0,
             standalone(cluster, node, size=size + log, read_only=not os.access(path, os.W_OK)),
             facts,
-            tuple(_problems(journal)),
+            tuple(_problems(node, journal)),
         )
 
 
@@ -167,10 +167,11 @@ def database(node: Node) -> Path:
     return data_folder(node) / _FILE
 
 
-def _problems(journal: str) -> Iterator[EngineProblem]:
+def _problems(node: Node, journal: str) -> Iterator[Alert]:
     if journal != "wal":
-        yield EngineProblem(
-            Severity.WARNING,
+        yield Alert(
+            Level.WARNING,
+            node.name,
             "the database has no write-ahead log",
             f"its journal mode is {journal}, so that readers and writers wait for each other",
             "the next process that opens it with RelStorage changes that: "

@@ -18,9 +18,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.host.disks import gib
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.snapshot import (
-    Alert,
     IndicoStatus,
-    Level,
     Mark,
     NodeStatus,
     Program,
@@ -28,6 +26,7 @@ from indico_zodbrepl.monitor.snapshot import (
     State,
 )
 from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import Alert, Level
 
 if TYPE_CHECKING:
     from indico_zodbrepl.operations.procedures import Procedure

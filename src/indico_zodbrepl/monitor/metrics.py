@@ -10,9 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Level, NodeStatus, Snapshot, State
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot, State
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
-from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.answers import Level, ServerRole
 
 PREFIX = "zodbrepl_"
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4

@@ -12,7 +12,14 @@ from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.disks import Disk, Room
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import Fact, Hold, RefusedFollower, ServerRole, WriteFailure
+from indico_zodbrepl.probing.answers import (
+    Alert,
+    Fact,
+    Hold,
+    RefusedFollower,
+    ServerRole,
+    WriteFailure,
+)
 from indico_zodbrepl.probing.comparison import Membership
 
 TIDS = ("last_tid", "tid")
@@ -50,32 +57,6 @@ class Mark(enum.StrEnum):
     AS_ASSIGNED = "*"
     DIFFERS = "!"
     UNREACHABLE = "?"
-
-
-class Level(enum.StrEnum):
-    """A notice is worth knowing but leaves a healthy cluster healthy."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
-    NOTICE = "notice"
-
-
-@dataclasses.dataclass(frozen=True)
-class Alert:
-    """Something wrong.
-
-    Attributes:
-        subject: name of the node or Indico instance it is about; empty for the cluster.
-        text: what, in one line.
-        detail: the evidence; may be empty.
-        hint: what to do, commands in backquotes.
-    """
-
-    level: Level
-    subject: str
-    text: str
-    detail: str
-    hint: str
 
 
 @dataclasses.dataclass(frozen=True)

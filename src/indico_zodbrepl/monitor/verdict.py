@@ -8,14 +8,9 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.monitor import rules
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.snapshot import (
-    Alert,
-    IndicoStatus,
-    Level,
-    NodeStatus,
-    State,
-)
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, State
 from indico_zodbrepl.monitor.words import called, listed
+from indico_zodbrepl.probing.answers import Alert, Level
 from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 

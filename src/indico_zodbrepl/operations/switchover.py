@@ -22,7 +22,7 @@ from indico_zodbrepl.monitor.promotion import (
     follows_closely,
     states_after,
 )
-from indico_zodbrepl.monitor.snapshot import Level, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 from indico_zodbrepl.operations import preflight
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import SeeFollowing, SeeWritable, Verify
@@ -38,7 +38,7 @@ from indico_zodbrepl.operations.roles import (
     Stop,
 )
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import HistoryAnswer
+from indico_zodbrepl.probing.answers import HistoryAnswer, Level
 from indico_zodbrepl.probing.probes import probe_history, probe_server
 from indico_zodbrepl.probing.wire import ProbeError
 

@@ -120,8 +120,8 @@ class Fact:
     value: str
 
 
-class Severity(enum.StrEnum):
-    """How bad an engine's problem is; a notice leaves a healthy cluster healthy."""
+class Level(enum.StrEnum):
+    """Level of an alert; a notice leaves a healthy cluster healthy."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -129,16 +129,18 @@ class Severity(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class EngineProblem:
-    """Something wrong that only the engine's own words tell.
+class Alert:
+    """A problem.
 
     Attributes:
+        subject: name of the node or Indico instance it is about; empty for the cluster.
         text: what, in one line.
         detail: the evidence; may be empty.
         hint: what to do, commands in backquotes.
     """
 
-    severity: Severity
+    level: Level
+    subject: str
     text: str
     detail: str
     hint: str
@@ -146,13 +148,18 @@ class EngineProblem:
 
 @dataclasses.dataclass(frozen=True)
 class ServerAnswer:
-    """What a node's server answers; ``replication`` is None when it is no server of ours."""
+    """What a node's server answers.
+
+    Attributes:
+        replication: None when it is no server of ours.
+        problems: of the engine, in its own words.
+    """
 
     last_tid: int
     clients: int
     replication: Replication | None
     facts: tuple[Fact, ...] = ()
-    problems: tuple[EngineProblem, ...] = ()
+    problems: tuple[Alert, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.probing.answers import ServerRole, Severity
+from indico_zodbrepl.probing.answers import Level, ServerRole
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster-relstorage-mariadb.conf"
@@ -439,7 +439,7 @@ def test_one_thread_that_stands_still_is_critical_whatever_the_other_says(
     assert found.replication is not None
     assert found.replication.connected is False
     (problem,) = found.problems
-    assert (Severity.CRITICAL, text) == (problem.severity, problem.text)
+    assert (Level.CRITICAL, text) == (problem.level, problem.text)
     for error in (changes.get("Last_SQL_Error"), changes.get("Last_IO_Error")):
         assert str(error or "") in problem.detail
 
@@ -479,7 +479,7 @@ def test_commits_that_wait_for_nobody_though_they_should_are_told(
     (problem,) = status.answer(
         cluster, cluster.node("a"), said(read_only=False, own=A, upstream=None, **values)
     ).problems
-    assert (Severity.WARNING, text) == (problem.severity, problem.text)
+    assert (Level.WARNING, text) == (problem.level, problem.text)
     asynchronous = with_settings(cluster, synchronous=False)
     assert (
         ()

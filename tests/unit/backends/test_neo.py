@@ -21,7 +21,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, control_socket
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import ServerAnswer, Severity
+from indico_zodbrepl.probing.answers import Level, ServerAnswer
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 NOW = 1000.0
@@ -102,8 +102,8 @@ def answer(cluster: Cluster, name: str, **changes: object) -> ServerAnswer:
     return status.answer(cluster, cluster.node(name), known(**changes), NOW)
 
 
-def texts(cluster: Cluster, name: str, **changes: object) -> list[tuple[Severity, str]]:
-    return [(each.severity, each.text) for each in answer(cluster, name, **changes).problems]
+def texts(cluster: Cluster, name: str, **changes: object) -> list[tuple[Level, str]]:
+    return [(each.level, each.text) for each in answer(cluster, name, **changes).problems]
 
 
 def test_the_backend_of_a_cluster_file_that_says_neo(cluster: Cluster) -> None:
@@ -256,7 +256,7 @@ def test_a_storage_that_is_up_to_date_has_the_last_transaction(cluster: Cluster)
     assert late.last_tid == tid.EMPTY
     assert [fact.value for fact in late.facts] == ["RUNNING, S1", "10 out of date, 2 up to date"]
     assert texts(cluster, "a", partitions=behind) == [
-        (Severity.WARNING, "storage a is not up to date")
+        (Level.WARNING, "storage a is not up to date")
     ]
 
 
@@ -302,7 +302,7 @@ def test_an_empty_storage_and_a_corrupted_one_come_with_the_order_that_fills_the
         "rows": [[TWO]] * 12,
     }
     assert texts(cluster, "a", partitions=table) == [
-        (Severity.CRITICAL, "12 partitions of storage a are corrupted")
+        (Level.CRITICAL, "12 partitions of storage a are corrupted")
     ]
 
 
@@ -340,9 +340,7 @@ def test_what_the_warden_did_is_news_for_ten_minutes_and_then_a_fact(cluster: Cl
         "reason": "silent for 10 s",
         "result": "taken out of the cluster",
     }
-    assert texts(cluster, "w", deeds=[deed]) == [
-        (Severity.NOTICE, "the NEO monitor ended storage a")
-    ]
+    assert texts(cluster, "w", deeds=[deed]) == [(Level.NOTICE, "the NEO monitor ended storage a")]
     old = {**deed, "time": NOW - 601}
     assert texts(cluster, "w", deeds=[old]) == []
     assert "silent for 10 s" in answer(cluster, "w", deeds=[old]).facts[-1].value
@@ -352,11 +350,11 @@ def test_what_the_warden_leaves_alone_and_what_it_is_not_told_are_critical(
     cluster: Cluster,
 ) -> None:
     assert texts(cluster, "w", problems=["x is silent"]) == [
-        (Severity.CRITICAL, "a process hangs and nobody can stand in for it")
+        (Level.CRITICAL, "a process hangs and nobody can stand in for it")
     ]
     assert texts(
         cluster, "w", failure="not ready", cluster_state=None, nodes=[], partitions=None
-    ) == [(Severity.CRITICAL, "the cluster does not answer its admin node")]
+    ) == [(Level.CRITICAL, "the cluster does not answer its admin node")]
 
 
 @pytest.mark.parametrize(

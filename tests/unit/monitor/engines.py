@@ -15,14 +15,14 @@ from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.probing.answers import (
-    EngineProblem,
+    Alert,
     Fact,
     IndicoAnswer,
+    Level,
     MissingAnswer,
     Replication,
     ServerAnswer,
     ServerRole,
-    Severity,
 )
 from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.wire import FailureKind
@@ -108,7 +108,7 @@ def _answer(
     role: ServerRole,
     facts: tuple[Fact, ...],
     last: int = TID,
-    problems: tuple[EngineProblem, ...] = (),
+    problems: tuple[Alert, ...] = (),
     **changes: Any,
 ) -> ServerAnswer:
     made = Replication("demo", node.name, role, None, None, None, (), 0, 4 << 20, True)
@@ -155,8 +155,9 @@ NEO_STORAGE_KILLED = NEO.but(
             facts(cluster_state="RUNNING", worst_partition="1 copy up to date"),
             read_only=False,
             problems=(
-                EngineProblem(
-                    Severity.WARNING,
+                Alert(
+                    Level.WARNING,
+                    "m1",
                     "every partition has one copy only",
                     "s2 is DOWN",
                     "bring s2 back: `bin/zodbrepl node start s2`",

@@ -27,8 +27,14 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.model import Node, NodeState, Role
-from indico_zodbrepl.monitor.snapshot import Level, Mark, Snapshot, StartRefusal, State
-from indico_zodbrepl.probing.answers import IndicoAnswer, MissingAnswer, ServerAnswer, ServerRole
+from indico_zodbrepl.monitor.snapshot import Mark, Snapshot, StartRefusal, State
+from indico_zodbrepl.probing.answers import (
+    IndicoAnswer,
+    Level,
+    MissingAnswer,
+    ServerAnswer,
+    ServerRole,
+)
 from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.wire import FailureKind
 

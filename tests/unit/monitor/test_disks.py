@@ -9,8 +9,8 @@ from situations import TID_TIME, server, snapshot
 
 from indico_zodbrepl.host.disks import Disk, Room
 from indico_zodbrepl.monitor.metrics import of_snapshot
-from indico_zodbrepl.monitor.snapshot import Level, Snapshot, State
-from indico_zodbrepl.probing.answers import WriteFailure
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
+from indico_zodbrepl.probing.answers import Level, WriteFailure
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
 ENOUGH = Disk(15 * GIB, 20 * GIB, 3)

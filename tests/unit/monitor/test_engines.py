@@ -31,11 +31,11 @@ from indico_zodbrepl import backends
 from indico_zodbrepl.backends.interfaces import OPERATIONS
 from indico_zodbrepl.cli.group import FORMER_NAMES
 from indico_zodbrepl.cli.status_view import view
-from indico_zodbrepl.monitor.snapshot import Level, Mark, State
+from indico_zodbrepl.monitor.snapshot import Mark, State
 from indico_zodbrepl.operations.procedures import Procedure
 from indico_zodbrepl.operations.recommend import procedures as advise
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import Hold, ServerAnswer
+from indico_zodbrepl.probing.answers import Hold, Level, ServerAnswer
 
 EACH = pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
 NODE_COMMANDS = {

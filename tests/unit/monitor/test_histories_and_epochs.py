@@ -20,17 +20,16 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.monitor.snapshot import (
-    Alert,
-    EpochWord,
-    Level,
-    OpenOperation,
-    Snapshot,
-    StartRefusal,
-    State,
-)
+from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Snapshot, StartRefusal, State
 from indico_zodbrepl.operations.recommend import procedures as advise
-from indico_zodbrepl.probing.answers import Hold, MissingAnswer, RefusedFollower, ServerRole
+from indico_zodbrepl.probing.answers import (
+    Alert,
+    Hold,
+    Level,
+    MissingAnswer,
+    RefusedFollower,
+    ServerRole,
+)
 from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
 from indico_zodbrepl.probing.wire import FailureKind
 

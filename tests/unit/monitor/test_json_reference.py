@@ -10,6 +10,7 @@ import pytest
 
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.monitor import snapshot
+from indico_zodbrepl.probing import answers
 from indico_zodbrepl.probing.answers import RefusedFollower, WriteFailure
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status-json.md").read_text()
@@ -17,7 +18,7 @@ SECTIONS: dict[str, tuple[list[type], set[str]]] = {
     "The object itself": ([snapshot.Snapshot], {"code"}),
     "An entry of `nodes`": ([snapshot.NodeStatus], set()),
     "An entry of `indico`": ([snapshot.IndicoStatus], set()),
-    "An entry of `warnings`": ([snapshot.Alert], set()),
+    "An entry of `warnings`": ([answers.Alert], set()),
     "An entry of `records`": ([snapshot.EpochWord], set()),
     "An entry of `operations`": ([snapshot.OpenOperation], set()),
 }

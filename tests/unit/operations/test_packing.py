@@ -17,11 +17,11 @@ from indico_zodbrepl.host import packing as node_packing
 from indico_zodbrepl.host import py27
 from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.py27 import Program, ProgramError
-from indico_zodbrepl.monitor.snapshot import Alert, Level
 from indico_zodbrepl.operations import pack as packing
 from indico_zodbrepl.operations import refusals
 from indico_zodbrepl.operations.model import Context, Plan, Refusal, Step
 from indico_zodbrepl.operations.pack import PackFacts
+from indico_zodbrepl.probing.answers import Alert, Level
 
 
 def test_each_node_of_a_pair_is_packed_by_itself_and_the_primary_last() -> None:

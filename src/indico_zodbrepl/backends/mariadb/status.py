@@ -17,12 +17,12 @@ from indico_zodbrepl.backends.mariadb.sql import (
 from indico_zodbrepl.cluster import Address, Cluster, Node, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.probing.answers import (
-    EngineProblem,
+    Alert,
     Fact,
+    Level,
     Replication,
     ServerAnswer,
     ServerRole,
-    Severity,
     clean,
 )
 
@@ -129,12 +129,13 @@ def _semi_sync(said: Findings) -> str:
     )
 
 
-def _problems(cluster: Cluster, node: Node, said: Findings) -> Iterator[EngineProblem]:
+def _problems(cluster: Cluster, node: Node, said: Findings) -> Iterator[Alert]:
     if said.upstream is not None:
         yield from _stopped(cluster, node, said.upstream)
     elif said.variables["read_only"] and _role(node, said, read_only=True) is ServerRole.SECONDARY:
-        yield EngineProblem(
-            Severity.CRITICAL,
+        yield Alert(
+            Level.CRITICAL,
+            node.name,
             f"node {node.name} follows nobody: it has no copy of the database",
             "It gets one, and follows, as soon as it has been copied from the primary.",
             f"`{Commands.here(cluster).zodbrepl('up')}`",
@@ -142,35 +143,39 @@ def _problems(cluster: Cluster, node: Node, said: Findings) -> Iterator[EnginePr
     yield from _not_waiting(cluster, node, said)
     if said.denied:
         user = config.settings_of(cluster).user
-        yield EngineProblem(
-            Severity.NOTICE,
+        yield Alert(
+            Level.NOTICE,
+            node.name,
             f"node {node.name} does not tell everything",
             f"User {user} may not see: {', '.join(said.denied)}.",
             f"as its administrator: `GRANT SLAVE MONITOR, PROCESS ON *.* TO '{user}'@'%'`",
         )
 
 
-def _stopped(cluster: Cluster, node: Node, upstream: dict[str, object]) -> Iterator[EngineProblem]:
+def _stopped(cluster: Cluster, node: Node, upstream: dict[str, object]) -> Iterator[Alert]:
     receiving = upstream["Slave_IO_Running"] == YES
     applying = upstream["Slave_SQL_Running"] == YES
     if upstream["Last_IO_Errno"] == LOGS_DO_NOT_MATCH:
-        yield EngineProblem(
-            Severity.CRITICAL,
+        yield Alert(
+            Level.CRITICAL,
+            node.name,
             f"node {node.name} needs to be cloned",
             f"Its upstream can't continue where it is: {clean(str(upstream['Last_IO_Error']))}",
             keep_and_copy(cluster, node),
         )
     elif applying and upstream["Slave_IO_Running"] == "No":
-        yield EngineProblem(
-            Severity.CRITICAL,
+        yield Alert(
+            Level.CRITICAL,
+            node.name,
             f"node {node.name} applies what it has, but receives nothing",
             _evidence(upstream, "IO"),
             "`START SLAVE IO_THREAD` on its server",
         )
     if not applying:
         state = "it goes on receiving" if receiving else "it does not receive either"
-        yield EngineProblem(
-            Severity.CRITICAL,
+        yield Alert(
+            Level.CRITICAL,
+            node.name,
             f"node {node.name} applies no transactions, and {state}",
             _evidence(upstream, "SQL"),
             "`START SLAVE SQL_THREAD` on its server",
@@ -190,14 +195,15 @@ def _evidence(upstream: dict[str, object], thread: str) -> str:
     return error or f"Its {thread} thread was stopped without an error."
 
 
-def _not_waiting(cluster: Cluster, node: Node, said: Findings) -> Iterator[EngineProblem]:
+def _not_waiting(cluster: Cluster, node: Node, said: Findings) -> Iterator[Alert]:
     if said.variables["read_only"] or not (
         config.settings_of(cluster).synchronous and len(cluster.nodes) > 1
     ):
         return
     if not said.variables["rpl_semi_sync_master_enabled"]:
-        yield EngineProblem(
-            Severity.WARNING,
+        yield Alert(
+            Level.WARNING,
+            node.name,
             f"node {node.name} does not replicate semi-synchronously",
             "synchronous is true in <mariadb>, but rpl_semi_sync_master_enabled is OFF. It is set "
             "when a follower is started and has joined.",
@@ -205,8 +211,9 @@ def _not_waiting(cluster: Cluster, node: Node, said: Findings) -> Iterator[Engin
         )
     elif said.semi_sync.get("rpl_semi_sync_master_status") != "ON":
         seconds = int(said.variables["rpl_semi_sync_master_timeout"]) / 1000
-        yield EngineProblem(
-            Severity.WARNING,
+        yield Alert(
+            Level.WARNING,
+            node.name,
             f"commits on node {node.name} wait for no follower",
             f"None acknowledged one within {seconds:g} s, so replication is asynchronous until "
             "one has caught up. What is committed meanwhile can be lost with this node.",

@@ -19,12 +19,12 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import control_socket
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import (
-    EngineProblem,
+    Alert,
     Fact,
+    Level,
     Replication,
     ServerAnswer,
     ServerRole,
-    Severity,
     clean,
 )
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
@@ -33,12 +33,6 @@ RUNNING = "RUNNING"
 UP_TO_DATE = "up_to_date"
 # For so many seconds a action of the NEO monitor is news.
 NEWS_SECONDS = 600.0
-
-_ROLES = {
-    Role.MASTER: ServerRole.MASTER,
-    Role.STORAGE: ServerRole.STORAGE,
-    Role.ADMIN: ServerRole.ADMIN,
-}
 
 
 MAX_ANSWER = 1 << 20
@@ -70,7 +64,7 @@ def answer(cluster: Cluster, node: Node, known: Known, now: float) -> ServerAnsw
     replication = Replication(
         cluster=cluster.name,
         node=node.name,
-        role=_ROLES[node.role],
+        role=ServerRole(node.role),
         epoch=None,
         upstream=None,
         connected=None,
@@ -123,14 +117,15 @@ def _facts(node: Node, known: Known, cells: Mapping[str, int]) -> Iterator[Fact]
 
 def _problems(
     cluster: Cluster, node: Node, known: Known, cells: Mapping[str, int], now: float
-) -> Iterator[EngineProblem]:
+) -> Iterator[Alert]:
     if node.role is Role.ADMIN:
-        yield from _of_the_cluster(cluster, known)
+        yield from _of_the_cluster(cluster, node, known)
         latest = {deed.address: deed for deed in known.deeds}
         for address, deed in latest.items():
             if now - deed.at < NEWS_SECONDS:
-                yield EngineProblem(
-                    Severity.NOTICE,
+                yield Alert(
+                    Level.NOTICE,
+                    node.name,
                     f"the NEO monitor ended {_called(cluster, address)}",
                     _told(deed),
                     f"see why it hung: `{_log(cluster, address)}`",
@@ -139,10 +134,11 @@ def _problems(
         yield from _of_a_storage(cluster, node, known, cells)
 
 
-def _of_the_cluster(cluster: Cluster, known: Known) -> Iterator[EngineProblem]:
+def _of_the_cluster(cluster: Cluster, node: Node, known: Known) -> Iterator[Alert]:
     if known.failure is not None:
-        yield EngineProblem(
-            Severity.CRITICAL,
+        yield Alert(
+            Level.CRITICAL,
+            node.name,
             "the cluster does not answer its admin node",
             known.failure,
             "see whether a master runs",
@@ -154,8 +150,9 @@ def _of_the_cluster(cluster: Cluster, known: Known) -> Iterator[EngineProblem]:
             if (process := known.process(str(each.storage_address))) is None
             or process.state not in (RUNNING, "PENDING")
         )
-        yield EngineProblem(
-            Severity.CRITICAL,
+        yield Alert(
+            Level.CRITICAL,
+            node.name,
             f"the cluster is {known.cluster_state}, so nothing can be saved",
             f"it waits for {missing}" if missing else "it is on its way",
             "start what is missing; if its disk is lost for good and the others have all "
@@ -164,8 +161,9 @@ def _of_the_cluster(cluster: Cluster, known: Known) -> Iterator[EngineProblem]:
             else "wait",
         )
     for text in known.problems:
-        yield EngineProblem(
-            Severity.CRITICAL,
+        yield Alert(
+            Level.CRITICAL,
+            node.name,
             "a process hangs and nobody can stand in for it",
             text,
             f"look at its host; `{Commands.here(cluster).zodbrepl('status')}` shows it silent",
@@ -174,27 +172,30 @@ def _of_the_cluster(cluster: Cluster, known: Known) -> Iterator[EngineProblem]:
 
 def _of_a_storage(
     cluster: Cluster, node: Node, known: Known, cells: Mapping[str, int]
-) -> Iterator[EngineProblem]:
+) -> Iterator[Alert]:
     process = known.process(str(node.storage_address))
     corrupted, behind = cells.get("corrupted", 0), cells.get("out_of_date", 0)
     rejoin = Commands.here(cluster).zodbrepl("rejoin", node.name)
     if corrupted:
-        yield EngineProblem(
-            Severity.CRITICAL,
+        yield Alert(
+            Level.CRITICAL,
+            node.name,
             f"{corrupted} partitions of storage {node.name} are corrupted",
             "a check found them different from the reference",
             f"fill it anew from the others: `{rejoin}`",
         )
     if known.cluster_state == RUNNING and process is not None and process.state == "PENDING":
-        yield EngineProblem(
-            Severity.WARNING,
+        yield Alert(
+            Level.WARNING,
+            node.name,
             f"storage {node.name} is empty and not taken in",
             "it came without data, as after its disk was replaced",
             f"fill it from the others: `{rejoin}`",
         )
     elif behind:
-        yield EngineProblem(
-            Severity.WARNING,
+        yield Alert(
+            Level.WARNING,
+            node.name,
             f"storage {node.name} is not up to date",
             f"{behind} partitions are being copied from the others",
             "wait; until then it can't stand in for them",

@@ -11,14 +11,14 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import (
-    EngineProblem,
+    Alert,
     Fact,
     Hold,
+    Level,
     MissingAnswer,
     Replication,
     ServerAnswer,
     ServerRole,
-    Severity,
     clean,
 )
 from indico_zodbrepl.probing.comparison import Comparison, Membership
@@ -185,21 +185,23 @@ def _problems(
     *,
     follows: bool,
     waiting: int,
-) -> Iterator[EngineProblem]:
+) -> Iterator[Alert]:
     command = Commands.here(cluster).zodbrepl
     others = [other for other in cluster.nodes if other.name != node.name and other.managed]
     start = " or ".join(f"`{command('node', 'start', other.name)}`" for other in others)
     if waiting:
-        yield EngineProblem(
-            Severity.NOTICE,
+        yield Alert(
+            Level.NOTICE,
+            node.name,
             "commits can do without a secondary when told so",
             f"{waiting} wait on node {node.name} now; nobody is told that anything was saved",
             f"bring one back: {start or 'start it'}; or do without: `synchronous false` in "
             f"<postgresql>, then `{command('up')}`",
         )
     if follows and receiver.streams is False and not receiver.upstream:
-        yield EngineProblem(
-            Severity.WARNING,
+        yield Alert(
+            Level.WARNING,
+            node.name,
             f"node {node.name} is a standby that follows nobody",
             f"its WAL receiver: {receiver.word}",
             f"look at the log of node-{node.name}",
@@ -208,8 +210,9 @@ def _problems(
     for name, _active, status, kept in slots:
         other = by_slot.get(name or "")
         if status in ("lost", "unreserved"):
-            yield EngineProblem(
-                Severity.WARNING,
+            yield Alert(
+                Level.WARNING,
+                node.name,
                 f"node {node.name} no longer keeps what slot {name} needs",
                 f"its WAL is {status}: its follower was away for too long",
                 f"end it, then have it copy the data anew: `{new_copy(cluster, other)}`"
@@ -217,8 +220,9 @@ def _problems(
                 else "drop the slot",
             )
         elif int(kept or 0) > MUCH_WAL:
-            yield EngineProblem(
-                Severity.WARNING,
+            yield Alert(
+                Level.WARNING,
+                node.name,
                 f"slot {name} makes node {node.name} keep {int(kept or 0) // MIB} MiB of WAL",
                 "its follower does not fetch it; the disk fills up to max_slot_wal_keep_size",
                 f"bring it back: `{command('node', 'start', other.name)}`"

@@ -15,7 +15,7 @@ from indico_zodbrepl.monitor.rules import (
 )
 from indico_zodbrepl.monitor.rules.cluster import split_brain
 from indico_zodbrepl.monitor.rules.facts import Facts, plays
-from indico_zodbrepl.monitor.snapshot import Alert, Level
+from indico_zodbrepl.probing.answers import Alert, Level
 
 __all__ = ["Facts", "plays", "split_brain", "warnings"]
 

@@ -9,8 +9,8 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import NodeState, Role
 from indico_zodbrepl.cluster.validation import PRIVATE_NETWORKS
 from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import Alert, Level
 from indico_zodbrepl.monitor.words import listed
+from indico_zodbrepl.probing.answers import Alert, Level
 
 
 def warnings(facts: Facts) -> Iterator[Alert]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import Alert, FileSystem, Level, NodeStatus, file_systems
+from indico_zodbrepl.monitor.snapshot import FileSystem, NodeStatus, file_systems
 from indico_zodbrepl.monitor.words import listed
+from indico_zodbrepl.probing.answers import Alert, Level
 
 
 def warnings(facts: Facts) -> Iterator[Alert]:

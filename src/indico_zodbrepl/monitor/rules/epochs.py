@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.rules.facts import Facts, way_back
-from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus, OpenOperation
-from indico_zodbrepl.probing.answers import Hold
+from indico_zodbrepl.monitor.snapshot import NodeStatus, OpenOperation
+from indico_zodbrepl.probing.answers import Alert, Hold, Level
 
 
 def warnings(facts: Facts) -> Iterator[Alert]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.rules.facts import Facts, way_back
-from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.answers import Alert, Level
 from indico_zodbrepl.probing.comparison import Membership
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.rules.facts import Facts, condition, remedy, shown_program
-from indico_zodbrepl.monitor.snapshot import Alert, IndicoStatus, Level
+from indico_zodbrepl.monitor.snapshot import IndicoStatus
 from indico_zodbrepl.monitor.words import set_up
+from indico_zodbrepl.probing.answers import Alert, Level
 
 
 def warnings(facts: Facts, instance: IndicoStatus) -> Iterator[Alert]:

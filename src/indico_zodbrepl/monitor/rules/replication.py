@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.rules.facts import Facts, way_back
-from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
+from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
+from indico_zodbrepl.probing.answers import Alert, Level, ServerAnswer, ServerRole
 
 LARGE_LAG = 10.0
 """Seconds.  Measured under load: 99 % of transactions arrive within 0.1 s."""
@@ -156,7 +156,4 @@ def _no_follower(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
 def engine_warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     answer = facts.findings.servers[node.name]
     if isinstance(answer, ServerAnswer):
-        for problem in answer.problems:
-            yield Alert(
-                Level(problem.severity.value), node.name, problem.text, problem.detail, problem.hint
-            )
+        yield from answer.problems

@@ -17,8 +17,8 @@ from indico_zodbrepl.monitor.rules.facts import (
     start_verb,
     way_back,
 )
-from indico_zodbrepl.monitor.snapshot import Alert, Level, NodeStatus
-from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
+from indico_zodbrepl.monitor.snapshot import NodeStatus
+from indico_zodbrepl.probing.answers import Alert, Level, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Failure
 
 
