@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 
-from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.backends import backend_of, relstorage
 from indico_zodbrepl.backends.postgresql import config, data, founding, programs, sql
 from indico_zodbrepl.backends.postgresql import programs as identities
 from indico_zodbrepl.backends.postgresql import server as leftovers
@@ -184,7 +184,7 @@ var-directory {self.folder}/var
             "".join(f"{self.cluster.node(each).storage_address}\n" for each in order)
         )
         text = layout.zodb_conf.read_text().replace(
-            str(config.replica_conf(self.cluster)), str(servers)
+            str(relstorage.servers_file(self.cluster)), str(servers)
         )
         for old, new in more.items():
             assert old in text
@@ -374,7 +374,7 @@ def test_of_several_processes_that_make_the_tables_at_once_some_fail(
     """Why one process makes them, and clients have `create-schema false`."""
     pair.sql("a", "CREATE DATABASE empty")
     superuser = config.passfile(pair.cluster, config.SUPERUSER)
-    text = config.schema_conf(pair.cluster).read_text()
+    text = relstorage.schema_conf(pair.cluster).read_text()
     conf = pair.folder / "empty.conf"
     own = config.passfile(pair.cluster, "indico")
     conf.write_text(

@@ -10,7 +10,13 @@ from zope.interface import implementer
 from indico_zodbrepl.backends import passwords, relstorage
 from indico_zodbrepl.backends.interfaces import IBackend, Progress
 from indico_zodbrepl.backends.one_copy import LIMITS, WithoutServer, standalone
-from indico_zodbrepl.backends.relstorage import bare, make_tables, schema_conf, wrapped
+from indico_zodbrepl.backends.relstorage import (
+    CLIENT_CACHE_MB,
+    bare,
+    make_tables,
+    schema_conf,
+    wrapped,
+)
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
 from indico_zodbrepl.cluster.files import write_all, write_atomically
 from indico_zodbrepl.cluster.installation import Installation
@@ -21,7 +27,6 @@ from indico_zodbrepl.probing.answers import Fact, ServerAnswer
 from indico_zodbrepl.probing.wire import conversation
 
 COMMIT_SECONDS = 15
-CLIENT_CACHE_MB = 100
 _OWNER = "the server belongs to somebody else: "
 
 

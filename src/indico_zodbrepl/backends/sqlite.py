@@ -20,7 +20,7 @@ from indico_zodbrepl.backends.one_copy import (
     require_data_of_before,
     standalone,
 )
-from indico_zodbrepl.backends.relstorage import make_tables, schema_conf
+from indico_zodbrepl.backends.relstorage import CLIENT_CACHE_MB, make_tables, schema_conf
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.files import sync_folder, write_all
 from indico_zodbrepl.cluster.installation import Installation
@@ -33,8 +33,6 @@ from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 # How long a commit waits for another one's end; SQLite lets one write at a time.
 COMMIT_SECONDS = 15
-# RelStorage's cache of object records in each client, MB.
-CLIENT_CACHE_MB = 100
 # Instructions of SQLite between two looks at the clock.
 CLOCK_STEPS = 10_000
 # What RelStorage calls it.

@@ -192,7 +192,7 @@ def test_clients_make_no_tables_and_come_back_when_they_saw_more(cluster: Cluste
     found = section(config.client_files(cluster)[Layout(cluster).zodb_conf], "relstorage")
     assert ["false"] == found["create-schema"]
     assert ["true"] == found["revert_when_stale"]
-    assert [str(config.replica_conf(cluster))] == found["replica-conf"]
+    assert [str(relstorage.servers_file(cluster))] == found["replica-conf"]
 
 
 def test_no_clients_file_holds_a_password(cluster: Cluster) -> None:

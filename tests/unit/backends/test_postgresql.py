@@ -124,7 +124,7 @@ def test_clients_make_no_tables_and_go_back_when_their_server_knows_less(
         "create-schema false",
         "revert_when_stale true",
         f"keep-history {str(history).lower()}",
-        f"replica-conf {config.replica_conf(cluster)}",
+        f"replica-conf {relstorage.servers_file(cluster)}",
     ):
         assert f"    {line}\n" in text
 
@@ -152,7 +152,7 @@ def test_only_the_maker_of_the_tables_makes_tables(cluster: Cluster) -> None:
     makers = [
         path for path, text in config.client_files(cluster).items() if "create-schema true" in text
     ]
-    assert [config.schema_conf(cluster)] == makers
+    assert [relstorage.schema_conf(cluster)] == makers
 
 
 def test_a_server_of_somebody_elses_has_no_files_and_no_program(cluster: Cluster) -> None:

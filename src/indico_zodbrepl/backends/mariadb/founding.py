@@ -27,11 +27,11 @@ def found(
     """See ``IBackend.found`` and ``IBackend.ask``."""
     sql.ensure(cluster, config.settings_of(cluster).user)
     primary = find_primary(cluster, ask, "MariaDB", deadline)
-    turn_clients(cluster, primary, config.replica_conf(cluster))
+    turn_clients(cluster, primary)
     if primary.managed:
         _ready_for_tables(cluster, primary)
     _refuse_other_history(cluster, primary)
-    relstorage.make_tables(installation, config.schema_conf(cluster), deadline)
+    relstorage.make_tables(installation, relstorage.schema_conf(cluster), deadline)
     if primary.managed:
         servers.mark_filled(cluster, primary)
     for node in cluster.nodes:

@@ -91,7 +91,7 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
         servers.remember_primary(node)
         for statement in config.leading_statements():
             server.rows(statement)
-    turn_clients(cluster, node, config.replica_conf(cluster))
+    turn_clients(cluster, node)
     return []
 
 

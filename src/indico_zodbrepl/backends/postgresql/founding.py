@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from indico_zodbrepl.backends.native_replication import ask_all, find_primary
 from indico_zodbrepl.backends.postgresql import config, data, sql, status
-from indico_zodbrepl.backends.relstorage import make_tables, turn_clients
+from indico_zodbrepl.backends.relstorage import make_tables, schema_conf, turn_clients
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
@@ -30,7 +30,7 @@ def found(
     """See ``IBackend.found``."""
     sql.ensure_password(cluster, config.settings_of(cluster).user)
     primary = find_primary(cluster, status.ask, "PostgreSQL", deadline)
-    turn_clients(cluster, primary, config.replica_conf(cluster))
+    turn_clients(cluster, primary)
     if primary.managed:
         settle_links(cluster, primary)
     _ensure_tables(cluster, installation, primary, progress, deadline)
@@ -84,7 +84,7 @@ def _ensure_tables(
         # Without waiting for a synchronous standby, which may not be there yet.
         make_tables(
             installation,
-            config.schema_conf(cluster),
+            schema_conf(cluster),
             deadline,
             {"PGOPTIONS": "-c synchronous_commit=local"},
         )

@@ -46,7 +46,7 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
         _end_recovery(cluster, node, deadline, seconds)
     else:
         sql.command(cluster, node, deadline, "SELECT pg_reload_conf()")
-    turn_clients(cluster, node, config.replica_conf(cluster))
+    turn_clients(cluster, node)
     founding.settle_links(cluster, node)
     return []
 
