@@ -11,9 +11,8 @@ import pytest
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 
 from indico_zodbrepl.bench import results
-from indico_zodbrepl.bench.sites import site as leftovers
 from indico_zodbrepl.bench.sites.pool import Sites
-from indico_zodbrepl.bench.sites.site import Progress
+from indico_zodbrepl.bench.sites.site import Progress, clear, processes_in
 from indico_zodbrepl.bench.sites.storages import STORAGES
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
@@ -67,7 +66,7 @@ def test_an_interruption_ends_all_and_shows_and_keeps_what_was_measured(
     cluster: ClusterUnderTest, scratch: Path, number: signal.Signals
 ) -> None:
     process = begun(cluster, scratch)
-    assert leftovers.processes_in(scratch)
+    assert processes_in(scratch)
     process.send_signal(number)
     output, error = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, error
@@ -76,7 +75,7 @@ def test_an_interruption_ends_all_and_shows_and_keeps_what_was_measured(
     assert run.ended is not None
     assert "write-throughput" in output
     assert str(run.folder) in output
-    assert leftovers.processes_in(scratch) == []
+    assert processes_in(scratch) == []
     assert list(scratch.iterdir()) == []
 
 
@@ -86,7 +85,7 @@ def test_what_a_killed_benchmark_left_is_ended_by_the_next_one(
     process = begun(cluster, scratch)
     process.kill()
     process.communicate()
-    assert leftovers.processes_in(scratch)
+    assert processes_in(scratch)
     (left,) = scratch.iterdir()
     done = cluster.cli(
         "bench",
@@ -99,7 +98,7 @@ def test_what_a_killed_benchmark_left_is_ended_by_the_next_one(
     )
     assert done.returncode == 0, done.stderr
     assert f"ending what a killed benchmark left in {left}" in done.stderr
-    assert leftovers.processes_in(scratch) == []
+    assert processes_in(scratch) == []
     assert list(scratch.iterdir()) == []
 
 
@@ -109,7 +108,7 @@ def test_a_scratch_cluster_of_a_benchmark_that_runs_is_left_alone(
     with Sites(cluster.installation, scratch, lambda _: None) as sites:
         site = sites.site(STORAGES["zeo"])
         told: list[str] = []
-        leftovers.clear(scratch, cluster.home, told.append)
+        clear(scratch, cluster.home, told.append)
         assert told == []
         assert site.pids()
     assert list(scratch.iterdir()) == []
@@ -122,7 +121,7 @@ def test_a_cluster_that_is_only_half_up_is_ended(
 
     def fail(cluster: Cluster, installation: Installation, progress: Progress) -> None:
         up_storage(cluster, installation, progress)
-        assert leftovers.processes_in(scratch)
+        assert processes_in(scratch)
         raise OperatorError("no")
 
     monkeypatch.setattr(lifecycle, "up_storage", fail)
@@ -131,7 +130,7 @@ def test_a_cluster_that_is_only_half_up_is_ended(
         pytest.raises(OperatorError, match="no"),
     ):
         sites.site(STORAGES["zeo"])
-    assert leftovers.processes_in(scratch) == []
+    assert processes_in(scratch) == []
     assert list(scratch.iterdir()) == []
 
 
@@ -141,6 +140,6 @@ def test_a_cluster_whose_supervisord_was_killed_is_ended(
     with Sites(cluster.installation, scratch, lambda _: None) as sites:
         site = sites.site(STORAGES["zeo"])
         os.kill(Supervisor(site.require_cluster()).pid(), signal.SIGKILL)
-        assert leftovers.processes_in(scratch)
-    assert leftovers.processes_in(scratch) == []
+        assert processes_in(scratch)
+    assert processes_in(scratch) == []
     assert list(scratch.iterdir()) == []

@@ -14,9 +14,7 @@ import pytest
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 
 from indico_zodbrepl.backends import backend_of, relstorage
-from indico_zodbrepl.backends.postgresql import config, data, founding, programs, sql
-from indico_zodbrepl.backends.postgresql import programs as identities
-from indico_zodbrepl.backends.postgresql import server as leftovers
+from indico_zodbrepl.backends.postgresql import config, data, founding, programs, server, sql
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.cluster.layout import Layout
@@ -244,7 +242,7 @@ def test_a_lock_file_that_names_a_strangers_process_keeps_no_server_from_startin
 ) -> None:
     assert 0 == pair.cli("node", "stop", "b").returncode
     folder = config.data_folder(pair.cluster.node("b"))
-    (folder / leftovers.POSTMASTER_PID).write_text(f"{os.getpid()}\n{folder}\n")
+    (folder / server.POSTMASTER_PID).write_text(f"{os.getpid()}\n{folder}\n")
     done = pair.cli("node", "start", "b")
     assert 0 == done.returncode, done.stdout + done.stderr
 
@@ -409,8 +407,8 @@ def test_of_several_processes_that_make_the_tables_at_once_some_fail(
 def test_where_no_namespace_can_be_made_the_packages_own_user_runs_the_servers(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(identities, "namespace", lambda: identities.Identity(("/bin/false",)))
-    identities.identity.cache_clear()
+    monkeypatch.setattr(programs, "namespace", lambda: programs.Identity(("/bin/false",)))
+    programs.identity.cache_clear()
     tmp_path.chmod(0o700)  # that user can't reach the data by its path
     under_test = PostgreSQLUnderTest(tmp_path, home)
     cluster = under_test.cluster
@@ -429,7 +427,7 @@ def test_where_no_namespace_can_be_made_the_packages_own_user_runs_the_servers(
                 "b streams",
             )
         finally:
-            identities.identity.cache_clear()
+            programs.identity.cache_clear()
 
 
 @contextlib.contextmanager

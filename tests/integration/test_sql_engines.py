@@ -25,11 +25,11 @@ from storage_writer import Writer, numbers_on
 
 from indico_zodbrepl.backends import backend_of, native_of
 from indico_zodbrepl.backends.mariadb import config as mariadb_config
-from indico_zodbrepl.backends.mariadb import server as mariadb_programs
+from indico_zodbrepl.backends.mariadb import server as mariadb_server
 from indico_zodbrepl.backends.mariadb import sql as mariadb_sql
 from indico_zodbrepl.backends.mariadb.sql import administration
 from indico_zodbrepl.backends.postgresql import programs as postgresql_programs
-from indico_zodbrepl.backends.postgresql import server as leftovers
+from indico_zodbrepl.backends.postgresql import server as postgresql_server
 from indico_zodbrepl.backends.postgresql import sql
 from indico_zodbrepl.cluster.layout import Layout, lineage_file
 from indico_zodbrepl.cluster.settings import MariaDBSettings, PostgreSQLSettings
@@ -88,7 +88,7 @@ def missing(backend: str) -> str:
         if backend == "relstorage-postgresql":
             postgresql_programs.find(PostgreSQLSettings())
         else:
-            mariadb_programs.find(MariaDBSettings())
+            mariadb_server.find(MariaDBSettings())
     except OperatorError as error:
         return f"{error.notice}; {error.hint}"
     return ""
@@ -245,7 +245,7 @@ def kill_while_the_data_are_open(pair: ClusterUnderTest, *arguments: str) -> Non
 
 def servers_of(pair: ClusterUnderTest, node: str) -> list[int]:
     """Return the processes of a node's server."""
-    return leftovers.processes(pair.cluster.node(node)) or [pair.pid_of(f"node-{node}")]
+    return postgresql_server.processes(pair.cluster.node(node)) or [pair.pid_of(f"node-{node}")]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from pathlib import Path
 from zope.interface import implementer
 
 from indico_zodbrepl.backends import zeo_servers
-from indico_zodbrepl.backends import zeo_servers as data_file
 from indico_zodbrepl.backends.interfaces import IBackend, Progress
 from indico_zodbrepl.backends.one_copy import (
     WITHOUT_SERVER_LIMITS,
@@ -54,9 +53,9 @@ class FileStorage(zeo_servers.DataFile, WithoutServer):
         """Read the end of the file; no server is asked."""
         path = data_fs(node)
         try:
-            last_tid = data_file.last_tid(path, deadline)
+            last_tid = zeo_servers.last_tid(path, deadline)
             size = path.stat().st_size
-            pid = data_file.opened_by(path)
+            pid = zeo_servers.opened_by(path)
             read_only = not os.access(path, os.W_OK)
         except FileNotFoundError:
             raise ProbeError(FailureKind.UNREACHABLE, f"there is no {path}") from None

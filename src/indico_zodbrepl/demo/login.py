@@ -8,7 +8,6 @@ import secrets
 from pathlib import Path
 
 from indico_zodbrepl.admin.access import accounts, passwords
-from indico_zodbrepl.admin.access import accounts as changes
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
@@ -42,7 +41,9 @@ def ensure(cluster: Cluster) -> Login | None:
         password = password or secrets.token_urlsafe(12)
         _keep(file, password)
         with journal.journaled(cluster, "admin-user-add", NAME, "the demo's operator"):
-            changes.make(layout.accounts, changes.add_user(NAME, accounts.Level.OPERATOR, password))
+            accounts.make(
+                layout.accounts, accounts.add_user(NAME, accounts.Level.OPERATOR, password)
+            )
         return Login(NAME, password, file)
     known = (
         NAME in users

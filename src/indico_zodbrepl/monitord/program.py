@@ -72,7 +72,7 @@ def plan(cluster: Cluster) -> tuple[Plan, tuple[str, ...]]:
             "they are the same into their history files"
         )
     title = "Check the cluster each second until stopped"
-    step = Step(cluster.name, {}, title, "", "", "", seconds=0.0, after_no_return=False)
+    step = Step(cluster.name, {}, title=title, seconds=0.0, after_no_return=False)
     return Plan("watch", cluster.name, "", "", 0, (step,), None, ()), tuple(does)
 
 

@@ -447,8 +447,6 @@ class Copy(Step):
             {"source": facts.source},
             title=f"Copy {facts.source}'s data to {facts.node} ({_mib(facts.size)} MiB)",
             checks=f"{facts.source}'s server goes on; the copy ends with a whole transaction",
-            undoes="",
-            command="",
             seconds=LEAST_SECONDS + facts.size / SLOWEST_COPY,
             after_no_return=False,
         )
@@ -490,8 +488,6 @@ class Swap(Step):
             {"aside": str(facts.aside)},
             title=f"Put the copy in {facts.node}'s data directory{kept}",
             checks="the copy is complete",
-            undoes="",
-            command="",
             seconds=LEAST_SECONDS,
             after_no_return=True,
         )

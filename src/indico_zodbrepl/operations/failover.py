@@ -358,7 +358,6 @@ class ExportTail(Step):
             },
             title=f"Export the transactions that only {node} has: {what}",
             checks=f"{node} has not changed since it was compared with {new}; else compare again",
-            undoes="",
             command=commands.zodbrepl("history", node, new, "--full"),
             seconds=EXPORT_SECONDS,
             after_no_return=False,

@@ -122,10 +122,11 @@ class Step:
     action: str = dataclasses.field(init=False)
     subject: str
     arguments: Figures
+    _: dataclasses.KW_ONLY
     title: str
-    checks: str
-    undoes: str
-    command: str
+    checks: str = ""
+    undoes: str = ""
+    command: str = ""
     seconds: float
     after_no_return: bool
     may_fail: bool = False

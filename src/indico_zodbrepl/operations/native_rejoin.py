@@ -199,7 +199,6 @@ def _steps(
         yield Stop.of(commands, node, after_no_return=False)
     yield dataclasses.replace(
         Fence.of(commands, node, f"Make sure that no process of {node}'s server is left"),
-        undoes="",
     )
     yield KeepTail.of(node, primary, folder)
     yield PutAside.of(node, aside)
@@ -227,8 +226,6 @@ class KeepTail(Step):
             title=f"Export the transactions that only {node} has, if any, to {folder}",
             checks=f"{node}'s data are opened by a server that nobody else reaches, and compared "
             f"with {against}'s, transaction by transaction",
-            undoes="",
-            command="",
             seconds=EXPORT_SECONDS + RECOVER_SECONDS,
             after_no_return=cls.afterwards,
             may_fail=cls.afterwards,
@@ -336,8 +333,6 @@ class PutAside(Step):
             {"folder": str(aside)},
             title=f"If there was any, keep {node}'s data in {aside}",
             checks=f"otherwise {node} goes on from its data",
-            undoes="",
-            command="",
             seconds=QUICK_SECONDS,
             after_no_return=True,
         )
@@ -367,7 +362,6 @@ class StartAnew(Step):
             {"folder": str(aside)},
             title=f"Start {node}",
             checks=checks,
-            undoes="",
             command=commands.zodbrepl("node", "start", node),
             seconds=CATCH_UP_SECONDS,
             after_no_return=True,
@@ -408,8 +402,6 @@ class Admit(Step):
             node,
             {"against": primary},
             title=f"Write into {node}'s history file: ok",
-            checks="",
-            undoes="",
             command=commands.zodbrepl("status"),
             seconds=QUICK_SECONDS,
             after_no_return=True,

@@ -142,12 +142,11 @@ def _steps(chosen: tuple[Target, ...], days: float, commands: Commands) -> Itera
     yield Ready(
         "",
         {"days": days},
-        "Make sure that every node is still healthy",
-        "every node answers; no process has the database open exclusively",
-        "",
-        commands.zodbrepl("status"),
-        READY_SECONDS,
-        False,
+        title="Make sure that every node is still healthy",
+        checks="every node answers; no process has the database open exclusively",
+        command=commands.zodbrepl("status"),
+        seconds=READY_SECONDS,
+        after_no_return=False,
     )
     before: list[str] = []
     for target in chosen:
@@ -161,10 +160,9 @@ def _steps(chosen: tuple[Target, ...], days: float, commands: Commands) -> Itera
                 "days": days,
                 "after": before[-1] if before else "",
             },
-            f"Pack {target.name}; keep the last {days:g} days",
-            f"{after}servers and Indico keep running",
-            "",
-            shlex.join(
+            title=f"Pack {target.name}; keep the last {days:g} days",
+            checks=f"{after}servers and Indico keep running",
+            command=shlex.join(
                 [
                     commands.path(python27),
                     "-m",
@@ -174,8 +172,8 @@ def _steps(chosen: tuple[Target, ...], days: float, commands: Commands) -> Itera
                     f"{days:g}",
                 ]
             ),
-            PACK_SECONDS,
-            True,
+            seconds=PACK_SECONDS,
+            after_no_return=True,
             may_fail=True,
         )
         before.append(target.name)

@@ -409,7 +409,6 @@ class Compare(Step):
             {"against": primary, "cut_after": cut_after, "fork": facts.fork},
             title=f"Compare {node}'s data file with {primary}'s, from end to end",
             checks="nothing was added to it since the plan was made",
-            undoes="",
             command=commands.zodbrepl("history", node, primary, "--full"),
             seconds=seconds,
             after_no_return=False,
@@ -491,7 +490,6 @@ class Export(_Quarantining):
             checks="the folder has the same transactions"
             if reused
             else "the exported folder is complete, or not there",
-            undoes="",
             command=commands.zodbrepl("history", node, primary, "--full"),
             seconds=seconds,
             after_no_return=False,
@@ -541,8 +539,6 @@ class Cut(_Quarantining):
             {"after": after, "folder": str(folder)},
             title=f"Truncate {node}'s data file after {after}",
             checks="what is removed is kept in the same folder first",
-            undoes="",
-            command="",
             seconds=seconds,
             after_no_return=True,
         )
@@ -580,7 +576,6 @@ class Mark(Step):
             {"against": primary, "condition": condition, "detail": why},
             title=f"Write into {node}'s history file: {condition}",
             checks="its last verified transaction is written too" if fine else "",
-            undoes="",
             command=commands.zodbrepl("history", node),
             seconds=LEAST_SECONDS,
             after_no_return=True,

@@ -102,12 +102,11 @@ class _Restart:
         return SeeInstance(
             name,
             {"writable": writable},
-            f"Wait until Indico instance {name} {what}",
-            "it reconnects automatically",
-            "",
-            self.commands.zodbrepl("status"),
-            INDICO_SECONDS,
-            True,
+            title=f"Wait until Indico instance {name} {what}",
+            checks="it reconnects automatically",
+            command=self.commands.zodbrepl("status"),
+            seconds=INDICO_SECONDS,
+            after_no_return=True,
             may_fail=True,
         )
 
@@ -171,12 +170,11 @@ class _Instance(_Restart):
         yield Instance(
             name,
             {},
-            title,
-            "its cached objects are dropped",
-            "",
-            self.commands.zodbrepl("node", "restart-client", name),
-            INDICO_SECONDS,
-            True,
+            title=title,
+            checks="its cached objects are dropped",
+            command=self.commands.zodbrepl("node", "restart-client", name),
+            seconds=INDICO_SECONDS,
+            after_no_return=True,
             may_fail=True,
         )
         yield self.see_instance(name, writable=self.snapshot.primary is not None)
@@ -428,14 +426,13 @@ class _Node(_Restart):
         return SeeNode(
             name,
             {"upstream": upstream},
-            title,
-            f"connected, and it has what {upstream} had when this began"
+            title=title,
+            checks=f"connected, and it has what {upstream} had when this began"
             if upstream
             else "it runs as it is assigned",
-            "",
-            self.commands.zodbrepl("status"),
-            FOLLOW_SECONDS,
-            True,
+            command=self.commands.zodbrepl("status"),
+            seconds=FOLLOW_SECONDS,
+            after_no_return=True,
             may_fail=True,
         )
 

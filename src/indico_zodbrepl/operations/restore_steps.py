@@ -43,7 +43,6 @@ class Stage(Step):
             title=f"Make a database of the backup beside {node}'s data ({size})",
             checks="sums of all pieces, then each transaction; servers go on meanwhile",
             undoes="remove it again",
-            command="",
             seconds=seconds,
             after_no_return=False,
         )
@@ -80,7 +79,6 @@ class EndClients(Step):
             title=f"Stop Indico ({', '.join(instances)})",
             checks="no instance goes on with what the backup lacks",
             undoes="start those that ran",
-            command="",
             seconds=END_SECONDS,
             after_no_return=False,
         )
@@ -118,8 +116,6 @@ class Export(Step):
             {"folder": str(folder), "seen": seen},
             title=f"Export {what} to {folder}",
             checks="no process has its data open",
-            undoes="",
-            command="",
             seconds=seconds,
             after_no_return=False,
         )
@@ -166,8 +162,6 @@ class Swap(Step):
             {"aside": str(aside)},
             title=f"Put the database in {node}'s data directory, keep the old one in {aside}",
             checks="the old one is as it was when it was exported",
-            undoes="",
-            command="",
             seconds=END_SECONDS,
             after_no_return=True,
         )
@@ -246,7 +240,6 @@ class Lead(Step):
             {"epoch": epoch, "reason": reason},
             title=f"Start {node} as the primary of epoch {epoch}",
             checks="no other node takes writes; epoch records are raised first",
-            undoes="",
             command=commands.zodbrepl("node", "start", node, "--force", "--reason", "TEXT"),
             seconds=seconds,
             after_no_return=True,
@@ -289,7 +282,6 @@ class Client(Step):
             {},
             title=f"Start Indico instance {instance}",
             checks="it remembers nothing of before, and can save",
-            undoes="",
             command=commands.zodbrepl("node", "restart-client", instance),
             seconds=START_SECONDS,
             after_no_return=True,
@@ -328,7 +320,6 @@ class See(Step):
             {},
             title=f"Make sure that {node} has the restored data",
             checks="its last transaction is that of the backup, or a later one",
-            undoes="",
             command=commands.zodbrepl("status"),
             seconds=START_SECONDS,
             after_no_return=True,

@@ -62,9 +62,6 @@ class Single(Step):
             name,
             arguments,
             title=cls.words.format(name=name, **arguments),
-            checks="",
-            undoes="",
-            command="",
             seconds=LIMIT_SECONDS + (seconds if isinstance(seconds, float) else 0.0),
             after_no_return=False,
         )

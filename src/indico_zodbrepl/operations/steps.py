@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.operations import (
+from indico_zodbrepl.operations import (  # noqa: F401  # each registers its steps
     checks,
     clone,
     consensus_failover,
@@ -23,22 +23,6 @@ from indico_zodbrepl.operations import (
     switchover,
 )
 from indico_zodbrepl.operations.model import KINDS, Step
-
-MODULES = (
-    checks,
-    clone,
-    consensus_failover,
-    consensus_rejoin,
-    failover,
-    native_rejoin,
-    pack,
-    rejoin,
-    restart,
-    restore_steps,
-    roles,
-    switchover,
-)
-"""The modules that define steps; each registers its own when it is imported."""
 
 
 def with_code(step: Step) -> Step:

@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from flask.testing import FlaskClient
 
 from indico_zodbrepl.admin.access import accounts, passwords, sessions
-from indico_zodbrepl.admin.access import accounts as changes
 from indico_zodbrepl.admin.access.accounts import Account, Accounts, Level, Reader
 from indico_zodbrepl.admin.site import EXTENSION
 from indico_zodbrepl.cli import main
@@ -60,9 +59,9 @@ def test_without_a_file_nobody_has_an_account(tmp_path: Path) -> None:
 
 def test_neither_passwords_nor_tokens_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "accounts.json"
-    changes.make(path, changes.add_user("alice", Level.OPERATOR, GOOD))
-    token = changes.new_token()
-    changes.make(path, changes.add_token("deploy", Level.OPERATOR, token))
+    accounts.make(path, accounts.add_user("alice", Level.OPERATOR, GOOD))
+    token = accounts.new_token()
+    accounts.make(path, accounts.add_token("deploy", Level.OPERATOR, token))
     text = path.read_text()
     assert GOOD not in text
     assert token not in text
@@ -134,7 +133,7 @@ def test_a_change_of_the_file_counts_at_once(tmp_path: Path) -> None:
     path = tmp_path / "accounts.json"
     reader = Reader(path)
     assert {} == reader.accounts().users
-    changes.make(path, changes.add_user("alice", Level.VIEWER, GOOD))
+    accounts.make(path, accounts.add_user("alice", Level.VIEWER, GOOD))
     assert ["alice"] == list(reader.accounts().users)
     assert reader.accounts() is reader.accounts(), "it is read again only when it changed"
     path.unlink()
@@ -145,8 +144,8 @@ def test_changes_at_once_lose_none(tmp_path: Path) -> None:
     path = tmp_path / "accounts.json"
     threads = [
         threading.Thread(
-            target=changes.make,
-            args=(path, changes.add_token(f"t{number}", Level.VIEWER, str(number))),
+            target=accounts.make,
+            args=(path, accounts.add_token(f"t{number}", Level.VIEWER, str(number))),
         )
         for number in range(12)
     ]
@@ -279,6 +278,6 @@ def test_the_last_operator_s_removal_is_told(home: Path) -> None:
 def test_a_folder_that_can_t_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "admin").write_text("not a folder")
     with pytest.raises(OperatorError, match="cannot change the accounts"):
-        changes.make(
-            tmp_path / "admin" / "accounts.json", changes.add_token("x", Level.VIEWER, "x")
+        accounts.make(
+            tmp_path / "admin" / "accounts.json", accounts.add_token("x", Level.VIEWER, "x")
         )

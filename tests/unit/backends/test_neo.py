@@ -14,8 +14,7 @@ import pytest
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.backends.interfaces import OPERATIONS
 from indico_zodbrepl.backends.neo import NEO, config, status
-from indico_zodbrepl.backends.neo import backend as electing
-from indico_zodbrepl.backends.neo import status as warden
+from indico_zodbrepl.backends.neo import backend as neo_backend
 from indico_zodbrepl.cluster import Cluster, NodeState, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, control_socket
@@ -94,8 +93,8 @@ def says(**changes: object) -> dict[str, object]:
     }
 
 
-def known(**changes: object) -> warden.Known:
-    return warden.known(json.dumps(says(**changes)).encode(), NOW)
+def known(**changes: object) -> status.Known:
+    return status.known(json.dumps(says(**changes)).encode(), NOW)
 
 
 def answer(cluster: Cluster, name: str, **changes: object) -> ServerAnswer:
@@ -315,7 +314,7 @@ def test_a_look_tells_of_nodes_by_name_who_leads_and_who_holds_what(cluster: Clu
         "cells": {ONE: {"up_to_date": 1, "out_of_date": 1}, TWO: {"up_to_date": 2}},
         "rows": [[ONE, TWO], [TWO]],
     }
-    look = electing.read(cluster, known(partitions=table, silence={ONE: 3.0}))
+    look = neo_backend.read(cluster, known(partitions=table, silence={ONE: 3.0}))
     assert (NOW - 1, "RUNNING", "m") == (look.at, look.state, look.leader)
     assert (2, 1) == (look.wanted, look.copies)
     assert (frozenset("ab"), frozenset("b")) == look.holders
@@ -329,7 +328,7 @@ def test_a_look_tells_of_nodes_by_name_who_leads_and_who_holds_what(cluster: Clu
 
 
 def test_nobody_leads_while_the_cluster_does_not_answer(cluster: Cluster) -> None:
-    assert electing.read(cluster, known(failure="not ready")).leader is None
+    assert neo_backend.read(cluster, known(failure="not ready")).leader is None
 
 
 def test_what_the_warden_did_is_news_for_ten_minutes_and_then_a_fact(cluster: Cluster) -> None:
@@ -370,13 +369,13 @@ def test_what_the_warden_leaves_alone_and_what_it_is_not_told_are_critical(
 )
 def test_an_answer_that_is_none_of_a_warden_is_malformed(raw: bytes) -> None:
     with pytest.raises(ProbeError) as raised:
-        warden.known(raw, NOW)
+        status.known(raw, NOW)
     assert raised.value.kind is FailureKind.MALFORMED
 
 
 def test_a_warden_that_has_stopped_looking_counts_as_silent() -> None:
     with pytest.raises(ProbeError) as raised:
-        warden.known(json.dumps(says()).encode(), NOW + 16)
+        status.known(json.dumps(says()).encode(), NOW + 16)
     assert raised.value.kind is FailureKind.SILENT
 
 
@@ -387,22 +386,22 @@ def test_characters_that_steer_a_terminal_do_not_come_through() -> None:
 def test_a_warden_is_asked_by_its_socket_in_limited_time(cluster: Cluster) -> None:
     node = cluster.node("w")
     with pytest.raises(ProbeError) as raised:
-        warden.ask(cluster, time.monotonic() + 5)
+        status.ask(cluster, time.monotonic() + 5)
     assert raised.value.kind is FailureKind.UNREACHABLE  # there is no such folder
     node.data_directory.mkdir()
     with pytest.raises(ProbeError) as raised:
-        warden.ask(cluster, time.monotonic() + 5)
+        status.ask(cluster, time.monotonic() + 5)
     assert raised.value.kind is FailureKind.REFUSED
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(control_socket(node)))
         listener.listen()
         with pytest.raises(ProbeError) as raised:
-            warden.ask(cluster, time.monotonic() + 0.2)
+            status.ask(cluster, time.monotonic() + 0.2)
         assert raised.value.kind is FailureKind.SILENT
         listener.accept()[0].close()
         thread = threading.Thread(target=_answer_once, args=(listener,))
         thread.start()
-        assert warden.ask(cluster, time.monotonic() + 60).primary == MASTER
+        assert status.ask(cluster, time.monotonic() + 60).primary == MASTER
         thread.join()
 
 

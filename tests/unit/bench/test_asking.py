@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 from runs import cluster_in
 
-from indico_zodbrepl.bench import suite as asking
 from indico_zodbrepl.bench import suite as suites
 from indico_zodbrepl.bench.suites.in_app import SUITE, TESTS
 from indico_zodbrepl.cli import bench_options, main
@@ -60,7 +59,7 @@ def test_storages_are_those_named_or_the_suites_own(tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path)
 
     def names(*asked: str, quick: bool = False) -> list[str]:
-        return [each.name for each in asking.storages_of(SUITE, asked, cluster, quick=quick)]
+        return [each.name for each in suites.storages_of(SUITE, asked, cluster, quick=quick)]
 
     assert names() == list(SUITE.storages)
     assert names(quick=True) == list(SUITE.quick_storages)

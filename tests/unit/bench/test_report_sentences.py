@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from report_runs import ENVIRONMENT, about, failed, made, rounds, run
 
 from indico_zodbrepl.bench.report import sentences, special
-from indico_zodbrepl.bench.report import sentences as comparisons
 from indico_zodbrepl.bench.report.sentences import Sentence, Tone
 from indico_zodbrepl.bench.results import Measurement
 
@@ -29,7 +28,7 @@ def of_run(*measurements: Measurement, **changed: Any) -> list[str]:
 
 def compared(*measurements: Measurement) -> list[str]:
     found = about(measurements)
-    return [comparisons.said(found, each).text for each in comparisons.all_of(found)]
+    return [sentences.said(found, each).text for each in sentences.all_of(found)]
 
 
 def test_a_quick_run_is_an_alarm() -> None:
@@ -152,7 +151,7 @@ def test_the_best_is_best_and_overlapping_ranges_are_no_difference(
     measured = {"ZEO": zeo, "ZRS, 1 secondary": zrs, "NEO, no replica": neo}
     having = {name: sorted(rates) for name, rates in measured.items() if len(rates) > 1}
     said = list(
-        comparisons.best(about([*rounds("zeo", *zeo), *rounds("zrs", *zrs), *rounds("neo", *neo)]))
+        sentences.best(about([*rounds("zeo", *zeo), *rounds("zrs", *zrs), *rounds("neo", *neo)]))
     )
     assert (len(having) > 1) == bool(said)
     for text in texts(said):
@@ -175,7 +174,7 @@ def test_many_cases_are_told_in_sum() -> None:
             )
         ]
     )
-    (text,) = texts(comparisons.in_sum(found, comparisons.all_of(found)))
+    (text,) = texts(sentences.in_sum(found, sentences.all_of(found)))
     assert text == (
         "\u201crate (1/s)\u201d of ZRS, 1 secondary to that of ZEO, 4 cases: the "
         "median of the ratios is between 0.91 (write, n 0) and 1.21 (write, n 3); less "
@@ -196,7 +195,7 @@ def test_a_sum_is_of_one_metric_and_names_no_unit_that_not_all_have() -> None:
             )
         ]
     )
-    rates, seconds = texts(comparisons.in_sum(found, comparisons.all_of(found)))
+    rates, seconds = texts(sentences.in_sum(found, sentences.all_of(found)))
     assert rates.startswith("\u201crate\u201d of ZRS, 1 secondary to that of ZEO, 2 cases")
     assert seconds.startswith("\u201cbackup (seconds)\u201d of ZRS, 1 secondary to that")
 

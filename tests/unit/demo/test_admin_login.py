@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.admin.access import accounts, passwords
-from indico_zodbrepl.admin.access import accounts as changes
 from indico_zodbrepl.admin.access.accounts import Level
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.layout import Layout
@@ -36,7 +35,7 @@ def test_the_operator_is_made_once_with_a_random_password(cluster: Cluster) -> N
 
 def test_where_somebody_has_an_account_none_is_made(cluster: Cluster) -> None:
     path = Layout(cluster).accounts
-    changes.make(path, changes.add_user("alice", Level.VIEWER, "four words of chance"))
+    accounts.make(path, accounts.add_user("alice", Level.VIEWER, "four words of chance"))
     assert login.ensure(cluster) is None
     assert ["alice"] == list(accounts.read(path).users)
 
@@ -44,7 +43,9 @@ def test_where_somebody_has_an_account_none_is_made(cluster: Cluster) -> None:
 def test_no_password_is_shown_that_does_not_work_any_more(cluster: Cluster) -> None:
     made = login.ensure(cluster)
     assert made is not None
-    changes.make(Layout(cluster).accounts, changes.set_password(made.name, "four words of chance"))
+    accounts.make(
+        Layout(cluster).accounts, accounts.set_password(made.name, "four words of chance")
+    )
     assert login.ensure(cluster) is None
 
 

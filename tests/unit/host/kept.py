@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl.bench import results, runner
-from indico_zodbrepl.bench import suite as asking
+from indico_zodbrepl.bench import suite as suites
 from indico_zodbrepl.bench.results import Measurement, Run
 from indico_zodbrepl.bench.sites.storages import RUNNING, Storage
 from indico_zodbrepl.bench.suite import Settings
@@ -91,7 +91,7 @@ def settings(
     tests: Sequence[str] = in_app.TESTS, rounds: int = 3, modify: str = "description"
 ) -> Settings:
     """Of a run inside the Indico of a cluster that runs."""
-    return asking.settings_of(
+    return suites.settings_of(
         in_app.SUITE, rounds=rounds, options={"test": tests, "modify": modify, "instance": "one"}
     )
 

@@ -108,12 +108,10 @@ def step(name: str) -> Step:
     return FAKES[name](
         "a",
         {},
-        f"do {name}",
-        "",
-        "" if past else f"undo {name}",
-        "",
-        30.0,
-        past,
+        title=f"do {name}",
+        undoes="" if past else f"undo {name}",
+        seconds=30.0,
+        after_no_return=past,
         may_fail=name == "follow",
     )
 

@@ -17,7 +17,6 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import executor, journal, store
-from indico_zodbrepl.operations import store as abandoning
 from indico_zodbrepl.operations.operation import Outcome, Progress
 
 WHAT_STANDS_IN_IT = (b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": 99}')
@@ -57,7 +56,7 @@ def test_a_file_that_can_not_be_used_blocks_with_a_hint_that_works(
         assert str(path) in error.value.detail
         assert "resume --abandon --reason WHY" in error.value.hint
         assert ExitCode.REFUSED is error.value.exit_code
-    left = abandoning.abandon(cluster(world.folder), "the disk is new")
+    left = store.abandon(cluster(world.folder), "the disk is new")
     assert (Outcome.ABANDONED, path.stem, PLAN) == (left.outcome, left.identifier, left.plan)
     (kept,) = path.parent.glob("*.damaged")
     assert content == kept.read_bytes()
@@ -74,8 +73,8 @@ def test_one_of_which_the_journal_knows_nothing_is_put_away_too(world: World) ->
     for name in "xy":
         (operations / f"{name}.json").write_text("{")
     for name in "xy":
-        assert name == abandoning.to_abandon(cluster(world.folder))[0]
-        assert name == abandoning.abandon(cluster(world.folder), "a test").identifier
+        assert name == store.to_abandon(cluster(world.folder))[0]
+        assert name == store.abandon(cluster(world.folder), "a test").identifier
     assert ["x.json.damaged", "y.json.damaged"] == sorted(os.listdir(operations))
     execute(world)
 
@@ -86,7 +85,7 @@ def test_one_that_has_ended_by_the_journal_is_in_nobodys_way(world: World) -> No
     path.write_text("{")
     assert store.unfinished(cluster(world.folder)) is None
     execute(world)
-    left = abandoning.abandon(cluster(world.folder), "status tells of it")
+    left = store.abandon(cluster(world.folder), "status tells of it")
     assert (path.stem, Outcome.DONE) == (left.identifier, left.outcome)
     assert not path.exists()
 

@@ -18,7 +18,7 @@ EARLY, LATE = "0400000000000005", "0400000000000009"
 def promotion(
     source: str, target: str, epoch: int, after: str | None, progress: Progress = Progress.DONE
 ) -> Operation:
-    step = Promote(target, {}, "Promote it", "", "", "", 1.0, True)
+    step = Promote(target, {}, title="Promote it", seconds=1.0, after_no_return=True)
     plan = Plan("failover", target, source, "", epoch, (step,), None, ())
     figures: Figures = {} if after is None else {"promoted_after": after}
     made = operation.new("demo", plan, "somebody", float(epoch))

@@ -19,7 +19,6 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import executor, journal, store
-from indico_zodbrepl.operations import store as abandoning
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
 from indico_zodbrepl.probing.waiting import wait_until
@@ -275,7 +274,7 @@ def test_an_operation_that_can_not_end_can_be_abandoned_with_a_reason(world: Wor
     world.failing["stop"] = 9
     with pytest.raises(OperatorError):
         execute(world)
-    left = abandoning.abandon(cluster(world.folder), "b died too")
+    left = store.abandon(cluster(world.folder), "b died too")
     assert Outcome.ABANDONED is left.outcome
     assert journaled(world).remark.endswith(": b died too")
     with pytest.raises(OperatorError, match="nothing to resume"):
@@ -337,7 +336,7 @@ def test_somebody_who_only_looks_keeps_no_operation_from_beginning(world: World)
         lambda of: executor.resume(
             of, Installation(of.var_directory), undo=True, expected="another one"
         ),
-        lambda of: abandoning.abandon(of, "it is gone", "another one"),
+        lambda of: store.abandon(of, "it is gone", "another one"),
     ],
 )
 def test_another_operation_than_was_shown_is_not_ended(
@@ -403,4 +402,4 @@ def test_a_step_of_another_release_is_refused_before_anything_is_changed(world: 
         resume(world)
     assert "started by another release" in refused.value.detail
     assert (effects, False) == (world.effects(), store.the_open_one(of).outcome is Outcome.DONE)
-    assert Outcome.ABANDONED is abandoning.abandon(of, "downgraded").outcome
+    assert Outcome.ABANDONED is store.abandon(of, "downgraded").outcome

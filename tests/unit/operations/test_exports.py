@@ -108,12 +108,9 @@ def test_the_step_looks_again_and_refuses_what_lacks_something_without_a_quarant
     step = Export(
         "a",
         {"after": common, "folder": str(folder), "private": 2, "reused": True},
-        "Use it",
-        "",
-        "",
-        "",
-        60.0,
-        False,
+        title="Use it",
+        seconds=60.0,
+        after_no_return=False,
     )
     context = Context(
         cluster,

@@ -83,7 +83,8 @@ def urgent(found: dict[tuple[str, str], Offer]) -> list[tuple[str, str]]:
 def begun(*progress: Progress) -> Operation:
     """A switchover of three steps, the second of which is the point of no return."""
     steps = tuple(
-        PauseWrites("a", {}, f"do {number}", "", "", "", 1.0, number > 0) for number in range(3)
+        PauseWrites("a", {}, title=f"do {number}", seconds=1.0, after_no_return=number > 0)
+        for number in range(3)
     )
     plan = Plan("switchover", "b", "a", "", 2, steps, None, ())
     return dataclasses.replace(

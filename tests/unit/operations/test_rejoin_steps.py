@@ -46,7 +46,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def step(kind: type[Step], **arguments: object) -> Step:
-    return kind("a", arguments, "Cut it", "", "", "", 10.0, False)  # type: ignore[arg-type]
+    return kind("a", arguments, title="Cut it", seconds=10.0, after_no_return=False)  # type: ignore[arg-type]
 
 
 def context(cluster: Cluster, results: dict[tuple[str, str], Figures] | None = None) -> Context:

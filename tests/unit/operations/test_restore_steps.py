@@ -36,7 +36,9 @@ class Disk:
                 (folder / name).write_text(text)
         self.installation = Installation(HOME)
         self.fingerprint = keeper_of(cluster, self.installation).fingerprint(self.node)
-        self.step = Swap(self.node.name, {"aside": str(self.kept)}, "", "", "", "", 10.0, True)
+        self.step = Swap(
+            self.node.name, {"aside": str(self.kept)}, title="", seconds=10.0, after_no_return=True
+        )
 
     @property
     def context(self) -> Context:
@@ -121,5 +123,6 @@ def test_a_restored_database_that_is_gone_is_told(disk: Disk) -> None:
 
 
 def test_what_was_made_of_the_backup_can_be_removed_again(disk: Disk) -> None:
-    Stage(disk.node.name, {}, "", "", "", "", 10.0, False).undo(disk.context)
+    step = Stage(disk.node.name, {}, title="", seconds=10.0, after_no_return=False)
+    step.undo(disk.context)
     assert {**OLD, "state.json": "state"} == disk.files(disk.data)

@@ -42,7 +42,7 @@ def context(cluster: Cluster) -> Context:
 
 
 def step(kind: type[Step], **arguments: object) -> Step:
-    return kind("b", arguments, "", "", "", "", 10.0, True)  # type: ignore[arg-type]
+    return kind("b", arguments, title="", seconds=10.0, after_no_return=True)  # type: ignore[arg-type]
 
 
 def test_a_promotion_has_begun_as_soon_as_one_record_is_raised(cluster: Cluster) -> None:

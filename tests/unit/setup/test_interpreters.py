@@ -11,7 +11,6 @@ import pytest
 
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.setup import interpreters
-from indico_zodbrepl.setup import interpreters as candidates
 from indico_zodbrepl.setup.interpreters import Unusable, find, probe
 
 GOOD = {
@@ -78,7 +77,7 @@ def test_folders_that_may_not_be_read_are_passed_over(
     monkeypatch.setattr(Path, "glob", glob_or_refuse)
     more = {"PYENV_ROOT": str(versions.parent)}
     assert str(good) == find(environment(tmp_path, "later", **more), tmp_path).path
-    found = candidates.candidates(environment(tmp_path, "later", **more), tmp_path)
+    found = interpreters.candidates(environment(tmp_path, "later", **more), tmp_path)
     assert versions not in [parent for each in found for parent in each.path.parents]
 
 

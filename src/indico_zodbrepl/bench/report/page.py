@@ -12,7 +12,6 @@ from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup
 
 from indico_zodbrepl.bench.report import figures, sentences, special, tables, wording
-from indico_zodbrepl.bench.report import sentences as comparisons
 from indico_zodbrepl.bench.report.drawing import Drawn
 from indico_zodbrepl.bench.report.sentences import Comparison, Sentence
 from indico_zodbrepl.bench.report.subject import Subject, subject
@@ -54,7 +53,7 @@ def section(run: Run, anchor: str) -> Section:
     except (ValueError, TypeError) as error:
         return Section(run, anchor, f"its results can't be used: {error}")
     drawn, undrawn = figures.of(about)
-    found = comparisons.all_of(about)
+    found = sentences.all_of(about)
     findings, further = _told(about, found)
     return Section(
         run,
@@ -125,11 +124,11 @@ def _on_another_machine(run: Run, first: Run) -> bool:
 
 
 def _told(about: Subject, found: Sequence[Comparison]) -> tuple[list[Sentence], list[Sentence]]:
-    each = [comparisons.said(about, one) for one in found] + list(comparisons.best(about))
+    each = [sentences.said(about, one) for one in found] + list(sentences.best(about))
     own = list(special.of(about))
     if len(each) <= FEW:
         return own + each, []
-    return own + list(comparisons.in_sum(about, found)), each
+    return own + list(sentences.in_sum(about, found)), each
 
 
 def _json(value: Any) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from indico_zodbrepl.bench.sites import site as leftovers
-from indico_zodbrepl.bench.sites.site import Amount, Progress, Site, scratch_folder
+from indico_zodbrepl.bench.sites.site import Amount, Progress, Site, clear, scratch_folder
 from indico_zodbrepl.bench.sites.storages import RUNNING, Storage
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
@@ -99,7 +98,7 @@ class Sites:
     ) -> Site:
         if parent not in self._cleared:
             self._cleared.add(parent)
-            leftovers.clear(parent, self.installation.home, self._say)
+            clear(parent, self.installation.home, self._say)
         self._say(
             f"bringing up {storage.title}"
             + (f" with {indico} Indico" if indico else "")
