@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
+from jinja2 import BytecodeCache
+from jinja2.bccache import Bucket
 from playwright.sync_api import Browser
 from werkzeug.serving import make_server
 
@@ -35,6 +38,27 @@ ClientOf = Callable[[engines.Situation], FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
 Serve = Callable[[Cluster, Callable[[], Snapshot]], FlaskClient]
 ServeClient = Callable[[FlaskClient], str]
+
+
+class CompiledTemplates(BytecodeCache):
+    """The code of the templates that an app of this process has compiled."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], Any] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._codes[bucket.key, bucket.checksum] = bucket.code
+
+
+@pytest.fixture(scope="session", autouse=True)
+def templates_compiled_once() -> Iterator[None]:
+    """Let all apps share the compiled templates: compiling them takes longer than the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Flask.jinja_options, "bytecode_cache", CompiledTemplates())
+        yield
 
 
 @pytest.fixture
@@ -109,6 +133,12 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def tabs(browser: Browser) -> chromium.Tabs:
+    """The tabs of a module's tests."""
+    return chromium.Tabs(browser)
+
+
 @pytest.fixture
 def sessions() -> dict[str, chromium.Cookie]:
     """The cookies of those who are logged in, by the address of the pages they are for."""
@@ -116,16 +146,16 @@ def sessions() -> dict[str, chromium.Cookie]:
 
 
 @pytest.fixture
-def new_tab(browser: Browser, sessions: dict[str, chromium.Cookie]) -> Iterator[chromium.NewTab]:
-    """A function: a tab of a given width, closed after the test.
+def new_tab(tabs: chromium.Tabs, sessions: dict[str, chromium.Cookie]) -> Iterator[chromium.NewTab]:
+    """A function: an empty tab of a given width.
 
     In it is logged in who is in the clients whose pages are served.
     """
     with contextlib.ExitStack() as opened:
 
         def make(width: int = 1280, scheme: chromium.Scheme = "light") -> chromium.Tab:
-            tab = chromium.Tab(browser, width, scheme, sessions)
-            opened.callback(tab.close)
+            tab = tabs.take(width, scheme, sessions)
+            opened.callback(tabs.give_back, tab)
             return tab
 
         yield make
