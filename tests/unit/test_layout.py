@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import json
 import os
@@ -134,10 +135,15 @@ def test_an_import_in_the_wrong_direction_is_found(tmp_path: Path) -> None:
     assert expected == imported_parts(SOURCE / "cluster/wrong.py", found)
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imported_at_start(path: Path, modules: Collection[str]) -> set[str]:
     """Return the modules of ours that a file imports when it is imported itself."""
     found = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         if not isinstance(node, ast.ImportFrom) or not node.module:
             continue
         names = {f"{node.module}.{alias.name}" for alias in node.names}
@@ -209,7 +215,7 @@ def test_only_backends_ask_which_backend_a_cluster_has() -> None:
         exempt = any(part.is_relative_to(each) for each in MAY_ASK_THE_BACKEND)
         if part.parts[0] in ("backends", "dataplane") or exempt:
             continue
-        lines = questions_of_kind(ast.parse(path.read_text("utf-8")))
+        lines = questions_of_kind(tree_of(path))
         if lines:
             asking[str(part)] = lines
     assert asking == {}
@@ -252,7 +258,7 @@ def test_hosts_are_reached_through_their_interface_alone(package: str) -> None:
     """A remote host can then be a second implementation of it."""
     wrong = []
     for path in python_files(SOURCE / package):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.ImportFrom) or not node.module:
                 continue
             if not f"{node.module}.".startswith("indico_zodbrepl.host."):

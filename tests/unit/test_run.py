@@ -23,7 +23,10 @@ sys.path.insert(0, str(SCRIPT.parent))
 
 import suite_reports  # noqa: E402
 
-PYTEST = (sys.executable, "-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider")
+PYTEST = (
+    *(sys.executable, "-m", "pytest", "-c", os.devnull),
+    *("-p", "no:cacheprovider", "--disable-plugin-autoload"),
+)
 PASSED = '<testcase classname="tests.some.test_a" name="test_{}"/>'
 FAILED = (
     '<testcase classname="tests.some.test_a" name="test_{}"><failure message="it rains"/>'

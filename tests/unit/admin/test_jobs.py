@@ -36,7 +36,6 @@ PROGRAM = """#!{python}
 import os, sys, time
 sys.path.insert(0, {source!r})
 from pathlib import Path
-from indico_zodbrepl.admin import jobs
 from indico_zodbrepl.operations import operation, store
 from indico_zodbrepl.operations.model import Plan
 folder = Path({folder!r})

@@ -19,6 +19,7 @@ import pytest
 import schemathesis
 import situations
 import stub_command
+from flask.testing import FlaskClient
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
@@ -357,17 +358,22 @@ def _visible(text: str) -> str:
     return "".join(c for c in text if 33 <= ord(c) < 256)
 
 
+def client_of(pages: Pages, who: str) -> FlaskClient:
+    """A client that stays logged in as somebody, whatever it is answered."""
+    own = pages.app.test_client()
+    own.environ_base["HTTP_HOST"] = "127.0.0.1:8100"
+    client = pages.app.test_client(use_cookies=False)
+    if who != "nobody":
+        found = logins.cookie(logins.log_in(own, who))
+        client.environ_base["HTTP_COOKIE"] = f"{found['name']}={found['value']}"
+    client.environ_base |= own.environ_base
+    return client
+
+
 @pytest.mark.parametrize("who", PAGE_EXAMPLES)
 def test_no_request_to_any_page_gives_a_500(pages_as_they_are: Pages, who: str) -> None:
     pages = pages_as_they_are
-    own = pages.app.test_client()
-    own.environ_base["HTTP_HOST"] = "127.0.0.1:8100"
-    environ = dict(own.environ_base)
-    if who != "nobody":
-        found = logins.cookie(logins.log_in(own, who))
-        environ = {**own.environ_base, "HTTP_COOKIE": f"{found['name']}={found['value']}"}
-    client = pages.app.test_client(use_cookies=False)
-    client.environ_base |= environ
+    client = client_of(pages, who)
     codes = set()
 
     @settings(BOUNDED, max_examples=PAGE_EXAMPLES[who])
@@ -389,15 +395,13 @@ def test_no_page_gives_a_500_for_any_odd_value_in_its_path_or_all_its_fields(
     pages: Pages, method: str
 ) -> None:
     """Each path that there is with each value: what chance would seldom put together."""
-    client = pages.app.test_client()
-    client.environ_base["HTTP_HOST"] = "127.0.0.1:8100"
+    client = client_of(pages, logins.OPERATOR)
     rules = sorted(
         {rule.rule for rule in pages.app.url_map.iter_rules() if method in (rule.methods or ())}
     )
     asked = 0
     for rule in rules:
         for value in pages.known + ODD:
-            logins.log_in(client)
             path = "/".join(
                 _quoted(value) if part.startswith("<") else part for part in rule.split("/")
             )
@@ -412,3 +416,4 @@ def test_no_page_gives_a_500_for_any_odd_value_in_its_path_or_all_its_fields(
             answer.close()
             asked += 1
     assert asked == len(rules) * len(pages.known + ODD) > 100
+    assert 200 == client.get("/journal").status_code, "still logged in"
