@@ -5,8 +5,8 @@ usage: INDICO_CONF=... python -m indico_zodbrepl.dataplane.indico.adopt [--batch
 Makes the plugin known and creates what Indico otherwise creates while it answers
 its first GETs: for the whole site, then for each user, category and event with its
 contributions.  Changes nothing else: no user, no right, no modification date.
-Indico may run meanwhile.  May be interrupted and run again at any time: what is
-there already is only read.  Tells its progress on standard error, prints
+Indico may run meanwhile.  May be interrupted and run again at any time:
+existing objects are only read.  Tells its progress on standard error, prints
 {"users": ..., "categories": ..., "conferences": ..., "contributions": ...,
 "damaged": [...]}, how many of each were looked at and which could not be.
 
@@ -24,7 +24,7 @@ from ZODB.POSException import ConflictError, ReadOnlyError
 
 from indico_zodbrepl.dataplane.indico import instance
 
-BATCH = 100  # objects in a transaction
+BATCH = 100  # objects per transaction
 
 
 def _positive(text):

@@ -15,7 +15,7 @@ from indico_zodbrepl.dataplane.indico import prewarm
 from indico_zodbrepl.dataplane.indico.set_up import set_up_globals
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
-PATIENCE = 60.0  # seconds that a transaction is tried again
+PATIENCE = 60.0  # seconds for which a transaction is retried
 PAUSE = 0.5  # seconds
 REPORT = 2.0  # seconds
 
@@ -25,7 +25,7 @@ class NoIndico(Exception):
 
 
 def _conference(conference):
-    """Return how many contributions it has, after creating what is missing."""
+    """Create what is missing in a conference; return the number of its contributions."""
     contributions = conference.getContributionList()
     for contribution in contributions:
         prewarm.prewarm_contribution(contribution)
@@ -46,12 +46,12 @@ class Adoption(object):
 
     Args:
         manager: Indico's `DBMgr`.
-        batch: objects in one transaction.
+        batch: objects per transaction.
         say: called with each line of progress.
 
     Attributes:
-        counts: how many objects of each kind were looked at.
-        damaged: what could not be looked at, as 'kind id: error'.
+        counts: number of checked objects of each kind.
+        damaged: objects that could not be checked, as 'kind id: error'.
     """
 
     def __init__(self, manager, batch, say):
@@ -62,8 +62,10 @@ class Adoption(object):
         self._say = say
 
     def run(self):
-        """Raise NoIndico, and ClientDisconnected, ConflictError or ReadOnlyError
-        when a transaction did not succeed for a minute."""
+        """Prepare all objects; retry each transaction for up to a minute.
+
+        Raises NoIndico; ClientDisconnected, ConflictError or ReadOnlyError after the last retry.
+        """
         self._transaction(self._globals)
         for kind, holder, prepare in KINDS:
             self.counts[kind] = 0
@@ -110,7 +112,7 @@ class Adoption(object):
                 self.counts.get('contributions', 0) + contributions)
 
     def _transaction(self, work):
-        """Commit what `work` does and return its value; again and again for a minute."""
+        """Commit what `work` does and return its value; retry for up to a minute."""
         deadline = monotonic() + PATIENCE
         while True:
             try:

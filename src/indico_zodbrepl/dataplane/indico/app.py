@@ -13,7 +13,7 @@ shown in the health report; ZODBREPL_EPOCH_RECORD, the path of this host's
 record of the current epoch, may be missing.  One process with threads, or
 several processes; never fork a process that has answered a request.
 
-  /zodbrepl/health  how this process and its storage are, as JSON; 200 when
+  /zodbrepl/health  the state of this process and its storage, as JSON; 200 when
                     connected, else 503; never waits for storage or Indico.
   /indico           Indico 1.2, or wherever its BaseURL says; built when the
                     first request of either kind comes.  While it is being built or the storage is
@@ -61,7 +61,7 @@ class Application(object):
         self._waiting = threading.BoundedSemaphore(MAY_WAIT)
 
     def build(self, limit):
-        """Build Indico, whether that succeeds or not; wait `limit` seconds at most."""
+        """Start to build Indico; wait up to `limit` seconds for success or failure."""
         self._instance.want().wait(limit)
 
     def __call__(self, environ, start_response):
@@ -92,7 +92,7 @@ class Application(object):
             json.dumps(report, sort_keys=True), 'application/json')
 
     def _building(self):
-        """Return True if pages are served, and if not, why: nothing while that is under way."""
+        """Return True if pages are served, and the reason if not."""
         built, failure = self._instance.application is not None, self._instance.failure
         if built or isinstance(failure, ClientDisconnected):
             failure = None
@@ -113,7 +113,7 @@ class Application(object):
         return is_connected(self._instance.db)
 
     def _wait(self, condition, seconds):
-        """Wait for `condition()`, if not too many others wait; tell if it came true."""
+        """Wait for `condition()`, unless too many others wait; return its last value."""
         if not self._waiting.acquire(False):
             return False
         try:

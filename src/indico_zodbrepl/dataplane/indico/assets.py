@@ -1,8 +1,8 @@
 """Build the style sheets and scripts that Indico's pages include.
 
 Indico makes these bundles (SCSS to CSS, everything minified) when a page first
-needs one, which takes many seconds, and several threads at it disturb each
-other.  Built beforehand they are only looked up.
+needs one, which takes many seconds, and concurrent threads disturb each other.
+Bundles built beforehand are only looked up.
 """
 from __future__ import absolute_import
 
@@ -18,7 +18,7 @@ from webassets import Environment
 
 
 def build():
-    """Build what is missing or out of date, in HtdocsDir/static/assets.
+    """Build missing and outdated bundles in HtdocsDir/static/assets.
 
     Needs an open connection (one filter reads a setting), writes nothing into
     the database; safe in several processes at once.  The environment is that of

@@ -1,10 +1,10 @@
-"""Make a new database an Indico; `adopt` is for one that holds an Indico already.
+"""Create an Indico in a new database; `adopt` is for a database with an existing Indico.
 
 usage: INDICO_CONF=... python -m indico_zodbrepl.dataplane.indico.firstrun
            --admin-file FILE
 
 FILE is JSON, readable by its owner only: login, password, email, first_name
-and last_name of an administrator.  Who has that login already stays as he is.
+and last_name of an administrator.  An existing user with that login stays unchanged.
 Creates what is missing: root category, default conference, that administrator,
 the list of plugins, and what Indico otherwise creates while it answers its
 first GETs.  May be run again at any time.  Prints
@@ -30,11 +30,11 @@ FIELDS = ('login', 'password', 'email', 'first_name', 'last_name')
 
 
 class BadAdminFile(Exception):
-    """Says what is wrong with the administrator file."""
+    """The administrator file is invalid; the text says why."""
 
 
 def read_admin_file(path):
-    """Return the fields of the administrator as UTF-8 strings, or raises BadAdminFile."""
+    """Return the fields of the administrator as UTF-8 strings, or raise BadAdminFile."""
     try:
         with open(path) as opened:
             mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)

@@ -1,12 +1,12 @@
-"""What gunicorn does beyond its command line: `gunicorn -c python:THIS_MODULE`.
+"""The gunicorn settings beyond its command line: `gunicorn -c python:THIS_MODULE`.
 
-A worker that is to take another one's place builds Indico before it accepts a
-request, so that no request has to wait for that.  The only worker of an
-instance accepts at once, so that its health can be asked meanwhile.
+A worker that replaces another one builds Indico before it accepts a request,
+so that no request has to wait for that.  The only worker of an instance
+accepts requests at once, so that its health check answers meanwhile.
 
-gunicorn takes the time from the system's clock.  If that is put forward, it would
-kill each worker in the middle of its requests as silent for too long.  Here its
-timers, and those of its workers, run by the monotonic clock.
+gunicorn uses the system clock.  If that is set forward, gunicorn would take
+each worker for hung and kill it during its requests.  Here its timers, and
+those of its workers, use the monotonic clock.
 """
 from __future__ import absolute_import
 
@@ -20,25 +20,25 @@ from gunicorn.workers.workertmp import WorkerTmp
 
 from indico_zodbrepl.dataplane.programs.clock import MonotonicTime, install, monotonic
 
-# Instructions that a thread carries out before another one may have the
-# interpreter.  With Python 2.7's 100 several threads that work at once fight for
-# it on all cores: 200 pages asked for four at a time, 67 ms of processor time a
-# page; 48 ms with 1000, 39 ms with this, 28 ms one at a time.  It is a millisecond
-# at most that one has to wait for another.  Zope calls it python-check-interval.
+# Instructions that a thread executes before another one may run.  With Python 2.7's default of
+# 100, concurrent threads fight for the interpreter lock on all cores: 200 pages asked for four at
+# a time, 67 ms of processor time a page; 48 ms with 1000, 39 ms with this, 28 ms one at a time.
+# A thread waits for another one for a millisecond at most.  Zope calls it
+# python-check-interval.
 CHECK_INTERVAL = 20000
 
 BUILD_LIMIT = 60.0  # seconds; below gunicorn's own limit for a silent worker
 
 
 class Signs(WorkerTmp):
-    """The signs of life of a worker, which its master reads about once a second."""
+    """The heartbeats of a worker, which its master reads about once a second."""
 
     def __init__(self, cfg):
         WorkerTmp.__init__(self, cfg)
         self._seen, self._seen_at = None, monotonic()
 
     def last_update(self):
-        """Return the moment of `clock.monotonic` at which the master saw the latest sign first."""
+        """Return the time of `clock.monotonic` when the master first saw the latest heartbeat."""
         status = os.fstat(self.fileno())
         sign = status.st_ctime, status.st_mode
         if sign != self._seen:
@@ -47,7 +47,7 @@ class Signs(WorkerTmp):
 
 
 def use_monotonic_clock():
-    """Make all timers of gunicorn in this process, and in the workers it forks, monotonic."""
+    """Make gunicorn's timers in this process, and in the workers it forks, monotonic."""
     install()
     gunicorn.arbiter.time = gunicorn.workers.gthread.time = MonotonicTime
     gunicorn.workers.base.WorkerTmp = Signs
@@ -57,7 +57,7 @@ use_monotonic_clock()
 
 
 def post_worker_init(worker):
-    """Called by gunicorn in each new worker, before it accepts requests.
+    """Build Indico, if needed, when gunicorn has started a worker, before its first request.
 
     Args:
         worker: its `wsgi` is an `app.Application`.

@@ -1,9 +1,9 @@
-"""One Indico in this process, built in the background when it is first wanted.
+"""An Indico in this process, built in the background when it is first needed.
 
 Indico must not be built while a module is imported: the import lock of Python
-2 and ZEO's I/O thread, which imports as well, then wait for each other for
-ever.  So a thread builds it, outside of every import, and whoever wants it
-waits for that thread for a limited time.
+2 and ZEO's I/O thread, which imports as well, then wait for each other
+forever.  So a thread builds it, outside of every import, and callers wait for
+that thread for a limited time.
 """
 from __future__ import absolute_import
 
@@ -24,12 +24,12 @@ class NotSetUp(Exception):
 class IndicoInstance(object):
     """Builds Indico's WSGI application once a process; thread-safe.
 
-    A build that fails is tried again when Indico is wanted the next time.
-    After a fork the child begins anew.
+    A failed build is retried when Indico is needed the next time.  After a
+    fork the child starts from scratch.
 
     Attributes:
         db: the `ZODB.DB` once it is open, else None.
-        application: the WSGI application once it is whole, else None.
+        application: the WSGI application once it is built, else None.
         failure: why the last attempt failed, an exception, or None.
     """
 
@@ -45,9 +45,9 @@ class IndicoInstance(object):
         self.failure = None
 
     def want(self):
-        """See to it that Indico is built or being built.
+        """Start to build Indico unless it is built or being built.
 
-        Returns: a `threading.Event`, set when the attempt under way is over.
+        Returns: a `threading.Event`, set when the current attempt is over.
         """
         with self._lock:
             if self._pid != os.getpid():
@@ -70,7 +70,7 @@ class IndicoInstance(object):
             if str(error) != str(self.failure):
                 log.warning('Indico cannot start yet: %s', error)
             self.failure = error
-        except Exception as error:  # raised again by whoever wants Indico
+        except Exception as error:  # raised again in the threads that need Indico
             log.exception('Indico cannot start')
             self.failure = error
         finally:
@@ -95,8 +95,8 @@ class IndicoInstance(object):
                                'bin/indico-python -m indico_zodbrepl.dataplane.indico.firstrun')
             assets.build()
             indico = make_app()
-            # Werkzeug 0.9 would sort the rules during the first request; for
-            # that moment other threads find none of them and answer 404.
+            # Werkzeug 0.9 would sort the rules during the first request; meanwhile other threads
+            # find none of them and answer 404.
             indico.url_map.update()
             path = urlparse(Config.getInstance().getBaseURL()).path
             return DispatcherMiddleware(NotFound(), {path.rstrip('/'): indico})
@@ -105,7 +105,7 @@ class IndicoInstance(object):
 
 
 class Missing(Exception):
-    """Says which indico.conf is not there."""
+    """The indico.conf is missing; the text names it."""
 
 
 def require():

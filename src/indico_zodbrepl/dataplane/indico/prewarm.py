@@ -1,10 +1,10 @@
-"""Create beforehand what Indico creates while it answers its first GETs.
+"""Create in advance the objects that Indico creates while it answers its first GETs.
 
-Indico makes many objects the first time somebody looks at them.  On a
-read-only storage that turns every page into an error, so whoever creates
-data (first run, bulk loader) calls these functions in the same transaction.
-All of them need an open connection (`DBMgr.startRequest()`), change only what
-is missing and never commit.
+Indico creates many objects when they are first viewed.  On a read-only storage
+that turns every page into an error, so programs that create data (first run,
+bulk loader) call these functions in the same transaction.  All of them need an
+open connection (`DBMgr.startRequest()`), change only what is missing and never
+commit.
 """
 from __future__ import absolute_import
 
@@ -51,7 +51,7 @@ INDEXES = (
 
 
 def prewarm_globals():
-    """Create the objects of which an Indico has one: managers, modules, indexes."""
+    """Create the objects that an Indico has once: managers, modules, indexes."""
     for holder in HOLDERS:
         holder()._getIdx()
     for authenticator in AuthenticatorMgr().getList():
@@ -63,8 +63,8 @@ def prewarm_globals():
     info.getAdminList()
     info.getRoomBookingDBConnectionParams()
     PluginsHolder()
-    # Without a language Indico would store the first news item's title in a form
-    # that it cannot read again.
+    # Without a language Indico would store the first news item's title in a form that it cannot
+    # read back.
     setLocale(info.getLang())
     for module in MODULES:
         ModuleHolder().getById(module)

@@ -1,4 +1,4 @@
-"""What makes a database an Indico's, by Indico's own calls; imports Indico."""
+"""Create the objects of an Indico in a database, by Indico's own calls; imports Indico."""
 from __future__ import absolute_import
 
 import time
@@ -23,7 +23,7 @@ PAUSE = 0.5  # seconds
 
 
 def set_up_globals():
-    """Create what every Indico has, and make the plugin known; commits nothing."""
+    """Create what every Indico has, and register the plugin; do not commit."""
     prewarm.prewarm_globals()
     if not PluginsHolder().getRHMap().hasBlueprint(handlers, 'blueprint'):
         PluginsHolder().reloadAllPlugins()
@@ -31,7 +31,7 @@ def set_up_globals():
 
 
 def set_up(admin):
-    """Create what is missing in the open connection, without a commit.
+    """Create what is missing in the open connection; do not commit.
 
     Args:
         admin: what `firstrun.read_admin_file` returns.
@@ -77,7 +77,7 @@ def create_user(admin, authenticators):
 
 
 def run(admin, patience=PATIENCE):
-    """Set Indico up in one transaction, again and again while the storage is away.
+    """Set Indico up in one transaction; retry while the storage is away.
 
     Args:
         admin: what `firstrun.read_admin_file` returns.

@@ -1,8 +1,8 @@
-"""The worker of an Indico instance: gunicorn's with threads, which ends its requests first.
+"""The worker of an Indico instance: gunicorn's threaded worker, which completes its requests.
 
-gunicorn's own waits `--graceful-timeout` seconds for the requests under way.  Then it
-takes the interpreter apart, while they go on and fail.  It leaves idle connections
-open meanwhile, and reads no further request from them.
+gunicorn's own waits `--graceful-timeout` seconds for the requests under way.
+Then it shuts the interpreter down, while requests continue and fail.  It
+leaves idle connections open meanwhile, and reads no further request from them.
 
 Its master ends the workers of an instance that is stopped as a whole after
 `--graceful-timeout` seconds; a worker that another one replaces has more time.
@@ -16,11 +16,11 @@ from gunicorn.workers.gthread import ThreadWorker
 # Seconds for the requests of a worker that is replaced.
 DRAIN_LIMIT = float(os.environ.get('ZODBREPL_DRAIN_SECONDS', 30))
 
-CUT = 1  # exit status of one whose requests took longer
+CUT = 1  # exit status of a worker whose requests took longer
 
 
 class DrainingWorker(ThreadWorker):
-    """Answers all requests that it has accepted before it ends, within DRAIN_LIMIT seconds."""
+    """A worker that answers all accepted requests before it exits, within DRAIN_LIMIT seconds."""
 
     def init_process(self):
         self.cfg.set('graceful_timeout', int(DRAIN_LIMIT))
@@ -40,7 +40,7 @@ class DrainingWorker(ThreadWorker):
             os._exit(CUT)
 
     def murder_keepalived(self):
-        """Close idle connections that are too old, and all when it ends."""
+        """Close idle connections that are too old, and all of them at exit."""
         ThreadWorker.murder_keepalived(self)
         while not self.alive:
             try:

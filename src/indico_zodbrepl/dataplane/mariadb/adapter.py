@@ -1,4 +1,4 @@
-"""The ZConfig section `<mariadb>`, to be used inside of `<relstorage>`."""
+"""The ZConfig section `<mariadb>`, for use inside `<relstorage>`."""
 from __future__ import absolute_import
 
 import logging
@@ -11,11 +11,11 @@ from relstorage.config import MySQLAdapterFactory
 
 
 class MariaDBAdapter(MySQLAdapter):
-    """RelStorage's adapter of MySQL with a schema installer and sizes for MariaDB.
+    """RelStorage's MySQL adapter with a schema installer and sizes for MariaDB.
 
-    `connect_timeout` limits all of a connection's beginning.
+    `connect_timeout` limits the whole connection set-up.
 
-    As thread-safe as the one it extends.
+    As thread-safe as its base class.
     """
 
     def _create(self):
@@ -33,10 +33,10 @@ class MariaDBAdapter(MySQLAdapter):
 
 
 class MariaDBAdapterFactory(MySQLAdapterFactory):
-    """What ZConfig makes of `<mariadb>`."""
+    """The factory that ZConfig creates from `<mariadb>`."""
 
     def create(self, options):
-        """Return a `MariaDBAdapter` for RelStorage's `options`; connects to nothing."""
+        """Return a `MariaDBAdapter` for RelStorage's `options`; connect to nothing."""
         keys = set(self.config.getSectionAttributes()) - {'driver'}
         given = {key: getattr(self.config, key) for key in keys}
         return MariaDBAdapter(options=options, **{
@@ -44,13 +44,13 @@ class MariaDBAdapterFactory(MySQLAdapterFactory):
 
 
 def limit_connecting(driver):
-    """Have PyMySQL's `connect_timeout` count for the server's greeting and the login, too.
+    """Make PyMySQL's `connect_timeout` cover the server's handshake and the login too.
 
-    PyMySQL waits for them as long as for any statement; the kernel takes connections to a server
-    that is frozen.  Other drivers limit all of it by themselves.
+    PyMySQL waits for them as long as for any statement, and the kernel accepts connections to a
+    frozen server.  Other drivers limit all of it on their own.
 
     Args:
-        driver: RelStorage's, which connections are made with from now on.
+        driver: RelStorage's driver, used for all later connections.
     """
     if driver.MODULE_NAME == 'pymysql':
         driver._connect = _limited()
@@ -76,11 +76,11 @@ _RENAMED = re.compile(r'^utf8mb3(?=_|$)')
 
 
 class MariaDBSchemaInstaller(MySQLSchemaInstaller):
-    """Makes the same tables and procedures on MariaDB as RelStorage does on MySQL."""
+    """Creates the same tables and procedures on MariaDB as RelStorage does on MySQL."""
 
-    # RelStorage reads the procedures from the folder of the class's module,
-    # unless they are in here: `MariaDBAdapter` has it make an installer of
-    # MySQL's class first, which reads them into the same dictionary.
+    # RelStorage reads the procedures from the folder of the class's module, unless they are in
+    # here.  `MariaDBAdapter` first makes an installer of MySQL's class, which reads them into the
+    # same dictionary.
     _PROCEDURES = MySQLSchemaInstaller._PROCEDURES
 
     CREATE_OBJECT_STATE_TMPLS = tuple(
@@ -102,16 +102,17 @@ def _name_in_mysql(name):
 log = logging.getLogger(__name__)
 
 NOT_ALLOWED = 1227  # ER_SPECIFIC_ACCESS_DENIED_ERROR: the user lacks PROCESS
-# What a name of letters, digits and _ has before the slash is the name of the database itself.
+# In the name of a file, the part before the slash is the database's name if it has only letters,
+# digits and _.
 _SIZE = ("SELECT SUM(file_size) FROM information_schema.innodb_sys_tablespaces "
          "WHERE SUBSTRING_INDEX(name, '/', 1) = BINARY DATABASE()")
 
 
 class MariaDBStats(MySQLStats):
-    """Asks for the files' sizes, which takes no lock and reads no table, on followers, too."""
+    """Reads the files' sizes, also on followers, without a lock and without reading a table."""
 
     def get_db_size(self):
-        """Return bytes; 0 for unknown: where the user may not know it, or no table has a file."""
+        """Return the bytes; 0 if unknown: the user lacks the privilege, or no table has a file."""
         conn, cursor = self.connmanager.open()
         try:
             cursor.execute(_SIZE)

@@ -1,14 +1,13 @@
-"""Order to a NEO cluster, with time limits, and without those that destroy data.
+"""Send an order to a NEO cluster, with time limits, and without the orders that destroy data.
 
 usage: python -m indico_zodbrepl.dataplane.neo.admin --admin HOST:PORT
            [--limit SECONDS] COMMAND ...
 
-Prints what came of it as one line of JSON; a failure is one line on standard
-error.
+Prints the result as one line of JSON; a failure is one line on standard error.
 
-exit status: 0 done, 1 refused or failed: nothing more was done, 2 wrong command
-line, 3 the admin node or the primary master is not there, 4 no answer in time:
-it may have been done or not.
+exit status: 0 done, 1 refused or failed: nothing else was done, 2 wrong command
+line, 3 the admin node or the primary master is away, 4 no answer in time: the order may have been
+executed.
 """
 from __future__ import absolute_import
 
@@ -27,7 +26,7 @@ STATUS_OF = ((NotReady, 3), (NoAnswer, 4), (Failed, 1))
 
 
 def _pack(ask, given):
-    """Pack without garbage collection, after a look that every copy is there."""
+    """Pack without garbage collection, after a check that every copy is present."""
     orders.require_every_copy(ask)
     from indico_zodbrepl.dataplane.neo.packing import pack
     return pack(given.master, given.cluster, given.days)
@@ -97,7 +96,7 @@ def _parser():
 
 
 def main(arguments=None):
-    """Carry out one command; return the exit status."""
+    """Execute one command; return the exit status."""
     parser = _parser()
     given = parser.parse_args(arguments)
     ask = Control(given.admin, given.limit)

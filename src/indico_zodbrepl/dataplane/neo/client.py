@@ -41,7 +41,7 @@ _NO_UNDO = (
 
 
 class NotConnected(Exception):
-    """Why the cluster can't be used just now."""
+    """The cluster cannot be used at the moment; the text says why."""
 
 
 class NEOUndoRefused(POSException.UndoError):
@@ -49,14 +49,14 @@ class NEOUndoRefused(POSException.UndoError):
 
 
 class LimitedApplication(Application):
-    """NEO's client, which gives up a search for the primary master after `connect_limit` s."""
+    """NEO's client; it gives up a search for the primary master after `connect_limit` seconds."""
 
     connect_limit = CONNECT_LIMIT
     _searching_until = float('inf')
 
     @property
     def max_reconnection_to_master(self):
-        # Asked before each attempt; the value is how many may have failed.
+        # Checked before each attempt; the value is the permitted number of failures.
         return 0 if monotonic() > self._searching_until else float('inf')
 
     def _connectToPrimaryNode(self):
@@ -77,9 +77,9 @@ class NEOClient(Storage):
         connect_limit: seconds in which a primary master must be found, when it
             is opened and whenever its primary is lost.
         answer_limit: seconds after which a silent server is given up.
-        warden_folder: of the warden on this host, or None.
+        warden_folder: of the NEO monitor on this host, or None.
 
-    Raises StorageAway when no primary master is found in time.
+    Raises StorageAway if no primary master is found in time.
     """
 
     def __init__(self, masters, name, cache_size, connect_limit=CONNECT_LIMIT,
@@ -107,14 +107,14 @@ class NEOClient(Storage):
         self._liveness.close()
         Storage.close(self)
         if thread.isAlive():
-            # A thread that runs while the interpreter is taken apart fails noisily.
+            # A thread that runs during interpreter shutdown fails noisily.
             thread.join(CLOSE_LIMIT)
 
     def look(self):
-        """Return what is seen of the cluster without asking it; see `dataplane.liveness`.
+        """Return the state of the cluster without a query; see `client.liveness`.
 
-        Raises NotConnected without a primary master, and when a part of the data
-        is on silent storages only.
+        Raises NotConnected without a primary master, and if part of the data is on silent storages
+        only.
         """
         app = self.app
         connection, table = app.master_conn, app.__dict__.get('pt')
@@ -145,11 +145,11 @@ class NEOClient(Storage):
     def pack(self, t, referencesf, gc=False):
         """Pack without garbage collection.
 
-        A pack is not replicated: a storage that missed it differs from the others, and
-        a check takes that for damage, until a later pack is finished by all.
+        A pack is not replicated: a storage that missed it differs from the others, and a check
+        reports that as damage until all have finished a later pack.
 
-        Raises PackRefused unless every copy is up to date, PackIncomplete when a storage
-        goes away before it has packed.
+        Raises PackRefused unless every copy is up to date, PackIncomplete if a storage goes away
+        before it has packed.
         """
         try:
             Storage.pack(self, t, referencesf, gc)
@@ -157,7 +157,7 @@ class NEOClient(Storage):
             raise pack_failure(error) or error
 
     def getSize(self):
-        """Return bytes that the storages hold of it, one copy; 0 when nobody here knows."""
+        """Return the bytes of one copy in the storages; 0 if unknown on this host."""
         return sizes.of_one_copy(self._warden_folder)
 
 
@@ -168,10 +168,10 @@ def _readable_without(table, silent):
 
 
 class NEOSection(BaseConfig):
-    """What ZConfig makes of `<neo>`."""
+    """The ZConfig section `<neo>`."""
 
     def open(self):
-        """Open a `NEOClient`; StorageAway when no primary master is found in time."""
+        """Open a `NEOClient`; raise StorageAway if no primary master is found in time."""
         config = self.config
         # ZConfig reads unicode from a file; NEO takes only bytes for text.
         return NEOClient(

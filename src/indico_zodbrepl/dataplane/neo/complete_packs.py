@@ -1,10 +1,10 @@
 """Make the leading master report a pack that a storage did not finish.
 
-NEO's master asks every storage that is connected to pack.  When one of them goes
-away before it has packed, the master counts it as done, and tells the client that
-the pack succeeded.  The storage then keeps records that the others have removed.
-A storage that goes away after it has packed, while others still pack, ends the
-master.
+NEO's master asks every connected storage to pack.  If one of them goes away
+before it has packed, the master counts it as done, and reports success to the
+client.  The storage then keeps records that the others have removed.  A
+storage that goes away after it has packed, while others still pack, crashes
+the master.
 
 Here the client gets an error that names the storages which did not pack.
 """
@@ -14,7 +14,7 @@ from indico_zodbrepl.dataplane.neo.library import import_neo
 
 import_neo()
 
-# Before its handlers, which import it.
+# Import it before its handlers, which import it too.
 import neo.master.app  # noqa: E402, F401
 from neo.lib.protocol import CellStates, Errors, Packets  # noqa: E402
 from neo.master.handlers.client import ClientServiceHandler  # noqa: E402
@@ -27,7 +27,7 @@ _ask_pack = ClientServiceHandler.askPack.__func__
 
 
 def _missing_copies(nodes, table):
-    """Return in words which storages and copies are not there and up to date; '' for none.
+    """Return which storages and copies are missing or outdated, in words; '' for none.
 
     Args:
         nodes, table: the node manager and the partition table of the leading master.
@@ -44,7 +44,7 @@ def _missing_copies(nodes, table):
 
 
 def install():
-    """Have the master of this process do so; call it before the master begins."""
+    """Patch the master of this process; call it before the master begins."""
     ClientServiceHandler.askPack = _ask_pack_of_all
     StorageServiceHandler.answerPack = _answer_pack
 
@@ -61,7 +61,7 @@ def _ask_pack_of_all(handler, connection, tid):
 
 
 def _answer_pack(handler, connection, packed):
-    """Take a storage's answer; `packed` is false when its connection is lost."""
+    """Process a storage's answer; `packed` is false if its connection is lost."""
     app = handler.app
     if app.packing is None:
         return

@@ -1,6 +1,6 @@
-"""Questions and orders to a NEO cluster through its admin node, each with a time limit.
+"""Send queries and orders to a NEO cluster through its admin node, each with a time limit.
 
-NEO's own NeoCTL waits for ever, ends the process when an order is denied, and
+NEO's own NeoCTL waits forever, exits the process if an order is denied, and
 leaves it to its caller to tell 'Not ready' from success.
 """
 
@@ -20,29 +20,29 @@ LIMIT = 3.0  # seconds
 
 
 class Failed(Exception):
-    """An order or question that was not carried out; says why."""
+    """An order or query that was not executed; the text says why."""
 
 
 class NotReady(Failed):
-    """Nobody listens at the admin node's address, or it has no primary master."""
+    """Nothing listens at the admin node's address, or it has no primary master."""
 
 
 class NoAnswer(Failed):
-    """There was no answer in time; an order may have been carried out or not."""
+    """There was no answer in time; an order may have been executed."""
 
 
 class Refused(Failed):
-    """The primary master said no; nothing has changed."""
+    """The primary master refused; nothing has changed."""
 
 
 class Control(object):
-    """A connection to an admin node, made when it is first needed, and anew after a failure.
+    """A connection to an admin node, opened on first use and again after a failure.
 
     Not thread-safe.
 
     Args:
         address: (host, port) of the admin node.
-        limit: seconds for each question.
+        limit: seconds for each query.
     """
 
     def __init__(self, address, limit=LIMIT):
@@ -51,7 +51,7 @@ class Control(object):
         self._neoctl = None
 
     def close(self):
-        """Close the connection; the next question makes another."""
+        """Close the connection; the next query opens another."""
         if self._neoctl is not None:
             self._neoctl.close()
             self._neoctl = None
@@ -91,14 +91,14 @@ def cluster_state(control):
 
 
 def set_cluster_state(control, name):
-    """Bring the cluster into the state of this name; ValueError for an unknown one."""
+    """Change the cluster's state to the one of this name; ValueError for an unknown one."""
     control.ask('setClusterState', _member(ClusterStates, name))
 
 
 def node_id(control, address):
-    """Return the id that a storage has now; ids follow the order of arrival, addresses stay.
+    """Return a storage's current id; ids follow the order of arrival, addresses stay.
 
-    Raises Failed when the cluster knows no storage at this address.
+    Raises Failed if the cluster knows no storage at this address.
     """
     for _, known, identity, _, _ in control.ask('getNodeList', NodeTypes.STORAGE):
         if known == address:
@@ -107,13 +107,13 @@ def node_id(control, address):
 
 
 def storages(control):
-    """Return [((host, port), id, name of its state)] of every storage that is known."""
+    """Return [((host, port), id, name of its state)] of every known storage."""
     return [(address, identity, str(state)) for _, address, identity, state, _
             in control.ask('getNodeList', NodeTypes.STORAGE)]
 
 
 def kill(control, address):
-    """Take a storage out of the cluster's work; it ends if it works at all."""
+    """Take a storage out of service; its process exits if it works at all."""
     control.ask('_setNodeState', node_id(control, address), NodeStates.DOWN)
 
 

@@ -1,12 +1,12 @@
-"""What the errors of NEO's client mean.  No I/O.
+"""The meaning of errors of NEO's client.  No I/O.
 
-They are told by name, so that NEO is imported only where it is used.
+They are recognised by name, so that NEO is imported only if it is used.
 """
 from __future__ import absolute_import
 
 from ZODB.POSException import StorageError
 
-# How the leading master begins to say why a pack did not succeed.
+# Beginnings of the leading master's messages about a failed pack.
 NO_PACK = 'no pack while a copy is missing: '
 PARTLY_PACKED = 'storages that went away before they had packed: '
 
@@ -16,11 +16,11 @@ class PackRefused(StorageError):
 
 
 class PackIncomplete(StorageError):
-    """Some storages were packed, and others went away before; the text names them."""
+    """Some storages were packed, others went away before; the text names them."""
 
 
 def pack_failure(error):
-    """Return PackRefused or PackIncomplete for what the master said; None for other errors."""
+    """Return PackRefused or PackIncomplete for the master's message; None for other errors."""
     for reason, failure in ((NO_PACK, PackRefused), (PARTLY_PACKED, PackIncomplete)):
         if reason in str(error):
             return failure(reason + str(error).partition(reason)[2])
@@ -33,16 +33,16 @@ _AWAY = frozenset([
     _LOST, 'neo.client.exception.NEOStorageError', 'neo.lib.connection.ConnectionClosed',
     'neo.lib.exception.NodeNotReady', 'neo.lib.exception.PrimaryElected'])
 
-# A storage or master that was restarted does not know the transactions of before.
+# A restarted storage or master does not know earlier transactions.
 _UNKNOWN_TRANSACTION = 'protocol error: unknown ttid'
-# The partition table, while the connection to the primary master is being lost.
+# Raised by the partition table while the connection to the primary master is being lost.
 _NO_TABLE = "Application' object has no attribute 'pt'"
-# What was wrong is the request.
+# The request itself was wrong.
 _WRONG_REQUESTS = ('Already packing', 'Invalid pack time')
 
 
 def is_away(error):
-    """Return whether `error` says that the cluster does not serve just now."""
+    """Return True if `error` means that the cluster cannot serve at the moment."""
     names = _names(error)
     if _NOT_FOUND in names or str(error) in _WRONG_REQUESTS:
         return False
@@ -51,10 +51,11 @@ def is_away(error):
 
 
 def is_taken_back(error):
-    """Return whether `error`, at the end of a commit, proves that it was not saved.
+    """Return True if `error`, at the end of a commit, proves that the commit was rolled back.
 
-    Either nobody could be asked to save, or who was asked is a new primary
-    master, which dropped what its predecessor had not been asked to save.
+    Either no master could be asked to commit, or a new primary master was
+    asked, which dropped the transactions that its predecessor had not been
+    asked to commit.
     """
     return _LOST in _names(error) or _is_unknown_transaction(error)
 

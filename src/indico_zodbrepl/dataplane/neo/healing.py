@@ -1,4 +1,4 @@
-"""A storage that lost its disk gets its data again."""
+"""Refill a storage that lost its disk."""
 from __future__ import absolute_import
 
 import time
@@ -13,16 +13,16 @@ _PAUSE = 0.2  # seconds
 
 
 def heal(ask, address, wait):
-    """Give a storage that lost its disk all of its data again.
+    """Fill a storage that lost its disk with all of its data again.
 
-    Its program has to be running, or to be started by its supervisor whenever
-    it ends: it is dropped, which ends it, comes back empty and is taken in.
-    Nothing is done to a storage whose copy is up to date.
+    Its program must be running, or be restarted by its supervisor whenever it
+    exits: it is dropped, which ends it, comes back empty and is added again.
+    A storage whose copy is up to date is left alone.
 
     Args:
-        wait: seconds for all of it.
+        wait: seconds for the whole procedure.
 
-    Returns: healed, whether it had to be; seconds.
+    Returns: healed: True if it was necessary; seconds.
     """
     began = monotonic()
     deadline = began + wait

@@ -1,6 +1,6 @@
-"""Import NEO's package from any thread, with timers that the system's clock does not disturb.
+"""Import NEO's package from any thread, with timers that ignore changes of the system clock.
 
-On import NEO installs handlers of real-time signals, for its developers.  Python
+On import NEO installs handlers for real-time signals, for its developers.  Python
 permits that only in the main thread; elsewhere the import fails.  Indico opens its
 database in another thread.
 """

@@ -1,12 +1,12 @@
-"""Give up connections of a NEO client whose other end is silent.
+"""Close connections of a NEO client whose other end is silent.
 
 NEO's client waits for each answer without a limit, so a frozen storage or
-master would freeze every thread of Indico that needs it, for ever.  Once its
-connection is closed, NEO goes on by itself: reads go to another storage, a
-write leaves the silent one out if the others suffice, and a new primary is
-looked for.  A storage that waits for a lock still answers pings, and is left
-alone; so is one that is busy with much that was sent before the ping, as long
-as it answers any of that.
+master would freeze every thread of Indico that needs it, forever.  Once its
+connection is closed, NEO continues: reads go to another storage, a write
+leaves the silent one out if the others suffice, and NEO searches for a new
+primary.  A storage that waits for a lock still answers pings, and is left
+alone; so is one that is busy with many messages sent before the ping, as long
+as it answers some of them.
 """
 from __future__ import absolute_import
 
@@ -26,17 +26,17 @@ from indico_zodbrepl.dataplane.neo.pings import ANSWERS, Pinger  # noqa: E402
 
 log = logging.getLogger(__name__)
 
-INTERVAL = 0.5  # seconds between two looks
+INTERVAL = 0.5  # seconds between two checks
 ANSWER_LIMIT = 15.0  # seconds
-# For one that has been given up before, and has not answered since.
+# For a connection that was given up before, and has not answered since.
 AGAIN_LOOKS = 2
 
 
 class Liveness(object):
-    """A daemon thread that watches the connections of a `neo.client.app.Application`.
+    """A daemon thread that monitors the connections of a `neo.client.app.Application`.
 
-    It also connects anew when the connection to the primary master is lost, so
-    that a process whose requests are turned away meanwhile finds it again.
+    It also reconnects when the connection to the primary master is lost, so
+    that a process that refuses requests meanwhile finds the master again.
 
     Args:
         app: the application.
@@ -53,7 +53,7 @@ class Liveness(object):
         self._thread = _daemon(self._run, 'NEO liveness of %s' % app.name)
 
     def close(self):
-        """End the thread; call it before the application is closed."""
+        """Stop the thread; call it before the application is closed."""
         self._closing.set()
         self._thread.join()
         for greeting in list(self._silent.values()):
@@ -64,7 +64,7 @@ class Liveness(object):
         return set(self._silent)
 
     def connect(self):
-        """Connect to the primary master in a thread of its own, unless one does already."""
+        """Connect to the primary master in a thread of its own, unless one is connecting."""
         if self._connecting is None or not self._connecting.isAlive():
             self._connecting = _daemon(self._connect, 'connecting to NEO')
 
@@ -74,7 +74,7 @@ class Liveness(object):
         except NEOPrimaryMasterLost as error:
             log.info('no primary master yet: %s', error)
         except Exception:
-            # Of an application that was closed meanwhile nothing is left to use.
+            # An application that was closed meanwhile cannot be used any more.
             if not self._closing.is_set():
                 raise
 
@@ -82,7 +82,7 @@ class Liveness(object):
         while not self._closing.wait(INTERVAL):
             try:
                 self._look_at_all()
-            except Exception:  # without this thread a frozen server freezes all others
+            except Exception:  # without this thread, a frozen server freezes all others
                 log.exception('%s: this look failed', self._app.name)
 
     def _look_at_all(self):
@@ -126,7 +126,7 @@ class Liveness(object):
 
 
 def _waiting(connection):
-    """Return the ids of the messages whose answers have not come yet."""
+    """Return the ids of the messages that have not been answered yet."""
     try:
         pending = list(connection._handlers._pending)
     except AttributeError:  # closed meanwhile

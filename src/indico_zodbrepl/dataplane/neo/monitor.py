@@ -1,4 +1,4 @@
-"""The warden of a NEO cluster: knows its state at any moment, and ends what hangs.
+"""The NEO monitor: it knows the state of a cluster at any moment, and kills hung processes.
 
 usage: python -m indico_zodbrepl.dataplane.neo.monitor --folder FOLDER
            --admin HOST:PORT [--hung-after SECONDS]
@@ -6,10 +6,10 @@ usage: python -m indico_zodbrepl.dataplane.neo.monitor --folder FOLDER
 
 Asks the cluster twice a second, and pings each master and storage.  FOLDER gets
 control.sock, mode 0600, which answers {"do": "status"} with what is known, see
-`Monitor.status`; and warden.jsonl, a line for each thing that the warden did.
-Each --node is a process of the cluster; one whose data folder is on this host
-can be ended when it hangs, so that its supervisor starts it again.  With options
-for neoadmin the warden runs the admin node itself, in FOLDER.
+`Monitor.status`; and warden.jsonl, the action log, one line for each action.
+Each --node is a process of the cluster; one whose data folder is on this host can be killed when
+it hangs, so that its supervisor restarts it.  With options for neoadmin the NEO monitor runs the
+admin node itself, in FOLDER.
 
 exit status: 0 told to end, 2 wrong command line.
 """
@@ -45,21 +45,21 @@ from indico_zodbrepl.dataplane.server.control import ControlSocket, Refused
 log = logging.getLogger('zodbrepl.warden')
 
 INTERVAL = 0.5  # seconds
-ANSWER_LIMIT = 2.0  # seconds for each question to the cluster
-# An order that had no effect is given again after so many seconds.
+ANSWER_LIMIT = 2.0  # seconds for each query to the cluster
+# An order without effect is repeated after this many seconds.
 PATIENCE = 5.0
 SHOWN_DEEDS = 20
 
 
 class Monitor(object):
-    """Watches one cluster; `look` is called by one thread, `status` by any.
+    """A monitor of one cluster; one thread calls `look`, any thread may call `status`.
 
     Args:
         nodes: {(host, port): data folder, which may not exist on this host}.
         admin: (host, port) of the admin node.
-        child: a `Child` that is the admin node; None when it is run elsewhere.
-        deeds: a `ActionLog`.
-        hung_after: seconds of silence after which a process is ended; 0 for never.
+        child: a `Child` that is the admin node; None if it runs elsewhere.
+        deeds: an `ActionLog`.
+        hung_after: seconds of silence after which a process is killed; 0 for never.
     """
 
     def __init__(self, nodes, admin, child, deeds, hung_after):
@@ -82,7 +82,7 @@ class Monitor(object):
             each.start()
 
     def close(self):
-        """End the threads, the connection and the child."""
+        """Stop the threads, the connection and the child."""
         for each in list(self._greetings.values()) + [self._own]:
             each.close()
         self._control.close()
@@ -90,15 +90,15 @@ class Monitor(object):
             self._child.end()
 
     def status(self):
-        """Return what is known, as a dict for JSON.
+        """Return the known state, as a dict for JSON.
 
-        began, asked: when the last look began, and when the cluster had been asked,
-        in seconds since 1970; failure: why it did not answer, or None; what `state.NOTHING` lists;
+        began, asked: when the last check began, and when the cluster's answers were complete, in
+        seconds since 1970; failure: why it did not answer, or None; what `state.NOTHING` lists;
         silence: {address: seconds} of silent processes; pings: {address: 'answers', 'refuses',
         'silent' or None, not known yet}; hung: the addresses silent for too long; hung_after;
-        writable: whether a write can be carried out now, as far as can be said without one; sizes:
-        {address: bytes} of the databases on this host; problems: texts; deeds: the latest of what
-        the warden did.
+        writable: whether a write would succeed now, as far as is known without one; sizes:
+        {address: bytes} of the databases on this host; problems: texts; deeds: the latest actions
+        of the NEO monitor.
         """
         return dict(self._found, deeds=self._deeds.latest(SHOWN_DEEDS))
 
@@ -137,7 +137,7 @@ class Monitor(object):
             self._deeds.do(action.kind, action, lambda action: self._child.kill())
 
     def _strays(self, state, here):
-        """Return how long each has been a stray, in seconds."""
+        """Return for how many seconds each stray process has been one."""
         now = monotonic()
         self._stray_since = dict(
             (address, self._stray_since.get(address, now)) for address in strays(state, here))
@@ -158,7 +158,7 @@ class Monitor(object):
         return found
 
     def _act(self, action, here):
-        """Carry out an action, at most once every PATIENCE seconds."""
+        """Execute an action, at most once every PATIENCE seconds."""
         now = monotonic()
         if now < self._acted.get(action.address, 0) + PATIENCE:
             return
@@ -179,7 +179,7 @@ class Monitor(object):
 
 
 def _writable(state, silent):
-    """Return a write needs the primary, every storage that takes part, and a copy of each partition."""
+    """Return True if the primary, all storages and a copy of each partition can take a write."""
     if state['cluster_state'] != WRITABLE or state['last_tid'] is None:
         return False
     taking_part = set(each['address'] for each in state['nodes']
@@ -243,10 +243,10 @@ _KEPT = 100
 
 
 class ActionLog(object):
-    """Carries out and writes down; `latest` may be called by any thread.
+    """Executes actions and logs them; any thread may call `latest`.
 
     Args:
-        path: of the file, which is added to.
+        path: of the file to append to.
     """
 
     def __init__(self, path):
@@ -260,9 +260,9 @@ class ActionLog(object):
             return list(self._latest)[-count:]
 
     def do(self, deed, action, carry_out):
-        """Call `carry_out(action)`, which returns what came of it, and write that down.
+        """Call `carry_out(action)`, and log the result that it returns.
 
-        An exception is what came of it, too: the warden goes on watching.
+        An exception counts as a result too: the NEO monitor continues.
         """
         try:
             result = carry_out(action)
@@ -286,12 +286,12 @@ def _append(path, entry):
             os.write(descriptor, line)
         finally:
             os.close(descriptor)
-    except OSError as error:  # a full disk ends no warden
+    except OSError as error:  # a full disk does not stop the NEO monitor
         log.error('%s: %s', path, error.strerror)
 
 
 def _read(path):
-    """Return the entries of a file; what is not whole, as after a full disk, is left out."""
+    """Return the entries of a file, without incomplete lines, which a full disk leaves."""
     entries = []
     try:
         with open(path) as stream:

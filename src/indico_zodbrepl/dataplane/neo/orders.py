@@ -1,8 +1,8 @@
-"""What an operator can have a NEO cluster do, without the orders that destroy data.
+"""The orders that an operator can give a NEO cluster, without those that destroy data.
 
 Each function takes a `control.Control`, returns a dict for JSON and raises
-`control.Failed`.  Storages are named by address, (host, port): their ids follow
-the order in which they came.
+`control.Failed`.  Storages are named by address, (host, port), because their ids follow the order
+of arrival.
 """
 from __future__ import absolute_import
 
@@ -24,19 +24,19 @@ _PAUSE = 0.2  # seconds
 
 
 def start(ask, storages, wait, new=True):
-    """Start a new cluster once all `storages` have come; wait for one that has data.
+    """Start a new cluster once all `storages` are connected; wait for one that has data.
 
-    A cluster with data begins by itself when its storages are there.  To force
-    it with what there is could bring back old data as the newest, so that is
+    A cluster with data starts automatically once its storages are connected.  Forcing a start with
+    fewer storages could bring back old data as the newest, so that is a separate order,
     `start_with_what_is_there`.
 
     Args:
-        storages: addresses of all that the cluster is to have.
+        storages: addresses of all storages of the cluster.
         wait: seconds to wait for them, and for the cluster to run.
-        new: whether it may be a new one; else storages that are all empty are a
-            failure, as when their disks are not mounted.
+        new: True if the cluster may be new.  Otherwise it is an error if all storages are empty,
+            as when their disks are not mounted.
 
-    Returns: started, whether it was new; cluster_state.
+    Returns: started: True if it was new; cluster_state.
     """
     deadline = monotonic() + wait
     missing = 'the admin node'
@@ -51,7 +51,7 @@ def start(ask, storages, wait, new=True):
                 ask.ask('startCluster')
                 return {'started': True, 'cluster_state': _wait_until_running(ask, deadline)}
         except (NotReady, Refused) as failure:
-            # Refused: a storage is just coming in.
+            # Refused: a storage is just connecting.
             missing = str(failure)
         if monotonic() >= deadline:
             raise Failed('the cluster does not run: %s' % (
@@ -60,18 +60,18 @@ def start(ask, storages, wait, new=True):
 
 
 def start_with_what_is_there(ask, wait):
-    """Start a cluster although storages are missing: what only they have is lost."""
+    """Start a cluster although storages are missing; the data that only they have are lost."""
     ask.ask('startCluster')
     return {'started': True, 'cluster_state': _wait_until_running(ask, monotonic() + wait)}
 
 
 def check(ask, reference):
-    """Have every partition of the `reference` storage compared with its other copies.
+    """Compare every partition of the `reference` storage with its other copies.
 
-    What differs from the reference is marked as corrupted.  Without a reference
+    Copies that differ from the reference are marked as corrupted.  Without a reference
     NEO marks both copies, and the cluster stops.
 
-    Returns: partitions, how many are being compared.
+    Returns: partitions: the number being compared.
     """
     table = _everything_there(ask, 'compare copies')
     name = format_address(reference)
@@ -84,14 +84,14 @@ def check(ask, reference):
 
 
 def kill(ask, address):
-    """Take a storage out; refused unless the others hold everything."""
+    """Take a storage out of service; refused unless the others hold everything."""
     _require_spare(ask, address)
     control.kill(ask, address)
     return {'killed': format_address(address)}
 
 
 def drop(ask, address):
-    """Make the cluster forget a storage, whose process then empties its disk and end.
+    """Make the cluster forget a storage, whose process then empties its database and exits.
 
     Refused unless the others hold everything.
     """
@@ -101,7 +101,7 @@ def drop(ask, address):
 
 
 def add(ask, address):
-    """Take in a storage that has come and is pending."""
+    """Add a pending storage to the cluster."""
     text = ask.ask('enableStorageList', [control.node_id(ask, address)])
     if not text.startswith('Nodes added'):
         raise Failed('%s was not added: %s' % (format_address(address), text))
@@ -109,10 +109,10 @@ def add(ask, address):
 
 
 def tweak(ask, without):
-    """Spread the partitions anew.
+    """Redistribute the partitions.
 
     Args:
-        without: addresses of storages that are to hold nothing, and all that are down.
+        without: addresses of storages that shall hold nothing; all that are down are added.
     """
     identities = [control.node_id(ask, each) for each in without]
     changed, _ = ask.ask('tweakPartitionTable', identities, False)
@@ -120,13 +120,13 @@ def tweak(ask, without):
 
 
 def set_replicas(ask, count):
-    """Set how many further copies there are to be; a tweak makes them."""
+    """Set the number of additional copies; a tweak creates them."""
     ask.ask('setNumReplicas', count)
     return {'replicas': count}
 
 
 def set_state(ask, name):
-    """Bring the cluster into a state, such as STOPPING."""
+    """Change the cluster's state, for example to STOPPING."""
     control.set_cluster_state(ask, name)
     return {'cluster_state': name.upper()}
 

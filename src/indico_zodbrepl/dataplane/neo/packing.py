@@ -1,4 +1,4 @@
-"""A pack of a NEO cluster; only a client can ask for one."""
+"""Pack a NEO cluster; only a client can request that."""
 from __future__ import absolute_import
 
 import time
@@ -11,10 +11,11 @@ _CACHE = 1 << 20  # bytes; a pack reads nothing
 
 
 def pack(masters, cluster, days):
-    """Remove records older than `days` that have newer ones; garbage stays.
+    """Remove records that were superseded more than `days` days ago; garbage stays.
 
-    Returns: packed_to, in seconds since 1970.  Raises Failed when a copy is
-    missing, or a storage goes away before it has packed; StorageAway when there is no primary master.
+    Returns: packed_to, in seconds since 1970.  Raises Failed if a copy is
+    missing, or a storage goes away before it has packed; StorageAway without a
+    primary master.
     """
     moment = time.time() - days * 86400
     client = NEOClient(masters, cluster, _CACHE, CONNECT_LIMIT)

@@ -1,8 +1,8 @@
-"""Whether a NEO process works: it answers a ping of whoever connects, and a frozen one does not.
+"""Ping NEO processes: a working one answers every new connection, a frozen one does not.
 
-The kernel accepts connections for a process that is stopped, that waits for a
-hung disk or that loops, but then nobody answers on them.  Nothing else tells
-such a process from one that is merely waited for, as NEO has no time limits.
+The kernel accepts connections for a process that is stopped, waits for a hung
+disk or loops, but then nothing answers on them.  Nothing else distinguishes
+such a process from a busy one, as NEO has no time limits.
 """
 
 from __future__ import absolute_import
@@ -29,18 +29,18 @@ REFUSES = 'refuses'
 SILENT = 'silent'
 
 _SLICE = 0.25  # seconds
-# A host that does not exist any more answers nothing; connect anew now and then.
+# A host that no longer exists answers nothing; reconnect now and then.
 _LONGEST = 30.0  # seconds
-# What the kernel says of a host that does not answer at all.
+# Errors of the kernel for a host that does not answer at all.
 _NOBODY_THERE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 
 
 class Pinger(threading.Thread):
-    """Pings one address again and again, in a thread of its own.
+    """A thread that pings one address repeatedly.
 
     Attributes, for any thread to read:
         state: ANSWERS, REFUSES (nothing listens there), SILENT or None, not known yet.
-        silent: seconds for which it has been silent while this process ran, else 0.0.
+        silent: seconds for which it has been silent while this process ran; 0.0 if it answers.
 
     Args:
         address: (host, port).
@@ -58,7 +58,7 @@ class Pinger(threading.Thread):
         self._connection = None
 
     def close(self):
-        """End the thread soon."""
+        """Stop the thread soon."""
         self._closing.set()
 
     def run(self):
@@ -66,7 +66,7 @@ class Pinger(threading.Thread):
             while not self._closing.wait(self._interval):
                 try:
                     self._ask()
-                except Exception:  # whatever it is, the next one may go well
+                except Exception:  # whatever the error, the next ping may succeed
                     log.exception('%s', self.name)
                     self._disconnect()
                     self.state = None
@@ -92,7 +92,7 @@ class Pinger(threading.Thread):
                 self.silent = 0.0
 
     def _hears(self):
-        """Wait for an answer, _LONGEST at most; socket.error when there is a refusal instead."""
+        """Wait for an answer, _LONGEST seconds at most; raise socket.error for a refusal."""
         waited = 0.0
         while waited < _LONGEST and not self._closing.is_set():
             since = monotonic()
@@ -100,7 +100,7 @@ class Pinger(threading.Thread):
                 if not self._connection.recv(4096):
                     raise socket.error(errno.ECONNRESET, 'closed')
                 return True
-            # What is longer than two slices, the host or this process slept.
+            # If it took longer than two slices, the host or this process was suspended.
             passed = min(max(monotonic() - since, 0.0), 2 * _SLICE)
             waited += passed
             self.silent += passed
@@ -112,7 +112,7 @@ class Pinger(threading.Thread):
     def _connect(self):
         self._connection = socket.socket()
         self._connection.setblocking(False)
-        # Each side of a connection says its version first; nobody waits for the other's.
+        # Each side of a connection sends its version first, without waiting for the other's.
         code = self._connection.connect_ex(self._address)
         if code not in (0, errno.EINPROGRESS):
             raise socket.error(code, 'not connected')
@@ -142,10 +142,10 @@ _PAUSE = 0.05  # seconds
 
 
 def ping(addresses, wait):
-    """Ask every address at once, each over a connection of its own.
+    """Ping every address at the same time, each over a connection of its own.
 
     Args:
-        wait: seconds after which one that has not answered is silent.
+        wait: seconds after which an address without an answer is silent.
 
     Returns: {'host:port': 'answers', 'refuses' (nothing listens) or 'silent'}.
     """

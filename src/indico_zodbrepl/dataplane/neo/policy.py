@@ -1,4 +1,4 @@
-"""What the warden does about processes that are silent.  No I/O: facts in, actions out.
+"""The NEO monitor's decisions about silent processes.  No I/O: facts in, actions out.
 
 A storage that hangs stalls every write of the whole cluster for as long as it
 hangs, and so does the primary master; NEO itself waits for ever.  A storage is
@@ -9,27 +9,27 @@ import collections
 # kind: 'kill-storage' (told to the cluster, and to its process if that is on
 #     this host) or 'kill-process' (SIGKILL to its process on this host)
 Action = collections.namedtuple('Action', 'kind address reason')
-# A silent process that is left alone, and why.
+# A silent process that is left alone, and the reason.
 Problem = collections.namedtuple('Problem', 'address text')
 
 
 def decide(state, silent, hung_after, here):
-    """Decide what is done about processes that are silent for too long.
+    """Decide what to do about processes that are silent for too long.
 
     Args:
-        state: what `state.describe` returns; None when the admin node doesn't answer.
+        state: what `state.describe` returns; None if the admin node does not answer.
         silent: {'host:port': seconds} of every process that is silent, for masters
             and storages.
         hung_after: seconds of silence after which a process counts as hung; 0
             to leave every process alone.
-        here: the addresses whose process runs on this host, and can be killed.
+        here: the addresses whose processes run on this host and can be killed.
 
     Returns: (list of Action, list of Problem).
     """
     hung = dict((address, seconds) for address, seconds in silent.items()
                 if hung_after and seconds >= hung_after)
     if state is None:
-        # Nobody says which masters there are, so who is asked is one by its ports.
+        # The role of each process is unknown, so all are left alone.
         return [], [_left_alone(address, silent[address], 'the cluster tells nothing')
                     for address in sorted(hung)]
     kinds = dict((each['address'], each) for each in state['nodes'])
@@ -40,23 +40,22 @@ def decide(state, silent, hung_after, here):
             _about_master(address, seconds, here, actions, problems)
         elif node is not None and node['type'] == 'storage':
             _about_storage(node, seconds, state, silent, here, actions, problems)
-    # With a hung primary no order to the cluster would be carried out.
+    # A hung primary would execute no order to the cluster.
     if any(each.address == state['primary'] for each in actions + problems):
         actions = [each for each in actions if each.kind == 'kill-process']
     return actions, problems
 
 
 def strays(state, here):
-    """Tell who runs on this host and is not in a cluster that waits for its storages.
+    """Return local processes that have not joined a cluster that waits for its storages.
 
-    Such a one does not come by itself: it waits for an answer that NEO does not
-    time.  While the cluster recovers nothing is served, so to start it again
-    costs nothing.
+    Such a process does not join on its own: it waits for an answer without a time limit.  While
+    the cluster recovers nothing is served, so restarting the process costs nothing.
 
     Args:
         state, here: as for `decide`.
 
-    Returns: a set of addresses; empty when the cluster waits for nobody.
+    Returns: a set of addresses; empty if the cluster waits for no storage.
     """
     if state is None or state['cluster_state'] != 'RECOVERING':
         return set()
@@ -64,11 +63,11 @@ def strays(state, here):
 
 
 def about_strays(seconds, hung_after):
-    """Decide what is done about strays.
+    """Decide what to do about strays.
 
     Args:
-        seconds: {'host:port': how long it has been one}.
-        hung_after: as for `decide`; one gets twice that time, as it may be slow.
+        seconds: {'host:port': for how long it has been a stray}.
+        hung_after: as for `decide`; a stray gets twice that time, as it may be slow.
 
     Returns: list of Action.
     """
@@ -79,7 +78,7 @@ def about_strays(seconds, hung_after):
 
 
 def holds_everything(state, without):
-    """Return whether every partition has an up-to-date copy on a storage not in `without`."""
+    """Return True if every partition has an up-to-date copy on a storage not in `without`."""
     rows = (state['partitions'] or {}).get('rows') or [()]
     return all(set(row) - set(without) for row in rows)
 

@@ -1,11 +1,11 @@
-"""One process of a NEO cluster: master, storage or admin, as NEO's own program runs it.
+"""A process of a NEO cluster: master, storage or admin, run by NEO's own program.
 
 usage: python -m indico_zodbrepl.dataplane.neo.process [--sqlite FILE] ROLE FOLDER OPTION...
 
 Writes into FOLDER which process it is (see `process_mark`), brings the SQLite
 database of a storage into write-ahead mode, and becomes neomaster, neostorage
-or neoadmin with these options.  Ends at once if FOLDER is missing: a storage
-whose disk was not mounted must not begin anew on another.
+or neoadmin with these options.  Exits at once if FOLDER is missing: a storage whose disk is not
+mounted must not start from scratch on another disk.
 
 exit status: 2 wrong command line or no such folder, else that of NEO's program.
 """
@@ -30,10 +30,10 @@ ROLES = ('master', 'storage', 'admin')
 
 
 def write_ahead(path):
-    """Make SQLite write commits to a log beside the database first, from now on.
+    """Make SQLite write commits to a write-ahead log, from now on.
 
     That more than doubles NEO's rate of commits, and each is forced to disk as
-    before.  No program may have the file open; it is made if there is none.
+    before.  No program may have the file open; it is created if missing.
     Raises sqlite3.Error, also when the file system can't do it.
     """
     connection = sqlite3.connect(path)
@@ -47,7 +47,7 @@ def write_ahead(path):
 
 
 def run(role, options):
-    """Run NEO's program of this role until it ends; it ends the process by SystemExit."""
+    """Run NEO's program of this role until it exits; it ends the process by SystemExit."""
     import importlib
     from indico_zodbrepl.dataplane.neo.library import import_neo
     install()
@@ -80,13 +80,13 @@ def main(arguments=None):
 log = logging.getLogger('zodbrepl.warden')
 
 _PR_SET_PDEATHSIG = 1
-# Seconds after which one that ended is started again.
+# Seconds after which a child that exited is restarted.
 _PAUSE = 1.0
 _END_LIMIT = 5.0  # seconds
 
 
 class Child(object):
-    """Runs neoadmin; not thread-safe.  It dies with this process, however that ends.
+    """A neoadmin child process; not thread-safe.  It exits when this process exits.
 
     Args:
         folder: its data folder.
@@ -100,7 +100,7 @@ class Child(object):
         self._started = 0.0
 
     def keep(self):
-        """Start it if it does not run."""
+        """Start it if it is not running."""
         if self._process is not None and self._process.poll() is None:
             return
         if self._process is not None:
@@ -110,7 +110,7 @@ class Child(object):
             self._process = subprocess.Popen(self._command, preexec_fn=_die_with_the_parent)
 
     def kill(self):
-        """End it at once, frozen or not; return what came of it."""
+        """Kill it at once, frozen or not; return the result."""
         if self._process is None or self._process.poll() is not None:
             return 'it had ended'
         self._process.kill()
@@ -118,7 +118,7 @@ class Child(object):
         return 'process %d ended' % self._process.pid
 
     def end(self):
-        """Ask it to end, and end it if it doesn't."""
+        """Stop it cleanly; kill it if that fails."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
@@ -146,7 +146,7 @@ def write(folder):
 
 
 def running(folder):
-    """Return the process id of the folder's node; None when it does not run on this host.
+    """Return the PID of the folder's node; None if it does not run on this host.
 
     Raises ValueError for a file that is no such mark.
     """

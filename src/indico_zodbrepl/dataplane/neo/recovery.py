@@ -1,11 +1,12 @@
-"""Keep a master from serving data that are older than what was acknowledged.
+"""Keep a master from serving data that are older than acknowledged transactions.
 
-When a storage that is needed goes, NEO's leading master recovers, and is content
-then with any storages that hold every partition.  One that was away knows only
-the partition table of its time, by which it is up to date: if it is the first
-to come, it serves, and what was acknowledged meanwhile is overwritten on the
-storages that have it.  At its first recovery a master waits for all storages
-that the newest table it sees needs; here it does so at each.
+When a required storage goes away, NEO's leading master recovers, and then
+accepts any set of storages that holds every partition.  A storage that was
+away knows only its old partition table, by which it is up to date.  If it
+connects first, it serves, and transactions acknowledged meanwhile are
+overwritten on the storages that have them.  At its first recovery a master
+waits for all storages that the newest known table requires; here it does so at
+each recovery.
 """
 from __future__ import absolute_import
 
@@ -18,7 +19,7 @@ from neo.master.recovery import RecoveryManager  # noqa: E402
 
 
 class PatientRecovery(RecoveryManager):
-    """Begins without all needed storages only when it is ordered to while it waits."""
+    """A recovery that continues without required storages only if it is ordered to."""
 
     def run(self):
         self.app._startup_allowed = False
@@ -26,5 +27,5 @@ class PatientRecovery(RecoveryManager):
 
 
 def install():
-    """Have the master of this process recover so; call it before the master begins."""
+    """Patch the master of this process; call it before the master begins."""
     app.RecoveryManager = PatientRecovery

@@ -1,4 +1,4 @@
-"""How large a NEO database is; NEO itself has no such figure."""
+"""The size of a NEO database; NEO itself has no such figure."""
 import json
 import logging
 import os
@@ -12,7 +12,7 @@ LIMIT = 2.0  # seconds
 
 
 def of_files(folders):
-    """Return bytes of the storages' SQLite databases that are on this host.
+    """Return the bytes of the storages' SQLite databases on this host.
 
     Args:
         folders: {address: data folder}.
@@ -24,15 +24,15 @@ def of_files(folders):
             sizes[address] = os.path.getsize(path)
             sizes[address] += os.path.getsize(path + '-wal')
         except OSError:
-            continue  # on another host, no storage, or nothing is in the log beside it
+            continue  # on another host, no storage, or no write-ahead log beside it
     return sizes
 
 
 def of_one_copy(folder):
-    """Ask the warden of this folder; return bytes, 0 when it does not know all storages.
+    """Ask the NEO monitor of a folder; return bytes, 0 if it does not know all storages.
 
     Args:
-        folder: of a warden on this host, or None.
+        folder: of a NEO monitor on this host, or None.
     """
     if folder is None:
         return 0
@@ -46,7 +46,7 @@ def of_one_copy(folder):
 
 
 def one_copy(status):
-    """Return the bytes of one copy of the data, from a warden's status; 0 for unknown."""
+    """Return the bytes of one copy of the data, from a NEO monitor's status; 0 for unknown."""
     storages = set(each['address'] for each in status.get('nodes', ())
                    if each['type'] == 'storage')
     sizes = status.get('sizes', {})
@@ -58,7 +58,7 @@ def one_copy(status):
 
 
 def ask_warden(folder):
-    """Return a warden's status; socket.error or ValueError when there is none."""
+    """Return a NEO monitor's status; raise socket.error or ValueError if there is none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     descriptor = None
     try:
@@ -67,7 +67,7 @@ def ask_warden(folder):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise ValueError(str(error))
-        # A socket's own path may not be as long as the folder's.
+        # The path of a socket is limited, and the folder's may be longer.
         connection.connect('/proc/self/fd/%d/%s' % (descriptor, NAME))
         connection.sendall('{"do": "status"}\n')
         return json.loads(connection.makefile('rb').readline())

@@ -1,4 +1,4 @@
-"""What a NEO cluster says of itself, as one dict for JSON."""
+"""The state that a NEO cluster reports, as one dict for JSON."""
 from __future__ import absolute_import
 
 import collections
@@ -9,19 +9,19 @@ from neo.lib.util import dump
 from indico_zodbrepl.dataplane.neo.control import Failed, cluster_state
 from indico_zodbrepl.dataplane.programs.addresses import format_address
 
-# With no primary the admin node has no partition table to tell.
+# Without a primary the admin node has no partition table to report.
 WITH_PARTITIONS = ('VERIFYING', 'RUNNING', 'STARTING_BACKUP', 'BACKINGUP',
                    'STOPPING_BACKUP')
 WRITABLE = 'RUNNING'
 
 
 def describe(control):
-    """Ask a `Control`; return a dict, see `NOTHING`.
+    """Query a `Control`; return a dict, see `NOTHING`.
 
-    The last transaction is asked of the primary master itself, everything else
-    comes from what the admin node remembers, so that it may be older than the
-    death of a primary.  Raises Failed when the admin node doesn't answer; when
-    only the primary doesn't, `last_tid` is None and `silent_primary` says why.
+    The last transaction comes from the primary master itself, everything else
+    from the admin node's memory, which may be older than the death of a
+    primary.  Raises Failed if the admin node does not answer; if only the
+    primary does not, `last_tid` is None and `silent_primary` says why.
     """
     state = cluster_state(control)
     nodes = control.ask('getNodeList')
@@ -42,12 +42,12 @@ def describe(control):
 
 
 NOTHING = {
-    'cluster_state': None,   # NEO's word
+    'cluster_state': None,   # NEO's name of the state
     'primary': None,         # 'host:port' of the primary master
     'nodes': (),             # type, address, id, state of each
     'partitions': None,      # see _partitions
     'last_tid': None,        # '0x' and 16 digits
-    'silent_primary': None,  # why the last transaction isn't known
+    'silent_primary': None,  # why the last transaction is unknown
 }
 
 

@@ -1,1 +1,1 @@
-"""Small programs of the data plane, and what several programs share."""
+"""Small programs of the data plane, and code that several programs share."""

@@ -1,4 +1,4 @@
-"""How addresses are written: as in the configuration files of servers and clients."""
+"""Format addresses as in the configuration files of servers and clients."""
 from __future__ import absolute_import
 
 

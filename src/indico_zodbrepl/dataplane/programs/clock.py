@@ -1,9 +1,10 @@
-"""The clock of timers: it keeps its pace while the system's clock is put back or forward.
+"""The clock of timers: it keeps its pace while the system clock is set back or forward.
 
 Python 2.7 has no `time.monotonic`, and its own waits (`Event.wait(seconds)`,
-`Queue.get(timeout=seconds)`) end by the system's clock: put back by an hour, they
-last an hour longer.  Use `monotonic` for deadlines, intervals and durations, and
-`time.time` for time stamps only.  A process calls `install` first.
+`Queue.get(timeout=seconds)`) follow the system clock: if it is set back by an
+hour, they last an hour longer.  Use `monotonic` for deadlines, intervals and
+durations, and `time.time` for time stamps only.  A process calls `install`
+first.
 """
 from __future__ import absolute_import
 
@@ -32,17 +33,17 @@ def _since_boot():
     return moment.seconds + moment.nanoseconds * 1e-9
 
 
-# A wait that began by the system's clock may end by this one.
+# A wait that began with the system clock may end with this one.
 _BEGINNING = time.time() - _since_boot()
 
 
 def monotonic():
-    """Return seconds: the system's time when this process began, and the pace of CLOCK_MONOTONIC."""
+    """Return seconds since 1970 by a clock that starts with this process and never jumps."""
     return _BEGINNING + _since_boot()
 
 
 class MonotonicTime(object):
-    """Stands in for the module `time` in a library that only measures and waits by it."""
+    """A substitute for the module `time` in a library that only measures and waits with it."""
 
     gmtime = staticmethod(time.gmtime)
     sleep = staticmethod(time.sleep)
@@ -50,5 +51,5 @@ class MonotonicTime(object):
 
 
 def install():
-    """Make all waits of this process's threads last as long as they should; may be repeated."""
+    """Make all waits in this process independent of the system clock; may be repeated."""
     threading._time = Queue._time = monotonic

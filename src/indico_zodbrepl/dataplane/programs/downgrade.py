@@ -43,11 +43,11 @@ Counts = collections.namedtuple('Counts', 'transactions records converted')
 
 
 class Refused(Exception):
-    """Says why there will be no copy."""
+    """No copy can be made; the text says why."""
 
 
 def older_pickles(data):
-    """Return these bytes, pickles one after the other, with no opcode of protocol 3."""
+    """Return these bytes, consecutive pickles, without opcodes of protocol 3."""
     if PROTOCOL_3 not in data:
         return data
     changed = bytearray(data)
@@ -63,7 +63,7 @@ def older_pickles(data):
 
 
 class _Transaction(object):
-    """What FileStorage.tpc_begin reads of a transaction."""
+    """The attributes that FileStorage.tpc_begin reads from a transaction."""
 
     def __init__(self, original):
         self.user = original.user
@@ -72,7 +72,7 @@ class _Transaction(object):
 
 
 class _Anything(object):
-    """Stands for each object of each class while a pickle is read."""
+    """A substitute for every object of any class while a pickle is read."""
 
     def __new__(cls, *args, **kwargs):
         return object.__new__(cls)
@@ -91,9 +91,9 @@ class _Anything(object):
 
 
 def check_pickles(data):
-    """Read these pickles as ZODB 3.10 would but for the classes; raise if that fails.
+    """Read these pickles as ZODB 3.10 would, apart from the classes; raise if that fails.
 
-    One unpickler for all: the second pickle of a record refers to the first one's memo.
+    One unpickler reads all of them: the second pickle of a record refers to the first one's memo.
     """
     stream = cStringIO.StringIO(data)
     unpickler = cPickle.Unpickler(stream)
@@ -128,7 +128,7 @@ def copy(source, target, say):
 
 
 def verify(source, target, say):
-    """Compare the copy with its source and reads all of it; raise Refused."""
+    """Compare the copy with its source and read all of it; raise Refused."""
     progress = _Progress(source.getSize(), 'verified', say)
     theirs = target.iterator()
     size = 0
@@ -175,7 +175,7 @@ def _record(record):
 
 
 class _Progress(object):
-    """Says now and then how much of `total` bytes is done."""
+    """A reporter that prints now and then how much of `total` bytes is done."""
 
     def __init__(self, total, word, say):
         self._total = max(total, 1)
@@ -190,7 +190,7 @@ class _Progress(object):
 
 
 def downgrade(source_path, target_path, say):
-    """Make TARGET; return Counts.  Raises Refused and zc.lockfile.LockError."""
+    """Create TARGET; return Counts.  Raises Refused and zc.lockfile.LockError."""
     if not os.path.isfile(source_path):
         raise Refused('there is no file %s' % source_path)
     if os.path.lexists(target_path):

@@ -1,14 +1,14 @@
-"""The program: packs a storage, and says so as one JSON object on standard output.
+"""The program that packs a storage, with a JSON object as its answer on standard output.
 
     python -m indico_zodbrepl.dataplane.programs.pack zodb.conf --days 7
 
-`before` and `after` are the sizes that the storage tells, bytes (null when it tells none), and
-`seconds` is how long the pack took.  It ends when the storage has been packed, hours later if need
-be.  A server goes on with a pack when this program is ended.  An error is one line on standard
-error.
+`before` and `after` are the sizes that the storage reports, in bytes (null if
+it reports none), and `seconds` is the duration of the pack.  The program exits
+when the storage has been packed, which may take hours.  A server continues a
+pack if this program is stopped.  An error is one line on standard error.
 
 exit status: 0 done, 1 a failure, 2 wrong command line, 6 the storage is away, 8 another process has
-it open, 9 done in part: a copy was not packed, 130 interrupted.
+it open, 9 incomplete: a copy was not packed, 130 interrupted.
 """
 from __future__ import absolute_import
 
@@ -31,7 +31,7 @@ AWAY, LOCKED, INCOMPLETE = 6, 8, 9
 
 
 def pack(storage, days):
-    """Remove from an open storage what nothing needs that is newer than so many days."""
+    """Remove from an open storage what was not current within that many days, and garbage."""
     began = monotonic()
     before = storage.getSize()
     storage.pack(time.time() - days * SECONDS_A_DAY, referencesf)
@@ -50,7 +50,7 @@ def _arguments(arguments):
 def main(arguments=None):
     """Run the program; return the exit status."""
     options = _arguments(arguments)
-    # What storages say of themselves is not for standard error.
+    # Keep the storages' own log messages off standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         storage = ZODB.config.storageFromURL(options.path)

@@ -1,18 +1,18 @@
-"""The program: exports what one server's database has and another one's lacks.
+"""The program that exports what one server's database has and another one's lacks.
 
 usage: python -m indico_zodbrepl.dataplane.programs.relstorage_export OWN OTHER FOLDER --named NAME
 
-OWN and OTHER are ZODB configuration files of two RelStorages with a common beginning; nobody
-writes to OWN.  FOLDER appears, complete, when OWN has transactions after the newest that both
-have: as `datafs export` makes it, a Data.fs of them alone and the list of their objects.  NAME
-is what that list says they were taken from.
+OWN and OTHER are ZODB configuration files of two RelStorages with a common history; nobody writes
+to OWN.  FOLDER appears, complete, when OWN has transactions after the newest that both
+have: as `datafs export` makes it, a Data.fs of them alone and the list of their objects.  NAME is
+the origin that the list names.
 
 Prints one JSON object: `transactions` (how many only OWN has), `common` (the newest that both
 have, or null), `history` (whether OWN keeps history), and of an export what that tells.
 
-Without history the last states of objects are all there is: of what was changed several times
-the last one is exported, without who did it, and a transaction whose objects OTHER changed
-since is exported although OTHER had it.  An object that OTHER has, too, counts as changed.
+Without history the last states of objects are all there is: of an object that was changed several
+times only the last state is exported, without its author, and a transaction whose objects OTHER
+changed since is exported although OTHER had it.  An object that OTHER also has counts as changed.
 
 exit status: 0 done, 2 wrong command line, 3 OWN can not be read, 4 OTHER can not, 7 the newest
 transaction that both have differs, 9 too little space on the disk, 1 another failure.
@@ -48,7 +48,7 @@ BASE = b'what was there before'
 
 @contextlib.contextmanager
 def opened(path, status):
-    """Open a RelStorage; what is wrong with it before it is used is told by `status`."""
+    """Open a RelStorage; an error before it is used is reported with exit status `status`."""
     try:
         storage = open_conf(path)
     except Exception as error:  # each driver has its own
@@ -58,7 +58,7 @@ def opened(path, status):
 
 
 def before(storage, oid, tid, history):
-    """Return what an object was before a transaction; None when it was not there."""
+    """Return an object's data before a transaction; None if it did not exist."""
     try:
         if not history:
             return load_current(storage, oid)[0]
@@ -71,8 +71,8 @@ def before(storage, oid, tid, history):
 def write_tail(own, other, common, private, folder, named):
     """Export transactions; return what `export` does.
 
-    They are put into a Data.fs behind one transaction that holds what their objects were
-    before, so that the export tells what is new.
+    They are put into a Data.fs after one transaction that holds the earlier states of their
+    objects, so that the export shows what is new.
     """
     history = own.keep_history
     disk = tempfile.mkdtemp(prefix='.making-', dir=os.path.dirname(folder))
@@ -98,7 +98,7 @@ def write_tail(own, other, common, private, folder, named):
 
 
 def run(own_conf, other_conf, folder, named):
-    """Return what the program prints.  Raises Failed and what an export raises."""
+    """Return the program's answer.  Raises Failed and whatever an export raises."""
     with opened(own_conf, OWN_UNREADABLE) as own, opened(other_conf, OTHER_UNREADABLE) as other:
         common, private = private_tids(own, other)
         if common is not None and own.keep_history:
@@ -110,14 +110,14 @@ def run(own_conf, other_conf, folder, named):
 
 
 def main(arguments=None):
-    """Run one export; return the exit status."""
+    """Run an export; return the exit status."""
     parser = argparse.ArgumentParser(prog='python -m indico_zodbrepl.dataplane.programs.relstorage_export',
                                      description='Exports what only one of two databases has.')
     for name in ('own', 'other', 'folder'):
         parser.add_argument(name, metavar=name.upper())
     parser.add_argument('--named', metavar='NAME', required=True)
     options = parser.parse_args(arguments)
-    # What the storages say of themselves is not for standard error.
+    # Keep the storages' own log messages off standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         print(json.dumps(run(options.own, options.other, os.path.abspath(options.folder),
@@ -138,7 +138,7 @@ LOOKED_BACK = (600, 86400, 30 * 86400)  # seconds before the last transaction, t
 
 
 class Failed(Exception):
-    """Something that the program says in one line before it ends with `status`."""
+    """An error that the program reports in one line before it exits with `status`."""
 
     def __init__(self, status, why):
         super(Failed, self).__init__(why)
@@ -146,7 +146,7 @@ class Failed(Exception):
 
 
 def tids(storage, start, status):
-    """Return the tids from one on, or from the beginning, oldest first.  Raises Failed."""
+    """Return the tids after a given one, or all, oldest first.  Raises Failed."""
     try:
         with contextlib.closing(storage.iterator(start)) as found:
             return [each.tid for each in found]
@@ -155,7 +155,7 @@ def tids(storage, start, status):
 
 
 def private_tids(own, other):
-    """Return the newest tid that both have, or None, and the later ones of `own`, a list."""
+    """Return the newest common tid, or None, and the list of later tids of `own`."""
     last = own.lastTransaction()
     starts = [_earlier(last, seconds) for seconds in LOOKED_BACK] if last > EVERYTHING else []
     for start in starts + [None]:
@@ -173,7 +173,7 @@ def _earlier(tid, seconds):
 
 
 def check_common(own, other, tid):
-    """Raise Failed when the content of a transaction is not the same on both sides."""
+    """Raise Failed if the content of a transaction differs between both sides."""
     one, two = (next(Source(storage).transactions(p64(u64(tid) - 1))) for storage in (own, other))
     differs = difference(one, two, extension_bytes=False)
     if differs:
@@ -181,9 +181,10 @@ def check_common(own, other, tid):
 
 
 def perhaps(own, other, common):
-    """Return of how many private transactions, the oldest, OTHER changed all objects since.
+    """Return how many of the oldest private transactions OTHER may have had.
 
-    Without history, that is.  What comes after one that OTHER surely lacks, it lacks, too.
+    OTHER has changed all of their objects since, and keeps no history.  It also lacks every
+    transaction after one that it certainly lacks.
     """
     count = 0
     for transaction in Source(own).transactions(common):
@@ -201,7 +202,7 @@ def _tid(storage, oid):
 
 
 def one_line(error):
-    """Return an exception as one line."""
+    """Return an exception as a single line."""
     return '%s: %s' % (type(error).__name__, ' '.join(str(error).split()))
 
 

@@ -1,4 +1,4 @@
-"""The database to recover into, and the record of what has been recovered."""
+"""The database to recover into, and the record of recovered transactions."""
 from __future__ import absolute_import
 
 import json
@@ -25,7 +25,7 @@ class Database(object):
         self._current = {}
 
     def current(self, oid):
-        """Return the (data, tid) of an object now, or None."""
+        """Return the present (data, tid) of an object, or None."""
         if oid not in self._current:
             try:
                 self._current[oid] = load_current(self.storage, oid)
@@ -34,7 +34,7 @@ class Database(object):
         return self._current[oid]
 
     def as_of(self, oid, tid):
-        """Return an object's data after a transaction; None when it wasn't there, or was packed away."""
+        """Return an object's data after a transaction; None if it was missing or packed away."""
         try:
             found = self.storage.loadBefore(oid, next_tid(tid))
         except POSKeyError:
@@ -59,14 +59,13 @@ def new_oids(storage, plan):
 
 
 def write(database, plan, oids, user, description):
-    """Write what a plan took, in one transaction, and return that one's id.
+    """Write the changes of a plan in one transaction; return its id.
 
     Args:
         oids: what `new_oids` returned.
         user, description: unicode.
 
-    Raises ConflictError when somebody changed one of the objects meanwhile; nothing was
-    written then.
+    Raises ConflictError if one of the objects was changed meanwhile; nothing was written then.
     """
     storage = database.storage
     meta = TransactionMetaData(user, description)
@@ -87,16 +86,16 @@ FORMAT = 1
 
 
 class Notes(object):
-    """Salvages of one tail; each is noted before it is written and once more afterwards.
+    """The recoveries from one export; each is noted before it is written, and again afterwards.
 
     Args:
-        folder: the tail's folder.
-        database: a `salvage_database.Database`; tells whether a salvage that was interrupted
-            was written: its new objects are there then.
+        folder: the export's folder.
+        database: a `Database`; it shows if an interrupted recovery was written: its new objects
+            exist then.
 
     Attributes:
-        done: {(lost tid, lost oid)} of the records that were made again.
-        oids: {lost oid: oid} of the new objects that were.
+        done: {(lost tid, lost oid)} of the recovered records.
+        oids: {lost oid: oid} of the recovered new objects.
     """
 
     def __init__(self, folder, database):
@@ -114,7 +113,7 @@ class Notes(object):
                      for salvage in self._salvages for lost, oid in salvage['oids'].items()}
 
     def begin(self, records, oids):
-        """Note that (lost tid, lost oid) are about to be made again, with these {lost oid: oid}."""
+        """Note that (lost tid, lost oid) are about to be recovered, with these {lost oid: oid}."""
         self._salvages.append({
             'tid': None,
             'records': sorted('%s:%s' % (tid.encode('hex'), oid.encode('hex'))
@@ -123,12 +122,12 @@ class Notes(object):
         self._write()
 
     def finish(self, tid):
-        """Note that what was begun last has been written."""
+        """Note that the last recovery has been written."""
         self._salvages[-1]['tid'] = tid.encode('hex')
         self._write()
 
     def forget(self):
-        """Note that what was begun last was not written."""
+        """Note that the last recovery was not written."""
         self._salvages.pop()
         self._write()
 

@@ -1,18 +1,17 @@
-"""Salvages one event of a lost tail under a new number, by Indico's own model.
+"""Recover one event from a recovery export under a new number, by Indico's own model.
 
     python -m indico_zodbrepl.dataplane.recover.event TAIL OID --user U [--dry-run]
 
-For an event whose transaction conflicts, as it does when others were made since: both sides
-gave the same number, and changed the same lists and indexes.  The event and all that belongs to
-it come as the tail last had them; Indico then gives it a number and lists it, as if it
-had been made just now.  What referred to it from elsewhere by its old number does not come: its
-short URL, alarms, room bookings, and what users had linked to it apart from creator, managers
-and chairs.
+For an event whose transaction conflicts because other events were created since: both sides used
+the same number, and changed the same lists and indexes.  The event and all that belongs to it are
+recovered in their last state in the export; Indico then gives it a number and lists it, as if it
+had just been created.  References to it by its old number are not recovered: its short URL,
+alarms, room bookings, and links of users other than creator, managers and chairs.
 
 INDICO_CONF names an instance's indico.conf.  Prints one JSON object on standard output:
 {"tail", "oid", "title", "category", "objects", "event": new number or null, "written"}
 
-exit status: as `dataplane.salvage`; 5: it can't be recovered.
+exit status: as that of `program`; 5: the event cannot be recovered.
 """
 from __future__ import absolute_import
 
@@ -32,25 +31,25 @@ from indico_zodbrepl.dataplane.recover.records import class_of, references
 
 CONFERENCE = 'MaKaC.conference.Conference'
 DISPLAY = 'MaKaC.webinterface.displayMgr.ConfDisplayMgr'
-# Lost objects that an event may refer to and that are nothing without lists of their own.
+# Lost objects that an event may refer to and that are useless without lists of their own.
 LISTED = (CONFERENCE, 'MaKaC.conference.Category', 'MaKaC.user.Avatar', 'MaKaC.user.Group')
 
 
 class CanNotRecover(Exception):
-    """An event can't be recovered; the text says why."""
+    """The event cannot be recovered; the text says why."""
 
 
 class LostEvent(object):
-    """An event of a tail, with all the new objects that belong to it.
+    """An event of a recovery export, with all the new objects that belong to it.
 
     Args:
-        tail: a `salvage_tail.Tail`.
+        tail: an `export.Tail`.
         oid: the event's.
-        database, notes: of the tail's database.
+        database, notes: a `Database`, and the `Notes` of the export.
 
     Attributes:
-        plan: a `salvage_plan.Plan` that took them.
-        verdicts: what became of each.
+        plan: a `plan.Plan` that recovers them.
+        verdicts: the `Verdict` of each.
         display: oid of the lost object that describes its pages, or None.
     """
 
@@ -83,7 +82,7 @@ class LostEvent(object):
 
 
 def enlist(oid, display_oid, description, user):
-    """Give an event that is in the database a number and lists it, in one transaction.
+    """Give a recovered event a number and list it, in one transaction.
 
     Returns its number, its title and its category's name.
     """

@@ -1,4 +1,4 @@
-"""An exported lost tail, as ``datafs export`` leaves it: transactions and their records."""
+"""A recovery export, as ``datafs export`` writes it: transactions and their records."""
 from __future__ import absolute_import
 
 import collections
@@ -11,14 +11,14 @@ from indico_zodbrepl.dataplane.recover.records import class_of
 
 
 class NoTail(Exception):
-    """A folder holds no lost tail that can be read; the text says why."""
+    """The folder holds no readable recovery export; the text says why."""
 
 
 Record = collections.namedtuple('Record', 'tid oid data is_new what')
 
 
 class Transaction(object):
-    """A lost transaction.
+    """A divergent transaction.
 
     Attributes:
         tid: its id, 8 bytes.
@@ -34,7 +34,7 @@ class Transaction(object):
 
 
 class Tail(object):
-    """A lost tail; read whole, so it has to fit into memory.
+    """A recovery export; read completely, so it must fit into memory.
 
     Args:
         path: the exported folder, or the tail.fs in it.
@@ -72,7 +72,7 @@ class Tail(object):
         return os.path.basename(self.folder)
 
     def before(self, oid, tid):
-        """Return the tail's last `Record` of an object before a transaction, or None."""
+        """Return the export's last `Record` of an object before a transaction, or None."""
         found = None
         for record in self._revisions[oid]:
             if record.tid < tid:
@@ -80,7 +80,7 @@ class Tail(object):
         return found
 
     def latest(self, oid, tid):
-        """Return the tail's last `Record` of an object in or before a transaction, or None."""
+        """Return the export's last `Record` of an object in or before a transaction, or None."""
         at = [record for record in self._revisions[oid] if record.tid <= tid]
         return at[-1] if at else None
 

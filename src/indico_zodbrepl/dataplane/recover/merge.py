@@ -1,4 +1,4 @@
-"""Three versions of a record made one, by the class's own rule; classes of BTrees and queues only."""
+"""Merge three versions of a record by its class's own rule; only classes of BTrees and queues."""
 from __future__ import absolute_import
 
 import cStringIO
@@ -8,18 +8,18 @@ from ZODB.ConflictResolution import BadClass, PersistentReferenceFactory, persis
 from indico_zodbrepl.dataplane.recover.records import class_of
 
 MERGING = ('BTrees.', 'zc.queue.')
-# What a collection may hold besides references and plain values.
+# Classes that a collection may hold besides references and plain values.
 HARMLESS = {'datetime': None, 'decimal': None, 'pytz': None,
             'copy_reg': ('_reconstructor',),
             '__builtin__': ('object', 'set', 'frozenset', 'complex', 'bytearray')}
 
 
 class CanNotMerge(Exception):
-    """Both sides changed a record; the text says why they can't be made one."""
+    """Both sides changed a record, and they cannot be merged; the text says why."""
 
 
 def merged(old, current, new):
-    """Return the record that holds the changes from `old` to `current` and those from `old` to `new`.
+    """Return a record with the changes of both sides since `old`.
 
     Raises CanNotMerge.
     """
@@ -54,7 +54,7 @@ def _load(data, factory):
 
 
 def _find_global(module, name):
-    """Return a class that is not to be loaded becomes a `BadClass`: good for a reference, not for a value."""
+    """Return a class, or a `BadClass` for one that must not be loaded: fine in a reference."""
     names = HARMLESS.get(module, ())
     if not (module + '.').startswith(MERGING) and names is not None and name not in names:
         return BadClass(module, name)

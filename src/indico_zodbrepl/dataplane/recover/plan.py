@@ -1,7 +1,7 @@
-"""Which lost changes can be made again in the database as it is now; nothing is written here.
+"""Decide which divergent changes can be applied to the present database; write nothing.
 
-Each lost transaction is taken as a whole or left as a whole, in the order in which they were
-made: what it changed is put on top of what the database has now, as if it were made again.
+Each divergent transaction is applied or left out as a whole, in commit order: its changes are
+applied to the present state of the database, as if it were committed again.
 """
 from __future__ import absolute_import
 
@@ -19,7 +19,7 @@ from indico_zodbrepl.dataplane.recover.records import (
     remapped,
 )
 
-NOT_YET = 1 << 62  # from here on: oids of objects that get a real one when they are written
+NOT_YET = 1 << 62  # from here on: provisional oids; objects get a real one when they are written
 
 NEW, UNCHANGED, CHANGED, GONE, THERE = 'new', 'unchanged', 'changed', 'gone', 'there'
 APPLIES, MERGES, HAS_IT, CONFLICTS = 'applies', 'merges', 'has it', 'conflicts'
@@ -29,17 +29,17 @@ Verdict = collections.namedtuple('Verdict', 'record relation outcome why data di
 
 
 class Plan(object):
-    """What of a tail can be made again.
+    """The applicable changes of a recovery export.
 
     Args:
-        tail: a `salvage_tail.Tail`.
-        database: a `salvage_database.Database`, or what answers as one.
-        oids: {lost oid: oid} of the new objects that earlier salvages of this tail created.
-        done: {(tid, oid)} of the records that earlier salvages took.
+        tail: an `export.Tail`.
+        database: a `database.Database`, or an object with the same methods.
+        oids: {lost oid: oid} of the new objects that earlier recoveries from this export created.
+        done: {(tid, oid)} of the records that were recovered earlier.
 
     Attributes:
         writes: {oid: data} to be written; oids from NOT_YET on are of new objects.
-        oids: {lost oid: oid} of the tail's new objects that are there or are to be.
+        oids: {lost oid: oid} of the export's new objects that exist or will be created.
     """
 
     def __init__(self, tail, database, oids, done):
@@ -49,16 +49,16 @@ class Plan(object):
         self._tail = tail
         self._database = database
         self._fresh = 0
-        # Of a tail that holds what the database has too: those that the database lacks.
+        # If the export holds objects that the database has too: only those that it lacks.
         self._created = {oid: tid for oid, tid in tail.created.items()
                          if not database.has(oid, tid)}
 
     def consider(self, transaction, picked=None):
-        """Take a lost transaction when all of it can be made again; a `Verdict` a record.
+        """Apply a divergent transaction if all of it can be; return a `Verdict` for each record.
 
         Args:
-            picked: oids of the records that are wanted; the new objects that they refer to
-                come with them.  None: all.
+            picked: oids of the selected records; the new objects that they refer to are included.
+                None for all.
         """
         records = transaction.records
         if picked is not None:
@@ -79,7 +79,7 @@ class Plan(object):
         return p64(NOT_YET + self._fresh)
 
     def _with_new_objects(self, tid, records):
-        """Return records with those of the new objects that they refer to."""
+        """Return records, including those of the new objects that they refer to."""
         found = collections.OrderedDict((record.oid, record) for record in records)
         todo = list(records)
         while todo:
@@ -130,7 +130,7 @@ class Plan(object):
         return relation, MERGES, '', merged(remapped(base, self.oids), current, data), changes
 
     def _relation(self, record):
-        """Return the relation to a record, the data it was based on, and the current data."""
+        """Return the relation of the database to a record, the base data, and the current data."""
         if ((record.tid, record.oid) in self._done
                 or self._database.has(record.oid, record.tid)):
             return THERE, None, None
@@ -155,7 +155,7 @@ class Plan(object):
         return self.oids.get(oid, oid)
 
     def _mapped(self, data, current):
-        """Return a lost record for the database: each object that it newly refers to is there."""
+        """Return a lost record with the oids of the database."""
         known = references(current) if current else ()
         for oid in references(data):
             if oid in self._created and oid not in self.oids:

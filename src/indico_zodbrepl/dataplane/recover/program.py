@@ -1,23 +1,23 @@
-"""Show the transactions of a lost tail beside the database, and make chosen ones again.
+"""Compare the transactions of a recovery export with the database, and apply selected ones.
 
     python -m indico_zodbrepl.dataplane.recover.program show TAIL CONF
     python -m indico_zodbrepl.dataplane.recover.program apply TAIL CONF PICKS --user U [--dry-run]
 
-TAIL is what `datafs export` made: the folder, or the tail.fs in it.  CONF is a ZODB
+TAIL is a recovery export of `datafs export`: the folder, or the tail.fs in it.  CONF is a ZODB
 configuration file, of a client of the running primary.  PICKS is `all`, or transaction ids
 and TID:OID of single objects, with commas between them.
 
-A transaction is made again as a whole or not at all; a TID:OID brings the new objects that
-it refers to.  All of it becomes one transaction.  New objects get new oids, and what was
-salvaged is noted in TAIL/salvaged.json, so that nothing is salvaged twice.
+A transaction is recovered as a whole or not at all; a TID:OID includes the new objects that it
+refers to.  The selection becomes one transaction.  New objects get new oids, and recovered records
+are noted in TAIL/salvaged.json, so that nothing is recovered twice.
 
 Prints one JSON object on standard output:
 {"tail", "after", "transactions": [{"tid", "user", "description", "outcome", "objects": [{"oid",
 "what", "relation", "outcome", "why", "differences"}]}], "written": null or tid, "objects_written"}
 
-exit status: 0 done, 1 unforeseen error, 2 wrong command line, 3 the tail can't be read, 4 others
-kept changing the same objects, 5 nothing that was picked can be made again, 6 the storage is
-away or read-only.
+exit status: 0 done, 1 unforeseen error, 2 wrong command line, 3 the export cannot be read, 4
+others kept changing the same objects, 5 nothing of the selection can be recovered, 6 the storage
+is away or read-only.
 """
 from __future__ import absolute_import
 
@@ -38,7 +38,7 @@ USAGE, NO_TAIL, BUSY, NOTHING, AWAY = range(2, 7)
 
 
 class NoSuchPick(Exception):
-    """A pick that a tail doesn't hold; the text says which."""
+    """A selected item that the export does not hold; the text names it."""
 
 
 def _unicode(text):
@@ -46,7 +46,7 @@ def _unicode(text):
 
 
 def picks_of(text, tail):
-    """Return {tid: None or set of oids} for a list of picks; raise NoSuchPick."""
+    """Return {tid: None or set of oids} for a list of selected items; raise NoSuchPick."""
     if text == 'all':
         return {each.tid: None for each in tail.transactions}
     known = {each.tid: {record.oid for record in each.records} for each in tail.transactions}
@@ -67,14 +67,14 @@ def picks_of(text, tail):
 
 
 def examine(tail, database, notes, picks):
-    """Return a `Plan` that took what can be made again of the picks, and [(transaction, verdicts)]."""
+    """Return a `Plan` with the applicable part of the selection, and [(transaction, verdicts)]."""
     plan = Plan(tail, database, notes.oids, notes.done)
     return plan, [(each, plan.consider(each, picks[each.tid]))
                   for each in tail.transactions if each.tid in picks]
 
 
 def outcome_of(verdicts):
-    """Return 'conflicts' if any record of a transaction does, 'has it' if nothing is to do."""
+    """Return 'conflicts' if any record of a transaction does, 'has it' if nothing is left."""
     outcomes = {verdict.outcome for verdict in verdicts}
     if CONFLICTS in outcomes:
         return CONFLICTS
@@ -82,7 +82,7 @@ def outcome_of(verdicts):
 
 
 def described(tail, considered):
-    """Return what standard output says of transactions."""
+    """Return the description of transactions for standard output."""
     return {
         'tail': tail.name, 'after': tail.after.encode('hex'), 'written': None,
         'objects_written': 0,
@@ -97,9 +97,9 @@ def described(tail, considered):
 
 
 def apply_picks(tail, storage, picks, user, dry_run):
-    """Make picks again, in one transaction; what standard output says of it.
+    """Recover the selection in one transaction; return the result for standard output.
 
-    Raises ConflictError when others changed the same objects each time.
+    Raises ConflictError if others changed the same objects each time.
     """
     for attempt in range(ATTEMPTS):
         database = Database(storage)

@@ -1,4 +1,4 @@
-"""Records of a ZODB, read and rewritten as pickles: no class of theirs is imported or called."""
+"""Records of a ZODB, read and rewritten as pickles, without importing or calling any class."""
 from __future__ import absolute_import
 
 import datetime
@@ -8,13 +8,13 @@ import zodbpickle.pickletools_2
 from ZODB._compat import PersistentUnpickler
 from ZODB.utils import p64, u64
 
-TEXT_LIMIT = 300  # characters of a value that is shown
+TEXT_LIMIT = 300  # maximum characters of a displayed value
 DEPTH_LIMIT = 4
 OID_OPCODES = ('SHORT_BINSTRING', 'BINSTRING', 'SHORT_BINBYTES', 'BINBYTES', 'STRING')
 
 
 class Stub(object):
-    """Stands for an instance of a class that a pickle names, or for that class's function."""
+    """A stand-in for an instance of a class that a pickle names, or for that class's function."""
 
     def __init__(self, *args):
         self.args = args
@@ -71,7 +71,7 @@ def _datetime(packed, zone=None):
 
 
 def class_of(data):
-    """Return the full name of a record's class, 'unknown' when its pickle says it in no known way."""
+    """Return the full name of a record's class; 'unknown' if its pickle is unusual."""
     for opcode, argument, _ in zodbpickle.pickletools_2.genops(data):
         if opcode.name in ('GLOBAL', 'INST'):
             return argument.replace(' ', '.')
@@ -81,7 +81,7 @@ def class_of(data):
 
 
 def references(data):
-    """Return the oids within the same database that a record refers to, weakly too; a set."""
+    """Return the set of oids in the same database that a record refers to, weak references too."""
     found = []
     unpickler = PersistentUnpickler(_stub, found.append, cStringIO.StringIO(data))
     unpickler.noload()
@@ -90,7 +90,7 @@ def references(data):
 
 
 def is_readable(data):
-    """Return True if a record can be unpickled; one of a damaged file may hold anything."""
+    """Return True if a record can be unpickled; a damaged file may hold anything."""
     try:
         references(data or b'')
         state_of(data or b'')
@@ -100,9 +100,9 @@ def is_readable(data):
 
 
 def remapped(data, oids):
-    """Return a record with its references changed by `oids`, {old: new}; the rest byte by byte the same.
+    """Return a record with its references changed by `oids`, {old: new}, and nothing else.
 
-    Raises ValueError when that can't be done.
+    Raises ValueError if that is impossible.
     """
     refers = references(data)
     change = {oid: oids[oid] for oid in refers if oids.get(oid, oid) != oid}
@@ -126,7 +126,7 @@ def remapped(data, oids):
 
 
 def state_of(data):
-    """Return a record's state, of plain values, `Stub`s and `Reference`s; for showing it."""
+    """Return a record's state as plain values, `Stub`s and `Reference`s, to display it."""
     unpickler = PersistentUnpickler(_stub, Reference, cStringIO.StringIO(data))
     unpickler.load()
     return unpickler.load()
@@ -136,7 +136,7 @@ def fields(data):
     """Return {name: text} of a record's state; a state that is no dict is the field 'state'."""
     try:
         state = state_of(data)
-    except Exception as error:  # whatever a pickle of a class that isn't loaded meets
+    except Exception as error:  # any exception: the pickle's classes are not loaded
         return {u'state': u'not readable: %s: %s' % (type(error).__name__, error)}
     if not isinstance(state, dict):
         return {u'state': text_of(state)}
@@ -169,7 +169,7 @@ def _items_or_fields(data):
 
 
 def _items(data):
-    """Return what a bucket holds, or a tree that has no bucket of its own; a flat list.  Else None."""
+    """Return the flat list of a bucket, or of a tree without a bucket of its own; else None."""
     name = class_of(data)
     if not name.startswith('BTrees.') or name.startswith('BTrees.Length.'):
         return None
@@ -222,5 +222,5 @@ def oid_text(oid):
 
 
 def next_tid(tid):
-    """Return the least transaction id that is greater."""
+    """Return the next higher transaction id."""
     return p64(u64(tid) + 1)

@@ -1,12 +1,12 @@
-"""Whether a storage server lets commits begin.
+"""The gate that lets commits begin on a storage server, delays them or refuses them.
 
 A commit begins when its client votes: up to then the server has written nothing.
 A client that votes during an operator's hold waits.  When the hold is released
-it goes on; when its connection is closed instead, because another node took
-over, its commit has not happened, and it may safely try it again there.
+it continues.  If its connection is closed instead, because another node became
+primary, its commit has not happened, and it can safely be retried there.
 
-Without a hold, a server that knows of a higher epoch than the one it serves
-in, or has too few followers, refuses votes with ReadOnlyError.
+Without a hold, a server that knows of a higher epoch than its own, or has too
+few followers, refuses votes with ReadOnlyError.
 
 Use everything here in the thread of the server's event loop.
 """
@@ -29,7 +29,7 @@ FOLLOWERS = 'followers'
 
 
 class GatedLockManager(LockManager):
-    """Gives the commit lock to nobody while the gate is closed.
+    """A lock manager that grants the commit lock only while the gate is open.
 
     Args:
         gate: a CommitGate.
@@ -49,7 +49,7 @@ class GatedLockManager(LockManager):
         return LockManager._can_lock(self, zs) and not self._gate.waits
 
     def go_on(self):
-        """Let those who wait have the lock, one after the other."""
+        """Let the waiting clients have the lock, one after the other."""
         for zs in list(self.waiting):
             zs.call_soon_threadsafe(self._lock_waiting, zs)
 
@@ -63,15 +63,15 @@ class GatedLockManager(LockManager):
 class TransactionTimeout(TimeoutThread):
     """Closes the connection of a client that votes and does not end its transaction in time.
 
-    ZEO's own takes the time from the system's clock.  While that is put back, a client
-    that hangs would keep all others from committing.
+    ZEO's own uses the system clock.  While that is set back, a client that
+    hangs would keep all others from committing.
 
     Args:
         timeout: seconds.
     """
 
     def begin(self, client):
-        """Start the timer of a client, which has the commit lock."""
+        """Start the timer of a client that has the commit lock."""
         with self._cond:
             self._client = client
             self._deadline = monotonic() + self._timeout
@@ -95,7 +95,7 @@ class TransactionTimeout(TimeoutThread):
 
 
 class CommitGate(object):
-    """The reasons for which a server lets no commit begin.
+    """The reasons why a server lets no commit begin.
 
     Args:
         call_later: as that of an event loop.
@@ -118,7 +118,7 @@ class CommitGate(object):
 
     @property
     def refusal(self):
-        """Return why votes are refused, in words; None when they are not."""
+        """Return why votes are refused, in words; None if they are not."""
         if self.waits:
             return None
         if self._superseded_by is not None:
@@ -128,9 +128,9 @@ class CommitGate(object):
 
     @property
     def held(self):
-        """Return why no commit begins, as `ruok` shows it; None when they may.
+        """Return why no commit begins, as `ruok` reports it; None if commits may begin.
 
-        A later epoch counts for more than a hold: that ends, the epoch does not.
+        A later epoch takes precedence: a hold ends, the epoch does not.
         """
         if self._superseded_by is not None:
             return EPOCH
@@ -140,7 +140,7 @@ class CommitGate(object):
 
     @property
     def seconds_left(self):
-        """Return seconds until an operator's hold ends by itself; None without one."""
+        """Return the seconds until an operator's hold ends automatically; None without one."""
         return max(0.0, self._until - monotonic()) if self.waits else None
 
     @property
@@ -150,11 +150,11 @@ class CommitGate(object):
 
     @property
     def idle(self):
-        """Return True if no client is between its vote and its end."""
+        """Return True if no client is between its vote and the end of its transaction."""
         return all(each.locked is None for each in self.lock_managers.values())
 
     def hold(self, seconds):
-        """Let votes wait from now on, for so many seconds at most."""
+        """Make votes wait from now on, for at most that many seconds."""
         if self._timer is not None:
             self._timer.cancel()
         self._until = monotonic() + seconds
@@ -162,7 +162,7 @@ class CommitGate(object):
         logger.warning('commits are held for %g s at most', seconds)
 
     def release(self):
-        """End an operator's hold; tell whether there was one."""
+        """End an operator's hold; return True if there was one."""
         if self._timer is None:
             return False
         self._timer.cancel()
@@ -170,20 +170,20 @@ class CommitGate(object):
         return True
 
     def supersede(self, epoch):
-        """Close for good to a server of an epoch lower than this one."""
+        """Close the gate for good: the cluster is in this epoch, higher than the server's."""
         self._superseded_by = epoch
         logger.warning('commits are refused from now on: the cluster is in '
                        'epoch %d', epoch)
         self._settle()
 
     def reopen(self):
-        """End a hold and forgets higher epochs: the server's role is new."""
+        """End a hold and forget higher epochs: the server has a new role."""
         self._superseded_by = None
         if not self.release():
             self._settle()
 
     def short_of_followers(self, reason):
-        """Refuse votes for this reason (words) until called with None."""
+        """Refuse votes for this reason, in words; None ends the refusal."""
         if reason != self._short_of_followers:
             self._short_of_followers = reason
             logger.warning('%s', 'commits are refused: ' + reason if reason
@@ -213,17 +213,17 @@ class CommitGate(object):
             self._when_open()
 
 
-# seconds that followers may be missing: they reconnect after a restart
+# seconds for which followers may be missing: they reconnect after a restart
 GRACE = 5.0
 INTERVAL = 0.1
 
 
 class FollowerWatch(object):
-    """Looks again and again, in the thread of the server's event loop.
+    """A periodic check of the followers, in the thread of the server's event loop.
 
     Args:
         server: a NodeStorageServer.
-        least: followers without which it takes no commits; 0 for none.
+        least: minimum number of followers for commits; 0 for none.
     """
 
     def __init__(self, server, least):
@@ -232,7 +232,7 @@ class FollowerWatch(object):
         self._short_since = None
 
     def start(self):
-        """Call it once, before the loop runs or in its thread."""
+        """Start the checks; call it once, before the loop runs or in its thread."""
         if self._least:
             self._look()
 

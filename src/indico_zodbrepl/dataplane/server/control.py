@@ -1,4 +1,4 @@
-"""What a running storage server does when it is told to by its control socket.
+"""The orders that a running storage server takes over its control socket.
 
     {"do": "status"}
     {"do": "hold", "seconds": S}      no new commits; answers when none runs
@@ -12,10 +12,11 @@
                                       are held becomes a secondary
 
 An answer has "ok": true; a failure "ok": false, "error" and "detail".  A hold
-ends by itself after S seconds, so that a control plane that dies blocks nobody
-for good.  But a primary that is told of a higher epoch than its own takes no
-commits any more, hold or not, until it is promoted itself: another node may be
-writable by then.  Roles change in place, without a break in reading.
+ends automatically after S seconds, so that a crash of the control plane blocks
+nobody for good.  But a primary that learns of a higher epoch than its own
+refuses commits, with or without a hold, until it is promoted itself: another
+node may be writable by then.  Roles change in place, without interrupting
+reads.
 """
 from __future__ import absolute_import
 
@@ -42,7 +43,7 @@ _LOOP_LIMIT = 10.0
 
 
 class ServerControl(object):
-    """Carries out control requests, one after the other; status at any time.
+    """Executes control requests, one after the other; status at any time.
 
     Args:
         server: a NodeStorageServer.
@@ -54,7 +55,7 @@ class ServerControl(object):
         self._ending = False
 
     def __call__(self, request):
-        """Carry out one request in the calling thread; return its answer.
+        """Execute one request in the calling thread; return its answer.
 
         Raises Refused.  Do not call it in the event loop's or the reactor's
         thread.
@@ -75,7 +76,7 @@ class ServerControl(object):
             return answer
 
     def end(self):
-        """Wait for a request under way; refuses those that come later."""
+        """Wait for the request under way; refuse later ones."""
         with self._lock:
             self._ending = True
 
@@ -138,7 +139,7 @@ class ServerControl(object):
         return self._in_loop(self._status)
 
     def _step_down(self, storage, epoch):
-        """See to it that a primary commits nothing any more."""
+        """Make sure that a primary commits nothing any more."""
         gate = self._server.gate
         if not isinstance(storage, zc.zrs.primary.Primary):
             raise Refused('it takes no part in replication')
@@ -151,7 +152,7 @@ class ServerControl(object):
         self._end_commits()
 
     def _end_commits(self):
-        """Wait until no client is between its vote and its end."""
+        """Wait until no client is between its vote and the end of its transaction."""
         deadline = monotonic() + _LOOP_LIMIT
         while not self._in_loop(lambda: self._server.gate.idle):
             if monotonic() > deadline:
@@ -174,14 +175,14 @@ class ServerControl(object):
 
 
 def is_primary(storage):
-    """Return whether an open storage takes commits, apart from gates."""
+    """Return True if an open storage takes commits, apart from gates."""
     return not isinstance(storage, zc.zrs.secondary.Secondary)
 
 
 def call_in_loop(loop, function, *args):
-    """Return what a short function returns in the thread of an event loop.
+    """Return the result of a short function, called in the thread of an event loop.
 
-    Raises what it raises; Refused when the loop has ended or hangs.
+    Raises what it raises; Refused if the loop has ended or hangs.
     """
     done = threading.Event()
     outcome = []
@@ -198,7 +199,7 @@ def call_in_loop(loop, function, *args):
     except RuntimeError:
         raise Refused('the server is about to end')
     deadline = monotonic() + _LOOP_LIMIT
-    # A wait with a time limit is a polling one in Python 2.7: up to 50 ms late.
+    # In Python 2.7 a wait with a time limit polls: it is up to 50 ms late.
     while not done.is_set():
         if loop.is_closed():
             raise Refused('the server is about to end')
@@ -238,14 +239,14 @@ def _number(request, key, kind=float):
 NAME = 'control.sock'
 
 _LONGEST_REQUEST = 4096
-# seconds for a peer to say what it wants, and to take the answer
+# seconds for a peer to send its request and receive the answer
 _PATIENCE = 10
-# seconds until a connection is taken again after one could not be
+# seconds until the next attempt after a failed accept
 _PAUSE = 0.2
 
 
 class Refused(Exception):
-    """A request that was not carried out; nothing has changed.
+    """A request that was not executed; nothing has changed.
 
     Args:
         error: what could not be done, one line.
@@ -259,13 +260,13 @@ class Refused(Exception):
 
 
 class ControlSocket(object):
-    """Listens from the moment it is made; each request has a thread.
+    """A socket that listens from its creation; each request has a thread.
 
     Args:
-        folder: where the socket is made; one of an earlier server is replaced,
-            so the caller has to know that this one is gone.
-        handle: called with a request (a dict), returns the answer (a dict);
-            may raise Refused.
+        folder: of the socket; that of an earlier server is replaced, so the
+            caller must know that this server is gone.
+        handle: called with a request (a dict); returns the answer (a dict) or
+            raises Refused.
     """
 
     def __init__(self, folder, handle):
@@ -281,7 +282,7 @@ class ControlSocket(object):
         _start(self._accept, ())
 
     def close(self):
-        """Take no more requests; those under way go on."""
+        """Take no more requests; running ones continue."""
         self._closed = True
         try:
             os.unlink(self._path)
@@ -298,7 +299,7 @@ class ControlSocket(object):
             except socket.error as error:
                 if self._closed:
                     return
-                # Of use again when, say, there are file descriptors again.
+                # It works again, for example, once there are free file descriptors.
                 logger.error('no control connection was taken: %s', error)
                 time.sleep(_PAUSE)
                 continue
@@ -343,7 +344,7 @@ def _failure(error, detail):
 
 
 def _bind(listener, folder):
-    """Binds by a short path: the folder's may be longer than a socket's can be."""
+    """Bind by a short path, because the folder's may be too long for a socket."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         listener.bind('/proc/self/fd/%d/%s' % (descriptor, NAME))

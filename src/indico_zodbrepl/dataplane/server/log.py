@@ -1,4 +1,4 @@
-"""How the storage server logs: to standard error, each line with its time."""
+"""Logging of the storage server to standard error, each line with its time."""
 from __future__ import absolute_import
 
 import logging
@@ -19,13 +19,13 @@ _NUMBER = re.compile(r'\d+')
 
 
 class RepeatFilter(object):
-    """Lets a repeated record of one library pass once in a while only.
+    """A log filter that passes a repeated record only once in a while.
 
-    Records are the same when they differ in numbers alone (ports, times).
-    The next one that passes says how many were left out.
+    Records count as equal if they differ in numbers only (ports, times).  The
+    next one that passes says how many were left out.
 
     Args:
-        prefix: the loggers it is for, by the start of their names.
+        prefix: of the names of the loggers that it filters.
         interval: seconds.
         clock: returns the time in seconds.
     """
@@ -55,10 +55,10 @@ class RepeatFilter(object):
 
 
 class RefusalFilter(object):
-    """Leaves out ZEO's traceback of a client that was told that a server is read-only.
+    """A log filter for ZEO's tracebacks about clients of a read-only server.
 
     Clients with read-only fallback ask a secondary twice a second whether it
-    has become writable while the primary is away; the answer is no error.
+    has become writable while the primary is away; a refusal is no error.
     """
 
     def filter(self, record):

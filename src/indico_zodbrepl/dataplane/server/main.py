@@ -85,7 +85,7 @@ class NodeOptions(ZEOOptions):
 
 
 class NodeServer(ZEOServer):
-    """Runs until a signal comes; `main()` of the base class is the frame."""
+    """The server, which runs until a signal comes; `main()` of the base class is the frame."""
 
     storages = {}
     control = control_socket = None
@@ -113,7 +113,7 @@ class NodeServer(ZEOServer):
                 leave_out_ids(storage)
 
     def setup_signals(self):
-        """Leave signals alone until there is something to drain."""
+        """Install no handlers yet: there is nothing to drain."""
 
     def create_server(self):
         options = self.options
@@ -175,7 +175,7 @@ def _not_negative(text):
 
 
 def main(arguments=None):
-    """Run the server; return its exit status when it has ended.
+    """Run the server; return its exit status after its end.
 
     Args:
         arguments: the command line; that of the process unless given.
@@ -216,7 +216,7 @@ FORCED = 8
 
 
 class Refusal(Exception):
-    """The server does not start; `status` is its exit status."""
+    """The server refuses to start; `status` is its exit status."""
 
     def __init__(self, status, message):
         Exception.__init__(self, message)
@@ -224,7 +224,7 @@ class Refusal(Exception):
 
 
 def require_free(family, address):
-    """Raise Refusal when a TCP address cannot be bound."""
+    """Raise Refusal if a TCP address cannot be bound."""
     probe = socket.socket(family, socket.SOCK_STREAM)
     try:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -236,7 +236,7 @@ def require_free(family, address):
 
 
 def storage_port_refusal(address, error):
-    """Return the Refusal for an address that clients cannot be served at."""
+    """Return the Refusal for an address that cannot serve clients."""
     message = 'cannot serve clients on %s: %s' % (
         format_address(address), error.strerror or error)
     if error.errno == errno.EADDRINUSE:
@@ -250,7 +250,7 @@ def open_storage(opener):
     Args:
         opener: the storage's section, as ZConfig made it.
 
-    Returns the storage, which listens for its followers if it has to.
+    Returns the storage, which listens for its followers if required.
     Raises Refusal.
     """
     path = data_file(opener.config)
@@ -275,7 +275,7 @@ def open_storage(opener):
 
 
 def data_file(config):
-    """Return the path of the data file a storage section names, or None."""
+    """Return the path of a storage section's data file, or None."""
     while hasattr(config, 'base'):
         config = config.base.config
     return getattr(config, 'path', None)
@@ -318,6 +318,6 @@ def _holder(lock_path):
 if __name__ == '__main__':
     exit_status = main()
     logging.shutdown()
-    # A thread that packs would be waited for; what it has written so far is
-    # a file beside the data file, which the next pack writes anew.
+    # Python would wait for a packing thread.  Its unfinished output is a file beside the data
+    # file, which the next pack overwrites.
     os._exit(exit_status)

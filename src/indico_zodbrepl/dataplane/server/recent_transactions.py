@@ -18,10 +18,10 @@ logger = logging.getLogger('zodbrepl.server')
 
 
 class RecentTransactions(object):
-    """A ring of transaction ids in rising order; any thread may use it.
+    """A ring of ascending transaction ids; any thread may use it.
 
     Args:
-        capacity: how many ids it keeps at most.
+        capacity: maximum number of ids.
     """
 
     def __init__(self, capacity):
@@ -30,16 +30,16 @@ class RecentTransactions(object):
         self._complete = False
 
     def append(self, tid):
-        """Add the id of the transaction that has just been finished."""
+        """Add the id of a transaction that has just finished."""
         with self._lock:
             self._add(tid)
 
     def refill(self, tids, complete, last):
-        """Replace all ids up to `last`; keeps newer ones.
+        """Replace all ids up to `last`; keep newer ones.
 
         Args:
-            tids: what the storage held when it was read, oldest first.
-            complete: whether it held nothing older than these.
+            tids: the storage's ids when it was read, oldest first.
+            complete: True if it held nothing older than these.
             last: the storage's last transaction id when it was read.
         """
         with self._lock:
@@ -50,9 +50,9 @@ class RecentTransactions(object):
                 self._add(tid)
 
     def count_after(self, tid):
-        """Return (how many are newer than `tid`, whether that is exact).
+        """Return the number of ids newer than `tid`, and True if it is exact.
 
-        When it is not exact, there are at least that many.
+        Otherwise there are at least that many.
         """
         with self._lock:
             count = 0
@@ -63,9 +63,9 @@ class RecentTransactions(object):
             return count, self._complete
 
     def first_after(self, tid):
-        """Return the oldest that is newer than `tid`.
+        """Return the oldest id that is newer than `tid`.
 
-        None when there is none, or when these don't reach back so far.
+        None if there is none, or if the ring does not reach back that far.
         """
         with self._lock:
             first = None
@@ -76,7 +76,7 @@ class RecentTransactions(object):
             return first if self._complete else None
 
     def holds(self, tid):
-        """Return True if `tid` is among them; if not, it may still be an older one."""
+        """Return True if `tid` is in the ring; otherwise it may still be older."""
         with self._lock:
             return tid in self._tids
 
@@ -93,13 +93,13 @@ _FIRST = 4
 
 
 def record(storage, capacity=CAPACITY):
-    """Follows the transactions of a storage, replicated or committed.
+    """Record the transactions of a storage, replicated or committed.
 
     Args:
         storage: the storage that is served; zc.zrs layers may be around it.
-        capacity: how many transaction ids are kept.
+        capacity: maximum number of transaction ids.
 
-    Returns a `TransactionRecorder`, or None when no FileStorage is inside.
+    Returns a `TransactionRecorder`; None if there is no FileStorage inside.
     """
     while isinstance(storage, zc.zrs.primary.Base):
         storage = storage._storage
@@ -108,7 +108,7 @@ def record(storage, capacity=CAPACITY):
 
 
 class TransactionRecorder(object):
-    """See `record()`; `recent` is the ring."""
+    """A recorder of a storage's transactions; see `record()`; `recent` is the ring."""
 
     def __init__(self, storage, capacity):
         self.recent = RecentTransactions(capacity)
@@ -121,15 +121,15 @@ class TransactionRecorder(object):
             self.recent.append(tid)
             return tid
 
-        # zc.zrs and ZEO both look the method up at each call.
+        # zc.zrs and ZEO look the method up at each call.
         storage.tpc_finish = tpc_finish
         self.reread()
 
     def look_up(self, tid, with_digest=False):
-        """See `membership.look_up`.
+        """Look a transaction up; see the function `look_up`.
 
-        Remembers the last digest: the monitor asks for that of the last
-        transaction each second, and it may have been a large one.
+        Caches the last digest: the monitor requests that of the last
+        transaction each second, and the transaction may be large.
         """
         digested = self._digested
         if with_digest and digested is not None and digested[0] == tid:
@@ -149,23 +149,23 @@ class TransactionRecorder(object):
         try:
             note_pack(self._storage.getName(), seconds)
         except (EnvironmentError, DataFileError) as error:
-            # Comparisons take what they cannot know for packed away, and say so.
+            # Comparisons count unknown transactions as packed away, and say so.
             logger.error('cannot note the time of the pack: %s', error)
         self.reread()
 
     def reread(self):
-        """Fill the ring from the file's end, for instance after a pack."""
+        """Fill the ring from the end of the file, for example after a pack."""
         self._digested = None
         self.recent.refill(*last_tids(self._storage, self._capacity))
 
 
 def last_tids(storage, limit):
-    """Read the last transaction ids of a FileStorage, from its file's end.
+    """Read the last transaction ids of a FileStorage from the end of its file.
 
     Follows the length that the FileStorage format repeats after each
     transaction.  Safe while other threads commit or pack.
 
-    Returns (ids with the oldest first, whether these are all, last id).
+    Returns (ids with the oldest first, True if these are all, last id).
     """
     with storage._lock:
         position = storage._pos
@@ -183,18 +183,18 @@ def last_tids(storage, limit):
 
 
 def look_up(path, tid, with_digest=False):
-    """Read a data file from its end; quick for recent transactions.
+    """Look a transaction up in a data file from its end; fast for recent ones.
 
     Any thread may do so while a server writes the file.
 
     Args:
         path: of the Data.fs.
         tid: 8 bytes; `z64` is the beginning, which every history holds.
-        with_digest: whether to identify the transaction's content.
+        with_digest: True to compute the digest of the transaction's content.
 
-    Returns (known, digest): known is None where a pack may have removed the
-    transaction; the digest is None unless the transaction is there whole.
-    Raises DataFileError.
+    Returns (known, digest): known is None if a pack may have removed the
+    transaction; the digest is None unless the transaction is complete.  Raises
+    DataFileError.
     """
     if tid == z64:
         return True, None
@@ -217,7 +217,7 @@ def look_up(path, tid, with_digest=False):
 
 
 def _between(before, after):
-    """Judges a place between two transactions of the file, or at its ends."""
+    """Judge a gap between two transactions of the file, or at its ends."""
     if after is None:
         return False
     packed = after.packed or before is not None and before.packed

@@ -1,8 +1,8 @@
-"""Give an open storage another role in replication, while it goes on serving reads.
+"""Change the role of an open storage in replication, while it continues to serve reads.
 
 The FileStorage inside stays open: a change takes as long as its sockets do, for
 a database of any size.  Each function either does its work or raises RoleError
-and leaves the storage as it was.  Call them in no event loop's thread.
+and leaves the storage as it was.  Do not call them in the thread of an event loop.
 """
 from __future__ import absolute_import
 
@@ -23,7 +23,7 @@ from indico_zodbrepl.dataplane.zrs.links import followed, require_listening
 
 logger = logging.getLogger('zodbrepl.replication')
 
-# seconds to take what an upstream has sent already; it may go on sending
+# seconds to take what an upstream has already sent; it may continue to send
 TAKE_LIMIT = 2.0
 # seconds for the reactor to leave an upstream; it may wait for a pack's end
 LEAVE_LIMIT = 20.0
@@ -32,8 +32,7 @@ DRAIN_LIMIT = 5.0
 # seconds between keep-alives of a primary that becomes a secondary
 KEEP_ALIVE = 5.0
 
-# More object ids than the last primary can have given out without its followers
-# being told of the objects.
+# More object ids than the last primary can have issued without its followers knowing the objects.
 IDS_LEFT_OUT = 1 << 24
 
 _POLL = 0.002
@@ -44,14 +43,14 @@ class RoleError(Exception):
 
 
 def primary_from(secondary, address):
-    """Make a storage that takes commits out of one that follows.
+    """Turn a storage that follows into one that takes commits.
 
-    A secondary first listens for followers; then it takes what its upstream has
-    sent so far, and leaves it.  Half a transaction is dropped.
+    A secondary first listens for followers.  Then it takes what its upstream
+    has sent so far, and disconnects.  An incomplete transaction is dropped.
 
     Args:
-        secondary: an open zc.zrs Secondary; of no use afterwards.
-        address: where to listen for followers; a relay has to listen there.
+        secondary: an open zc.zrs Secondary; unusable afterwards.
+        address: where to listen for followers; a relay must be listening there already.
 
     Returns an open zc.zrs Primary.
     """
@@ -74,46 +73,46 @@ def primary_from(secondary, address):
     except RoleError:
         primary._reactor.callFromThread(_stop, primary)
         raise
-    # It was not told of what arrived after it began to listen.
+    # It was not notified of transactions that arrived after it began to listen.
     primary.feed_followers()
     leave_out_ids(primary)
     return primary
 
 
 def leave_out_ids(primary):
-    """Give new objects no ids that the last primary may have given out.
+    """Skip the ids of new objects that the last primary may have used.
 
-    Objects that were lost with that one are still in the memory of clients,
-    which would take a new object of the same id for the lost one.
+    Objects lost with that primary are still in the caches of clients, which
+    would mistake a new object with the same id for the lost one.
 
     Args:
-        primary: an open zc.zrs Primary that succeeds another one.
+        primary: an open zc.zrs Primary that replaces another one.
     """
     storage = primary._storage
     storage.set_max_oid(p64(u64(storage._oid) + IDS_LEFT_OUT))
 
 
 def secondary_from(primary):
-    """Make a storage that may follow out of one that takes commits.
+    """Turn a storage that takes commits into one that may follow.
 
-    Followers get what they lack and are cut; those who do not take it within
-    DRAIN_LIMIT are cut nevertheless.
+    Followers get what they lack and are disconnected; those that do not take
+    it within DRAIN_LIMIT are disconnected too.
 
     Args:
-        primary: an open zc.zrs Primary that commits no more; of no use
+        primary: an open zc.zrs Primary that commits no more; unusable
             afterwards.
 
     Returns a zc.zrs Secondary without upstream; see `turn_to`.
     """
     drain(primary, monotonic() + DRAIN_LIMIT)
-    # Who was late would wait for more for ever, as the connection goes on.
+    # A late follower would wait for more data forever, because the connection stays open.
     primary._reactor.callFromThread(_stop, primary)
     return zc.zrs.secondary.Secondary(
         primary._storage, None, keep_alive_delay=KEEP_ALIVE)
 
 
 def turn_to(secondary, upstream):
-    """Let a secondary follow another upstream; return before it is connected.
+    """Make a secondary follow another upstream; return before it is connected.
 
     Args:
         secondary: an open zc.zrs Secondary.
@@ -127,7 +126,7 @@ def turn_to(secondary, upstream):
 
 
 def leave(secondary):
-    """Take what has arrived from the upstream, and disconnects for good."""
+    """Take what has arrived from the upstream, and disconnect for good."""
     departure = _Departure(secondary._factory)
     secondary._reactor.callFromThread(departure.take, monotonic() + TAKE_LIMIT)
     deadline = monotonic() + LEAVE_LIMIT
@@ -141,7 +140,7 @@ def leave(secondary):
 
 
 class _Departure(object):
-    """How a secondary leaves; `take` runs in the reactor's thread."""
+    """The disconnection of a secondary; `take` runs in the reactor's thread."""
 
     def __init__(self, factory):
         self._factory = factory
@@ -152,7 +151,7 @@ class _Departure(object):
         return self._cut and self._factory.instance is None
 
     def call_off(self):
-        """Stays with the upstream; False when the link is cut already."""
+        """Stay with the upstream; return False if the link is already closed."""
         with self._lock:
             self._called_off = not self._cut
             return self._called_off
@@ -166,7 +165,7 @@ class _Departure(object):
             if self._called_off:
                 return
             self._cut = True
-            # `close` would wait until the upstream has taken what is unsent.
+            # `close` would wait until the upstream has received all unsent data.
             if link is not None:
                 link.transport.abortConnection()
             self._factory.close(_nothing)

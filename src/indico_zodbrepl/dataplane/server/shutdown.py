@@ -1,10 +1,10 @@
-"""End a server on a signal, whatever its threads are doing.
+"""Stop a server on a signal, whatever its threads are doing.
 
 Python runs signal handlers in the main thread only, between two byte codes: a
-main thread that waits for a lock never gets there, and one that is just
-finishing a commit is torn out of it.  So the handlers do nothing here.  A
-thread of its own is woken through `signal.set_wakeup_fd`, asks the server to
-stop, and sees to it that it does.
+main thread that waits for a lock never reaches that point, and one that is
+finishing a commit is interrupted in the middle of it.  So the handlers do
+nothing here.  A separate thread is woken through `signal.set_wakeup_fd`, asks
+the server to stop, and makes sure that it does.
 """
 from __future__ import absolute_import
 
@@ -27,8 +27,7 @@ logger = logging.getLogger('zodbrepl.server')
 
 SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
-# seconds after the limit at which the kernel ends the process, should even
-# logging hang
+# seconds after the limit until the kernel kills the process, in case even logging hangs
 _LAST_RESORT = 5
 
 
@@ -36,8 +35,8 @@ class Termination(object):
     """Waits for SIGTERM, SIGINT or SIGHUP.
 
     Args:
-        stop: called once, in a thread of its own; has to return at once.
-        limit: seconds that the process may then take to end by itself.
+        stop: called once, in a thread of its own; must return at once.
+        limit: seconds that the process may then take to exit on its own.
         status: exit status if it takes longer.
     """
 
@@ -87,9 +86,9 @@ _POLL = 0.02
 
 
 def drain_and_close(storage, deadline):
-    """End a storage's replication links and close it, for good.
+    """Close a storage's replication links and the storage, for good.
 
-    Call it when the server commits no more and the process is about to end.
+    Call it when the server commits no more and the process is about to exit.
     First a secondary leaves its upstream, then a primary drains.  A pack that
     is running replaces the data file wholly or not at all, because the
     storage's lock is taken and kept.
@@ -114,7 +113,7 @@ def drain_and_close(storage, deadline):
 
 
 def leave_upstream(secondary, deadline):
-    """Disconnects a secondary and waits until its connection is gone."""
+    """Disconnect a secondary and wait until its connection is closed."""
     factory = secondary._factory
     closed = threading.Event()
     secondary._reactor.callFromThread(factory.close, closed.set)
@@ -126,17 +125,17 @@ def leave_upstream(secondary, deadline):
 
 
 def drain(primary, deadline):
-    """Wait until all followers have taken everything that is committed.
+    """Wait until all followers have received every committed transaction.
 
-    A follower closes its connection when it has taken the last byte; that is
-    the sign.  Those who have not by the deadline (frozen ones) are left; they
-    get the rest from whoever they follow next.
+    A follower closes its connection when it has received the last byte.  Those
+    that have not done so by the deadline (frozen ones) are given up; they get
+    the rest from the next node that they follow.
 
     Args:
         primary: a zc.zrs primary whose storage is still open.
         deadline: moment of `clock.monotonic` at which to give up.
 
-    Returns the addresses of the followers that did not take everything.
+    Returns the addresses of the followers that did not receive everything.
     """
     reactor = primary._reactor
     reactor.callFromThread(primary.cfr_stop_listening)

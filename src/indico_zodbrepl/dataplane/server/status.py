@@ -1,4 +1,4 @@
-"""What a storage server knows about replication, for its `ruok` answer."""
+"""The state of replication as a storage server reports it in its `ruok` answer."""
 from __future__ import absolute_import
 
 import logging
@@ -16,8 +16,8 @@ from indico_zodbrepl.dataplane.programs.addresses import format_address, format_
 def replication_status(storage):
     """Return role, upstream, connected and followers of an open storage.
 
-    Only reads; the values belong to the reactor's thread, so each is taken
-    once.  Costs no I/O and takes no lock.
+    It only reads; the values belong to the reactor's thread, so each is read
+    once.  No I/O, no lock.
     """
     status = {'role': 'standalone', 'upstream': None, 'connected': None,
               'followers': []}
@@ -35,10 +35,10 @@ def replication_status(storage):
 
 
 def followers(primary):
-    """Return the addresses of those who receive this storage's transactions.
+    """Return the addresses of the nodes that receive this storage's transactions.
 
-    Who has connected but not said which transaction it has last (a port
-    scan, say) is none, nor is one whose history has not been accepted.
+    A peer that has not sent its last transaction (for example a port scan)
+    does not count, nor does one whose history has not been accepted.
     """
     return [format_peer(protocol.transport)
             for protocol in list(primary._factory.instances)
@@ -46,7 +46,7 @@ def followers(primary):
 
 
 def refused_followers(storage):
-    """Return whom an open storage turned away; see `refusals`."""
+    """Return the followers that an open storage refused; see `Refusals`."""
     while isinstance(storage, zc.zrs.primary.Base):
         refusals = getattr(storage._factory, 'refusals', None)
         if refusals is not None:
@@ -60,8 +60,8 @@ def node_status(storage, cluster, node, epoch, read_only):
 
     Args:
         storage: the open storage.
-        cluster, node, epoch: as the server was told when it started.
-        read_only: whether the server as a whole refuses writes.
+        cluster, node, epoch: from the server's command line.
+        read_only: True if the whole server refuses writes.
     """
     status = replication_status(storage)
     status.update(
@@ -73,15 +73,15 @@ def node_status(storage, cluster, node, epoch, read_only):
 
 logger = logging.getLogger('zodbrepl.replication')
 
-# a follower that is refused comes again and again
+# a refused follower reconnects again and again
 _CAPACITY = 100
 
 
 class Refusals(object):
-    """Who was refused, until someone from the same host is accepted.
+    """The refused followers, until a follower from the same host is accepted.
 
-    The protocol carries no names; a follower is known by its host and its last
-    transaction.  Any thread may use it.
+    The protocol carries no names; a follower is identified by its host and its
+    last transaction.  Any thread may use it.
     """
 
     def __init__(self):
@@ -89,7 +89,7 @@ class Refusals(object):
         self._found = {}
 
     def refuse(self, peer, tid):
-        """Note a follower (`host:port`) whose last transaction is unknown."""
+        """Record a follower (`host:port`) whose last transaction is unknown here."""
         key = _host(peer), tid
         with self._lock:
             is_new = key not in self._found
@@ -109,7 +109,7 @@ class Refusals(object):
                 del self._found[key]
 
     def list(self):
-        """Return dicts with peer, tid (hex) and at (seconds since 1970)."""
+        """Return dicts of peer, tid (hex) and at (seconds since 1970)."""
         with self._lock:
             return sorted(self._found.values(), key=lambda each: each['at'])
 

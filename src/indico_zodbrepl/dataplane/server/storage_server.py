@@ -1,13 +1,13 @@
-"""ZEO's storage server that also tells how replication stands.
+"""ZEO's storage server with replication status, history queries and a commit gate.
 
 It adds to ZEO 5.4.1:
 
 - the key "zodbrepl" in each storage's part of the `ruok` answer;
 - the request `since<16 hex digits of a tid>`, answered like `ruok`, which
-  tells how many transactions each storage holds after that one;
-- the request `history<16 hex digits of a tid>`, which tells whether each
-  storage's history holds that one, and what identifies its content;
-- the method `holds` by which clients ask the former;
+  returns how many transactions each storage holds after that one;
+- the request `history<16 hex digits of a tid>`, which returns whether each
+  storage's history holds that one, and the digest of its content;
+- the method `holds`, by which clients ask for the former;
 - a connection that the server itself closes gives its commit lock back.
   ZEO's own protocol forgets it, so one client that votes and then runs into
   `transaction-timeout` would block every later commit for good;
@@ -123,9 +123,9 @@ class NodeZEOStorage(ZEOStorage):
                     holds=self.storage_id in self.server.recorders)
 
     def holds(self, tid):
-        """Return True if the history holds a transaction, as one of the last.
+        """Return True if the history holds a transaction as one of its last.
 
-        The cache of a client that knows only older ones is dropped in any case.
+        A client that knows only older ones drops its cache in any case.
         """
         return self.server.recorders[self.storage_id].recent.holds(tid)
 
@@ -135,12 +135,12 @@ class NodeZEOStorage(ZEOStorage):
 
 
 class NodeStorageServer(StorageServer):
-    """Serves the storages of one node.
+    """The server of one node's storages.
 
     Args:
         address, storages: as for ZEO's StorageServer.
         cluster, node, epoch: what `ruok` shows of this node.
-        min_followers: without so many a primary takes no commits.
+        min_followers: minimum number of followers for commits on a primary.
         transaction_timeout: seconds from a client's vote to its end; None for no limit.
         options: further keyword arguments of ZEO's StorageServer.
     """
@@ -187,7 +187,7 @@ class NodeStorageServer(StorageServer):
         return status
 
     def control_status(self):
-        """Return what the control socket tells of this server."""
+        """Return the status for the control socket."""
         name = next(iter(self.storages))
         status = self.server_status(name)
         return dict(status['zodbrepl'], last_tid=status['last-transaction'],
@@ -196,14 +196,14 @@ class NodeStorageServer(StorageServer):
                     held_for=self.gate.seconds_left)
 
     def only_storage(self):
-        """Return the one storage it serves; Refused when there are more."""
+        """Return the only storage it serves; raise Refused if there are more."""
         if len(self.storages) != 1:
             raise Refused('this server has %d storages' % len(self.storages),
                           'it can be controlled when it has one')
         return next(iter(self.storages.values()))
 
     def enter_epoch(self, epoch):
-        """Note the cluster's epoch: a primary of a lower one commits no more."""
+        """Record the cluster's epoch: a primary of a lower one commits no more."""
         self.known_epoch = epoch
         if replication_status(self.only_storage())['role'] != 'primary':
             self.epoch = epoch
@@ -211,11 +211,11 @@ class NodeStorageServer(StorageServer):
             self.gate.supersede(epoch)
 
     def since(self, tid):
-        """Return for each storage how many transactions follow `tid`.
+        """Return the number of transactions after `tid` for each storage.
 
         That is {"transactions": count, "exact": whether it is not "at least",
-        "first": hex of the oldest of them, null if unknown}.  Where no
-        FileStorage is inside, all it can say is "at least none".
+        "first": hex of the oldest of them, null if unknown}.  Without a
+        FileStorage inside, the answer is always "at least none".
         """
         answer = {}
         for name in self.storages:
@@ -229,10 +229,10 @@ class NodeStorageServer(StorageServer):
         return answer
 
     def history(self, tid, answer):
-        """Hand `answer` what each storage's history tells of a transaction.
+        """Call `answer` with each storage's knowledge of a transaction.
 
-        That is {"known": true, false or null, "digest": hex or null}; null
-        where a pack may have removed it.  Reads files.
+        That is {"known": true, false or null, "digest": hex or null}; null if
+        a pack may have removed it.  Reads files.
         """
         found = {}
         for name in self.storages:
@@ -246,7 +246,7 @@ class NodeStorageServer(StorageServer):
         answer(found)
 
     def replace_storage(self, storage, epoch):
-        """Serves the only storage in another role; its clients reconnect.
+        """Serve the only storage in another role; its clients reconnect.
 
         Call it in the thread that runs `loop()`.
 
@@ -261,35 +261,35 @@ class NodeStorageServer(StorageServer):
         self.lead(epoch)
 
     def lead(self, epoch):
-        """Serves in this epoch, and lets commits begin."""
+        """Serve in this epoch, and let commits begin."""
         self.epoch = self.known_epoch = epoch
         self.gate.reopen()
 
     def disconnect_clients(self):
-        """Close every connection that has got as far as saying hello."""
+        """Close every connection that has completed its handshake."""
         for protocol in list(self.protocols):
             if protocol.zeo_storage.connected:
                 protocol.close()
 
     def disconnect_refused_writers(self):
-        """Close connections that took a read-only one for want of another.
+        """Close connections that accepted a read-only server for want of another.
 
-        A client does not ask the server that it is connected to once more.
+        A client does not ask the server that it is connected to again.
         """
         for protocol in list(self.protocols):
             if protocol.zeo_storage.refused_to_write:
                 protocol.close()
 
     def packed(self, storage_id, seconds):
-        """Called in the packing thread when a pack up to a time has ended."""
+        """Record a pack up to a time; called in the packing thread when it has ended."""
         if storage_id in self.recorders:
             self.recorders[storage_id].packed(seconds)
 
     def stop_serving(self):
-        """End `loop()`: closes the port and every client's connection.
+        """End `loop()`; close the port and every client's connection.
 
-        Call it in the thread that runs `loop()`.  Transactions that have not
-        been finished are aborted; none is cut in the middle.
+        Call it in the thread that runs `loop()`.  Unfinished transactions are
+        aborted; none is interrupted in the middle.
         """
         try:
             self.disconnect_clients()

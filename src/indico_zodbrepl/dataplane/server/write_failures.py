@@ -1,4 +1,4 @@
-"""Counts writes that a data file's disk does not take."""
+"""Count the writes that fail on a data file's disk."""
 from __future__ import absolute_import
 
 import os
@@ -8,8 +8,7 @@ import time
 import zc.zrs.primary
 from ZODB.FileStorage import FileStorage
 
-# What commits and replication call; a transaction that has failed calls none
-# of those that come later.
+# Methods that commits and replication call; a failed transaction does not reach the later ones.
 _WRITES = ('store', 'restore', 'deleteObject', 'storeBlob', 'restoreBlob',
            'tpc_vote', 'tpc_finish')
 
@@ -28,7 +27,7 @@ class WriteFailures(object):
         self._lock = threading.Lock()
         self._found = None
         while isinstance(storage, zc.zrs.primary.Base):
-            # It has taken the methods of the storage inside as its own.
+            # It has copied the methods of the storage inside.
             self._watch(storage, [
                 name for name in _WRITES if name in vars(storage)])
             storage = storage._storage

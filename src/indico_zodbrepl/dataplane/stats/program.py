@@ -1,11 +1,11 @@
-"""The program: what a database holds, as one JSON object on standard output.
+"""The program that sums up a database, with one JSON object as its answer on standard output.
 
     python -m indico_zodbrepl.dataplane.stats.program file Data.fs
     python -m indico_zodbrepl.dataplane.stats.program storage zodb.conf
 
-Progress goes to standard error, a JSON object a line: how far it is (`done` of `total`, bytes of
-the file or objects; `total` is null when it is not known) and the `records` read.  It reads only,
-and imports no class of the application.  An error is one line on standard error.
+Progress goes to standard error, one JSON object per line: `done` of `total` (bytes of the file, or
+objects; `total` is null if unknown) and the `records` read.  The program writes nothing, and
+imports no class of the application.  An error is one line on standard error.
 
 exit status: 0 done, 1 a failure, 2 wrong command line, 3 no such file, 4 a damaged Data.fs, 6 the
 storage is away, 7 the file was changed while it was read, 130 interrupted.
@@ -29,10 +29,10 @@ AWAY = 6
 
 
 class Progress(object):
-    """Tells how far the walk is, twice a second at most.
+    """A reporter of the walk's progress, at most twice a second.
 
     Args:
-        write: takes a line of text.
+        write: called with a line of text.
     """
 
     def __init__(self, write, clock=monotonic):
@@ -42,7 +42,7 @@ class Progress(object):
         self.records = 0
 
     def __call__(self, done, total, records):
-        """Take how far it is, of how much (None: unknown), and the records since the last call."""
+        """Note the progress: done, total (None: unknown), and the records since the last call."""
         self.records += records
         now = self._clock()
         if now >= self._next:
@@ -56,7 +56,7 @@ def _tell(line):
 
 
 def statistics(options, progress):
-    """Walk what the command line names; return the program's answer."""
+    """Walk the database that the command line names; return the program's answer."""
     began = monotonic()
     if options.kind == 'file':
         sums, largest, found = walks.walk_file(options.path, options.top, progress)
@@ -82,7 +82,7 @@ def _arguments(arguments):
 def main(arguments=None):
     """Run the program; return the exit status."""
     options = _arguments(arguments)
-    # What storages say of themselves is not for standard error.
+    # Keep the storages' own log messages off standard error.
     logging.getLogger().addHandler(logging.NullHandler())
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -1,4 +1,4 @@
-"""Sum of the objects of a database, for each class and in all, in little memory."""
+"""Sums of a database's objects, by class and in total, in little memory."""
 from __future__ import absolute_import
 
 import heapq
@@ -6,7 +6,7 @@ import re
 
 from indico_zodbrepl.dataplane.datafs.records import UNKNOWN, describe
 
-# The class as ZODB writes it first in a record: alone, or in a tuple with its arguments.
+# The class at the start of a record, as ZODB writes it: alone, or in a tuple with its arguments.
 _CLASS = re.compile(br'(?:\x80[\x02\x03])?\(?c([^\n]*)\n([^\n]*)\n')
 HEAD = 256  # bytes of a record that hold the name of its class, nearly always
 
@@ -15,10 +15,10 @@ _NAMES = ('objects', 'bytes', 'largest', 'revisions', 'revision_bytes')
 
 
 def class_of(head, read):
-    """Return a record's class, `module.Name`, '?' when it can not be told; imports nothing.
+    """Return a record's class, `module.Name`, or '?' if unknown; import nothing.
 
     Args:
-        head: the first bytes of its data, `HEAD` of them if there are so many.
+        head: the first bytes of its data, at most `HEAD`.
         read: returns all of its data; called for unusual records only.
     """
     found = _CLASS.match(head)
@@ -34,8 +34,8 @@ class Sums(object):
         top: how many of the largest objects to keep.
 
     Attributes:
-        objects, bytes: of the objects as they are now.
-        revisions, revision_bytes: of their older states.
+        objects, bytes: of the objects' current revisions.
+        revisions, revision_bytes: of their older revisions.
     """
 
     def __init__(self, top):
@@ -45,13 +45,13 @@ class Sums(object):
         self.objects = self.bytes = self.revisions = self.revision_bytes = 0
 
     def add(self, named, oid, size, where=None):
-        """Count an object as it is now.
+        """Count an object's current revision.
 
         Args:
             named: its class.
             oid: bytes.
             size: bytes of its data.
-            where: what will lead to its data when it is one of the largest.
+            where: locates its data, in case it is one of the largest.
         """
         self.objects += 1
         self.bytes += size
@@ -66,7 +66,7 @@ class Sums(object):
             heapq.heapreplace(self._largest, (size, oid, named, where))
 
     def add_revision(self, named, size):
-        """Count an older state of an object."""
+        """Count an older revision of an object."""
         self.revisions += 1
         self.revision_bytes += size
         sums = self._of(named)
@@ -80,11 +80,11 @@ class Sums(object):
         return sums
 
     def classes(self):
-        """Return a dict for each class, that with the most bytes first."""
+        """Return a dict for each class, the one with the most bytes first."""
         return _ordered(self._classes)
 
     def modules(self):
-        """Return a dict for each module, that with the most bytes first."""
+        """Return a dict for each module, the one with the most bytes first."""
         modules = {}
         for named, sums in self._classes.items():
             module = named.rpartition('.')[0] or UNKNOWN
@@ -98,7 +98,8 @@ class Sums(object):
         """Return a dict for each of the largest objects, the largest first.
 
         Args:
-            read: takes oid and `where`; returns the object's data, None if it is gone by now.
+            read: called with oid and `where`; returns the object's data, None
+                if it has disappeared.
         """
         return [{'oid': oid.encode('hex'), 'class': named, 'bytes': size,
                  'what': describe(read(oid, where))[1]}

@@ -1,4 +1,4 @@
-"""Walk any ZODB storage by what all of them offer: its transactions, or its present records."""
+"""Walks over any ZODB storage: over its transactions, or over its current records."""
 from __future__ import absolute_import
 
 import array
@@ -18,7 +18,7 @@ SIZE_BITS = 32
 
 
 class _States(object):
-    """Class and size of each object's newest state that was met, in some 8 bytes an object."""
+    """Class and size of each object's newest revision so far, in about 8 bytes per object."""
 
     def __init__(self):
         self._index = fsIndex()
@@ -26,7 +26,7 @@ class _States(object):
         self._names = []
 
     def replace(self, oid, named, size):
-        """Note a state; return class and size of the one before it, or None."""
+        """Record a revision; return class and size of the previous one, or None."""
         if named not in self._numbers:
             self._numbers[named] = len(self._names)
             self._names.append(named)
@@ -35,7 +35,7 @@ class _States(object):
         return None if before is None else self._read(before)
 
     def forget(self, oid):
-        """Note that an object is gone; return its last state, or None."""
+        """Record that an object is gone; return its last revision, or None."""
         before = self._index.get(oid)
         if before is None:
             return None
@@ -52,17 +52,17 @@ class _States(object):
 
 
 def walk(url, top, tell, history=True):
-    """Sum what the storage of a zodb.conf holds; write nothing to it.
+    """Sum up the storage of a zodb.conf; write nothing to it.
 
     Args:
         url: of the zodb.conf.
-        top: how many of the largest objects to tell.
-        tell: a `stats.Progress`; counted in objects.
-        history: whether to read older states too, from the storage's transactions; else each
-            object is read once, where the storage can do that.
+        top: number of largest objects to return.
+        tell: a `Progress`; counted in objects.
+        history: True to read older revisions too, from the storage's transactions; otherwise each
+            object is read once, if the storage supports that.
 
-    Returns: Sums, the largest objects, and a dict of what else was found.
-    Raises what the storage does.
+    Returns: Sums, the largest objects, and a dict of other findings.  Raises the storage's
+    exceptions.
     """
     storage = ZODB.config.storageFromURL(url)
     try:
@@ -77,7 +77,7 @@ def walk(url, top, tell, history=True):
 
 
 def _transactions(storage, top, tell):
-    """Walk the transactions from the oldest; the last state of an object is the object."""
+    """Walk the transactions from the oldest on; the last revision of an object is current."""
     states, sums = _States(), Sums(top)
     transactions = deleted = objects = 0
     total = len(storage)
@@ -105,13 +105,13 @@ def _transactions(storage, top, tell):
 
 
 def _records(storage, top, tell):
-    """Read each present object once, in the order of object ids."""
+    """Read each current object once, in the order of object ids."""
     sums, objects, following, skipped = Sums(top), 0, None, False
     total = len(storage)
     while True:
         try:
             oid, _, data, following = storage.record_iternext(following)
-        except POSKeyError as error:  # a FileStorage has an object whose creation was undone
+        except POSKeyError as error:  # a FileStorage still has objects whose creation was undone
             following, skipped = p64(u64(error.args[0]) + 1), True
             continue
         except (ValueError, ServerException):
@@ -119,7 +119,7 @@ def _records(storage, top, tell):
                 raise
             return sums  # that was the last one
         skipped = False
-        if data is not None:  # RelStorage tells of an object whose creation was undone
+        if data is not None:  # RelStorage reports objects whose creation was undone
             objects += 1
             sums.add(class_of(data[:HEAD], lambda data=data: data), oid, len(data))
         tell(objects, total, 1)
@@ -138,7 +138,7 @@ HISTORY = 'counted'
 
 
 class Seen(object):
-    """A set of object ids, one bit each where they are close to each other."""
+    """A set of object ids, with one bit for each where they are close together."""
 
     PAGE = 15  # bits of an object id that count within a page
 
@@ -146,7 +146,7 @@ class Seen(object):
         self._pages = {}
 
     def add(self, oid):
-        """Add an id (bytes); return whether it was new."""
+        """Add an id (bytes); return True if it was new."""
         number = u64(oid)
         page = self._pages.get(number >> self.PAGE)
         if page is None:
@@ -159,16 +159,17 @@ class Seen(object):
 
 
 def walk_file(path, top, tell):
-    """Sum what a Data.fs holds.
+    """Sum up a Data.fs.
 
-    The newest record of an object is met first: that is the object, what comes later is its
-    history.  Within a transaction too the last one counts: undoing several at once writes two.
-    Memory: some bits an object, and 8 bytes for each record of the largest transaction.
+    The file is read backwards: the first record of an object is current, the following ones are
+    its history.  Within a transaction too the last one counts: undoing several transactions at
+    once writes two records.  Memory: some bits per object, and 8 bytes for each record of the
+    largest transaction.
 
     Args:
         path: of the Data.fs.
-        top: how many of the largest objects to tell.
-        tell: a `stats.Progress`; counted in bytes of the file.
+        top: number of largest objects to return.
+        tell: a `Progress`; counted in bytes of the file.
 
     Returns: Sums, the largest objects, and a dict of what else was found.
     Raises DataFileError.
@@ -193,7 +194,7 @@ def _positions(data_file, transaction):
 
 
 def _count(data_file, record, seen, sums):
-    """Count a record; return whether it says that its object is gone."""
+    """Count a record; return True if it says that its object is gone."""
     position, size = data_file.data_at(record)
     newest = seen.add(record.oid)
     if not size:

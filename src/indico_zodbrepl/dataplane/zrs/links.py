@@ -1,8 +1,8 @@
-"""The connections between primaries and secondaries, made dependable.
+"""The connections between primaries and secondaries, made reliable.
 
-zc.zrs leaves seven things open that a service needs:
+zc.zrs lacks seven things that a service needs:
 
-- A primary that cannot bind its port goes on without it.  Here the error is
+- A primary that cannot bind its port continues without it.  Here the error is
   kept, and `require_listening()` raises it.
 - A dead peer, or a link that swallows packets, is noticed by neither side for
   a quarter of an hour.  Here TCP notices within `DEAD_AFTER` seconds.
@@ -10,17 +10,17 @@ zc.zrs leaves seven things open that a service needs:
   keep-alives; the kernel then drops what it has not delivered yet.  Here the
   primary ends its own direction only, and the follower closes the connection
   after it has taken everything.
-- A follower whose last transaction the primary does not have is taken as soon
-  as the primary has a later one: their histories differ from then on, unseen.
+- A follower whose last transaction the primary does not have is accepted as
+  soon as the primary has a later one: their histories then differ unnoticed.
   Here it is refused.
 - A primary spends more on one follower than on the commits themselves, and a
   small transaction may wait 40 ms for the kernel.  `replication_producer` sends
   in place of zc.zrs's own.
 - `reconnect_delay` (60 s) has no setting, and reconnecting floods the log.
-- Its timers run by the system's clock.  While that is put back, a follower does
-  not reconnect.  Here they run by the monotonic clock.
+- Its timers use the system clock.  While that is set back, a follower does not
+  reconnect. Here they use the monotonic clock.
 
-`install()` puts these classes in the place of zc.zrs's own.
+`install()` replaces zc.zrs's own classes by these.
 """
 from __future__ import absolute_import
 
@@ -79,7 +79,7 @@ def send_at_once(transport):
 
 
 class FollowerProtocol(zc.zrs.primary.PrimaryProtocol):
-    """A primary's side of one link."""
+    """The primary's side of a link."""
 
     _closing = False
 
@@ -100,7 +100,7 @@ class FollowerProtocol(zc.zrs.primary.PrimaryProtocol):
 
 
 class Primary(_Primary):
-    """Feeds its followers; keeps the error when its port cannot be bound."""
+    """A primary that feeds its followers, and keeps the error if its port cannot be bound."""
 
     listen_error = None
 
@@ -114,7 +114,7 @@ class Primary(_Primary):
         return tid
 
     def feed_followers(self):
-        """Send what was committed past this storage; in any thread."""
+        """Send transactions that did not pass through this storage; any thread may call it."""
         self._feed.advance()
 
     def cfr_listen(self):
@@ -128,13 +128,13 @@ class Primary(_Primary):
 
 
 def require_listening(primary):
-    """Wait until a primary listens for followers.
+    """Wait until the primary listens for followers.
 
-    Raises twisted's CannotListenError when it could not bind its port.
+    Raises twisted's CannotListenError if it could not bind its port.
     Do not call it in the reactor's thread.
     """
-    # Calls into the reactor's thread run in the order in which they were
-    # made, so this one comes after the `cfr_listen` of the constructor.
+    # Calls into the reactor's thread run in order, so this one runs after the `cfr_listen` of the
+    # constructor.
     error = twisted.internet.threads.blockingCallFromThread(
         primary._reactor, getattr, primary, 'listen_error')
     if error is not None:
@@ -142,7 +142,7 @@ def require_listening(primary):
 
 
 class UpstreamProtocol(zc.zrs.secondary.SecondaryProtocol):
-    """A secondary's side of its link."""
+    """The secondary's side of its link."""
 
     def connectionMade(self):
         notice_dead_peer(self.transport)
@@ -196,10 +196,10 @@ class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
 
 
 def followed(factory, secondary):
-    """Return a new factory for a secondary whose upstream has changed.
+    """Return a new factory for a secondary that changes its upstream.
 
     Args:
-        factory: the closed one of before.
+        factory: the previous one, which is closed.
         secondary: its address is that of the new upstream.
     """
     new = secondary.factoryClass(
@@ -229,7 +229,7 @@ _LENGTH = struct.Struct('>I')
 
 
 class Stream(object):
-    """Stands in for `zc.zrs.sizedmessage.Stream`, which copies what it has with each message.
+    """A substitute for `zc.zrs.sizedmessage.Stream`, which copies its buffer for each message.
 
     Args:
         callback: called with each message, bytes.
@@ -244,7 +244,7 @@ class Stream(object):
         self._wanted = _LENGTH.size
 
     def __call__(self, data):
-        """Take what has arrived, in pieces of any size."""
+        """Take arrived bytes, in pieces of any size."""
         self._received.append(data)
         self._size += len(data)
         if self._size < self._wanted:

@@ -5,11 +5,11 @@ zc.zrs 3.1.0 is the last release.  Two places in its secondary need a repair:
 1. Its transaction has no `extension_bytes`, which `BaseStorage.tpc_begin`
    reads since ZODB 5.6: nothing is ever replicated, and the secondary's commit
    lock stays taken.
-2. It takes a blob of no bytes for an ordinary record: the blob's file is
-   missing there.
+2. It mistakes an empty blob for an ordinary record: the blob's file is missing
+   there.
 
-What its primary sends stopped working, too, when ZODB moved to pickle protocol
-3; here `replication_producer` sends in its place.
+Its primary's sending also broke when ZODB moved to pickle protocol 3; here
+`sending` replaces it.
 
 Call `apply()` before the first `zc.zrs` storage is opened.
 """
@@ -30,11 +30,11 @@ _receive = zc.zrs.secondary.SecondaryProtocol.__dict__['messageReceived']
 
 
 class UnknownVersion(Exception):
-    """An installed library is not the one this repair was written for."""
+    """An installed library is not the version that this repair was written for."""
 
 
 class ReplicatedTransaction(TransactionMetaData):
-    """What a secondary passes to its storage for one received transaction.
+    """The transaction that a secondary passes to its storage.
 
     Args:
         tid: transaction id, 8 bytes.
@@ -50,13 +50,12 @@ class ReplicatedTransaction(TransactionMetaData):
 
 
 def _receive_with_empty_blobs(protocol, message):
-    """`SecondaryProtocol.messageReceived` that knows a blob of no bytes.
+    """Process a message; unlike `SecondaryProtocol.messageReceived`, accept empty blobs.
 
     A blob's header says how many blocks follow its record; an ordinary
     record's header leaves that number as it was.  So the number is cleared
-    before each header, and 0 after it means an empty blob.  That gets one
-    block of no bytes, which changes neither the blob's file nor the stream's
-    checksum.
+    before each header, and 0 after it means an empty blob.  It gets one empty
+    block, which changes neither the blob's file nor the stream's checksum.
     """
     if not protocol._SecondaryProtocol__record:
         if not protocol._SecondaryProtocol__blob_record:
@@ -84,15 +83,15 @@ def check_versions():
 
 
 def is_applied():
-    """Return whether zc.zrs is repaired in this process."""
+    """Return True if zc.zrs is repaired in this process."""
     return zc.zrs.secondary.Transaction is ReplicatedTransaction
 
 
 def apply():
     """Repair zc.zrs in this process; a second call changes nothing.
 
-    Raises UnknownVersion, and then changes nothing, when another zc.zrs or a
-    too old ZODB is installed.
+    Raises UnknownVersion, without a change, if another version of zc.zrs or
+    too old a ZODB is installed.
     """
     check_versions()
     zc.zrs.secondary.Transaction = ReplicatedTransaction
@@ -109,12 +108,12 @@ _read_index = _module.read_index
 
 
 def repair_last_tid():
-    """Change FileStorage in this process; may be called repeatedly."""
+    """Repair FileStorage in this process; may be called repeatedly."""
     _module.read_index = _read_index_to_what_is_there
 
 
 def last_tid(stream, end):
-    """Return the id of the transaction that ends where `end` is.
+    """Return the id of the transaction that ends at an offset.
 
     Args:
         stream: a data file, open for reading; its position is moved.
@@ -134,7 +133,7 @@ def _read_index_to_what_is_there(stream, *args, **kwargs):
 
 
 class UpstreamLog(object):
-    """Turns the events of a link that reconnects for ever into log lines.
+    """A log of a link that reconnects forever.
 
     Not thread-safe: all events come from the reactor's thread.
 
@@ -151,22 +150,22 @@ class UpstreamLog(object):
         self._said = None
 
     def unreachable(self, reason):
-        """Return an attempt to connect failed."""
+        """Log that an attempt to connect failed."""
         self._say('unreachable', 'cannot reach upstream %s: %s; trying again '
                   'every %g s', self._upstream, reason, self._delay)
 
     def following(self):
-        """Return a connection has lasted long enough to count."""
+        """Log that a connection has lasted long enough to count."""
         self._said = None
         self._logger.info('following upstream %s', self._upstream)
 
     def lost(self, reason):
-        """Return a connection that counted has ended."""
+        """Log that a connection that counted has ended."""
         self._say('lost', 'lost upstream %s: %s; trying again every %g s',
                   self._upstream, reason, self._delay)
 
     def turned_away(self, reason):
-        """Return a connection ended before it counted."""
+        """Log that a connection ended before it counted."""
         self._say('turned away', 'upstream %s ended the connection at once: '
                   '%s; if it stays so, see its log: it turns away a node that '
                   'holds a later transaction than itself', self._upstream,

@@ -1,4 +1,4 @@
-"""What a primary sends one follower."""
+"""The primary's side of replication: send transactions to each follower."""
 from __future__ import absolute_import
 
 import logging
@@ -16,24 +16,24 @@ from indico_zodbrepl.dataplane.zrs.stream import PIECE, Stopped, Tail, checksum
 
 logger = logging.getLogger('zodbrepl.replication')
 
-# Bytes that are kept for a follower that takes no data at the moment.  Who
-# needs more reads the data file later.
+# Bytes buffered for a follower that takes no data at the moment.  If it needs more, the data file
+# is read later.
 BACKLOG = 1 << 20
 
 
 @implementer(IPullProducer)
 class Producer(object):
-    """Sends one follower its transactions, if their histories agree.
+    """A producer that sends one follower its transactions, if their histories agree.
 
-    A thread of its own looks that up, and sends what the follower lacks, piece
-    by piece as the follower takes it.  Then the thread ends, and the feed calls
-    `send` for each transaction; see `replication_feed`.
+    A thread of its own compares the histories, and sends what the follower
+    lacks, piece by piece as the follower takes it.  Then the thread ends, and
+    the feed calls `send` for each transaction; see `Feed`.
 
     Called by zc.zrs, in the reactor's thread, with the arguments of its own
     PrimaryProducer.
 
     Attributes:
-        accepted: whether the histories agree, as soon as it is known.
+        accepted: True if the histories agree, as soon as that is known.
     """
 
     accepted = False
@@ -65,7 +65,7 @@ class Producer(object):
         self._transport.writeSequence(waiting)
 
     def stopProducing(self):
-        # First: whoever has the lock may wait for just that, see `Tail`.
+        # First: the holder of the lock may wait for just that, see `Tail`.
         self._stopped = True
         with self._feed.lock:
             self._feed.leave(self)
@@ -100,19 +100,19 @@ class Producer(object):
                 self.give_up()
 
     def give_up(self):
-        """Close the connection after what has been sent already."""
+        """Close the connection after everything sent so far."""
         self._call(self._close)
 
     # Called by the feed, with its lock:
 
     def is_done(self):
-        """Return True if it needs no more than it has, which then is its end."""
+        """Return True if the follower needs no more than it has, so that this is its end."""
         if self._closed:
             self.give_up()
         return self._closed or self._stopped
 
     def send(self, piece):
-        """Send a whole transaction; False when too much waits to be sent."""
+        """Send a whole transaction; return False if too much data is waiting to be sent."""
         is_drained = self._drained.is_set()
         if not is_drained and self._backlog_size > BACKLOG:
             return False
@@ -127,11 +127,11 @@ class Producer(object):
         return True
 
     def catch_up(self, tid):
-        """Send what comes after a transaction, in a thread of its own."""
+        """Send what follows a transaction, in a thread of its own."""
         try:
             self._start_thread(self._send_after, tid)
         except threading.ThreadError:
-            # The system has no more; without one the follower would never get anything.
+            # The system has no more threads; without one the follower would never get anything.
             logger.exception('cannot go on sending to follower %s', self._peer)
             self.give_up()
 
@@ -163,7 +163,7 @@ class Producer(object):
             target(*args)
         except Stopped:
             pass
-        except Exception:  # the follower comes again, to a new producer
+        except Exception:  # the follower reconnects, to a new producer
             logger.exception('cannot go on sending to follower %s', self._peer)
             self.give_up()
 
@@ -219,21 +219,22 @@ class Producer(object):
             self._call(self._write, b''.join(collected))
 
 
-# Bytes of the largest piece that a commit waits for; larger is only a large record.
+# Bytes of the largest piece that a commit waits for.
 _LARGEST = 2 * PIECE
 
 
 class Feed(object):
-    """Reads and encodes each transaction once, for all followers that wait for it.
+    """Reads and encodes each transaction once, for all followers that are up to date.
 
-    A follower that is behind, or takes data too slowly, reads for itself until
-    it is up to date again.  So is everybody when a transaction is large or has
-    blobs: a commit waits for no more than one read and one `send` a follower.
+    A follower that is behind, or takes data too slowly, is served by its own
+    thread until it is up to date again.  So are all followers if a transaction
+    is large or has blobs: a commit waits for no more than one read, and one
+    `send` per follower.
 
     Any thread may call it.
 
     Attributes:
-        lock: held while followers are fed; they use it for what is theirs.
+        lock: held while followers are fed; they use it for their own state too.
     """
 
     def __init__(self):
@@ -242,22 +243,22 @@ class Feed(object):
         self._tail = None
 
     def advance(self):
-        """Send the followers what has been committed; raise nothing."""
+        """Send committed transactions to the followers; raise nothing."""
         # Also without followers: one may be about to join.
         with self.lock:
             self._advance()
 
     def join(self, follower, tail):
-        """Feeds a follower from now on, if it is up to date.
+        """Feed a follower from now on, if it is up to date.
 
         Args:
-            follower: a `replication_producer.Producer`.
-            tail: what it has read to the end; it belongs to the feed then.
+            follower: a `Producer`.
+            tail: its `Tail`, read to the end; it belongs to the feed then.
 
-        Returns None, or the Pieces of a transaction that it has to take first.
+        Returns None, or the Pieces of a transaction that it must take first.
         """
         with self.lock:
-            # Before the follower's own: it may not be ahead of the others.
+            # Before the follower's own: it must not get ahead of the others.
             self._advance()
             transaction = tail.next()
             if transaction is not None:
@@ -274,7 +275,7 @@ class Feed(object):
             return None
 
     def leave(self, follower):
-        """Feeds a follower no longer; returns whether it was fed. Needs the lock."""
+        """Stop feeding a follower; return True if it was fed.  Needs the lock."""
         if follower not in self._followers:
             return False
         self._followers.remove(follower)
@@ -285,21 +286,21 @@ class Feed(object):
 
     @staticmethod
     def _never():
-        """Commit are over when somebody takes the storage's lock for good."""
+        """Return False: commits are over once somebody takes the storage's lock for good."""
         return False
 
     def _advance(self):
         try:
             while self._followers and self._send_next():
                 pass
-        except Exception:  # the transaction is committed, whatever went wrong here
+        except Exception:  # the transaction is committed, whatever fails here
             logger.exception('cannot send followers what was committed')
             for follower in list(self._followers):
                 self.leave(follower)
                 follower.give_up()
 
     def _send_next(self):
-        """Return False when there is nothing more."""
+        """Send the next transaction; return False if there is none."""
         before = self._tail.tid
         transaction = self._tail.next()
         if transaction is None:

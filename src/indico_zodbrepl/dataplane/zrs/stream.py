@@ -2,8 +2,8 @@
 
 A transaction is a message 'T', for each record a message 'S' and one with its
 data (or 'B', its data, and the blob's content in blocks), and a message 'C'
-with a checksum.  Each is a pickle or raw data, after its length.  All but the
-checksum is the same for every follower.
+with a checksum.  Each is a pickle or raw data, after its length.  Everything
+except the checksum is the same for every follower.
 """
 from __future__ import absolute_import
 
@@ -20,7 +20,7 @@ from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged
 from indico_zodbrepl.dataplane.datafs.records import NUMBER, START
 
-# About so many bytes make a piece of the stream.
+# Approximate bytes of a piece of the stream.
 PIECE = 1 << 18
 
 _BLOB_BLOCK = 1 << 16
@@ -49,7 +49,7 @@ class Piece(object):
 
     Attributes:
         messages: bytes; each message after its length.
-        content: the same without the lengths: what a checksum covers.
+        content: the same without the lengths, as covered by the checksum.
     """
 
     __slots__ = 'messages', 'content'
@@ -62,12 +62,12 @@ class Piece(object):
 def pieces(data_file, transaction, load_blob):
     """Yield the Pieces of a transaction: one, or more if it is large or has blobs.
 
-    It is made for many small records.
+    It is optimised for many small records.
 
     Args:
         data_file: an open `DataFile`.
         transaction: a `datafs.records.Transaction` of it.
-        load_blob: returns the path of a blob's file, given oid and tid.
+        load_blob: returns the path of a blob's file, by oid and tid.
 
     Raises Damaged.
     """
@@ -120,11 +120,11 @@ def pieces(data_file, transaction, load_blob):
 
 
 def checksum(md5):
-    """Return the message that ends a transaction, and lets `md5` cover it.
+    """Return the message that ends a transaction; add it to `md5`.
 
     Args:
-        md5: of the id after which the follower started, and of the content of
-            all that it was sent since.
+        md5: over the id after which the follower started, and everything sent
+            to it since.
     """
     message = _CHECKSUM % md5.digest()
     md5.update(message)
@@ -132,7 +132,7 @@ def checksum(md5):
 
 
 def _resolve(data_file, transaction, position):
-    """Return a record's data, b'' for none, and the transaction it was copied from or None."""
+    """Return a record's data, b'' for none, and the tid it was copied from, or None."""
     record = data_file.record(transaction, position)
     if not record.back:
         return data_file.data(record) or b'', None
@@ -148,7 +148,7 @@ def _head(oid, tid, copied):
 
 
 def _open_blob(data, load_blob, oid, tid):
-    """Return a blob's open file; None when there is none, as after a pack."""
+    """Return a blob's open file; None if it is missing, as after a pack."""
     if not is_blob_record(data):
         return None
     try:
@@ -195,24 +195,24 @@ _POLL = 0.01
 
 
 class Stopped(Exception):
-    """Nobody wants the transactions any more."""
+    """The transactions are not needed any more."""
 
 
 class Tail(object):
-    """What a storage has committed after some transaction.
+    """The transactions that a storage has committed after a given one.
 
     For one thread at a time.  It takes the storage's lock only to open its
     file: at first, and after a pack.
 
     Args:
         storage: an open FileStorage.
-        tid: id of the transaction after which to begin; `z64` for all.  Where
-            a pack has removed it, the next that is there comes first.
-        is_stopped: called while it has to wait; when true, Stopped is raised.
+        tid: id of the transaction after which to begin; `z64` for all.  If a
+            pack has removed it, the next existing one comes first.
+        is_stopped: called while it waits; if it returns true, Stopped is raised.
 
     Attributes:
-        tid: id of the last transaction that it gave.
-        is_stopped: as above; set it when another one uses it from now on.
+        tid: id of the last transaction that it returned.
+        is_stopped: as above; set it when the owner changes.
 
     Raises DataFileError.
     """
@@ -234,10 +234,10 @@ class Tail(object):
             self._data_file = None
 
     def next(self):
-        """Return the Pieces of the next transaction, or None while there is none.
+        """Return the Pieces of the next transaction, or None if there is none yet.
 
-        Take all pieces before you call it again.  The transaction, with all
-        that is before it, is on the disk.
+        Consume all pieces before the next call.  The transaction, and all
+        before it, are on disk.
         """
         while True:
             # In this order: a pack sets a new file first, then its end.
@@ -256,7 +256,7 @@ class Tail(object):
                               self._storage.loadBlob)
 
     def _open(self):
-        # At a server's end somebody else takes the lock for good.
+        # When a server stops, another thread takes the lock for good.
         while not self._storage._lock.acquire(False):
             if self.is_stopped():
                 raise Stopped()

@@ -1,4 +1,4 @@
-"""Who may have a benchmark made: administrators, and the cluster's control plane."""
+"""Access to benchmarks: administrators, and the cluster's control plane."""
 from __future__ import absolute_import
 
 import hmac
@@ -13,7 +13,7 @@ CONTROL_PLANE = 'the control plane'
 
 
 class Refused(AccessError):
-    """Not allowed; its text says why."""
+    """Access is denied; the text says why."""
 
     def __init__(self, why):
         AccessError.__init__(self)
@@ -24,7 +24,7 @@ class Refused(AccessError):
 
 
 def requester(user):
-    """Return the name of who asks; raise Refused.
+    """Return the name of the requester; raise Refused.
 
     The control plane shows the cluster's secret in a header.  A person is
     logged in, is an administrator, and sends Indico's CSRF token.
@@ -46,7 +46,7 @@ def requester(user):
 
 
 def _same(shown, expected):
-    """Compare in a time that tells nothing; what is empty is never the same."""
+    """Compare in constant time; an empty text never matches."""
     return bool(expected) and hmac.compare_digest(_bytes(shown), _bytes(expected))
 
 

@@ -1,4 +1,4 @@
-"""What the plugin's handlers have in common: they answer JSON."""
+"""The base class of the plugin's handlers, which answer JSON."""
 from __future__ import absolute_import
 
 import json
@@ -7,7 +7,7 @@ from MaKaC.webinterface.rh.base import RH
 
 
 class RHJson(RH):
-    """Answers JSON that nobody keeps; who is not let in gets 403 and why."""
+    """A handler that answers JSON with no caching; denied requests get 403 and the reason."""
 
     def _processAccessError(self, error):
         return self._answer({'error': str(error)})

@@ -1,4 +1,4 @@
-"""POST /indico/zodbrepl/benchmarks/NAME: makes one test and answers with its result."""
+"""POST /indico/zodbrepl/benchmarks/NAME: run one test and answer with its result."""
 from __future__ import absolute_import
 
 import logging
@@ -17,18 +17,18 @@ from indico_zodbrepl.dataplane.benchmarks.parameters import BenchmarkError
 from indico_zodbrepl.dataplane.indico.plugin.access import requester
 from indico_zodbrepl.dataplane.indico.plugin.answers import RHJson
 
-LOOK_EVERY = 0.1  # seconds, whether who asked is still there
+LOOK_EVERY = 0.1  # seconds between two checks if the client is still connected
 
 log = logging.getLogger(__name__)
 
 
 class RHBenchmark(RHJson):
-    """One test; its parameters are the form's fields, see `benchmarks.parameters`.
+    """A test; its parameters are the form's fields, see `benchmarks.parameters`.
 
     Status: 200 with the result; 400 wrong parameters; 403 not allowed; 404 no
     such test; 409 another one runs in this instance, with who, since and test;
-    412 nothing there that it may use; 503 the storage failed.  The test ends
-    early when the client closes the connection.
+    412 no data that it can use; 503 the storage failed.  The test ends early
+    when the client closes the connection.
     """
 
     _outcome = None
@@ -37,7 +37,7 @@ class RHBenchmark(RHJson):
         self._who = requester(self._getUser())
 
     def _process(self):
-        if self._outcome is None:  # else Indico tries the request again
+        if self._outcome is None:  # otherwise Indico retries the request
             DBMgr.getInstance().releaseView()
             self._outcome = self._made()
             DBMgr.getInstance().sync()
@@ -46,7 +46,7 @@ class RHBenchmark(RHJson):
         return self._answer(content)
 
     def _made(self):
-        """Return the HTTP status and what to answer."""
+        """Return the HTTP status and the answer."""
         name = request.view_args['name']
         try:
             running.require(name)
@@ -78,7 +78,7 @@ class RHBenchmark(RHJson):
 
 
 class _Work(object):
-    """A call in a thread; its last argument tells whether to end early."""
+    """A call in a thread; its last argument is a function that returns True to end early."""
 
     def __init__(self, function, *args):
         self._call = lambda: function(*(args + (self._stopping.is_set,)))
@@ -110,10 +110,10 @@ class _Work(object):
 
 
 def _watcher_of_client(connection):
-    """Return a function that tells whether the client has closed its connection.
+    """Return a function that returns True if the client has closed its connection.
 
     Args:
-        connection: its socket, or None where the WSGI server doesn't tell.
+        connection: its socket; None if the WSGI server does not provide it.
     """
     def gone():
         try:

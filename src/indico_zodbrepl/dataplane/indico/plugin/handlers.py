@@ -13,7 +13,7 @@ from indico_zodbrepl.dataplane.indico.plugin.benchmarks import RHBenchmark
 
 
 class RHStatus(RHJson):
-    """The storage's status as JSON; 403, as JSON too, for who is not an admin."""
+    """The storage's status as JSON; others than admins get 403, as JSON too."""
 
     def _checkProtection(self):
         user = self._getUser()
