@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from clusters import ClusterUnderTest, wait_until
+from disks import small_disk
 from operations import last_entry, succeed, what_a_plan_could_change
 from storage_writer import Writer
 from test_switchover import all_follow, settles_as
@@ -23,19 +23,6 @@ SIZE = 8 << 20
 NO_SPACE = "can't write: No space left on device"
 
 
-@contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
-    """Mount a file system of SIZE bytes on a new folder."""
-    folder.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "tmpfs", str(folder)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("only root can mount a small disk")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 def fill(folder: Path) -> Path:
     """Fill a disk up to its last block; return the file that does."""
     ballast = folder / "ballast"
@@ -48,7 +35,10 @@ def fill(folder: Path) -> Path:
 @pytest.fixture
 def on_a_small_disk(cluster: ClusterUnderTest) -> Iterator[ClusterUnderTest]:
     """A running pair; the data directory of primary a is a small disk."""
-    with small_disk(data(cluster, "a")):
+    disk = small_disk("a", data(cluster, "a"), SIZE)
+    if disk is None:
+        pytest.skip("only root can mount a small disk")
+    with contextlib.closing(disk):
         cluster.up()
         all_follow(cluster)
         yield cluster
@@ -83,7 +73,7 @@ def test_a_full_primary_is_critical_and_hands_over_its_role(
         settles_as(cluster, "b", 2)
         assert Outcome.DONE is last_entry(cluster).outcome
         assert 5.0 > float(str(last_entry(cluster).figures["write_gap_seconds"]))
-        written = state.read(cluster.cluster.node("a"))
+        written = state.current(cluster.cluster, cluster.cluster.node("a"))
         assert ("secondary", "b", 2) == (written.role, written.upstream, written.epoch)
         snapshot = take_snapshot(cluster.cluster)
         assert ((), Room.FULL) == (snapshot.rivals, snapshot.node("a").disk.room)  # type: ignore[union-attr]

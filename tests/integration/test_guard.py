@@ -168,7 +168,7 @@ def test_a_primary_that_no_source_confirms_starts_only_by_force_which_is_recorde
     forced = cluster.cli("node", "start", "a", "--force", "--reason", "host b burnt down")
     assert 0 == forced.returncode, forced.stderr
     settles_at(("primary", 2, True), partial(runs_as, cluster, "a"))
-    kept = state.read(cluster.cluster.node("a")).forced
+    kept = state.current(cluster.cluster, cluster.cluster.node("a")).forced
     assert kept is not None
     assert "host b burnt down" == kept.reason
     entries, _notices = journal.read(cluster.cluster)

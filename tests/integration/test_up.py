@@ -247,7 +247,7 @@ def test_a_node_resumes_the_role_of_its_state_file(cluster: ClusterUnderTest) ->
     for name, role, upstream in (("a", "secondary", "b"), ("b", "primary", None)):
         node = cluster.cluster.node(name)
         text = state_file(node).read_text()
-        old = state.read(node)
+        old = state.current(cluster.cluster, node)
         text = text.replace(f'"{old.role}"', f'"{role}"').replace('"epoch": 1', '"epoch": 2')
         text = (
             text.replace('"upstream": null', f'"upstream": "{upstream}"')

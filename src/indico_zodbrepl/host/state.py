@@ -69,17 +69,6 @@ def current(cluster: Cluster, node: Node) -> NodeState:
     return state
 
 
-def read(node: Node) -> NodeState:
-    """Return the state file of a node.
-
-    Raises OperatorError (exit 8) when it is missing, damaged or another node's.
-    """
-    try:
-        return _read(node)
-    except FileNotFoundError as error:
-        raise _refusal(node, f"can't be read: {error.strerror}") from error
-
-
 def readable(cluster: Cluster) -> dict[str, NodeState]:
     """Return the states of all nodes whose state files are there and can be used, by name."""
     found = {}
@@ -131,7 +120,11 @@ def writing(cluster: Cluster, new: NodeState) -> str:
 
 
 def _read(node: Node) -> NodeState:
-    """As ``read``, but raises FileNotFoundError when there is no file."""
+    """Return the state file of a node.
+
+    Raises FileNotFoundError if there is none, OperatorError (exit 8) if it is damaged or another
+    node's.
+    """
     try:
         values = json.loads(state_file(node).read_text("utf-8"))
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
-from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import generated, lifecycle, readiness, run, stages, state
@@ -87,7 +87,8 @@ def test_a_var_directory_that_can_not_be_made_is_refused_with_its_line(cluster: 
 def test_the_first_start_makes_data_folder_and_state(cluster: Cluster) -> None:
     node = cluster.node("b")
     prepared = run.prepare(cluster, node)
-    assert state.initial(cluster, node) == prepared == state.read(node)
+    assert state.initial(cluster, node) == prepared == state.current(cluster, node)
+    assert state_file(node).exists()
     assert 0o700 == node.data_directory.stat().st_mode & 0o777
 
 

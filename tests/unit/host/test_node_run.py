@@ -10,7 +10,7 @@ import pytest
 
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.cluster.layout import data_fs, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, ports, run, state
 
@@ -50,7 +50,8 @@ def record(cluster: Cluster, epoch: int, primary: str) -> None:
 
 def assigned(cluster: Cluster, name: str) -> tuple[Role, str | None, int]:
     present = run.prepare(cluster, cluster.node(name))
-    assert present == state.read(cluster.node(name))
+    assert state_file(cluster.node(name)).exists()
+    assert present == state.current(cluster, cluster.node(name))
     return present.role, present.upstream, present.epoch
 
 
@@ -129,7 +130,9 @@ def test_a_follower_that_missed_a_promotion_follows_the_new_primary(
     state.write(cluster.node("b"), NodeState("demo", "b", Role.PRIMARY, None, 2))
     state.write(cluster.node("c"), NodeState("demo", "c", Role.SECONDARY, "a", 1))
     start(cluster, "c", monkeypatch)
-    assert NodeState("demo", "c", Role.SECONDARY, "b", 2) == state.read(cluster.node("c"))
+    assert NodeState("demo", "c", Role.SECONDARY, "b", 2) == state.current(
+        cluster, cluster.node("c")
+    )
     assert "it follows b now, before a" in capsys.readouterr().out
 
 
@@ -140,7 +143,9 @@ def test_a_follower_below_a_relay_stays_there_when_the_relay_follows_the_primary
         assigned(cluster, name)
     record(cluster, 2, "a")
     start(cluster, "c", monkeypatch)
-    assert NodeState("demo", "c", Role.SECONDARY, "b", 2) == state.read(cluster.node("c"))
+    assert NodeState("demo", "c", Role.SECONDARY, "b", 2) == state.current(
+        cluster, cluster.node("c")
+    )
 
 
 def test_a_primary_that_missed_a_promotion_becomes_nothing(

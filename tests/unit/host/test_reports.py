@@ -237,7 +237,7 @@ def test_a_refusal_lists_what_each_source_reported(cluster: Cluster) -> None:
     write_states(cluster)
     epochs.raise_everywhere(cluster, 2, "b", "failover")
     with pytest.raises(OperatorError) as caught:
-        precheck.admit_primary(cluster, INSTALLATION, state.read(cluster.node("a")))
+        precheck.admit_primary(cluster, INSTALLATION, state.current(cluster, cluster.node("a")))
     assert ExitCode.REFUSED == caught.value.exit_code
     assert "node a refuses to start as the primary of epoch 1" == caught.value.notice
     assert "  the record of the control host: epoch 2, primary b" in caught.value.detail
@@ -252,14 +252,14 @@ def test_a_node_without_data_does_not_become_primary_beside_one_that_has(cluster
     data_fs(cluster.node("a")).write_bytes(b"FS21")
     data_fs(cluster.node("b")).write_bytes(b"FS21 and a transaction")
     with pytest.raises(OperatorError) as caught:
-        precheck.admit_primary(cluster, INSTALLATION, state.read(cluster.node("a")))
+        precheck.admit_primary(cluster, INSTALLATION, state.current(cluster, cluster.node("a")))
     assert ExitCode.REFUSED == caught.value.exit_code
     assert "it has no data, but node b has" in caught.value.detail
 
 
 def test_a_start_raises_the_records_that_missed_the_promotion(cluster: Cluster) -> None:
     write_states(cluster, 2)
-    precheck.admit_primary(cluster, INSTALLATION, state.read(cluster.node("a")))
+    precheck.admit_primary(cluster, INSTALLATION, state.current(cluster, cluster.node("a")))
     record = epochs.read(cluster, Layout(cluster).epoch_record)
     assert record is not None
     assert (2, "a") == (record.epoch, record.primary)

@@ -52,19 +52,21 @@ def test_what_is_written_is_read_again(cluster: Cluster) -> None:
     node = cluster.node("b")
     written = NodeState("demo", "b", Role.RELAY, "a", epoch=12)
     state.write(node, written)
-    assert written == state.read(node)
+    assert written == state.current(cluster, node)
 
 
 def test_who_forced_a_node_is_kept(cluster: Cluster) -> None:
     written = NodeState("demo", "a", Role.PRIMARY, None, 2, Forced(**FORCED))
     state.write(cluster.node("a"), written)
-    assert written == state.read(cluster.node("a"))
+    assert written == state.current(cluster, cluster.node("a"))
 
 
 def test_a_file_of_the_first_format_is_still_read(cluster: Cluster) -> None:
     old = {key: value for key, value in GOOD.items() if key != "forced"} | {"format": 1}
     state_file(cluster.node("a")).write_text(json.dumps(old))
-    assert NodeState("demo", "a", Role.PRIMARY, None, 1) == state.read(cluster.node("a"))
+    assert NodeState("demo", "a", Role.PRIMARY, None, 1) == state.current(
+        cluster, cluster.node("a")
+    )
 
 
 def test_a_state_that_can_not_be_written_is_told_of_with_the_file(
@@ -80,7 +82,7 @@ def test_a_state_that_can_not_be_written_is_told_of_with_the_file(
     with pytest.raises(OperatorError) as caught:
         state.write(node, NodeState("demo", "a", Role.PRIMARY, None, 2))
     assert f"{state_file(node)}: No space left on device" == caught.value.detail
-    assert 1 == state.read(node).epoch
+    assert 1 == state.current(cluster, node).epoch
 
 
 def test_the_file_has_the_documented_form(cluster: Cluster) -> None:
@@ -154,11 +156,6 @@ def test_a_file_that_can_not_be_read_is_not_taken_for_a_node_that_never_ran(
     assert ExitCode.REFUSED == caught.value.exit_code
 
 
-def test_a_missing_file_is_refused_when_it_has_to_be_there(cluster: Cluster) -> None:
-    with pytest.raises(OperatorError, match="can't be used"):
-        state.read(cluster.node("a"))
-
-
 def test_a_writer_killed_in_the_middle_leaves_the_old_file(cluster: Cluster) -> None:
     node = cluster.node("a")
     old = state.initial(cluster, node)
@@ -169,9 +166,9 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_file(cluster: Cluster) -> 
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert -signal.SIGKILL == writer.returncode
-    assert old == state.read(node)
+    assert old == state.current(cluster, node)
     state.write(node, dataclasses.replace(old, epoch=2))
-    assert 2 == state.read(node).epoch
+    assert 2 == state.current(cluster, node).epoch
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(

@@ -15,15 +15,17 @@ class SmallDisk:
 
     Args:
         node: whose.
-        folder: where it is mounted; it is made. The data directory is inside.
+        folder: where it is mounted; it is made. The data directory is this folder or inside.
+        size: bytes.
     """
 
-    def __init__(self, node: str, folder: Path) -> None:
+    def __init__(self, node: str, folder: Path, size: int) -> None:
         self.node = node
         self.folder = folder
+        self._size = size
         folder.mkdir(parents=True)
         subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder],
+            ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", folder],
             check=True,
             capture_output=True,
         )
@@ -36,7 +38,7 @@ class SmallDisk:
 
     def free(self) -> None:
         """Make room again."""
-        self._resize(SIZE)
+        self._resize(self._size)
 
     def close(self) -> None:
         subprocess.run(["umount", "--lazy", self.folder], check=True)
@@ -45,9 +47,9 @@ class SmallDisk:
         subprocess.run(["mount", "-o", f"remount,size={size}", self.folder], check=True)
 
 
-def small_disk(node: str, folder: Path) -> SmallDisk | None:
+def small_disk(node: str, folder: Path, size: int = SIZE) -> SmallDisk | None:
     """A small disk, or None if this process may not mount."""
     try:
-        return SmallDisk(node, folder)
+        return SmallDisk(node, folder, size)
     except (subprocess.CalledProcessError, FileNotFoundError):
         return None
