@@ -65,6 +65,15 @@ def is_refused(under_test: ClusterUnderTest, *arguments: str) -> str:
     return refused.stderr
 
 
+def test_before_anything_was_started_no_data_are_cloned_or_rejoined(
+    cluster: ClusterUnderTest,
+) -> None:
+    assert "supervisord" in changes_nothing(cluster, "up")
+    is_refused(cluster, "clone", "b")
+    is_refused(cluster, "rejoin", "b")
+    assert not Layout(cluster.cluster).var.exists()
+
+
 def test_while_all_is_well(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(indico=("one",))
     cluster.up()
