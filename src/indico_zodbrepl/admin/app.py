@@ -56,7 +56,7 @@ MOST_BYTES = 256 * 1024
 
 
 class _Page(Flask):
-    """Does not answer OPTIONS automatically."""
+    """A Flask application that does not answer OPTIONS automatically."""
 
     default_config = ImmutableDict({**Flask.default_config, "PROVIDE_AUTOMATIC_OPTIONS": False})
 
@@ -158,7 +158,7 @@ def _more(problem: Any) -> list[tuple[str, str]]:
 
 
 def listen(page: Flask, admin: Admin) -> Any:
-    """Return a listening waitress server; call its ``run`` to serve.
+    """Return a listening waitress server; its ``run`` serves.
 
     Paths work with and without the prefix of the public URL, for proxies and tunnels.  Only the
     trusted proxy's X-Forwarded-For and X-Forwarded-Proto are used; all other forwarding headers are

@@ -30,7 +30,7 @@ LEAST, MOST = 1e-9, 1e15
 
 @dataclasses.dataclass(frozen=True)
 class Tick:
-    """A mark of an axis: its position in percent, and its label."""
+    """A mark on an axis: its position in percent, and its label."""
 
     at: float
     label: str
@@ -66,7 +66,7 @@ class Scale:
 
 
 def from_zero(values: Iterable[float]) -> Scale:
-    """Return an axis from 0 to a round value that is not less than any of these."""
+    """Return an axis from 0 to a round value that is at least the largest of these."""
     highest = max((value for value in values if math.isfinite(value)), default=0.0)
     if highest <= 0:
         return Scale(0.0, 1.0)
@@ -106,7 +106,7 @@ class Line:
 
 
 def line(values: Sequence[tuple[float, float]], moments: Scale, scale: Scale) -> Line:
-    """Return a line of (moment, value) pairs, without those that are not finite."""
+    """Return a line of the (moment, value) pairs whose values are finite."""
     return Line(
         tuple(
             Point(moments.at(moment), _from_top(scale.at(value)), moment, value)
@@ -117,7 +117,7 @@ def line(values: Sequence[tuple[float, float]], moments: Scale, scale: Scale) ->
 
 
 def span_of(moments: Iterable[float]) -> Scale:
-    """Return an axis of time with a margin at both ends."""
+    """Return a time axis with a margin at both ends."""
     known = list(moments)
     if not known:
         return Scale(0.0, 1.0)
@@ -135,7 +135,7 @@ def number(value: float) -> str:
 
 
 def _round_step(whole: float) -> float:
-    """Return 1, 2 or 5 times a power of ten: about a fifth of the whole."""
+    """Return 1, 2 or 5 times a power of ten: about a fifth of the range."""
     power = 10.0 ** math.floor(math.log10(whole / 5))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= whole / 5 - 1e-12)
 
@@ -150,7 +150,7 @@ def _from_top(percent: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """One test in one state of the caches, over all rounds that succeeded.
+    """A test in one state of the caches, over all successful rounds.
 
     Attributes:
         unit: objects that are counted, such as "contributions".
@@ -191,7 +191,7 @@ class Shown:
 
 
 def is_drawn(run: Run) -> bool:
-    """Return True for a run of this cluster's own Indico, and for an unreadable one."""
+    """Return True for a run of this cluster's own Indico, or an unreadable run."""
     if run.suite != in_app.SUITE.name:
         return False
     storages = run.settings.get("storages") if isinstance(run.settings, dict) else None

@@ -56,7 +56,7 @@ class Listed:
     Attributes:
         time: of its commit, ISO 8601 in UTC.
         objects: number of objects that it wrote.
-        named: those of them that have a title.
+        named: the objects that have a title.
     """
 
     tid: str

@@ -83,7 +83,7 @@ def minute(seconds: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return the text with a capital, unless it starts with a command, an address or a name."""
+    """Return the text capitalised, unless it starts with a command, an address or a name."""
     first = text.partition(" ")[0].rstrip(",.:;")
     return text[:1].upper() + text[1:] if PLAIN_WORD.fullmatch(first) else text
 
@@ -115,7 +115,7 @@ def lag_transactions(node: NodeStatus) -> str:
 
 
 def seconds(count: float) -> str:
-    """Return a lag, below ten seconds to a tenth."""
+    """Return a lag; below ten seconds with one decimal."""
     return f"{count:.1f} s" if count < 10 else f"{count:.0f} s"
 
 

@@ -58,7 +58,8 @@ class Record:
     """A job in its file.
 
     Attributes:
-        birth: start time of the process by the kernel; tells it from a later one with its PID.
+        birth: start time of the process according to the kernel; a later process with the same PID
+            has another one.
         operation: identifier of the operation that it resumes; empty if it begins a new one.
         ended, exit_code: as in ``Job``.
     """
@@ -80,7 +81,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A command and what is known of it.
+    """A command and its known state.
 
     Attributes:
         command: as typed in a shell.

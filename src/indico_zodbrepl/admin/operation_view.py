@@ -81,7 +81,7 @@ def again(kind: str, survey: str = "") -> str:
 
 
 def surveyed(kind: str) -> Survey | ResponseReturnValue:
-    """Return the survey if it is over, else the page to wait on."""
+    """Return the survey if it has ended, else the page to wait on."""
     site, named, subject = here(), request.args.get("survey", ""), key(kind)
     found = surveys().get(named, subject)
     if found is None:

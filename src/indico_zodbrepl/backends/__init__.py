@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from indico_zodbrepl.backends.zeo import ZEO
     from indico_zodbrepl.backends.zrs import ZRS
 
-    # Every class here provides IBackend; a further backend joins this union and the table, and
-    # says in ``cluster.shapes`` what a cluster file of it looks like.
+    # Every class here provides IBackend.  A new backend is added to this union and the table, and
+    # its cluster files are described in ``cluster.shapes``.
     Backend: TypeAlias = ZRS | ZEO | FileStorage | SQLite | PostgreSQL | MariaDB | Oracle | NEO
 
-# The name of each: the module of this package that has it, and its class.
+# Name: the module in this package, and the class.
 _BACKENDS = {
     "zrs": ("zrs", "ZRS"),
     "zeo": ("zeo", "ZEO"),
@@ -70,7 +70,7 @@ def backend_of(cluster: Cluster) -> Backend:
 def native_of(cluster: Cluster) -> NativeReplication:
     """Return the native replication backend of a cluster.
 
-    Raises OperatorError if it has another one: a plan of another cluster asks for it.
+    Raises OperatorError if it has another backend: the plan is for another cluster.
     """
     from indico_zodbrepl.backends.native_replication import (  # noqa: PLC0415  # seldom used
         NativeServers,
@@ -100,10 +100,10 @@ def _no_such_step(cluster: Cluster) -> OperatorError:
 
 
 def limit(cluster: Cluster, feature: str) -> str | None:
-    """Return why a cluster can't do something and what to do instead; None if it can.
+    """Return why a cluster cannot do something, and what to do instead; None if it can.
 
-    Its backend can't, or a server of somebody else would have to change its role.  Commands in
-    it work as they are printed, for this cluster.
+    Either its backend cannot, or a server managed elsewhere would have to change its role. Commands
+    in the text work as printed, for this cluster.
 
     Args:
         feature: a key of ``interfaces.OPERATIONS`` or ``FEATURES``, such as ``switchover``.
@@ -119,12 +119,12 @@ def limit(cluster: Cluster, feature: str) -> str | None:
 
 
 def can(cluster: Cluster, feature: str) -> bool:
-    """Return True if there is no ``limit``."""
+    """Return True if the cluster can do something; see ``limit``."""
     return limit(cluster, feature) is None
 
 
 def require(cluster: Cluster, feature: str) -> None:
-    """Raise OperatorError (exit 8) when a command can't do its work; see ``limit``."""
+    """Raise OperatorError (exit 8) if a cluster cannot do something; see ``limit``."""
     reason = limit(cluster, feature)
     if reason is not None:
         raise OperatorError(

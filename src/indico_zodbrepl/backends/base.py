@@ -15,7 +15,7 @@ NO_BLOBS = (
 
 
 class Defaults:
-    """Answers for one copy of the data outside of a Data.fs; a backend overrides what differs."""
+    """Default answers for one copy of the data outside of a Data.fs; a backend overrides some."""
 
     family = Family.ONE_COPY
     has_epochs = False
@@ -36,7 +36,7 @@ class Defaults:
         return None
 
     def not_kept(self, cluster: Cluster) -> tuple[str, ...]:
-        """Return what RelStorage drops, with or without history."""
+        """Return the data that RelStorage drops, with or without history."""
         if not getattr(cluster.settings, "keep_history", True):
             return (
                 "older revisions of objects, and who changed what, so that nothing can be undone",

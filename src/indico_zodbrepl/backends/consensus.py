@@ -25,11 +25,11 @@ class Member:
     """A node as the cluster and the NEO monitor see it.
 
     Attributes:
-        state: the cluster's word, such as RUNNING, PENDING or DOWN; empty when it knows no such
-            node.
-        ping: ``ANSWERS``, ``REFUSES`` (nothing listens) or ``SILENT``; empty when nobody knows.
+        state: as the cluster reports it, such as RUNNING, PENDING or DOWN; empty if it knows no
+            such node.
+        ping: ``ANSWERS``, ``REFUSES`` (nothing listens) or ``SILENT``; empty if unknown.
         silent: seconds without an answer.
-        cells: of a storage, how many partitions it has in each state, such as ``up_to_date``.
+        cells: number of a storage's partitions in each state, such as ``up_to_date``.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Member:
 
     @property
     def whole(self) -> bool:
-        """Return True if the node takes part and all its data are up to date."""
+        """Return True if the node is part of the cluster and all its data are up to date."""
         return self.state == RUNNING and self.ping != SILENT and set(self.cells) == {UP_TO_DATE}
 
 
@@ -51,12 +51,12 @@ class Look:
     """The state of a cluster at one moment.
 
     Attributes:
-        at: seconds since 1970; nothing of it is older.
-        state: the cluster's word, such as RUNNING; empty while it does not answer.
-        writable: whether a write can be carried out, as far as can be said without one.
-        wanted, copies: how many of each partition there are to be; how many of that of which
-            the fewest are up to date.
-        holders: for each partition, the storages that have an up-to-date copy and work.
+        at: seconds since 1970; all facts are at least that recent.
+        state: as the cluster reports it, such as RUNNING; empty while it does not answer.
+        writable: True if a write would succeed, as far as is known without one.
+        wanted, copies: the required number of copies of each partition; the number of up-to-date
+            copies of the partition that has the fewest.
+        holders: for each partition, the running storages with an up-to-date copy.
     """
 
     at: float
@@ -79,7 +79,7 @@ class Look:
         return next((each.name for each in self.members if each.leads), None)
 
     def only_on(self, name: str) -> int:
-        """Return how many partitions have no up-to-date copy on another storage."""
+        """Return the number of partitions without an up-to-date copy on another storage."""
         return sum(not each - {name} for each in self.holders)
 
     def held_without(self, name: str) -> bool:
@@ -88,9 +88,9 @@ class Look:
 
 
 class Consensus(Protocol):
-    """Queries and orders to a consensus cluster; each ends by its deadline (``time.monotonic``).
+    """Queries and orders to a consensus cluster, each with a deadline (``time.monotonic``).
 
-    Orders raise OperatorError: exit 1 refused, 6 nobody can be asked, 7 not known in time.
+    Orders raise OperatorError: exit 1 refused, 6 no node answers, 7 no result in time.
     """
 
     def look(self, cluster: Cluster, deadline: float) -> Look:
@@ -99,7 +99,7 @@ class Consensus(Protocol):
     def ping(
         self, cluster: Cluster, installation: Installation, nodes: Iterable[Node], deadline: float
     ) -> Mapping[str, str]:
-        """Ask each node over a connection of its own: name to ``Member.ping``."""
+        """Ping each node over a connection of its own; return the results by name."""
 
     def last_transaction(
         self, cluster: Cluster, installation: Installation, deadline: float
@@ -109,7 +109,7 @@ class Consensus(Protocol):
     def drop(
         self, cluster: Cluster, installation: Installation, node: Node, deadline: float
     ) -> None:
-        """Have the cluster forget a storage, which empties itself and ends if it runs.
+        """Make the cluster forget a storage, which empties its database and exits if it runs.
 
         Refused unless the others hold everything.
         """
@@ -117,10 +117,10 @@ class Consensus(Protocol):
     def take_in(
         self, cluster: Cluster, installation: Installation, node: Node, deadline: float
     ) -> None:
-        """Make a storage that has come and is pending one of the cluster."""
+        """Add a pending storage to the cluster."""
 
     def spread(self, cluster: Cluster, installation: Installation, deadline: float) -> None:
-        """Spread the partitions over the storages that run."""
+        """Distribute the partitions over the running storages."""
 
 
 class ConsensusServers(Defaults):

@@ -45,12 +45,12 @@ class FileStorage(zeo_servers.DataFile, WithoutServer):
     def found(
         self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
-        """Check that existing data are not gone (exit 8); the first process makes the file."""
+        """Raise OperatorError (exit 8) if existing data are missing; Indico creates the file."""
         for node in cluster.nodes:
             require_data_of_before(cluster, node, has_data=self.has_data(cluster, node))
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
-        """Read the end of the file; no server is asked."""
+        """Read the end of the file; there is no server to ask."""
         path = data_fs(node)
         try:
             last_tid = zeo_servers.last_tid(path, deadline)

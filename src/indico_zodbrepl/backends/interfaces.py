@@ -66,10 +66,10 @@ class Family(enum.StrEnum):
 class IBackend(Interface):
     """A kind of storage: how it is configured, run, filled and monitored.
 
-    What computes (the first part) uses its arguments alone: it reads no file, asks no server and
-    raises nothing but KeyError, for a node that the cluster hasn't.  What acts (the second part)
-    ends by itself in limited time and raises OperatorError.  What asks (the third part) ends by
-    its deadline, a moment of ``time.monotonic``, whatever the server does, and raises ProbeError.
+    The first part computes from its arguments alone: it reads no file, asks no server, and raises
+    only KeyError, for an unknown node.  The second part acts, ends in limited time, and raises
+    OperatorError.  The third part queries servers, ends by its deadline, a moment of
+    ``time.monotonic``, whatever the server does, and raises ProbeError.
 
     Threading: a backend has no state; any thread may call it at any time.
     """
@@ -119,33 +119,32 @@ class IBackend(Interface):
         """Return the endpoints that must accept connections before a node counts as started."""
 
     def check(cluster: Cluster, installation: Installation) -> None:
-        """Raise OperatorError (exit 4) when a program of the engine is missing, with one line
-        that says which package brings it."""
+        """Raise OperatorError (exit 4) if a program of the engine is missing; name its package."""
 
     def prepare(cluster: Cluster, installation: Installation, state: NodeState) -> Iterable[str]:
-        """Make a node's data, if it has none, before its server starts in this state.
+        """Create a node's data, if it has none, before its server starts in this state.
 
-        The guard has admitted the node.  Returns what an operator should know, a line each.
-        Raises OperatorError (exit 8 when the node must not start).
+        The node has passed its start-up check.  Returns remarks for the operator, one line each.
+        Raises OperatorError (exit 8 if the node must not start).
         """
 
     def has_data(cluster: Cluster, node: Node) -> bool:
-        """Return True if a node's data is visible and not empty; raise nothing."""
+        """Return True if a node has data and they are accessible; raise nothing."""
 
     def data_file(node: Node) -> Path | None:
-        """Return the path of a node's Data.fs; None if the storage keeps its data otherwise."""
+        """Return the path of a node's Data.fs; None if the storage keeps its data elsewhere."""
 
     def packed_nodes(cluster: Cluster) -> tuple[Node, ...]:
-        """Return the nodes that are packed one after the other; none if one pack serves all."""
+        """Return the nodes to pack one after the other; none if one pack serves all."""
 
     def retry_seconds(cluster: Cluster) -> float | None:
         """Return the delay between a follower's connection attempts; None if not configured."""
 
     def not_kept(cluster: Cluster) -> tuple[str, ...]:
-        """Return what a conversion into the cluster drops from the history, a phrase each."""
+        """Return the data that a conversion into the cluster drops, one phrase for each kind."""
 
     def share_of_data(cluster: Cluster) -> Mapping[str, float]:
-        """Return by name which share of the data each node of ours holds; 1.0 is all of it."""
+        """Return each managed node's share of the data, by name; 1.0 means all of it."""
 
     def blocks_without_followers(cluster: Cluster) -> bool:
         """Return True if commits block until a follower has confirmed them."""
@@ -153,7 +152,7 @@ class IBackend(Interface):
     def settle(
         cluster: Cluster, installation: Installation, state: NodeState, deadline: float
     ) -> None:
-        """Finish the start of a node's server that listens: what needs a running server.
+        """Finish the start of a node whose server listens: the part that needs a running server.
 
         Idempotent.  ``deadline`` is a moment of ``time.monotonic``.
         """
@@ -161,8 +160,7 @@ class IBackend(Interface):
     def found(
         cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
-        """Make what Indico needs before it starts, once the servers listen: users, databases,
-        schema, replication.  May be repeated; ``deadline`` is a moment of ``time.monotonic``."""
+        """Create what Indico needs once the servers listen: users, databases, schema."""
 
     def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         """Return what a node's server reports."""
@@ -170,21 +168,19 @@ class IBackend(Interface):
     def compare(
         cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
     ) -> Iterator[Comparison]:
-        """Yield comparisons of a follower with its primary, which is asked after ``answer``; later
-        ones say more.  Yield nothing if that is unknown; raise nothing.
-        """
+        """Yield comparisons of a follower with its primary; later ones have more detail."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """How to read the data of a stopped node.
+    """The way to read the data of a stopped node.
 
     Attributes:
-        conf: ZODB configuration, read-only, of the server that was started on it for nobody else;
-            None when there was no need to start one, as the upstream has all of it.
-        contained: whether the engine's own logs show that the upstream has all of it.
-        needs_copy: why it can't follow from what it has, though nothing is lost by that; empty
-            when it can, or nobody knows.
+        conf: read-only ZODB configuration of a server that was started for this program alone; None
+            if none was needed, because the upstream has everything.
+        contained: True if the engine's own logs show that the upstream has everything.
+        needs_copy: why it cannot follow from its own data, although nothing is lost; empty if it
+            can, or if that is unknown.
     """
 
     conf: str | None
@@ -201,10 +197,10 @@ class NativeReplication(Protocol):
     def promote(
         self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float
     ) -> Iterable[str]:
-        """Have a node's running server take writes, in place, and let clients find it.
+        """Make a node's running server accept writes, in place, and redirect the clients to it.
 
-        State file and records name the node as the primary, and nobody else takes writes.
-        Returns what an operator should know, a line each.
+        State file and records already name the node as the primary, and no other node takes writes.
+        Returns remarks for the operator, one line each.
         """
 
     def prove(
@@ -215,14 +211,14 @@ class NativeReplication(Protocol):
         primary: Node,
         deadline: float,
     ) -> str:
-        """Wait until a running follower has everything that a primary had when it ended in order.
+        """Wait until a running follower has everything that a cleanly stopped primary had.
 
-        Returns what was compared, one line.  OperatorError: exit 8 when the follower lacks
+        Returns what was compared, one line.  Raises OperatorError: exit 8 if the follower lacks
         something, 7 at the deadline.
         """
 
     def keeps_history(self, cluster: Cluster) -> bool:
-        """Return True if the database keeps older revisions and who changed them."""
+        """Return True if the database keeps older revisions and their authors."""
 
     def data_folder(self, node: Node) -> Path:
         """Return the folder of the database server's data; without it a node starts empty."""
@@ -230,8 +226,8 @@ class NativeReplication(Protocol):
     def open_alone(
         self, cluster: Cluster, node: Node, upstream: Node, deadline: float
     ) -> AbstractContextManager[Alone]:
-        """Have an ended node's data read by this program alone, and ended again afterwards.
+        """Open a stopped node's data for this program alone; they are closed again afterwards.
 
-        Nobody else reaches the server, it takes no writes of clients, and follows nobody.  What a
-        kill left in its logs becomes part of the data, as at any start.
+        No other program can reach the server; it accepts no client writes and follows no node.
+        After a kill, the server recovers its logs, as at any start.
         """

@@ -1,4 +1,4 @@
-"""What PostgreSQL and MariaDB share: servers that run here and replicate natively."""
+"""The common part of PostgreSQL and MariaDB: servers that run here and replicate natively."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LIMITS: Mapping[str, str] = {
     "blobs": NO_BLOBS,
 }
 
-# How long servers that listen may take until one of them takes writes.
+# Seconds until one of the listening servers must accept writes.
 PRIMARY_SECONDS = 30.0
 
 Ask = Callable[[Cluster, Node, float], ServerAnswer]
@@ -57,19 +57,18 @@ def serving(
     end: signal.Signals = signal.SIGTERM,
     tells: str = "",
 ) -> Iterator[None]:
-    """Run a server until the ``with`` block ends; it answers when that begins.
+    """Run a server until the ``with`` block ends; it answers before the block begins.
 
     Args:
         folder: its working directory, by which fencing finds it.
-        answers: asks it, until a moment of ``time.monotonic``; ProbeError or OSError: not yet.
-        deadline: until when it has to answer, a moment of ``time.monotonic``.
+        answers: queries it, with a deadline of ``time.monotonic``; ProbeError or OSError: not yet.
+        deadline: a moment of ``time.monotonic`` by which it must answer.
         environment: None for this program's.
-        end: the signal that ends it in order; SIGKILL follows where it does not.
-        tells: what a line of its output holds that says why it did not start.
+        end: the signal for a clean shutdown; SIGKILL follows if that fails.
+        tells: text in the output lines that explain a failed start.
 
     Raises:
-        OperatorError: exit 8, it ended by itself, with its last lines; exit 7, it does not answer
-            in time.
+        OperatorError: exit 8, it exited, with its last lines; exit 7, it does not answer in time.
     """
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said,
@@ -135,8 +134,8 @@ class NativeServers(Defaults):
 
     Attributes:
         section: the engine's section of a cluster file.
-        stop_seconds: how long a server may take to end in order.
-        stop_signal: what tells it to, for supervisor.
+        stop_seconds: time limit of a server's clean shutdown.
+        stop_signal: the signal for that, for supervisor.
         own_users: names that the cluster's database user can't have.
     """
 
@@ -178,7 +177,7 @@ class NativeServers(Defaults):
         return settings(cluster).keep_history
 
     def refuse_names(self, cluster: Cluster) -> None:
-        """Raise OperatorError (exit 2) for a user or host that can't be."""
+        """Raise OperatorError (exit 2) for an invalid user or host."""
         user = settings(cluster).user
         if user in self.own_users:
             raise OperatorError(
@@ -206,9 +205,9 @@ def settings(cluster: Cluster) -> ServerSettings:
 
 
 def find_primary(cluster: Cluster, ask: Ask, engine: str, deadline: float) -> Node:
-    """Return the node that takes writes, in the highest epoch of all servers.
+    """Return the node that accepts writes in the highest epoch of all servers.
 
-    Waits for it until the deadline.  Raises OperatorError (exit 7) when there is none.
+    Waits for it until the deadline.  Raises OperatorError (exit 7) if there is none.
     """
     deadline = min(deadline, time.monotonic() + PRIMARY_SECONDS)
     while True:

@@ -1,4 +1,4 @@
-"""Backends with one copy of the data, and what commands can't do with them."""
+"""Backends with one copy of the data, and the limits of commands for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NO_SERVER = "nodes of this backend have no server: each Indico instance opens t
 
 
 class WithoutServer(Defaults):
-    """The part of ``IBackend`` that backends without a server of ours share.
+    """The part of ``IBackend`` that backends without a managed server share.
 
     Its one node is a folder on the host of Indico; no program serves it.
     """
@@ -73,7 +73,7 @@ class WithoutServer(Defaults):
     def compare(
         self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
     ) -> Iterator[Comparison]:
-        """Compare nothing: there is no follower."""
+        """Return nothing: there is no follower."""
         return iter(())
 
 
@@ -84,9 +84,9 @@ WITHOUT_SERVER_LIMITS: Mapping[str, str] = {
 
 
 def require_data_of_before(cluster: Cluster, node: Node, *, has_data: bool) -> None:
-    """Refuse to begin anew where there were data: their disk may not be mounted.
+    """Refuse to start without existing data: their disk may not be mounted.
 
-    That there are some is remembered in var-directory.  Raises OperatorError (exit 8).
+    A mark in var-directory shows that there were data.  Raises OperatorError (exit 8).
     """
     mark = Layout(cluster).var / "founded" / node.name
     try:

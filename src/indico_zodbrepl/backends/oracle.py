@@ -1,4 +1,4 @@
-"""RelStorage on Oracle, on a server that somebody else runs; never tested on a real server."""
+"""RelStorage on Oracle, on a server that is managed elsewhere; never tested on a real server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OWNER = "the server belongs to somebody else: "
 
 @implementer(IBackend)
 class Oracle(WithoutServer):
-    """RelStorage 3.5 with cx_Oracle 7; the node is where Oracle's listener is."""
+    """RelStorage 3.5 with cx_Oracle 7; the node is the host of Oracle's listener."""
 
     name = "relstorage-oracle"
     limits: Mapping[str, str] = {
@@ -68,7 +68,7 @@ class Oracle(WithoutServer):
         )
 
     def check(self, cluster: Cluster, installation: Installation) -> None:
-        """Check the driver, and that no node is to be started here (exit 2)."""
+        """Check the driver, and that no node is managed here (exit 2)."""
         for node in cluster.nodes:
             if node.managed:
                 raise OperatorError(
@@ -86,20 +86,20 @@ class Oracle(WithoutServer):
         )
 
     def has_data(self, cluster: Cluster, node: Node) -> bool:
-        """Return False: the data can't be seen from here."""
+        """Return False: the data cannot be seen from here."""
         return False
 
     def found(
         self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
-        """Write the password where the configuration includes it, and make the tables."""
+        """Write the password file that the configuration includes, and create the tables."""
         _write_password(cluster)
         write_all({schema_conf(cluster): bare(_storage(cluster, create=True))})
         make_tables(installation, schema_conf(cluster), deadline)
         progress("RelStorage's tables are there")
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
-        """Check that Oracle's listener takes connections; Indico's health shows the rest."""
+        """Check that Oracle's listener accepts connections; Indico's health covers the rest."""
         with conversation(node.storage_address, deadline):
             pass
         return ServerAnswer(0, 0, standalone(cluster, node, size=0), tuple(_facts(cluster)))

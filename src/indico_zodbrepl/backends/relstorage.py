@@ -16,8 +16,8 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 
 ERROR_LINES = 20
 
-# One process makes the tables and the root object: of several that open an empty database at
-# once all but one fail.
+# One process creates the tables and the root object: of several processes that open an empty
+# database at the same time, all but one fail.
 _MAKE_TABLES = """\
 import sys, ZODB, ZODB.config
 ZODB.DB(ZODB.config.storageFromFile(open(sys.argv[1]))).close()
@@ -33,7 +33,7 @@ CLIENT_CACHE_MB = 100
 
 
 def schema_conf(cluster: Cluster) -> Path:
-    """Return the configuration of the storage that makes the tables, once."""
+    """Return the configuration that creates the tables on servers managed elsewhere."""
     engine = _engine(cluster) if isinstance(cluster.settings, ServerSettings) else "zodb"
     return Layout(cluster).etc / f"{engine}-schema.conf"
 
@@ -119,19 +119,19 @@ _SCHEMA_CONF = """\
 
 
 def wrapped(storage: str) -> str:
-    """Return the configuration of a storage as Indico opens it."""
+    """Return the configuration of a storage for Indico."""
     return _WRAPPED.format(storage=storage)
 
 
 def bare(storage: str) -> str:
-    """Return the configuration of a storage as our own programs open it."""
+    """Return the configuration of a storage for this project's programs."""
     return _BARE.format(storage=storage)
 
 
 def replica_conf(cluster: Cluster, primary: str) -> str:
     """Return the order in which clients try the servers: the primary first.
 
-    RelStorage takes the first line for the one to write to, and looks at the file each second.
+    RelStorage writes to the server in the first line, and checks the file each second.
     """
     ordered = sorted(cluster.nodes, key=lambda node: node.name != primary)
     return "# Generated; the primary is first. Clients look at it each second.\n" + "".join(
@@ -140,7 +140,7 @@ def replica_conf(cluster: Cluster, primary: str) -> str:
 
 
 def turn_clients(cluster: Cluster, primary: Node) -> None:
-    """Have all clients use this primary; those that run see it within a second.
+    """Make all clients use this primary; running ones notice within a second.
 
     They find ``servers_file`` whole at any moment.  Raises OperatorError (exit 1) when it can't
     be written.
@@ -176,14 +176,14 @@ def make_tables(
     deadline: float,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Open a storage whose configuration says ``create-schema true``, in Python 2.7.
+    """Open a storage whose configuration has ``create-schema true``, in Python 2.7.
 
     Args:
         deadline: a moment of ``time.monotonic``.
         environment: variables for the driver.
 
     Raises:
-        OperatorError: exit 7, it took too long; exit 1, it failed, with the end of what it said.
+        OperatorError: exit 7, timeout; exit 1, it failed, with the end of its output.
     """
     try:
         done = subprocess.run(
@@ -207,14 +207,14 @@ def make_tables(
 
 
 def require(installation: Installation, statement: str, notice: str, hint: str) -> None:
-    """See that a statement, which loads a driver, succeeds in Python 2.7.
+    """Raise OperatorError unless a statement, which loads a driver, succeeds in Python 2.7.
 
     Args:
-        notice: what is wrong when it fails.
-        hint: what brings the driver.
+        notice: the notice of the error.
+        hint: how to install the driver.
 
     Raises:
-        OperatorError: exit 4, it fails, with its last word; exit 7, it takes too long.
+        OperatorError: exit 4, it fails, with its last line; exit 7, timeout.
     """
     try:
         done = subprocess.run(

@@ -31,11 +31,11 @@ from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Alert, Fact, Level, ServerAnswer
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
-# How long a commit waits for another one's end; SQLite lets one write at a time.
+# Seconds that a commit waits for another one; SQLite allows one writer at a time.
 COMMIT_SECONDS = 15
-# Instructions of SQLite between two looks at the clock.
+# SQLite instructions between two checks of the clock.
 CLOCK_STEPS = 10_000
-# What RelStorage calls it.
+# RelStorage's name of the file.
 _FILE = "main.sqlite3"
 
 
@@ -46,7 +46,7 @@ class SQLite(WithoutServer):
     name = "relstorage-sqlite"
     backup_driver = "sqlite"
     folder_name = "sqlite"
-    # In this order, if they are copied: an object id that is used has to be counted.
+    # Copy them in this order: every used object id must be counted.
     file_names = (_FILE, "oids.sqlite3")
     limits: Mapping[str, str] = {
         **WITHOUT_SERVER_LIMITS,
@@ -71,9 +71,7 @@ class SQLite(WithoutServer):
     def found(
         self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
-        """Make folder and tables; raise OperatorError (exit 2) if existing data have another
-        ``keep-history``, exit 8 if the data are gone.
-        """
+        """Create folder and tables; raise OperatorError for lost data or another ``keep-history``."""
         for node in cluster.nodes:
             has_data = self.has_data(cluster, node)
             require_data_of_before(cluster, node, has_data=has_data)
@@ -91,7 +89,7 @@ class SQLite(WithoutServer):
         return relstorage.bare(_storage(cluster, folder, create=False, read_only=True))
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
-        """Read the database beside the processes that write to it."""
+        """Read the database while other processes write to it."""
         path = database(node)
         try:
             with _opened(path, deadline) as connection:
@@ -120,7 +118,7 @@ class SQLite(WithoutServer):
 
 
 def _make(cluster: Cluster, installation: Installation, node: Node, deadline: float) -> None:
-    """Make the tables beside where they belong: what an interrupted attempt left is no database."""
+    """Create the tables in another place first, because a partial database is unusable."""
     fresh = _fresh_folder(node)
     try:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -144,10 +142,10 @@ def _fresh_folder(node: Node) -> Path:
 
 
 def _forget_figures(path: Path) -> None:
-    """Drop what SQLite noted of the sizes of new tables.
+    """Drop SQLite's statistics of new tables.
 
-    RelStorage has it note them when it closes a database.  By those of an empty one SQLite
-    chooses to read the whole table of objects at each commit.
+    RelStorage makes SQLite update them when it closes a database.  With those of an empty database,
+    SQLite reads the whole table of objects at each commit.
     """
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         noted = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'")
@@ -156,7 +154,7 @@ def _forget_figures(path: Path) -> None:
 
 
 def data_folder(node: Node) -> Path:
-    """Return RelStorage's data-dir: the database and the counter of object ids."""
+    """Return RelStorage's data-dir, with the database and the counter of object ids."""
     return node.data_directory / SQLite.folder_name
 
 
@@ -247,7 +245,7 @@ def _storage(cluster: Cluster, folder: Path, *, create: bool, read_only: bool) -
     )
 
 
-# Without history a deleted object's transaction may be the last one: a lower bound.
+# A lower bound: without history, the last transaction may have deleted an object.
 _LAST_TID = {True: 'SELECT MAX(tid) FROM "transaction"', False: "SELECT MAX(tid) FROM object_state"}
 
 _STORAGE = """\

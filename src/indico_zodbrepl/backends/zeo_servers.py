@@ -1,4 +1,4 @@
-"""Backends whose nodes have a Data.fs each, most of them behind a ZEO server of ours."""
+"""Backends whose nodes have a Data.fs each, most of them behind a managed ZEO server."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 EMPTY_BYTES = 4
 """Of a FileStorage without transactions: the mark that it begins with."""
 
-# The server hands its followers what they lack before it ends, and gives up after 15 s.
+# The server sends its followers what they lack before it exits, and gives up after 15 s.
 STOP_SECONDS = 20
 
-# Exit statuses of dataplane.server that a further start would only repeat: replication
-# port taken, storage port taken, data file locked, damaged, libraries not the ones it was
-# written for.  `node run`, which becomes that server, has 4 and 5 for what is like them.
+# Exit statuses of dataplane.server after which a restart would fail again: replication port taken,
+# storage port taken, data file locked, damaged, wrong version of a library.  `node run`, which
+# becomes that server, uses 4 and 5 for similar failures.
 SERVER_REFUSALS = (3, 4, 5, 6, 7)
 
-# How long a client's first connection may take; then it fails, to be tried again.
+# Seconds for a client's first connection; then it fails and is retried.
 CONNECT_SECONDS = 10
 
 # The client's cache of object records, in memory only: a restarted client starts empty.
@@ -136,17 +136,17 @@ class ZEOServers(DataFile):
     def prepare(
         self, cluster: Cluster, installation: Installation, state: NodeState
     ) -> Iterable[str]:
-        """Do nothing: the server makes its data file."""
+        """Do nothing: the server creates its data file."""
         return ()
 
     def packed_nodes(self, cluster: Cluster) -> tuple[Node, ...]:
-        """Return all nodes: a pack does not travel between servers."""
+        """Return all nodes: a pack is not replicated."""
         return cluster.nodes
 
     def found(
         self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
-        """Do nothing: the servers are all that Indico needs."""
+        """Do nothing: Indico needs only the servers."""
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         return probe_server(node.storage_address, deadline)
@@ -154,7 +154,7 @@ class ZEOServers(DataFile):
     def compare(
         self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
     ) -> Iterator[Comparison]:
-        """Yield what is missing first, then the same with the membership."""
+        """Yield the number of missing transactions, then a comparison with the membership."""
         try:
             reference = probe_server(primary.storage_address, deadline).last_tid
         except ProbeError:
@@ -195,14 +195,14 @@ def has_data(node: Node) -> bool:
 def _membership(
     follower: Node, primary: Node, transaction: int, deadline: float
 ) -> Membership | None:
-    """Return whether the primary has the follower's last transaction with the same content."""
+    """Return how the follower's last transaction relates to the primary's history."""
     if transaction == tid.EMPTY:
         return None
     try:
         held = probe_history(primary.storage_address, transaction, deadline)
         own = probe_history(follower.storage_address, transaction, deadline)
     except ProbeError:
-        return None  # servers older than the question, or dead by now: their own probes tell
+        return None  # older servers without this query, or dead ones: their own probes report it
     if held.known is False:
         return Membership.ABSENT
     if held.digest is None or own.digest is None:
@@ -252,14 +252,14 @@ _NODE_CLIENT_CONF = """\
 def last_tid(path: Path, deadline: float) -> int:
     """Return the last complete transaction; ``tid.EMPTY`` if there is none.
 
-    Each transaction has its length at both ends.  While one is being written the file ends in
-    the middle of it, which passes.
+    Each transaction has its length at both ends.  While one is being written, the file ends in the
+    middle of it for a moment.
 
     Args:
         deadline: a moment of ``time.monotonic``.
 
     Raises:
-        ProbeError: it is no such file, or does not end with a transaction.
+        ProbeError: it is no Data.fs, or does not end with a transaction.
         OSError: it can't be read.
     """
     while True:
@@ -296,10 +296,10 @@ def _last(file: BinaryIO) -> int | None:
 
 
 def opened_by(path: Path) -> int | None:
-    """Return the process on this host that has the file open for writing; None without one.
+    """Return the local process that has the file open for writing; None without one.
 
-    It wrote its number into ``Data.fs.lock``.  The lock itself is not tried: whoever tries it
-    has it for a moment, and an Indico that starts just then would be refused.
+    It wrote its PID into ``Data.fs.lock``.  The lock itself is not tried: that would hold it for a
+    moment, and an Indico that starts just then would be refused.
     """
     lock = path.with_name(f"{path.name}.lock")
     try:
@@ -308,7 +308,7 @@ def opened_by(path: Path) -> int | None:
     except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
         return None
     except PermissionError:
-        return pid  # another user's, and it runs
+        return pid  # it runs as another user
     same = os.path.realpath(lock)
     for descriptor in descriptors:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):

@@ -206,7 +206,7 @@ def write(path: Path, accounts: Accounts) -> None:
 
 
 def make(path: Path, change: Change) -> None:
-    """Apply a change to the file, one at a time.  Raises OperatorError, as the change does."""
+    """Apply a change to the file, one at a time.  Raises OperatorError, also from the change."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = path.with_name("accounts.lock")

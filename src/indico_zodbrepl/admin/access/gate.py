@@ -94,7 +94,7 @@ def accounts() -> Accounts:
 
 
 def install(app: Flask, admin: Admin) -> None:
-    """Check every request, add the security headers; call ``sessions.install`` before."""
+    """Check every request and add the security headers; call ``sessions.install`` first."""
     csrf = CSRFProtect()
     app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None)
     csrf.init_app(app)

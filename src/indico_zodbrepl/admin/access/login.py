@@ -72,7 +72,7 @@ def show(
 
 
 def nobody_yet() -> tuple[str, int]:
-    """Return the page shown before the first account exists."""
+    """Return the page shown while no account exists."""
     command = Commands(here().cluster, here().home).zodbrepl(
         "admin", "user", "add", "NAME", "--level", "operator"
     )
@@ -129,7 +129,7 @@ def _typed() -> Iterator[tuple[str, str]]:
 
 
 def limit_failures(app: Flask, endpoint: str) -> None:
-    """Count an endpoint's answers 401 to POST, and refuse further requests for some time."""
+    """Count an endpoint's 401 answers to POST; refuse further requests for some time."""
 
     def on_breach(limit: RequestLimit) -> Response:
         wait = max(1, limit.reset_at - int(time.time()))

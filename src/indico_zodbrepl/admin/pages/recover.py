@@ -203,7 +203,7 @@ def in_words(objects: Sequence[recover.LostObject]) -> list[str]:
 
 
 def told(lost: recover.LostTransaction) -> dict[str, list[recover.LostObject]]:
-    """Return the changed objects of a transaction: ``first`` those with names, and ``others``.
+    """Return the changed objects of a transaction: ``first`` those with names, then ``others``.
 
     Of new objects, and of those that the database has, only conflicting ones are returned.
     """

@@ -32,7 +32,7 @@ class MariaDB(native_replication.NativeServers):
 
     name = "relstorage-mariadb"
     section = "mariadb"
-    # The server writes its changed pages to disk before it ends.
+    # The server writes its changed pages to disk before it exits.
     stop_seconds = 60
     stop_signal = "TERM"
     own_users = config.GENERATED_USERS
@@ -61,7 +61,7 @@ class MariaDB(native_replication.NativeServers):
     def server_command(
         self, cluster: Cluster, installation: Installation, state: NodeState
     ) -> tuple[str, ...]:
-        """Find the server's program; as root it must be told to run as root."""
+        """Return the server's command; as root it has an option that permits that."""
         as_root = (f"--user={config.administrator()}",) if os.geteuid() == 0 else ()
         return (
             server.find(config.settings_of(cluster)).path(server.SERVER),
@@ -70,7 +70,7 @@ class MariaDB(native_replication.NativeServers):
         )
 
     def check(self, cluster: Cluster, installation: Installation) -> None:
-        """Check what only RelStorage and the servers' own users forbid, too (exit 2)."""
+        """Also check the names that RelStorage and the servers' own users forbid (exit 2)."""
         own = config.settings_of(cluster)
         self.refuse_names(cluster)
         if own.database == config.OWN_DATABASE:

@@ -17,7 +17,7 @@ from indico_zodbrepl.probing.answers import MissingAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
 from indico_zodbrepl.probing.wire import ProbeError
 
-# More are not counted: that would take the primary longer than the answer is worth.
+# Stop counting here: counting more would burden the primary too much.
 MOST_COUNTED = 10000
 MOST_COMPARED = 100
 
@@ -29,7 +29,7 @@ _GTID = re.compile(r"(\d+)-(\d+)-(\d+)")
 def compare(
     cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
 ) -> Iterator[Comparison]:
-    """See ``IBackend.compare``: what is missing first, then the same with the membership."""
+    """Yield missing transactions first, then with the membership; see ``IBackend.compare``."""
     try:
         with session(cluster, primary, asking_user(cluster, primary), deadline) as server:
             reference = int(last_transaction(cluster, server)["tid"] or 0)
@@ -68,10 +68,10 @@ def _missing(cluster: Cluster, server: Session, after: int) -> MissingAnswer:
 
 
 def _digest(cluster: Cluster, server: Session, transaction: int) -> tuple[object, ...] | None:
-    """Return what distinguishes the content of transactions; None if there is none of that id.
+    """Return a digest of the transactions with an id; None if there are none.
 
-    User, description and extension, the number of objects, and MD5 sums of the first ones: a
-    server is asked each second, and a transaction of a bulk load has tens of thousands.
+    It covers user, description, extension, the number of objects, and MD5 sums of the first ones. A
+    server is queried each second, and a bulk load's transaction has tens of thousands of objects.
     """
     database = config.settings_of(cluster).database
     found = server.rows(
@@ -92,7 +92,7 @@ def _digest(cluster: Cluster, server: Session, transaction: int) -> tuple[object
 
 
 def _packed_since(cluster: Cluster, server: Session, transaction: int) -> bool:
-    """Return True if a pack may have removed a transaction; a replica packs a moment later."""
+    """Return True if a pack may have removed a transaction; replicas pack a moment later."""
     database = config.settings_of(cluster).database
     return bool(
         server.rows(
@@ -103,11 +103,11 @@ def _packed_since(cluster: Cluster, server: Session, transaction: int) -> bool:
 
 
 def lacks(position: str, log: str) -> str:
-    """Return the part of a position that another server's log lacks; empty if it has all.
+    """Return the part of a position that another server's log lacks; empty if it has everything.
 
     Args:
         position: the last transaction of each domain.
-        log: the last transaction of each domain and server; what came before, it has.
+        log: the last transaction of each domain and server; it has all earlier ones.
     """
     has = {(domain, server): int(number) for domain, server, number in _GTID.findall(log)}
     return ",".join(
@@ -118,7 +118,7 @@ def lacks(position: str, log: str) -> str:
 
 
 def last_positions(state: str) -> str:
-    """Return the position that a list of each origin's last transactions stands for.
+    """Return the position of a list with each origin's last transactions.
 
     Args:
         state: domain-server-number, a line each; the highest number of a domain is its last.

@@ -1,8 +1,8 @@
-"""Names, paths, options and first statements of MariaDB servers and their clients; no I/O.
+"""Names, paths, options and initial statements of MariaDB servers and their clients; no I/O.
 
-The statements make the server what its node's state says, so that a restart in another state is
-a change of role.  It takes no writes before the last of them is carried out: a server whose
-statements fail, or that somebody starts by hand with other ones, stays read-only.
+The statements give the server the role of its node's state, so a restart in another state changes
+the role.  It accepts no writes before the last of them was executed: a server whose statements
+fail, or that is started by hand with other ones, stays read-only.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 
-# A follower that was away for longer has to be seeded.
+# A follower that was away for longer must be cloned.
 BINLOG_DAYS = 7
-# How long a semi-synchronous commit waits for a follower before it goes on without.
+# Time that a semi-synchronous commit waits for a follower before it continues without one.
 SEMI_SYNC_SECONDS = 10
 
 
 CONNECT_SECONDS = 5
-# A statement that takes longer counts as lost: a last resort, as a pack has long ones.  Indico's
-# storage sees to frozen servers itself, much sooner.
+# A statement that takes longer counts as lost: a last resort, because a pack has long ones.
+# Indico's storage detects frozen servers much sooner.
 READ_SECONDS = 600
 
-# Of servers that are started here: who asks how they are, and as whom nodes replicate.  Their
-# administrator is the operating system's user who runs them; he needs no password, and comes in
-# by the server's socket alone.
+# Users of servers that are started here: for monitoring, and for replication.  The administrator is
+# the operating system user who runs them, without a password, and only through the server's socket.
 MONITOR_USER = "zodbrepl_monitor"
 REPLICATION_USER = "zodbrepl_replication"
 GENERATED_USERS = (MONITOR_USER, REPLICATION_USER)
 
-# A database of each server's own, which is not replicated.
+# A database of each server, which is not replicated.
 OWN_DATABASE = "zodbrepl"
 
 # A unix socket's path has room for 107 bytes (unix(7)).
@@ -68,12 +67,12 @@ def my_cnf(cluster: Cluster, state: NodeState) -> str:
 def init_sql(
     cluster: Cluster, state: NodeState, passwords: Mapping[str, str], *, filled: bool, locked: bool
 ) -> str:
-    """Return the server's first statements, one a line: users, owner, upstream.
+    """Return the server's initial statements, one a line: users, owner, upstream.
 
     Args:
         passwords: of Indico's user and the generated ones.
-        filled: whether the node's copy of the database is whole; it follows nobody before.
-        locked: whether clients can't log in, and it follows nobody until it was compared.
+        filled: True if the node's copy of the database is complete; without one it follows no node.
+        locked: True if clients cannot log in, and it follows no node until it was compared.
     """
     statements = [
         "SET SESSION sql_log_bin = 0",
@@ -91,7 +90,7 @@ def init_sql(
 
 
 def own_statements(state: NodeState) -> list[str]:
-    """Write down whose server this is, and in which state; not to be replicated."""
+    """Return statements that record the server's owner and state; they are not replicated."""
     table = f"{OWN_DATABASE}.node"
     columns = (
         "one TINYINT PRIMARY KEY, cluster VARCHAR(64), node VARCHAR(64), "
@@ -106,12 +105,12 @@ def own_statements(state: NodeState) -> list[str]:
 
 
 def leading_statements() -> list[str]:
-    """Forget whom this server followed, and take writes."""
+    """Return statements that stop following, and accept writes."""
     return ["RESET SLAVE ALL", "SET GLOBAL read_only = 0"]
 
 
 def follow_statements(cluster: Cluster, upstream: Node, password: str) -> list[str]:
-    """Follow a server from what this one has, what it committed itself included."""
+    """Return statements to follow a server from the present data, own commits included."""
     link = {
         "HOST": f"'{upstream.host}'",
         "PORT": upstream.storage_port,
@@ -134,13 +133,13 @@ def retry_seconds(cluster: Cluster) -> int:
 
 
 def acknowledge(cluster: Cluster) -> str:
-    """Tell an upstream of what was received, if commits are to wait for that."""
+    """Return statements that acknowledge received transactions if commits wait for that."""
     wanted = _switch(settings_of(cluster).synchronous)
     return f"SET GLOBAL rpl_semi_sync_slave_enabled = {wanted}"
 
 
 def wait_for_followers(cluster: Cluster) -> str:
-    """Let commits wait for a follower if they are to; when none is there they would in vain."""
+    """Return statements that make commits wait for a connected follower, if configured."""
     wanted = _switch(settings_of(cluster).synchronous)
     return f"SET GLOBAL rpl_semi_sync_master_enabled = {wanted}"
 
@@ -162,7 +161,7 @@ def _users(cluster: Cluster, passwords: Mapping[str, str], lock: str) -> list[st
         *statements,
         f"ALTER USER '{own.user}'@'%' ACCOUNT {lock}",
         f"GRANT ALL ON `{database}`.* TO '{own.user}'@'%'",
-        f"GRANT PROCESS ON *.* TO '{own.user}'@'%'",  # the sizes of the database's files
+        f"GRANT PROCESS ON *.* TO '{own.user}'@'%'",  # for the sizes of the database's files
         f"GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%'",
         f"GRANT PROCESS, BINLOG MONITOR, SLAVE MONITOR ON *.* TO '{MONITOR_USER}'@'%'",
         f"GRANT SELECT ON `{database}`.* TO '{MONITOR_USER}'@'%'",
@@ -275,7 +274,7 @@ def settings_of(cluster: Cluster) -> MariaDBSettings:
 
 
 def administrator() -> str:
-    """Return the user of the operating system who runs this, and so the servers."""
+    """Return the operating system user who runs this program, and thus the servers."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 

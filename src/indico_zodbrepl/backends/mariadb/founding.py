@@ -1,4 +1,4 @@
-"""What Indico needs before it starts: the database, its tables, its copies."""
+"""Create what Indico needs before it starts: the database, its tables, its copies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 def found(
     cluster: Cluster, installation: Installation, ask: Ask, progress: Progress, deadline: float
 ) -> None:
-    """See ``IBackend.found`` and ``IBackend.ask``."""
+    """Create the database, its tables and its copies; see ``IBackend.found``."""
     sql.ensure(cluster, config.settings_of(cluster).user)
     primary = find_primary(cluster, ask, "MariaDB", deadline)
     turn_clients(cluster, primary)
@@ -40,9 +40,9 @@ def found(
 
 
 def _found_follower(cluster: Cluster, node: Node, primary: Node, progress: Progress) -> None:
-    """Fill a follower that has no copy; let clients read from one that they were kept from.
+    """Fill a follower that has no copy, and let clients read from a complete one.
 
-    One whose server does not run is left for the next time.
+    A follower whose server does not run is skipped until the next call.
     """
     if not config.server_socket(node).exists():
         progress(f"node {node.name} does not run")
@@ -57,18 +57,18 @@ def _found_follower(cluster: Cluster, node: Node, primary: Node, progress: Progr
 
 
 def _ready_for_tables(cluster: Cluster, primary: Node) -> None:
-    """Make the database; where it is, not even a statement without effect is to be replicated."""
+    """Create the database, unless it exists: no statement may be replicated without need."""
     database = config.settings_of(cluster).database
     with administration(primary, time.monotonic() + ANSWER_SECONDS) as server:
         if not servers.is_filled(primary):
-            # Nothing is there that could be lost, and no follower that could acknowledge it.
+            # There is nothing to lose yet, and no follower that could acknowledge a commit.
             server.rows("SET GLOBAL rpl_semi_sync_master_enabled = OFF")
         if not server.rows("SHOW DATABASES WHERE `Database` = %s", database):
             server.rows(f"CREATE DATABASE `{database}`")
 
 
 def _refuse_other_history(cluster: Cluster, primary: Node) -> None:
-    """Raise OperatorError (exit 8) when the tables are those of the other value of keep-history."""
+    """Raise OperatorError (exit 8) if the tables have the other value of keep-history."""
     own = config.settings_of(cluster)
     try:
         with session(

@@ -1,4 +1,4 @@
-"""Changes of role: promotion, copy of the database, return of a former primary."""
+"""Changes of role: promotion, copy of the database, rejoin of a former primary."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ POLL_SECONDS = 0.1
 
 OUTPUT_LINES = 20
 START_COPY_SECONDS = 30.0
-# A copy may take as long as it needs, within reason: bytes a second, and what is added to that.
+# Time limit of a copy: at this many bytes per second, plus a constant.
 SLOWEST_COPY = 1e6
 LEAST_SECONDS = 600.0
 
-# The copy is one consistent state, with the position at which following it begins.
+# The copy is one consistent state, with the position from which to follow.
 _DUMP = (
     "--single-transaction",
     "--gtid",
@@ -37,7 +37,7 @@ _DUMP = (
     "--hex-blob",
     "--max-allowed-packet=1G",
 )
-# What is loaded is no transaction of the follower's own.
+# The loaded data are no transactions of the follower itself.
 _LOAD = (
     "--binary-mode",
     "--max-allowed-packet=1G",
@@ -46,15 +46,16 @@ _LOAD = (
 
 LINK_SECONDS = 5.0
 JOIN_POLL_SECONDS = 0.2
-# How long a follower that has just started may take until both of its threads run.
+# Seconds until both threads of a follower that has just started must run.
 JOIN_SECONDS = 20.0
 
 
 def settle(cluster: Cluster, state: NodeState) -> None:
-    """See ``IBackend.settle``: a follower is filled if it has to be, and has joined its upstream.
+    """Fill a follower if needed, and wait until it has joined; see ``IBackend.settle``.
 
     Raises:
-        OperatorError: exit 8, it has what its upstream lacks, or lacks what that has no more.
+        OperatorError: exit 8, it has transactions that its upstream lacks, or lacks some that the
+            upstream no longer has.
     """
     node = cluster.node(state.node)
     if state.upstream is None:
@@ -66,11 +67,11 @@ def settle(cluster: Cluster, state: NodeState) -> None:
 
 
 def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
-    """See ``IBackend.promote``; what the server has received is applied first.
+    """Apply what the server has received, then promote it.
 
     Raises:
-        OperatorError: exit 8, what it received was not applied in time; exit 7 or 1, it can't be
-            reached.
+        OperatorError: exit 8, received transactions were not applied in time; exit 7 or 1, it
+            cannot be reached.
     """
     node = cluster.node(state.node)
     with administration(node, deadline) as server:
@@ -96,7 +97,7 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
 
 
 def prove(node: Node, primary: Node, deadline: float) -> str:
-    """See ``IBackend.prove``: by the position that the primary wrote down when it ended."""
+    """Compare by the position that the primary recorded at its shutdown."""
     path = config.data_folder(primary) / "binlog.state"
     try:
         written = last_positions(path.read_text("ascii"))
@@ -128,14 +129,14 @@ def _wait_for(position: str, node: Node, deadline: float) -> None:
 
 
 def seed(cluster: Cluster, node: Node, primary: Node) -> None:
-    """Fill a follower that has no whole copy of the database, and let it follow.
+    """Copy the database to a follower without a complete copy, and let it follow.
 
-    Both servers run here.  Interrupted, it can be repeated: what there is of a copy is replaced.
-    The time limit is its own, and depends on how much there is to be copied.
+    Both servers run here.  After an interruption it can be repeated: a partial copy is replaced. It
+    has its own time limit, which depends on the amount of data.
 
     Raises:
-        OperatorError: exit 7, time ran out; exit 8, both are not managed here; exit 1, a program
-            failed, with its own words.
+        OperatorError: exit 7, timeout; exit 8, one of them is not managed here; exit 1, a program
+            failed, with its message.
     """
     if not (node.managed and primary.managed):
         raise OperatorError(
@@ -161,9 +162,9 @@ def seed(cluster: Cluster, node: Node, primary: Node) -> None:
 
 
 def follow(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> None:
-    """Let a server that runs follow another one, from what it has.
+    """Make a running server follow another one, from its present data.
 
-    It takes no writes any more.  Raises OperatorError.
+    It accepts no more writes.  Raises OperatorError.
     """
     password = sql.ensure(cluster, config.REPLICATION_USER)
     with administration(node, deadline) as server:
@@ -239,10 +240,10 @@ def _last_lines(said: IO[bytes]) -> Iterator[str]:
 
 
 def settle_links(cluster: Cluster, node: Node, upstream: Node) -> None:
-    """Wait until a follower runs both threads, and let clients read from it then.
+    """Wait until both threads of a follower run, then let clients read from it.
 
-    From then on commits wait for it, if they are to.  Raises as ``wait_until_joined``, and for what
-    was a primary exit 7 when the upstream can't be asked.
+    From then on commits wait for it, if configured.  Raises as ``wait_until_joined``; for a former
+    primary also exit 7 if the upstream does not answer.
     """
     if config.led_mark(node).exists():
         _refuse_own_transactions(cluster, node, upstream)
@@ -274,8 +275,8 @@ def wait_until_joined(cluster: Cluster, node: Node) -> None:
     """Wait until both threads of a replica run and its upstream has accepted its position.
 
     Raises:
-        OperatorError: exit 8, its history is not that of its upstream, in the upstream's own
-            words; exit 7, it did not join in time; exit 1, its server can't be reached.
+        OperatorError: exit 8, its history is not that of its upstream, with the upstream's message;
+            exit 7, it did not join in time; exit 1, its server cannot be reached.
     """
     deadline = time.monotonic() + JOIN_SECONDS
     while True:

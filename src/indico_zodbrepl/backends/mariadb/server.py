@@ -1,4 +1,4 @@
-"""Start of a MariaDB server: its data folder, its programs, and one for this program alone."""
+"""Start a MariaDB server: its data folder, its programs, and a server for this program alone."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SITE_CNF = """\
 
 
 ANSWER_SECONDS = 5.0
-# What counts more than the options of the node.  The log stays on: a kill may have left
-# transactions that are known to be committed by it alone.
+# These options override those of the node.  The log stays on: after a kill, only the log may show
+# that some transactions are committed.
 _OPTIONS = (
     "--skip-networking",
     "--skip-slave-start",
@@ -56,12 +56,12 @@ NEEDED = (SERVER, INSTALL, DUMP, CLIENT)
 
 PACKAGE = "mariadb-server"
 
-# Debian has the server where PATH of ordinary users does not look.
+# Debian installs the server in folders that are not in the PATH of ordinary users.
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin")
 
 
 def prepare(cluster: Cluster, state: NodeState) -> Iterable[str]:
-    """Make what a node's server needs before it starts in a state: data, passwords, statements.
+    """Create what a node's server needs to start in a state: data, passwords, statements.
 
     Yields remarks.  Raises OperatorError (exit 8; exit 4 without the programs).
     """
@@ -111,23 +111,23 @@ def is_filled(node: Node) -> bool:
 
 
 def mark_filled(cluster: Cluster, node: Node) -> None:
-    """Keep that a node's copy of the database is whole.  Raises OSError, OperatorError."""
+    """Record that a node's copy of the database is complete.  Raises OSError, OperatorError."""
     write_atomically(config.filled_mark(node), "")
     require_data_of_before(cluster, node, has_data=True)
 
 
 def remember_primary(node: Node) -> None:
-    """Keep that a node may hold what nobody else has.  Raises OSError."""
+    """Record that a node may hold data that no other node has.  Raises OSError."""
     write_atomically(config.led_mark(node), "")
 
 
 def forget_primary(node: Node) -> None:
-    """Keep that a node that was a primary has joined another one.  Raises OSError."""
+    """Record that a former primary has joined another node.  Raises OSError."""
     config.led_mark(node).unlink(missing_ok=True)
 
 
 def _install(cluster: Cluster, node: Node) -> None:
-    """Make the folder under another name, so that it is whole or not there."""
+    """Create the folder under another name first, so that it appears only when complete."""
     folder = config.data_folder(node)
     unfinished = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -174,7 +174,7 @@ def _install(cluster: Cluster, node: Node) -> None:
 
 
 def _make_socket_folder(socket: Path) -> None:
-    """Make the folder of a server's socket; refuse one under /tmp that is somebody else's."""
+    """Create the folder of a server's socket; refuse another user's folder under /tmp."""
     folder = socket.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
@@ -189,7 +189,7 @@ def _make_socket_folder(socket: Path) -> None:
 
 @contextlib.contextmanager
 def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Iterator[Alone]:
-    """See ``Engine.open_alone``.
+    """Open a stopped node's data; see ``NativeReplication.open_alone``.
 
     Raises:
         OperatorError: exit 7, it does not answer in time, or the upstream does not; exit 8, its
@@ -247,7 +247,7 @@ def _last_logged(socket: Path) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Programs:
-    """The programs by name; all of ``NEEDED`` are there."""
+    """The programs by name; all of ``NEEDED`` exist."""
 
     paths: Mapping[str, Path]
 
@@ -259,7 +259,7 @@ def find(settings: MariaDBSettings) -> Programs:
     """Return the programs in ``bin-directory``, on PATH, or in the system's folders.
 
     Raises:
-        OperatorError: exit 4, some are nowhere.
+        OperatorError: exit 4, some are missing.
     """
     folders = search_path(settings)
     found = {name: shutil.which(name, path=os.pathsep.join(folders)) for name in NEEDED}
@@ -275,7 +275,7 @@ def find(settings: MariaDBSettings) -> Programs:
 
 
 def search_path(settings: MariaDBSettings) -> list[str]:
-    """Return the folders that are searched for programs."""
+    """Return the folders in which to search for programs."""
     if settings.bin_directory is not None:
         return [str(settings.bin_directory)]
     return [*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS]

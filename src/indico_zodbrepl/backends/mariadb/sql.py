@@ -1,7 +1,7 @@
 """SQL statements with one deadline for the whole session, and the users' passwords.
 
-PyMySQL's time limits count from one ``recv`` to the next; here the deadline is a moment for the
-whole session, so that a frozen server, or one that drips, holds nobody for longer.
+PyMySQL's time limits count from one ``recv`` to the next.  Here the deadline applies to the whole
+session, so that a frozen or very slow server blocks no caller for longer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 Row = dict[str, Any]
 
-# The database or a table of it is not there yet.
+# The database or one of its tables does not exist yet.
 NOT_THERE = (ER.BAD_DB_ERROR, ER.NO_SUCH_TABLE, ER.DBACCESS_DENIED_ERROR)
-# The user may log in, but not do this.
+# The user may log in, but lacks this privilege.
 NOT_ALLOWED = (ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR)
 _LOST = (
     CR.CR_SERVER_LOST,
@@ -41,13 +41,13 @@ _LOST = (
 )
 
 
-# What option files, and SQL, take between quotes as it is.
+# Characters that need no escaping between quotes in option files and SQL.
 PASSWORD = re.compile(r"[!$-&(-:<-\[\]-_a-~]+")
 _IN_FILE = re.compile(r'\[client\]\nuser=(\w+)\npassword="([^"]+)"\n')
 
 
 class RefusedStatement(ProbeError):
-    """A server's error answer to a statement; ``number`` is MariaDB's."""
+    """A server's error answer to a statement; ``number`` is MariaDB's error number."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(FailureKind.MALFORMED, clean(f"{text} (error {number})"))
@@ -55,14 +55,14 @@ class RefusedStatement(ProbeError):
 
 
 class Session:
-    """A connection to a server, which survives a RefusedStatement."""
+    """A connection to a server; it stays usable after a RefusedStatement."""
 
     def __init__(self, connection: pymysql.Connection[DictCursor], deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
 
     def rows(self, statement: str, *arguments: object) -> list[Row]:
-        """Carry out a statement; its rows by the columns' names."""
+        """Execute a statement; return its rows as dicts by column name."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement, arguments or None)
@@ -71,20 +71,20 @@ class Session:
             raise _problem(error, self._deadline) from error
 
     def row(self, statement: str, *arguments: object) -> Row:
-        """Return the one row of a statement."""
+        """Return the only row of a statement."""
         (found,) = self.rows(statement, *arguments)
         return found
 
 
 @contextlib.contextmanager
 def session(cluster: Cluster, node: Node, user: str, deadline: float) -> Iterator[Session]:
-    """Log in over TCP with a password that is kept here.
+    """Log in over TCP with a stored password.
 
     Args:
         deadline: a moment of ``time.monotonic``.  The look-up of a host name is not interrupted.
 
     Raises:
-        ProbeError: nobody answers in time, or refuses.
+        ProbeError: no answer in time, or a refusal.
     """
     password = _password(cluster, user)
     with _plain_socket(node, deadline) as plain:
@@ -93,10 +93,10 @@ def session(cluster: Cluster, node: Node, user: str, deadline: float) -> Iterato
 
 @contextlib.contextmanager
 def administration(node: Node, deadline: float) -> Iterator[Session]:
-    """Log in as the administrator of a server that was started here, by its socket.
+    """Log in as the administrator of a server that was started here, through its socket.
 
     Raises:
-        OperatorError: exit 7, no answer in time; exit 1, it is not there or refuses.
+        OperatorError: exit 7, no answer in time; exit 1, it is missing or refuses.
     """
     path = config.server_socket(node)
     try:
@@ -118,7 +118,7 @@ def administration(node: Node, deadline: float) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def at_socket(path: Path, deadline: float) -> Iterator[Session]:
-    """Log in as the administrator of the server that has a socket.  Raises ProbeError, OSError."""
+    """Log in as the administrator through a server's socket.  Raises ProbeError, OSError."""
     with socket.socket(socket.AF_UNIX) as plain:
         plain.settimeout(_remaining(deadline))
         plain.connect(str(path))
@@ -146,7 +146,7 @@ def _session(plain: socket.socket, deadline: float, **arguments: Any) -> Iterato
 
 
 class _TimedSocket(socket.socket):
-    """A connected socket, each of whose calls ends by the deadline."""
+    """A connected socket whose calls all end by the deadline."""
 
     def __init__(self, plain: socket.socket, deadline: float) -> None:
         self._deadline = deadline
@@ -209,7 +209,7 @@ def _remaining(deadline: float) -> float:
 
 
 def ensure(cluster: Cluster, user: str) -> str:
-    """Return a user's password; it is kept in the user's option file.
+    """Return a user's password, which is stored in the user's option file.
 
     Raises OperatorError (exit 8), as ``PasswordFile.ensure``.
     """

@@ -27,7 +27,7 @@ from indico_zodbrepl.probing.answers import (
 )
 
 YES = "Yes"
-# The primary's logs do not hold what the follower asks for.
+# The primary's logs do not hold what the follower requests.
 LOGS_DO_NOT_MATCH = 1236
 
 
@@ -71,7 +71,7 @@ def answer(cluster: Cluster, node: Node, said: Findings) -> ServerAnswer:
 
 
 def _role(node: Node, said: Findings, *, read_only: bool) -> ServerRole:
-    """Return the role: a server that takes writes is a primary, whatever it was told to be."""
+    """Return the role: a server that accepts writes is a primary, whatever its assignment."""
     if not read_only:
         return ServerRole.PRIMARY
     if said.upstream is not None:
@@ -87,7 +87,7 @@ def _upstream(said: Findings) -> str | None:
 
 
 def _connected(said: Findings) -> bool | None:
-    """Return True if both threads run; one can stop while the other runs."""
+    """Return True if both threads run; each can stop alone."""
     if said.upstream is None:
         return None
     return {said.upstream["Slave_IO_Running"], said.upstream["Slave_SQL_Running"]} == {YES}
@@ -183,7 +183,7 @@ def _stopped(cluster: Cluster, node: Node, upstream: dict[str, object]) -> Itera
 
 
 def keep_and_copy(cluster: Cluster, node: Node) -> str:
-    """Return how a node gets a new copy of the database and its own data are kept."""
+    """Return how to copy the database to a node again and keep its own data."""
     return (
         "what only it has is exported, its data are kept, and it copies its upstream's: "
         f"`{Commands.here(cluster).zodbrepl('rejoin', node.name)}`"
@@ -227,16 +227,16 @@ def _shown(value: object) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """A server's report; None for what it lacks or may not tell this user.
+    """A server's report; None for values that it lacks or that this user may not see.
 
     Attributes:
         variables: its global variables.
         upstream: its row of SHOW ALL SLAVES STATUS.
         semi_sync: its status variables of semi-synchronous replication.
-        own: cluster, node, role and epoch that it was started or promoted with.
+        own: cluster, node, role and epoch with which it was started or promoted.
         followers: addresses from which others follow.
         clients: connections to the database, this one not counted.
-        last_tid: 0 when there is no transaction.
+        last_tid: 0 if there is no transaction.
         size: bytes of the database's files.
         denied: what this user may not see.
     """
@@ -253,12 +253,12 @@ class Findings:
 
 
 def asking_user(cluster: Cluster, node: Node) -> str:
-    """Return the user who asks a server: ours, or Indico's on a server of somebody else."""
+    """Return the user for queries: ours, or Indico's on a server managed elsewhere."""
     return config.MONITOR_USER if node.managed else config.settings_of(cluster).user
 
 
 def ask(cluster: Cluster, node: Node, deadline: float) -> Findings:
-    """Ask a server for everything.  Raises ProbeError."""
+    """Query a server's whole state.  Raises ProbeError."""
     denied: list[str] = []
     with session(cluster, node, asking_user(cluster, node), deadline) as server:
         variables = server.row(
@@ -309,9 +309,7 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> Findings:
 
 
 def size_of(cluster: Cluster, server: Session) -> int:
-    """Return the bytes of the database's files; the tables' statistics are stale.  Raises
-    ProbeError.
-    """
+    """Return the bytes of the database's files; table statistics are stale.  Raises ProbeError."""
     found = server.row(
         "SELECT SUM(file_size) AS size FROM "
         "information_schema.innodb_sys_tablespaces "
@@ -327,7 +325,7 @@ def last_transaction(cluster: Cluster, server: Session) -> Row:
 
 
 def transactions(cluster: Cluster) -> str:
-    """Return the table of transactions; without history that of the last states."""
+    """Return the table of transactions; without history that of the current revisions."""
     own = config.settings_of(cluster)
     table = "transaction" if own.keep_history else "object_state"
     return f"`{own.database}`.`{table}`"

@@ -1,4 +1,4 @@
-"""NEO: masters that agree on who leads, storages that hold copies of parts of the data."""
+"""NEO: masters that elect a leader, and storages that hold copies of parts of the data."""
 
 from indico_zodbrepl.backends.neo.backend import NEO
 

@@ -1,4 +1,4 @@
-"""The backend ``neo``: NEO's answers and orders in the words of ``backends.consensus``."""
+"""The backend ``neo``: NEO's answers and orders in the terms of ``backends.consensus``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison
 
-# A process of NEO ends at once, the NEO monitor when its child has.
+# A process of NEO exits at once, the NEO monitor after its child.
 STOP_SECONDS = 10
-# Not 0: a storage that was taken out ends so, and is to come back.
+# Not 0: a dropped storage exits with 0, and must be restarted.
 FINAL_EXITS = (ExitCode.BAD_CONFIG, ExitCode.NOT_INSTALLED, ExitCode.PORT_TAKEN, ExitCode.REFUSED)
 
 _BY_THEMSELVES = "the masters elect the leader, and each copy takes part in every write"
@@ -61,7 +61,7 @@ class Elections(ConsensusServers):
         founding.order(cluster, installation, deadline, "add", str(node.storage_address))
 
     def spread(self, cluster: Cluster, installation: Installation, deadline: float) -> None:
-        """Leave out all storages that do not run; NEO must be given them."""
+        """Distribute partitions; NEO requires a list of the storages that do not run."""
         answer = founding.order(cluster, installation, deadline, "status")
         nodes = answer.get("nodes")
         if not isinstance(nodes, list):
@@ -78,7 +78,7 @@ class Elections(ConsensusServers):
 
 
 def read(cluster: Cluster, known: Known) -> Look:
-    """Return what a NEO monitor knows, by node names."""
+    """Return a NEO monitor's report, by node names."""
     called = {str(node.storage_address): node.name for node in cluster.nodes}
     table = known.table
     storages = sum(1 for _ in config.of_role(cluster, Role.STORAGE))
@@ -165,7 +165,7 @@ class NEO(Elections):
         return config.client_files(cluster)
 
     def readable_nodes(self, cluster: Cluster) -> tuple[Node, ...]:
-        """Return no node: a storage's copy can be read through the cluster only."""
+        """Return no node: a storage's copy can be read only through the cluster."""
         return ()
 
     def server_command(
@@ -181,7 +181,7 @@ class NEO(Elections):
         )
 
     def check(self, cluster: Cluster, installation: Installation) -> None:
-        """Refuse host names too (exit 2): NEO's processes know each other by IP address."""
+        """Also refuse host names (exit 2): NEO's processes know each other by IP address."""
         for node in cluster.nodes:
             try:
                 ipaddress.ip_address(node.host)
@@ -251,7 +251,7 @@ class NEO(Elections):
     def compare(
         self, cluster: Cluster, node: Node, primary: Node, answer: ServerAnswer, deadline: float
     ) -> Iterator[Comparison]:
-        """Compare nothing: no node follows another one."""
+        """Return nothing: no node follows another one."""
         return iter(())
 
 

@@ -11,9 +11,9 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.settings import NeoSettings
 
 CLIENT_CACHE = "100MB"
-# How long a client looks for the leading master before the cluster counts as away.
+# Seconds that a client searches for the leading master before the cluster counts as away.
 CONNECT_SECONDS = 10
-# The NEO monitor ends what hangs; a client that is left alone with it waits a little longer.
+# The NEO monitor kills hung processes; a client waits a little longer before it acts itself.
 CLIENT_PATIENCE = 5
 
 
@@ -34,7 +34,7 @@ def node_files(cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
     if node.role is Role.STORAGE and settings.adapter == "sqlite":
         lines += ["adapter: SQLite", f"database: {_escaped(sqlite_file(node))}"]
     elif node.role is Role.STORAGE:
-        # As the system's user who runs the cluster, by the server's own socket.
+        # As the operating system user who runs the cluster, through the server's own socket.
         database = f"{mysql_database(cluster, node)}{settings.mariadb_socket or ''}"
         lines += ["adapter: MySQL", f"database: {database}"]
     return {neo_conf(node): "\n".join([*lines, ""])}
@@ -130,7 +130,7 @@ def of_role(cluster: Cluster, role: Role) -> Iterator[Node]:
 
 
 def masters(cluster: Cluster) -> str:
-    """Return the addresses of the masters as NEO's programs take them."""
+    """Return the addresses of the masters in the format of NEO's programs."""
     return " ".join(str(node.storage_address) for node in of_role(cluster, Role.MASTER))
 
 
@@ -149,5 +149,5 @@ def mysql_database(cluster: Cluster, node: Node) -> str:
 
 
 def founded(cluster: Cluster) -> Path:
-    """Return the mark of a cluster that has had data: from then on it must not start empty."""
+    """Return the mark of a cluster that has had data: it must not start empty any more."""
     return Layout(cluster).var / "neo-founded.json"

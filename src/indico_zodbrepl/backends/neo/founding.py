@@ -1,4 +1,4 @@
-"""Start of a NEO cluster, and orders to it, through a Python 2.7 program."""
+"""Start a NEO cluster, and give it orders, through a Python 2.7 program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
-# What a question to the cluster may take, beside what an order waits for.
+# Seconds for a query to the cluster, in addition to the waiting time of an order.
 ANSWER_SECONDS = 5.0
 _EXITS = {3: ExitCode.NOT_RUNNING, 4: ExitCode.TIMED_OUT}
 
@@ -22,9 +22,9 @@ _EXITS = {3: ExitCode.NOT_RUNNING, 4: ExitCode.TIMED_OUT}
 def found(
     cluster: Cluster, installation: Installation, progress: Progress, deadline: float
 ) -> None:
-    """Start a new cluster, once all its storages are there; wait until it runs.
+    """Start a new cluster once all its storages are connected; wait until it runs.
 
-    From then on storages that are all empty are no new cluster.
+    From then on, a cluster whose storages are all empty does not count as new.
     """
     marker = config.founded(cluster)
     storages = [
@@ -56,11 +56,11 @@ def order(
     *arguments: str,
     waits: bool = False,
 ) -> dict[str, object]:
-    """Give an order to the cluster and return what it answers.
+    """Give an order to the cluster and return the answer.
 
     Args:
         deadline: a moment of ``time.monotonic``.
-        waits: whether the order has a ``--wait``, which is to end in time.
+        waits: True if the order has a ``--wait``, which must end in time.
 
     Raises:
         OperatorError: exit 1 refused or failed, 6 no admin node, 7 not in time.

@@ -1,4 +1,4 @@
-"""State of a NEO cluster as its NEO monitor reports it, and what that means for each node."""
+"""State of a NEO cluster as its NEO monitor reports it, and its meaning for each node."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 RUNNING = "RUNNING"
 UP_TO_DATE = "up_to_date"
-# For so many seconds a action of the NEO monitor is news.
+# Seconds for which an action of the NEO monitor is news.
 NEWS_SECONDS = 600.0
 
 
 MAX_ANSWER = 1 << 20
-# A NEO monitor that looked last so many seconds ago does not know how things are.
+# Age in seconds after which a NEO monitor's last check is outdated.
 STALE_SECONDS = 15.0
 
 
@@ -253,9 +253,9 @@ class Table:
 
     Attributes:
         replicas: copies wanted beyond the first.
-        up_to_date: copies of that partition of which the fewest work.
-        cells: by address of a storage, how many cells of each state it has.
-        rows: for each partition the addresses of the storages that work and have it up to date.
+        up_to_date: working copies of the partition that has the fewest.
+        cells: by address of a storage, the number of its cells in each state.
+        rows: for each partition, the addresses of the working storages that have it up to date.
     """
 
     number: int
@@ -282,13 +282,13 @@ class Known:
     """A report of the NEO monitor; addresses are ``host:port``.
 
     Attributes:
-        began: when it looked, seconds since 1970; all of the rest is of then or later.
-        failure: why the admin node or the cluster does not answer; None when it does.
+        began: start of its check, seconds since 1970; everything else is at least that recent.
+        failure: why the admin node or the cluster does not answer; None if it does.
         primary: the leading master.
-        last_tid: the last transaction; None while the leading master does not say.
-        silence: seconds without an answer, of those who give none.
+        last_tid: the last transaction; None while the leading master does not report it.
+        silence: seconds without an answer, of the silent processes.
         pings: answers, refuses or silent, of each master and storage.
-        writable: whether a write can be carried out.
+        writable: True if a write would succeed.
         sizes: bytes of the databases on the NEO monitor's host.
     """
 
@@ -321,7 +321,7 @@ def ask(cluster: Cluster, deadline: float) -> Known:
         deadline: a moment of ``time.monotonic``.
 
     Raises:
-        ProbeError: none answers, or one does that has stopped looking.
+        ProbeError: none answers, or the answer is outdated.
     """
     failure = ProbeError(FailureKind.UNREACHABLE, "there is no admin node")
     for node in config.of_role(cluster, Role.ADMIN):
@@ -333,7 +333,7 @@ def ask(cluster: Cluster, deadline: float) -> Known:
 
 
 def known(raw: bytes, now: float) -> Known:
-    """Read a NEO monitor's answer.  Raises ProbeError."""
+    """Decode a NEO monitor's answer.  Raises ProbeError."""
     try:
         answer = json.loads(raw)
         asked = float(answer["asked"])
@@ -411,7 +411,7 @@ def _text(value: object) -> str | None:
 
 def _converse(node: Node, deadline: float) -> bytes:
     try:
-        # The path may be longer than a socket's can be.
+        # The path may be too long for a socket.
         folder = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise ProbeError(

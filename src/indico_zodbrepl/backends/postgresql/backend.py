@@ -32,9 +32,9 @@ class PostgreSQL(native_replication.NativeServers):
 
     name = "relstorage-postgresql"
     section = "postgresql"
-    # A primary sends its standbys what they lack before it ends.
+    # A primary sends its standbys what they lack before it exits.
     stop_seconds = 40
-    # Ends its clients' sessions; SIGTERM would wait until they have ended themselves.
+    # It ends its clients' sessions; SIGTERM would wait until the clients end them.
     stop_signal = "INT"
     own_users = config.MANAGED_USERS
     limits: Mapping[str, str] = {
@@ -63,16 +63,16 @@ class PostgreSQL(native_replication.NativeServers):
     def server_command(
         self, cluster: Cluster, installation: Installation, state: NodeState
     ) -> tuple[str, ...]:
-        """Find the programs of the version that made the data."""
+        """Return the server's command, of the version that created the data."""
         folder = config.data_folder(cluster.node(state.node))
         return identity().command(
             programs.of_data(cluster, folder), "postgres", folder, "-D", "{data}"
         )
 
     def check(self, cluster: Cluster, installation: Installation) -> None:
-        """Check what only RelStorage and the servers' own users forbid, too (exit 2).
+        """Also check the names that RelStorage and the servers' own users forbid (exit 2).
 
-        Imports the driver, so that no question has to wait for that.
+        Imports the driver, so that no query has to wait for that.
         """
         sql.load_driver()
         self.refuse_names(cluster)

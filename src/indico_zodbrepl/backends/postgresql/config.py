@@ -21,11 +21,11 @@ RECOVERY_SIGNAL = "recovery.signal"
 
 CONNECT_SECONDS = 5
 
-# Of servers that are started here: who may do everything, and as whom nodes replicate.
+# Users of servers that are started here: the superuser, and the user for replication.
 SUPERUSER = "zodbrepl"
 REPLICATION_USER = "zodbrepl_replication"
 
-# Where the servers keep no data of Indico's.
+# A database without data of Indico.
 MAINTENANCE_DATABASE = "postgres"
 
 MANAGED_USERS = (SUPERUSER, REPLICATION_USER)
@@ -59,7 +59,7 @@ def server_files(cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
 
 
 def synchronous_conf(cluster: Cluster, node: Node) -> str:
-    """Return whom a node's commits wait for while it is the primary; the same in every state."""
+    """Return which standbys a primary's commits wait for; the same in every state."""
     others = [other.name for other in cluster.nodes if other.name != node.name]
     waits = settings_of(cluster).synchronous and others
     listed = ", ".join(f'"{name}"' for name in others)
@@ -91,7 +91,7 @@ def node_conf(cluster: Cluster, dsn: str) -> str:
 
 
 def upstream_conninfo(node: Node, upstream: Node) -> str:
-    """Return how a node's server reaches its upstream; quoted as PostgreSQL wants it."""
+    """Return how a node's server connects to its upstream, quoted for PostgreSQL."""
     return (
         f"host=''{upstream.host}'' port=''{upstream.storage_port}'' "
         f"user=''{REPLICATION_USER}'' passfile=''{REPLICATION_PASSFILE}'' "
@@ -102,7 +102,7 @@ def upstream_conninfo(node: Node, upstream: Node) -> str:
 def _replication(cluster: Cluster, state: NodeState) -> str:
     node = cluster.node(state.node)
     if state.role is Role.PRIMARY or state.upstream is None:
-        # A stopped standby that was made the primary ends its recovery by this.
+        # A stopped standby that was made the primary ends its recovery because of this.
         return "restore_command = 'false'"
     return (
         f"primary_conninfo = '{upstream_conninfo(node, cluster.node(state.upstream))}'\n"

@@ -1,4 +1,4 @@
-"""A node's data: a new database or a copy of another node's."""
+"""A node's data: a new database, or a copy of another node's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 UPSTREAM_SECONDS = 120.0
 ANSWER_SECONDS = 10.0
 POLL_SECONDS = 0.2
-# What the manual says that pg_rewind needs.
+# The settings that pg_rewind requires according to the manual.
 _FOR_PG_REWIND = tuple(
     f"GRANT EXECUTE ON FUNCTION {function} TO {config.REPLICATION_USER};"
     for function in (
@@ -35,7 +35,7 @@ _FOR_PG_REWIND = tuple(
         "pg_read_binary_file(text, bigint, bigint, boolean)",
     )
 )
-# A copy that doesn't grow for so long has stalled, as from a frozen server.
+# Seconds without growth after which a copy has stalled, for example from a frozen server.
 STALLED_SECONDS = 60.0
 LOOK_SECONDS = 2.0
 COPY_SECONDS = 24 * 3600.0
@@ -52,9 +52,9 @@ def follows(node: Node) -> bool:
 
 
 def make_new(cluster: Cluster, node: Node) -> None:
-    """Make an empty database with its users, for the first primary.
+    """Create an empty database with its users, for the first primary.
 
-    It comes to its place when it is whole.  Raises OperatorError.
+    It appears in its place when it is complete.  Raises OperatorError.
     """
     settings, who = config.settings_of(cluster), identity()
     found = programs.find(settings)
@@ -95,9 +95,9 @@ def make_new(cluster: Cluster, node: Node) -> None:
 
 
 def copy(cluster: Cluster, node: Node, upstream: Node, seconds: float = COPY_SECONDS) -> None:
-    """Make a node's data a copy of a running server's, ready to follow it.
+    """Copy a running server's data to a node, ready to follow that server.
 
-    Waits until that one answers.  The copy comes to its place when it is whole.
+    Waits until that server answers.  The copy appears in its place when it is complete.
 
     Raises:
         OperatorError: exit 7, the upstream does not answer, or the copy stalls; exit 1.
@@ -107,7 +107,7 @@ def copy(cluster: Cluster, node: Node, upstream: Node, seconds: float = COPY_SEC
     ensure_slot(cluster, upstream, node)
     fresh = _empty_folder(node)
     source = sql.conninfo(cluster, upstream, config.REPLICATION_USER, "replication")
-    # This program does not refuse root, and has to read the password.
+    # This program does not refuse root, and must be able to read the password.
     programs.run(
         NOBODY_ELSE,
         found,
@@ -132,12 +132,12 @@ def copy(cluster: Cluster, node: Node, upstream: Node, seconds: float = COPY_SEC
 
 
 def let_follow(cluster: Cluster, node: Node) -> None:
-    """Have a node's server start as a standby.  Raises OperatorError (exit 8), OSError."""
+    """Make a node's server start as a standby.  Raises OperatorError (exit 8), OSError."""
     _let_follow(cluster, config.data_folder(node))
 
 
 def write_replication_passfile(cluster: Cluster, folder: Path) -> None:
-    """Put the password of replication where a server reads it itself.  Raises OSError."""
+    """Store the replication password where a server reads it.  Raises OSError."""
     user = config.REPLICATION_USER
     write_atomically(
         folder / REPLICATION_PASSFILE,
@@ -148,9 +148,9 @@ def write_replication_passfile(cluster: Cluster, folder: Path) -> None:
 
 
 def take_site_conf(node: Node) -> None:
-    """Have a node's server read the operator's own settings, if there are any.  Raises OSError.
+    """Make a node's server read the operator's own settings, if any.  Raises OSError.
 
-    They are kept beside the data, as a copy of another node's data would replace them.
+    They are kept beside the data, because a copy of another node's data would replace them.
     """
     own = node.data_directory / OWN_SITE_CONF
     text = own.read_text("utf-8") if own.exists() else "# None.\n"
@@ -158,7 +158,7 @@ def take_site_conf(node: Node) -> None:
 
 
 def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) -> None:
-    """Wait until a node's server takes statements.  Raises OperatorError (exit 7)."""
+    """Wait until a node's server accepts statements.  Raises OperatorError (exit 7)."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -176,7 +176,7 @@ def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) ->
 
 
 def ensure_slot(cluster: Cluster, upstream: Node, node: Node) -> None:
-    """Have a server keep what a follower of it has not got yet.  Raises OperatorError."""
+    """Make a server keep the WAL that a follower still needs.  Raises OperatorError."""
     name = sql.literal(config.slot(node))
     sql.command(
         cluster,
@@ -188,7 +188,7 @@ def ensure_slot(cluster: Cluster, upstream: Node, node: Node) -> None:
 
 
 def _empty_folder(node: Node) -> Path:
-    """Make the folder for new data; remove what an interrupted attempt left there."""
+    """Create the folder for new data; remove what an interrupted attempt left in it."""
     fresh = node.data_directory / "postgresql.new"
     if fresh.exists():
         shutil.rmtree(fresh)
@@ -235,7 +235,7 @@ def _size(folder: Path) -> int:
 
 
 def new_copy(cluster: Cluster, node: Node) -> str:
-    """Return the command that has a stopped node copy its upstream's data and keeps its own."""
+    """Return the command that copies the upstream's data to a stopped node, keeping its own."""
     commands, folder = Commands.here(cluster), config.data_folder(node)
     aside = folder.with_name(f"{folder.name}.lost")
     move = shlex.join(["mv", "-T", commands.path(folder), commands.path(aside)])

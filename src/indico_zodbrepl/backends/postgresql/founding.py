@@ -1,4 +1,4 @@
-"""What Indico needs before it starts: clients' files, replication slots, tables."""
+"""Create what Indico needs before it starts: clients' files, replication slots, tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 5.0
 POLL_SECONDS = 0.2
-# How long a standby that listens may take until it streams; it goes on trying after that.
+# Seconds until a listening standby must stream; it keeps trying after that.
 STREAMING_SECONDS = 20.0
 
 Progress = Callable[[str], None]
@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 def found(
     cluster: Cluster, installation: Installation, progress: Progress, deadline: float
 ) -> None:
-    """See ``IBackend.found``."""
+    """Create the clients' files, replication slots and tables; see ``IBackend.found``."""
     sql.ensure_password(cluster, config.settings_of(cluster).user)
     primary = find_primary(cluster, status.ask, "PostgreSQL", deadline)
     turn_clients(cluster, primary)
@@ -38,11 +38,11 @@ def found(
 
 
 def settle_links(cluster: Cluster, primary: Node) -> None:
-    """Make a slot on the primary for each other node, drop all others, and set whom commits wait
-    for.
+    """Set the primary's replication slots and the standbys that its commits wait for.
 
-    A standby keeps WAL for slots that nobody uses any more, for ever.  A standby that does not
-    answer is left for the next time.  Raises OperatorError when the primary refuses.
+    The primary gets a slot for each other node; all other slots are dropped, because a standby
+    keeps WAL for unused slots forever.  A standby that does not answer is skipped until the next
+    call. Raises OperatorError if the primary refuses.
     """
     for node in cluster.nodes:
         if node.name == primary.name or not node.managed:
@@ -57,7 +57,7 @@ def settle_links(cluster: Cluster, primary: Node) -> None:
 
 
 def drop_slots(cluster: Cluster, node: Node) -> None:
-    """Have a standby keep nothing for others; one that does not answer is left for later."""
+    """Drop a standby's replication slots; a standby that does not answer is skipped."""
     own = sql.conninfo(cluster, node, config.SUPERUSER, config.MAINTENANCE_DATABASE)
     with contextlib.suppress(ProbeError):  # its own probe reports that it does not answer
         sql.query(own, time.monotonic() + ANSWER_SECONDS, _DROP_SLOTS)
@@ -81,7 +81,7 @@ def _ensure_tables(
             exit_code=ExitCode.TIMED_OUT,
         ) from error
     if objects is None:
-        # Without waiting for a synchronous standby, which may not be there yet.
+        # Do not wait for a synchronous standby, which may not exist yet.
         make_tables(
             installation,
             schema_conf(cluster),

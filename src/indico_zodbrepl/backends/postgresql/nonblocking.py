@@ -1,6 +1,7 @@
-"""Non-blocking calls of libpq, with the waiting in our hands.
+"""Non-blocking calls of libpq, with this module's own waiting.
 
-psycopg's own connections wait for a cancelled statement's end, which a frozen server never sends.
+psycopg's own connections wait for the end of a cancelled statement, which a frozen server never
+reports.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from indico_zodbrepl.probing.answers import clean
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
-# A number of this class (SQLSTATE) tells: the server starts, ends, or has no place left.
+# Errors of this class (SQLSTATE): the server is starting, stopping, or out of connections.
 _NOT_NOW = ("57P", "53")
 
 

@@ -1,9 +1,9 @@
-"""PostgreSQL's programs: where they are, and how they run, as they refuse root.
+"""PostgreSQL's programs: their location, and how to run them, as they refuse root.
 
-Another user runs them as it is.  For root there are two ways.  In a user namespace of its own,
-a program sees itself as an ordinary user, while the files stay root's; that works in any folder.
-Where namespaces are not allowed, the Debian package's own user takes the data over; it need not be
-able to reach the folder by its path, as it is handed the open folder.
+Users other than root run them directly.  For root there are two ways.  In a user namespace of its
+own, a program sees itself as an ordinary user, while the files stay root's; that works in any
+folder.  If namespaces are not permitted, the data are given to the Debian package's own user. That
+user need not be able to reach the folder by its path, because it inherits the open folder.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 
 PACKAGE_USER = "postgres"
 PROBE_SECONDS = 10
-# Any that is not root's; it exists in the namespace alone.
+# Any id other than root's; it exists only in the namespace.
 NAMESPACE_UID = 1000
 FOLDER_DESCRIPTOR = 9
 
 
-# initdb, a rewind, the recovery of a killed server's data.
+# Seconds for initdb, a rewind, or the recovery of a killed server's data.
 TOOL_SECONDS = 600.0
 POLL_SECONDS = 0.1
 # Standard output, as lines; a program says no more than that.
@@ -39,7 +39,7 @@ OUTPUT_LINES = 20
 
 NEEDED = ("postgres", "initdb", "pg_basebackup", "pg_rewind", "pg_controldata")
 
-# Where Debian's packages have them, a folder a version.
+# Debian's location, one folder per version.
 DEBIAN_FOLDERS = Path("/usr/lib/postgresql")
 
 
@@ -48,8 +48,8 @@ class Identity:
     """A way to run a program as a user other than root.
 
     Attributes:
-        prefix: what comes before the program; it ends by becoming it.
-        owner: the user who has to own the data; None: who runs this.
+        prefix: command that precedes the program and replaces itself by it.
+        owner: the user who must own the data; None for the user of this process.
     """
 
     prefix: tuple[str, ...]
@@ -58,14 +58,14 @@ class Identity:
     def command(
         self, programs: Programs, program: str, folder: Path, *arguments: str
     ) -> tuple[str, ...]:
-        """Return a command that works on a data folder; ``{data}`` in an argument becomes its name.
+        """Return a command for a data folder; ``{data}`` in an argument becomes its path.
 
-        Only who starts it has to be able to reach the folder.
+        Only the process that starts it must be able to reach the folder.
         """
         executable = str(programs.path(program))
         name, prefix = str(folder), self.prefix
         if self.owner is not None:
-            # The open folder is handed down: its path may lead through others' folders.
+            # The open folder is inherited: its path may lead through folders of other users.
             name = f"/proc/self/fd/{FOLDER_DESCRIPTOR}"
             prefix = (
                 "/bin/sh",
@@ -77,7 +77,7 @@ class Identity:
         return (*prefix, executable, *(each.replace("{data}", name) for each in arguments))
 
     def take_over(self, folder: Path) -> None:
-        """Give a data folder to its owner; nothing when that is who runs this.  Raises OSError."""
+        """Give a data folder to its owner, if that is another user.  Raises OSError."""
         if self.owner is None:
             return
         user = pwd.getpwnam(self.owner)
@@ -92,9 +92,9 @@ NOBODY_ELSE = Identity(())
 
 @functools.cache
 def identity() -> Identity:
-    """Return the way that works here.
+    """Return the way that works on this host.
 
-    Raises OperatorError (exit 4) when there is none.
+    Raises OperatorError (exit 4) if there is none.
     """
     if os.geteuid() != 0:
         return NOBODY_ELSE
@@ -117,12 +117,12 @@ def identity() -> Identity:
 
 
 def namespace() -> Identity:
-    """Return the way through a user namespace: an ordinary user there, root outside of it."""
+    """Return the way through a user namespace: an ordinary user inside, root outside."""
     return Identity((_which("unshare"), "-U", f"--map-user={NAMESPACE_UID}"))
 
 
 def as_package_user() -> Identity:
-    """Return the way as Debian's user of PostgreSQL, for root; raise KeyError without that user."""
+    """Return the way as Debian's PostgreSQL user, for root; KeyError without that user."""
     user = pwd.getpwnam(PACKAGE_USER)
     return Identity(
         (_which("setpriv"), f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"),
@@ -131,7 +131,7 @@ def as_package_user() -> Identity:
 
 
 def _why_not(candidate: Identity) -> str:
-    """Return why no program can be started in this way; empty if it can."""
+    """Return why no program can be started in this way; empty if it works."""
     try:
         done = subprocess.run(
             [*candidate.prefix, _which("id"), "-u"],
@@ -161,7 +161,7 @@ def of_data(cluster: Cluster, folder: Path) -> Programs:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment without what would affect PostgreSQL's programs."""
+    """Return this process's environment without variables for PostgreSQL's programs."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -179,15 +179,15 @@ def run(
     seconds: float = TOOL_SECONDS,
     stalled: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Run a program to its end; what it wrote to its standard output.
+    """Run a program until it exits; return its standard output.
 
     Args:
         folder: the data folder; ``{data}`` in an argument is its name.
         text: for its standard input.
-        stalled: asked now and then; when it says so the program is killed.
+        stalled: called now and then; if it returns True the program is killed.
 
     Raises:
-        OperatorError: exit 1, it failed, with its own words; exit 7, it took too long or stalled.
+        OperatorError: exit 1, it failed, with its message; exit 7, it took too long or stalled.
     """
     command = identity.command(tools, program, folder, *arguments)
     deadline = time.monotonic() + seconds
@@ -238,10 +238,9 @@ def control_data(cluster: Cluster, node: Node) -> dict[str, str]:
 def single_user(
     identity: Identity, tools: Programs, folder: Path, database: str, *statements: str
 ) -> str:
-    """Run SQL in a data folder that no server has open; it recovers from a kill first.
+    """Run SQL in a data folder that no server has open, after crash recovery if needed.
 
-    Statements are one line each.  What they hold is not logged.  Returns the output; raises as
-    ``run``.
+    Statements are one line each, and are not logged.  Returns the output; raises as ``run``.
     """
     return run(
         identity,
@@ -276,10 +275,10 @@ def find(settings: PostgreSQLSettings, version: str | None = None) -> Programs:
     """Return the programs in ``bin-directory``, on PATH, or in Debian's folders.
 
     Args:
-        version: the major version of data that is there, which needs programs of the same.
+        version: the major version of existing data, which need programs of that version.
 
     Raises:
-        OperatorError: exit 4, they are nowhere.
+        OperatorError: exit 4, they are missing.
     """
     folders = list(_folders(settings))
     complete = [

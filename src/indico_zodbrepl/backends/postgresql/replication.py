@@ -1,4 +1,4 @@
-"""Changes of role: promotion of a standby, return of a former primary."""
+"""Changes of role: promotion of a standby, rejoin of a former primary."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ POLL_SECONDS = 0.05
 
 CHECKPOINT_SECONDS = 120.0
 READ_SECONDS = 30.0
-# Transactions that are compared at a time, the newest first.
+# Number of transactions compared at a time, the newest first.
 CHUNK = 1000
 MOST_LISTED = 5
-# What pg_rewind says when one history is the beginning of the other.
+# pg_rewind's message if one history is the beginning of the other.
 NOTHING_TO_DO = "no rewind required"
 
 
 def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
-    """Have a node's running server take writes, in its epoch, and turn the clients to it.
+    """Make a node's running server accept writes in its epoch; redirect the clients to it.
 
-    Waits until it answers.  A server that takes writes already stays as it is.  The links of
-    other nodes that answer are settled.
+    Waits until it answers.  A server that already accepts writes stays as it is.  The links of
+    other nodes that answer are set up.
 
     Raises:
-        OperatorError: exit 7, it did not take writes in time; exit 1, it refuses.
+        OperatorError: exit 7, it did not accept writes in time; exit 1, it refuses.
     """
     node = cluster.node(state.node)
     data.wait_for(cluster, node, deadline - time.monotonic())
@@ -56,7 +56,7 @@ def _is_recovering(cluster: Cluster, node: Node, deadline: float) -> bool:
 
 
 def _end_recovery(cluster: Cluster, node: Node, deadline: float, seconds: int) -> None:
-    """Promote a standby, unless somebody else just did: who starts a primary settles it, too."""
+    """Promote a standby, unless another process just did: the start of a primary does it too."""
     try:
         # In one session: the upstream's address has just gone, so nothing comes in any more.
         _, ((done,),) = sql.command(
@@ -79,10 +79,10 @@ def _end_recovery(cluster: Cluster, node: Node, deadline: float, seconds: int) -
 
 
 def settle(cluster: Cluster, state: NodeState, deadline: float) -> None:
-    """See ``Engine.settle``: a primary is promoted, if it is not yet; a standby gets its slot.
+    """Promote a primary if needed; give a standby its slot; see ``IBackend.settle``.
 
-    Both answer afterwards.  Raises OperatorError as ``promote``, or (exit 7) when the node does
-    not answer, or when its upstream refuses; an upstream that does not answer is left for later.
+    Both answer afterwards.  Raises OperatorError as ``promote``, or (exit 7) if the node does not
+    answer or its upstream refuses; an upstream that does not answer is skipped.
     """
     if state.role is Role.PRIMARY:
         promote(cluster, state, deadline)
@@ -103,7 +103,7 @@ def settle(cluster: Cluster, state: NodeState, deadline: float) -> None:
 
 
 def prove(cluster: Cluster, node: Node, primary: Node, deadline: float) -> str:
-    """See ``Engine.prove``: by the last record of a primary's log, that of its end."""
+    """Compare by the last record of the primary's log, that of its shutdown."""
     try:
         facts = programs.control_data(cluster, primary)
     except OSError as error:
@@ -162,7 +162,7 @@ def _configure(cluster: Cluster, state: NodeState) -> None:
 
 
 def rejoin(cluster: Cluster, node: Node, upstream: Node) -> list[str]:
-    """Make an ended server's data follow another server, if nothing is lost by that.
+    """Make a stopped server's data follow another server, if nothing is lost.
 
     Returns what was done, a line each.
 
@@ -191,10 +191,10 @@ def rejoin(cluster: Cluster, node: Node, upstream: Node) -> list[str]:
 
 
 def is_contained(cluster: Cluster, node: Node, upstream: Node) -> bool:
-    """Return True if a stopped server's history is a part of another server's, by both logs.
+    """Return True if both logs show that a stopped server's history is part of another's.
 
-    False also for one that was killed: what its log holds is not known before a recovery.
-    Raises OperatorError as ``prepare_rewind``, and when the data can't be read.
+    Return False also for a killed server: the content of its log is unknown before a recovery.
+    Raises OperatorError as ``prepare_rewind``, and if the data cannot be read.
     """
     data.wait_for(cluster, upstream)
     prepare_rewind(cluster, node, upstream)
@@ -206,11 +206,11 @@ def is_contained(cluster: Cluster, node: Node, upstream: Node) -> bool:
 def only_here(cluster: Cluster, node: Node, upstream: Node) -> list[int]:
     """Return a stopped server's divergent transactions, the newest first.
 
-    Those down to the newest that both have.  Without history an object that was stored again
-    hides the transaction before, so more may be named than is lost, never less.  The data is
-    recovered first, if its server was killed.
+    They reach back to the newest common transaction.  Without history, an object that was stored
+    again hides its earlier transaction, so more may be named than is lost, never less.  After a
+    kill, the data are recovered first.
 
-    Raises OperatorError when either can't be asked.
+    Raises OperatorError if either server cannot be queried.
     """
     settings, who = config.settings_of(cluster), identity()
     folder = config.data_folder(node)
@@ -239,19 +239,19 @@ def only_here(cluster: Cluster, node: Node, upstream: Node) -> list[int]:
 
 
 def prepare_rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
-    """Make ready what the comparison of two histories needs.  Raises OperatorError."""
-    # What was promoted a moment ago says by its last checkpoint still that it is of the old
-    # timeline; the rewind would find nothing to do.
+    """Prepare the comparison of two histories.  Raises OperatorError."""
+    # The last checkpoint of a server that was promoted a moment ago still has the old timeline; the
+    # rewind would find nothing to do.
     sql.command(cluster, upstream, time.monotonic() + CHECKPOINT_SECONDS, "CHECKPOINT")
     data.ensure_slot(cluster, upstream, node)
     data.write_replication_passfile(cluster, config.data_folder(node))
 
 
 def rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
-    """Give an ended server's data the history of another server, from where they parted.
+    """Give a stopped server's data the history of another server, from where they diverged.
 
-    After ``prepare_rewind``.  Raises OperatorError (exit 8): PostgreSQL can't, and the node needs
-    a new copy.
+    Call it after ``prepare_rewind``.  Raises OperatorError (exit 8) if PostgreSQL cannot do it; the
+    node then needs a new copy.
     """
     try:
         _rewind(cluster, node, upstream)

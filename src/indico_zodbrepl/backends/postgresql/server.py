@@ -1,4 +1,4 @@
-"""Start of a PostgreSQL server: what it needs before, and one for this program alone."""
+"""Start a PostgreSQL server: its preparation, and a server for this program alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.process_state import state_of
 
-# What counts more than the configuration of the node.
+# Settings that override the node's configuration.
 _SETTINGS = (
     "listen_addresses=",
     "default_transaction_read_only=on",
@@ -40,7 +40,7 @@ POLL_SECONDS = 0.05
 
 @contextlib.contextmanager
 def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Iterator[Alone]:
-    """See ``Engine.open_alone``.
+    """Open a stopped node's data; see ``NativeReplication.open_alone``.
 
     Raises:
         OperatorError: exit 7, it does not answer in time, or the upstream does not; exit 8, its
@@ -56,7 +56,7 @@ def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Ite
 
 @contextlib.contextmanager
 def _serving(cluster: Cluster, node: Node, deadline: float) -> Iterator[str]:
-    """Run a server that only its socket leads to; yield a ZODB configuration."""
+    """Run a server that is reachable only by its socket; yield a ZODB configuration."""
     who, folder = identity(), config.data_folder(node)
     own, port = config.settings_of(cluster), str(node.storage_port)
     with tempfile.TemporaryDirectory(prefix="zodbrepl-") as name:  # of mode 0700
@@ -108,13 +108,13 @@ def processes(node: Node) -> list[int]:
 
 
 def clear(node: Node) -> None:
-    """Wait until what a killed server left has ended, and drop its lock file.
+    """Wait until a killed server's processes have exited, and remove its lock file.
 
-    The lock file names a process by its number, which another process may have by now, as after
-    a restart of the machine; the server would take that one for itself.
+    The lock file names a process by its PID, which another process may have by now, for example
+    after a restart of the machine; the server would mistake that process for another server.
 
     Raises:
-        OperatorError: exit 8, processes of the server are there to stay.
+        OperatorError: exit 8, processes of the server do not exit.
     """
     deadline = time.monotonic() + GONE_SECONDS
     while found := processes(node):
@@ -139,14 +139,15 @@ def _works_in(pid: int, folder: Path) -> bool:
 
 
 def prepare(cluster: Cluster, state: NodeState) -> list[str]:
-    """See ``IBackend.prepare``; the guard has admitted the node.
+    """Prepare a node's data for its role; the start-up check has passed; see ``IBackend.prepare``.
 
-    A primary without data gets a new database, a standby a copy of its upstream's.  A standby
-    that is to be the primary ends its recovery in a timeline of its own.  What was a primary
-    follows only if it has nothing that its upstream lacks.
+    A primary without data gets a new database, a standby a copy of its upstream's.  A standby that
+    becomes the primary ends its recovery in a new timeline.  A former primary follows only if it
+    has nothing that its upstream lacks.
 
     Raises:
-        OperatorError: exit 8, it has; others as ``data`` and ``rejoining``.
+        OperatorError: exit 8, it has divergent transactions; others as ``data`` and
+            ``replication``.
     """
     node = cluster.node(state.node)
     clear(node)
@@ -178,7 +179,7 @@ def _prepare(cluster: Cluster, node: Node, state: NodeState) -> list[str]:
 
 
 def _end_recovery(node: Node) -> list[str]:
-    """Have a standby that was stopped start as the primary, in a new timeline."""
+    """Make a stopped standby start as the primary, in a new timeline."""
     if not data.follows(node):
         return []
     folder = config.data_folder(node)

@@ -18,7 +18,7 @@ Row = tuple[str | None, ...]
 
 
 def conninfo(cluster: Cluster, node: Node, user: str, database: str) -> str:
-    """Return how this program reaches a node's server; the password is in a file."""
+    """Return how this program connects to a node's server; the password is in a file."""
     values = {
         "host": node.host,
         "port": node.storage_port,
@@ -32,7 +32,7 @@ def conninfo(cluster: Cluster, node: Node, user: str, database: str) -> str:
 
 
 def load_driver() -> ModuleType:
-    """Return the module that talks to servers; it is slow to import."""
+    """Return the database driver; it is slow to import."""
     return importlib.import_module(f"{__package__}.nonblocking")
 
 
@@ -44,8 +44,8 @@ def session(conninfo: str, deadline: float) -> Iterator[Callable[[str], list[Row
         deadline: a moment of ``time.monotonic``.  The look-up of a host name is not interrupted.
 
     Raises:
-        ProbeError: nobody answers in time, or refuses; the function raises it too.  A statement
-            that was sent may still be carried out.
+        ProbeError: no answer in time, or a refusal; the function raises it too.  A statement that
+            was sent may still be executed.
     """
     nonblocking = load_driver()
     with nonblocking.connected(conninfo, deadline) as connection:
@@ -65,7 +65,7 @@ def command(
     *statements: str,
     database: str = config.MAINTENANCE_DATABASE,
 ) -> list[list[Row]]:
-    """Run statements as the superuser of a server of ours; see ``query``.
+    """Run statements as the superuser of a managed server; see ``query``.
 
     Raises:
         OperatorError: exit 7, no answer in time; exit 1, it refuses.
@@ -82,12 +82,12 @@ def command(
 
 
 def literal(text: str) -> str:
-    """Return a text as an SQL literal; the servers have standard_conforming_strings."""
+    """Return a text as an SQL literal; the servers use standard_conforming_strings."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def ensure_password(cluster: Cluster, user: str) -> str:
-    """Return a user's password; it is kept in the user's file for libpq.
+    """Return a user's password, which is stored in the user's file for libpq.
 
     Raises OperatorError (exit 8), as ``PasswordFile.ensure``.
     """

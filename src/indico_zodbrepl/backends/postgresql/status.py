@@ -25,11 +25,11 @@ from indico_zodbrepl.probing.comparison import Comparison, Membership
 from indico_zodbrepl.probing.wire import ProbeError
 
 MIB = 1024 * 1024
-# What a slot may keep for a follower that is away before an alert says so.
+# Bytes that a slot may keep for an absent follower without an alert.
 MUCH_WAL = 1024 * MIB
 
 
-# A follower that is further behind is told how many transactions it lacks at least.
+# For a follower that is further behind, a lower bound is reported.
 MOST_COUNTED = 10000
 
 Run = Callable[[str], list[sql.Row]]
@@ -50,7 +50,7 @@ class _Follower:
 
 
 def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
-    """See ``IBackend.ask``."""
+    """Query a server's state; see ``IBackend.ask``."""
     with sql.session(own_conninfo(cluster, node), deadline) as run:
         (
             (
@@ -277,7 +277,7 @@ FROM (SELECT 1) AS one LEFT JOIN pg_stat_wal_receiver ON true
 def compare(
     cluster: Cluster, primary: Node, answer: ServerAnswer, deadline: float
 ) -> Iterator[Comparison]:
-    """See ``IBackend.compare``."""
+    """Compare a standby with its primary; see ``IBackend.compare``."""
     if answer.replication is None or answer.replication.role is not ServerRole.SECONDARY:
         return
     try:
@@ -309,17 +309,16 @@ def _compared(
         )
     if own != tid.EMPTY:
         found = run(f"SELECT 1 FROM transaction WHERE tid = {own:d}")  # noqa: S608
-        # What is not there may have been packed away; that a history is another one is seen by
-        # its timeline, as no server sends it any more.
+        # A missing transaction may have been packed away; a diverged history shows in its timeline,
+        # because no server sends it any more.
         membership = Membership.HELD if found else None
     return Comparison(primary.name, reference, missing, membership)
 
 
 def last_tid(run: Run, history: str | None, objects: str | None) -> int:
-    """Return the last transaction of the tables that exist.
+    """Return the last transaction in the tables that exist.
 
-    Without history what is left of a transaction may be nothing; then it is a lower
-    bound.
+    Without history, nothing may be left of a transaction; then this is a lower bound.
     """
     table = "transaction" if history else "object_state" if objects else None
     if table is None:
