@@ -7,7 +7,7 @@ from typing import Any
 
 from indico_zodbrepl.bench.sites.site import Site
 from indico_zodbrepl.bench.sites.storages import IN_MEMORY, Storage
-from indico_zodbrepl.bench.suite import Better, Case, Made, Metric, Option, Settings
+from indico_zodbrepl.bench.suite import AnyStorage, Better, Case, Made, Metric, Option, Settings
 
 CREATE = "create"
 QUERIES = (
@@ -26,7 +26,7 @@ PATIENCE = 600.0
 NUMBERS = ("create_seconds", "commit_seconds", "objects", "records")
 
 
-class Phases:
+class Phases(AnyStorage):
     """The suite ``phases``."""
 
     name = "phases"
@@ -40,19 +40,11 @@ class Phases:
         Metric("records", "records", "records", Better.NEITHER),
     )
     storages = (IN_MEMORY, "filestorage", "zeo", "zrs", "neo", "sqlite", "postgresql", "mariadb")
-    quick_storages = ("filestorage", "zeo")
-    control = "zeo"
     seconds = 1.0
     quick_seconds = 1.0
-    indico = 0
     options = (
         Option("scale", "how much data, as a multiple of 6,900 objects", 1.0, 0.05, least=0.0),
     )
-
-    def unfit(self, storage: Storage) -> str:
-        """Return '': each storage can be measured."""
-        del storage
-        return ""
 
     def prepare(self, site: Site, settings: Settings) -> None:
         """Do nothing: the first case creates the data."""

@@ -9,7 +9,16 @@ from typing import Any
 from indico_zodbrepl.bench.sites import together
 from indico_zodbrepl.bench.sites.site import Site
 from indico_zodbrepl.bench.sites.storages import IN_MEMORY, Storage
-from indico_zodbrepl.bench.suite import LATENCIES, Better, Case, Made, Metric, Option, Settings
+from indico_zodbrepl.bench.suite import (
+    LATENCIES,
+    AnyStorage,
+    Better,
+    Case,
+    Made,
+    Metric,
+    Option,
+    Settings,
+)
 from indico_zodbrepl.bench.summary import latency_metrics
 
 READ, WRITE, LATENCY = "read", "write-throughput", "write-latency"
@@ -22,7 +31,7 @@ WORDS = {READ: "read", WRITE: "throughput", LATENCY: "latency"}
 """What the program calls the tests."""
 
 
-class Raw:
+class Raw(AnyStorage):
     """The suite ``raw``."""
 
     name = "raw"
@@ -45,21 +54,13 @@ class Raw:
         "postgresql-async",
         "mariadb",
     )
-    quick_storages = ("filestorage", "zeo")
-    control = "zeo"
     seconds = 3.0
     quick_seconds = 0.2
-    indico = 0
     options = (
         Option("processes", "how many at once, each on objects of its own", (1, 4), (1,), least=1),
         Option("object-bytes", "bytes of content of an object", 300, least=1),
         Option("repetitions", "commits of write-latency", 200, 20, least=1),
     )
-
-    def unfit(self, storage: Storage) -> str:
-        """Return '': each storage can be measured."""
-        del storage
-        return ""
 
     def prepare(self, site: Site, settings: Settings) -> None:
         """Create the objects, a share for each process."""

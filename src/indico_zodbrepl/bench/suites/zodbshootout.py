@@ -8,7 +8,7 @@ from typing import Any
 from indico_zodbrepl.bench import processes27
 from indico_zodbrepl.bench.sites.site import Site
 from indico_zodbrepl.bench.sites.storages import IN_MEMORY, Storage
-from indico_zodbrepl.bench.suite import Better, Case, Made, Metric, Option, Settings
+from indico_zodbrepl.bench.suite import AnyStorage, Better, Case, Made, Metric, Option, Settings
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 TESTS = ("add", "update", "warm", "cold", "hot", "steamin")
@@ -17,7 +17,7 @@ LIMIT_SECONDS = 600.0
 """For a measurement; and for making the objects of all workers."""
 
 
-class Shootout:
+class Shootout(AnyStorage):
     """The suite ``zodbshootout``."""
 
     name = "zodbshootout"
@@ -39,11 +39,8 @@ class Shootout:
         "mariadb",
         "mariadb-async",
     )
-    quick_storages = ("filestorage", "zeo")
-    control = "zeo"
     seconds = 3.0
     quick_seconds = 0.1
-    indico = 0
     options = (
         Option("tests", f"of {', '.join(TESTS)}", TESTS, ("add", "cold", "steamin")),
         Option("object-counts", "objects in a transaction", (100, 10000), (20,)),
@@ -57,11 +54,6 @@ class Shootout:
             "most-objects", "leave out what has more objects in all transactions at once", 50000
         ),
     )
-
-    def unfit(self, storage: Storage) -> str:
-        """Return '': each storage can be measured."""
-        del storage
-        return ""
 
     def prepare(self, site: Site, settings: Settings) -> None:
         """Create the objects that the largest number of workers reads."""
