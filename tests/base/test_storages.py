@@ -23,7 +23,7 @@ from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.operations import journal
 
-COMMITS = 10  # of each writer
+COMMITS = 6  # of each writer
 
 
 def test_what_an_indico_has_is_there_and_whole(site: Site) -> None:
@@ -46,10 +46,9 @@ def test_what_an_indico_has_is_there_and_whole(site: Site) -> None:
 
 def test_each_instance_shows_pages_and_lets_users_log_in(site: Site) -> None:
     assert {200} == set(site.pages().values())
-    for number in range(len(site.addresses)):
-        for user in USERS:
-            page = site.browser(number, user["login"]).get("/")
-            assert f"{user['first_name']} {user['last_name'].upper()}" in page.text
+    for number, user in zip(range(len(site.addresses)), USERS, strict=False):
+        page = site.browser(number, user["login"]).get("/")
+        assert f"{user['first_name']} {user['last_name'].upper()}" in page.text
 
 
 def test_an_instance_sees_at_once_what_another_one_saved(site: Site) -> None:
@@ -112,7 +111,7 @@ def test_the_size_that_indico_tells_is_that_of_the_data(site: Site) -> None:
 
 def test_stats_counts_each_object_once_and_changes_nothing(site: Site) -> None:
     """Also those that nothing leads to any more, which a pack removes."""
-    before = site.examined()
+    before = site.tasks.do("contents")
     done = site.cluster.cli("stats", "--json", "--top", "3")
     assert (ExitCode.OK, "") == (done.returncode, done.stderr)
     found = json.loads(done.stdout)
@@ -121,15 +120,14 @@ def test_stats_counts_each_object_once_and_changes_nothing(site: Site) -> None:
     assert before["bytes"] <= found["bytes"]
     classes = {each["name"]: each["objects"] for each in found["classes"]}
     assert sum(classes.values()) == found["objects"]
-    assert classes["MaKaC.conference.Conference"] == len(before["events"])
+    assert classes["MaKaC.conference.Conference"] == before["events"]
     assert 3 == len(found["largest"])
-    after = site.examined()
-    assert (before["objects"], before["digest"]) == (after["objects"], after["digest"])
+    assert before == site.tasks.do("contents")
 
 
 def test_a_pack_removes_old_revisions_and_nothing_else(site: Site) -> None:
     old = site.tasks.do("revise", category=site.filled.categories[0])
-    before = site.examined()
+    before = site.tasks.do("contents")
     if "pack" not in site.backend.limits:
         shown = site.cluster.cli("pack", "--days", "0", "--dry-run").stdout
         assert "; keep the last 0 days" in shown

@@ -23,7 +23,7 @@ from indico_zodbrepl.host import secrets
 if TYPE_CHECKING:
     from indico_zodbrepl.backends import Backend
 
-CONFERENCES, CONTRIBUTIONS, CATEGORIES = 40, 2, 3
+CONFERENCES, CONTRIBUTIONS, CATEGORIES = 12, 2, 3
 USERS = tuple(
     {
         "login": name,

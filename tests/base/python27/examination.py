@@ -38,6 +38,13 @@ def everything(manager):
     return found
 
 
+def contents(manager):
+    """Number of `objects` and `bytes` that the root leads to, their `digest`, number of `events`."""
+    _, found = _reachable(manager.getDBConnection())
+    return {'objects': found['objects'], 'bytes': found['bytes'], 'digest': found['digest'],
+            'events': len(ConferenceHolder().getList())}
+
+
 def _rooms():
     DALManager.connect()
     return sorted(each.name for each in DALManager.getRoot('Rooms').values())

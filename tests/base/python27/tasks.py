@@ -298,6 +298,12 @@ def examine():
     return dict(found, maintenance=maintenance)
 
 
+def contents():
+    """What tells whether anything was changed; see `examination.contents`."""
+    with request(commit=False):
+        return examination.contents(DBMgr.getInstance())
+
+
 def size():
     """What Indico tells as the size of the database, bytes."""
     with request(commit=False):
