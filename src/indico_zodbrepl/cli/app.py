@@ -14,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from indico_zodbrepl.cluster import Cluster
     from indico_zodbrepl.cluster.installation import Installation
+    from indico_zodbrepl.host.interface import Host
 
 REASON = click.option("--reason", default="", help="Why; recorded in the journal.")
 DRY_RUN = click.option(
@@ -38,6 +39,13 @@ class App:
         from indico_zodbrepl.cluster import load
 
         return load(self.config, self.installation.home)
+
+    @functools.cached_property
+    def host(self) -> Host:
+        """The interface to the hosts of the cluster."""
+        from indico_zodbrepl.host.interface import host_of
+
+        return host_of(self.cluster, self.installation)
 
     def require(self, operation: str) -> None:
         """Raise OperatorError (exit 8) unless the cluster's backend supports an operation.

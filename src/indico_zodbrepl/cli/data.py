@@ -17,7 +17,6 @@ from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 if TYPE_CHECKING:
-    from indico_zodbrepl.cluster import Cluster
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.host.datafs import Comparison
     from indico_zodbrepl.operations.model import Plan
@@ -335,11 +334,9 @@ def stats(app: App, *, as_json: bool, top: int, name: str | None, no_history: bo
     from indico_zodbrepl.cli import data_view as view
     from indico_zodbrepl.host import statistics
 
-    where = statistics.source(app.cluster, name)
+    where = app.host.database(name)
     with view.statistics_progress(where) as tell:
-        found = statistics.statistics(
-            app.installation, where, top, history=not no_history, on_progress=tell
-        )
+        found = app.host.statistics(where, top, history=not no_history, on_progress=tell)
     try:
         statistics.keep(app.cluster, statistics.Kept(time.time(), where, found))
     except OperatorError as error:
@@ -367,12 +364,11 @@ def history(app: App, node: str | None, upstream: str | None, full: bool) -> Non
     """
     from indico_zodbrepl.cli.data_view import print_histories
     from indico_zodbrepl.cluster.commands import Commands
-    from indico_zodbrepl.host import following
     from indico_zodbrepl.host.datafs import Relation
 
     app.require("lineage")
     cluster = app.cluster
-    against = node_named(cluster, upstream).name if upstream else _primary(cluster)
+    against = node_named(cluster, upstream).name if upstream else _primary(app)
     if node == against:
         raise OperatorError(
             f"node {node} cannot be compared with itself",
@@ -386,7 +382,7 @@ def history(app: App, node: str | None, upstream: str | None, full: bool) -> Non
     for name in names:
         if name != against:
             try:
-                found[name] = following.compare(cluster, app.installation, name, against, full=full)
+                found[name] = app.host.compare_new(name, against, full=full)
             except OperatorError as error:
                 found[name] = None
                 problems.append(f"node {name}: {error.notice}: {error.detail}")
@@ -400,16 +396,15 @@ def history(app: App, node: str | None, upstream: str | None, full: bool) -> Non
         raise click.exceptions.Exit(int(ExitCode.FAILED))
 
 
-def _primary(cluster: Cluster) -> str:
+def _primary(app: App) -> str:
     """Return the primary of the highest epoch, according to the readable state files."""
     from indico_zodbrepl.cluster import Role
     from indico_zodbrepl.cluster.commands import Commands
-    from indico_zodbrepl.host import state
 
     states = []
-    for node in cluster.nodes:
+    for node in app.cluster.nodes:
         try:
-            states.append(state.current(cluster, node))
+            states.append(app.host.state(node.name))
         except OperatorError as error:
             click.echo(f"{error.notice}: {error.detail}", err=True)
     primaries = [each for each in states if each.role is Role.PRIMARY]
@@ -417,6 +412,6 @@ def _primary(cluster: Cluster) -> str:
         raise OperatorError(
             "no node is the primary",
             "name the node to compare with",
-            Commands.here(cluster).zodbrepl("history", "NODE", "UPSTREAM"),
+            Commands.here(app.cluster).zodbrepl("history", "NODE", "UPSTREAM"),
         )
     return max(primaries, key=lambda each: each.epoch).node

@@ -12,7 +12,8 @@ from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import daemon, epochs, state
+from indico_zodbrepl.host import daemon
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.programs import STARTED
 from indico_zodbrepl.host.supervisor import Supervisor
 
@@ -67,7 +68,7 @@ def plan(source: Source, target: Cluster, commands: Commands) -> Conversion:
     _refuse_shared(source, target)
     if source.cluster is not None:
         refuse_running(source.cluster, "source")
-        state.refuse_unfinished(source.cluster)
+        host_of(source.cluster).refuse_unfinished_conversion()
     refuse_running(target, "target")
     _refuse_other_nodes(target)
     size = source_bytes(source)
@@ -220,10 +221,11 @@ def writable_node(cluster: Cluster) -> Node:
     Raises OperatorError (exit 8) for an unreadable state file, ValueError for a backend without
     primary.
     """
-    record = epochs.newest(cluster)
+    host = host_of(cluster)
+    record = host.newest_record()
     if record is not None and record.primary in {node.name for node in cluster.nodes}:
         return cluster.node(record.primary)
-    states = [state.current(cluster, node) for node in cluster.nodes]
+    states = [host.state(node.name) for node in cluster.nodes]
     newest = max(
         (each for each in states if each.role is Role.PRIMARY), key=lambda each: each.epoch
     )

@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.convert.planning import Conversion, is_filled_directly, writable_node
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import generated, lifecycle, py27, state
-from indico_zodbrepl.host import run as node_run
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.py27 import Program, ProgramError
 from indico_zodbrepl.operations import journal, store
 
@@ -60,7 +60,7 @@ def carry_out(
             if source.cluster is not None and source.served:
                 started.enter_context(_storage_up(source.cluster, installation, step))
             if is_filled_directly(target):
-                node_run.prepare(target, writable_node(target))
+                host_of(target, installation).prepare(writable_node(target).name)
             else:
                 started.enter_context(_storage_up(target, installation, step))
             done = _convert(conversion, installation, on_progress)

@@ -122,8 +122,35 @@ class Tail:
     common: str | None
 
 
+@dataclasses.dataclass(frozen=True)
+class Replaced:
+    """What a restore is about to replace, and what was exported of it.
+
+    Attributes:
+        fingerprint: changes whenever the data do.
+    """
+
+    fingerprint: str
+    tail: Tail
+
+
+@dataclasses.dataclass(frozen=True)
+class Swapped:
+    """How far a restored database has taken the place of the old data.
+
+    Attributes:
+        untouched: it is complete beside them, and nothing was moved.
+        done: it is in its place.
+        kept_in: the folder with the old database; None if there is none.
+    """
+
+    untouched: bool
+    done: bool
+    kept_in: Path | None
+
+
 class Keeper(Protocol):
-    """Backs up and restores one kind of database.
+    """A driver that backs up and restores one kind of database.
 
     All raise OperatorError: exit 8 where data are damaged, in use or in the way.  An interrupted
     call can be made again.

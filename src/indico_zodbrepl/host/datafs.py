@@ -39,6 +39,16 @@ def last(installation: Installation, file: Path, seconds: float = SECONDS) -> La
     return _run(installation, seconds, Last, "last", file)
 
 
+def found(file: Path) -> DataFile | None:
+    """Return what the file system knows of a file; None if it is missing."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    identity = f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+    return DataFile(status.st_size, identity)
+
+
 def digest(installation: Installation, file: Path, tid: str) -> str:
     """Return the digest of one transaction's content; REFUSED if the file lacks it."""
     return _run(installation, SECONDS, dict[str, str], "digest", file, tid)["digest"]
@@ -163,6 +173,19 @@ def _run(
         on_progress=on_progress,
         seconds=seconds,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class DataFile:
+    """A Data.fs as the file system knows it.
+
+    Attributes:
+        bytes: its size.
+        identity: a text that changes with the file.
+    """
+
+    bytes: int
+    identity: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from indico_zodbrepl.host.data_interface import DataHost
 
 if TYPE_CHECKING:
     from indico_zodbrepl.cluster import Cluster, NodeState, Role
     from indico_zodbrepl.cluster.installation import Installation
     from indico_zodbrepl.errors import OperatorError
-    from indico_zodbrepl.host.backup import Keeper
-    from indico_zodbrepl.host.datafs import Comparison, Copy, Export, Last, Progress, Truncation
     from indico_zodbrepl.host.disks import Disk
     from indico_zodbrepl.host.epochs import EpochRecord
-    from indico_zodbrepl.host.fencing import Fenced, Held
+    from indico_zodbrepl.host.fencing import Fenced
     from indico_zodbrepl.host.forcing import Forcing
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.last_seen import LastSeen
-    from indico_zodbrepl.host.packing import Packed
     from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.roles import Changed
-    from indico_zodbrepl.host.sql_export import Exported
     from indico_zodbrepl.host.supervisor import ProgramState
 
 START_SECONDS = 60.0
@@ -58,7 +55,7 @@ def ignore(_step: str) -> None:
     """Report the progress of a verb to nobody."""
 
 
-class Host(Protocol):
+class Host(DataHost, Protocol):
     """The nodes, Indico instances and programs of one cluster.
 
     ``name`` is always the name of a node.  All methods raise OperatorError.
@@ -126,74 +123,8 @@ class Host(Protocol):
     def admit_follower(self, wanted: NodeState) -> list[str]:
         """Compare a follower's history with its upstream's before it starts; return remarks."""
 
-    def refuse_half_packed(self, name: str) -> None:
-        """Raise OperatorError (REFUSED) if an unfinished pack left the node without Data.fs."""
-
     def refuse_unfinished_conversion(self) -> None:
         """Raise OperatorError (REFUSED) while a conversion into the cluster is unfinished."""
-
-    # Data files
-
-    def last_transaction(self, name: str) -> Last:
-        """Return the last transaction of the node's data file."""
-
-    def digest(self, name: str, tid: str) -> str:
-        """Return the digest of a transaction in the node's data file."""
-
-    def export_digest(self, folder: Path, tid: str) -> str:
-        """Return the digest of a transaction in a recovery export."""
-
-    def compare(
-        self,
-        name: str,
-        upstream: str,
-        verified: str | None = None,
-        *,
-        seconds: float = ...,
-        fork: str | None = None,
-    ) -> Comparison:
-        """Compare the data files of two nodes; see ``datafs.compare``."""
-
-    def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
-        """Compare two data files from the last verified transaction on, or completely."""
-
-    def export(self, name: str, after: str, folder: Path) -> Export:
-        """Export the node's transactions after ``after``; see ``datafs.export``."""
-
-    def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:
-        """Remove the node's transactions after ``after``; see ``datafs.truncate``."""
-
-    def copy(
-        self,
-        source: str,
-        target: Path,
-        on_progress: Callable[[Progress], None] | None = None,
-        *,
-        seconds: float = ...,
-    ) -> Copy:
-        """Copy the data file of node ``source`` to the file ``target``; see ``datafs.copy``."""
-
-    def export_sql(
-        self,
-        name: str,
-        failure: str,
-        *,
-        own: Path,
-        other: Path,
-        folder: Path,
-        named: Path,
-        seconds: float,
-    ) -> Exported:
-        """Export what a RelStorage has and another one lacks; see ``sql_export.export``."""
-
-    def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
-        """Pack the storage of a ZODB configuration; see ``packing.pack``."""
-
-    def backups(self) -> Keeper:
-        """Return the backup driver of the cluster's storage."""
-
-    def lock(self, name: str) -> Held | None:
-        """Return who has the node's data file open; None if it has no lock file."""
 
     # Verbs: one change of one node or Indico instance each, or of all; idempotent
 
@@ -247,6 +178,9 @@ class Host(Protocol):
         seconds: float = ...,
     ) -> Changed:
         """Make a node follow another one; see ``roles.follow``."""
+
+    def prove(self, name: str, primary: str, seconds: float) -> str:
+        """Wait until a node has everything that a stopped primary had; return what was compared."""
 
     def redirect(self, name: str, wanted: NodeState) -> None:
         """Tell a running server its new upstream; see ``ServerControl.follow``."""

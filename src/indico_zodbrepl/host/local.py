@@ -7,42 +7,34 @@ of the function that it calls.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+import time
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from indico_zodbrepl.cluster import Cluster, Node, NodeState
-from indico_zodbrepl.cluster.installation import Installation, home_from_environment
-from indico_zodbrepl.cluster.layout import Layout, data_fs
-from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.backends import native_of
+from indico_zodbrepl.cluster import NodeState
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import disks, epochs, history, state, supervisor
 from indico_zodbrepl.host.interface import Answer, Tell, ignore
+from indico_zodbrepl.host.local_data import LocalData
 from indico_zodbrepl.host.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from indico_zodbrepl.host.backup import Keeper
-    from indico_zodbrepl.host.datafs import Comparison, Copy, Export, Last, Progress, Truncation
     from indico_zodbrepl.host.disks import Disk
     from indico_zodbrepl.host.epochs import EpochRecord
-    from indico_zodbrepl.host.fencing import Fenced, Held
+    from indico_zodbrepl.host.fencing import Fenced
     from indico_zodbrepl.host.forcing import Forcing
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.interface import DryRun
     from indico_zodbrepl.host.last_seen import LastSeen
-    from indico_zodbrepl.host.packing import Packed
     from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.roles import Changed
-    from indico_zodbrepl.host.sql_export import Exported
     from indico_zodbrepl.host.supervisor import ProgramState
 
 
-class LocalHost:
+class LocalHost(LocalData):
     """See ``interface.Host``."""
-
-    def __init__(self, cluster: Cluster, installation: Installation | None = None) -> None:
-        self._cluster = cluster
-        self._installation = installation or Installation(home_from_environment())
 
     # State of a node
 
@@ -122,86 +114,8 @@ class LocalHost:
 
         return following.admit_follower(self._cluster, self._installation, wanted)
 
-    def refuse_half_packed(self, name: str) -> None:
-        from indico_zodbrepl.host import following
-
-        following.refuse(self._node(name))
-
     def refuse_unfinished_conversion(self) -> None:
         state.refuse_unfinished(self._cluster)
-
-    # Data files
-
-    def last_transaction(self, name: str) -> Last:
-        from indico_zodbrepl.host import datafs
-
-        return datafs.last(self._installation, self._data(name))
-
-    def digest(self, name: str, tid: str) -> str:
-        from indico_zodbrepl.host import datafs
-
-        return datafs.digest(self._installation, self._data(name), tid)
-
-    def export_digest(self, folder: Path, tid: str) -> str:
-        from indico_zodbrepl.host import datafs
-
-        return datafs.digest(self._installation, folder / "tail.fs", tid)
-
-    def compare(
-        self, name: str, upstream: str, verified: str | None = None, **options: Any
-    ) -> Comparison:
-        from indico_zodbrepl.host import datafs
-
-        file, other = self._data(name), self._data(upstream)
-        return datafs.compare(self._installation, file, other, verified, **options)
-
-    def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
-        from indico_zodbrepl.host import following
-
-        return following.compare(self._cluster, self._installation, name, upstream, full=full)
-
-    def export(self, name: str, after: str, folder: Path) -> Export:
-        from indico_zodbrepl.host import datafs
-
-        return datafs.export(self._installation, self._data(name), after, folder)
-
-    def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:
-        from indico_zodbrepl.host import datafs
-
-        return datafs.truncate(self._installation, self._data(name), after, keep, dry_run=dry_run)
-
-    def copy(
-        self,
-        source: str,
-        target: Path,
-        on_progress: Callable[[Progress], None] | None = None,
-        **options: Any,
-    ) -> Copy:
-        from indico_zodbrepl.host import datafs
-
-        return datafs.copy(self._installation, self._data(source), target, on_progress, **options)
-
-    def export_sql(self, name: str, failure: str, **places: Any) -> Exported:
-        from indico_zodbrepl.host import sql_export
-
-        self._node(name)
-        return sql_export.export(self._installation, failure, **places)
-
-    def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
-        from indico_zodbrepl.host import packing
-
-        return packing.pack(self._installation, conf, days, on_progress)
-
-    def backups(self) -> Keeper:
-        from indico_zodbrepl.host.backup import keeper_of
-
-        return keeper_of(self._cluster, self._installation)
-
-    def lock(self, name: str) -> Held | None:
-        from indico_zodbrepl.host import fencing
-
-        node = self._node(name)
-        return fencing.look(node) if fencing.path_of(node).exists() else None
 
     # Verbs
 
@@ -254,6 +168,15 @@ class LocalHost:
         from indico_zodbrepl.host import verbs
 
         return verbs.follow(self._cluster, self._installation, name, **options)
+
+    def prove(self, name: str, primary: str, seconds: float) -> str:
+        return native_of(self._cluster).prove(
+            self._cluster,
+            self._installation,
+            self._node(name),
+            self._node(primary),
+            time.monotonic() + seconds,
+        )
 
     def redirect(self, name: str, wanted: NodeState) -> None:
         from indico_zodbrepl.host.server_control import ServerControl
@@ -313,9 +236,3 @@ class LocalHost:
         from indico_zodbrepl.host import py27
 
         return py27.run(self._installation, program, *arguments, answer=answer, **options)
-
-    def _node(self, name: str) -> Node:
-        return node_named(self._cluster, name)
-
-    def _data(self, name: str) -> Path:
-        return data_fs(self._node(name))

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import tempfile
+import time
 from pathlib import Path
 
+from indico_zodbrepl.backends import native_of
+from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import py27
-from indico_zodbrepl.host.py27 import Argument, Program
+from indico_zodbrepl.host.py27 import Argument, Program, ProgramError
 
 MODULE = "indico_zodbrepl.dataplane.programs.relstorage_export"
 # Exit statuses.
 OWN_UNREADABLE, OTHER_UNREADABLE, DIFFERS = 3, 4, 7
+OPEN_SECONDS = 600.0  # a server that was killed recovers first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,3 +71,100 @@ def export(
         answer=Exported,
         seconds=seconds,
     )
+
+
+class UnreadableError(OperatorError):
+    """The node's data can't be opened or read, so divergent transactions are unknown."""
+
+
+class DiffersError(OperatorError):
+    """A common transaction differs, or divergent transactions could not be exported."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Divergent:
+    """The divergent transactions of a node.
+
+    Attributes:
+        transactions: how many; all of them are exported.
+        perhaps: of how many of these, without history, nobody can tell whether the other has them.
+        common: the newest transaction that both have, 16 hex digits; None when there is none, or
+            nobody looked.
+        history: whether the database keeps history.
+        needs_copy: as in ``Alone``.
+    """
+
+    transactions: int
+    perhaps: int
+    common: str | None
+    history: bool
+    needs_copy: str
+
+
+def export_divergent(
+    cluster: Cluster,
+    installation: Installation,
+    node: Node,
+    upstream: Node,
+    *,
+    folder: Path,
+    seconds: float,
+) -> Divergent:
+    """Find what only an ended node has, and export it to a new folder if there is any.
+
+    Raises:
+        UnreadableError, DiffersError: exit 8, see there.
+        OperatorError: exit 7, the upstream does not answer, or time ran out.
+    """
+    engine = native_of(cluster)
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        try:
+            alone = stack.enter_context(
+                engine.open_alone(
+                    cluster, node, upstream, min(deadline, time.monotonic() + OPEN_SECONDS)
+                )
+            )
+        except OperatorError as error:
+            if error.exit_code is not ExitCode.REFUSED:
+                raise
+            raise UnreadableError(
+                error.notice, error.detail, error.hint, ExitCode.REFUSED
+            ) from error
+        history = engine.keeps_history(cluster)
+        if alone.conf is None or (alone.contained and not history):
+            return Divergent(0, 0, None, history, alone.needs_copy)
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as own:  # of mode 0600
+            own.write(alone.conf)
+            own.flush()
+            try:
+                found = export(
+                    installation,
+                    f"the divergent transactions of node {node.name} can't be determined",
+                    own=Path(own.name),
+                    other=Layout(cluster).node_zodb_conf(upstream),
+                    folder=folder,
+                    named=engine.data_folder(node),
+                    seconds=max(1.0, deadline - time.monotonic()),
+                )
+            except ProgramError as error:
+                raise _failure(error, node, upstream) from error
+        return Divergent(found.transactions, found.perhaps, found.common, history, alone.needs_copy)
+
+
+def _failure(error: ProgramError, node: Node, upstream: Node) -> OperatorError:
+    detail, refused = error.detail, ExitCode.REFUSED
+    if error.status == OTHER_UNREADABLE:
+        return OperatorError(
+            f"node {upstream.name} can't be read", detail, exit_code=ExitCode.TIMED_OUT
+        )
+    if error.status == OWN_UNREADABLE:
+        return UnreadableError(
+            f"the data of node {node.name} can't be read", detail, exit_code=refused
+        )
+    what = (
+        "its history is another one"
+        if error.status == DIFFERS
+        else "its divergent transactions could not be exported"
+    )
+    return DiffersError(f"node {node.name} can't join: {what}", detail, exit_code=refused)

@@ -9,19 +9,17 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import ports
-from indico_zodbrepl.host.verifying import verify
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.monitor.collect import look
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import Watcher
@@ -103,9 +101,7 @@ def _watch(cluster: Cluster, watch: Watch) -> None:
     for recipient in recipients(cluster, watch):
         detector.notifiers.append(Notifier(recipient, detector.lost))
 
-    verifier = Verifier(
-        partial(verify, cluster, Installation(home_from_environment())), Commands.here(cluster)
-    )
+    verifier = Verifier(host_of(cluster).verify, Commands.here(cluster))
 
     def take() -> Snapshot:
         findings, snapshot = look(cluster)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
-from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -65,16 +64,7 @@ def prepare(
     installation.check()
     target = folder_of(cluster, folder)
     node, why = _named(cluster, name) if name else _best(cluster)
-    path = host_of(cluster, installation).backups().database(node)
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise OperatorError(
-            f"node {node.name} has no data that can be backed up",
-            f"{path}: {error.strerror}",
-            Commands.here(cluster).zodbrepl("status"),
-            ExitCode.REFUSED,
-        ) from error
+    size = host_of(cluster, installation).backups().size(node.name)
     refuse_another(cluster, target)
     _refuse_unfit(target)
     return Source(node, why, target, size)
@@ -104,7 +94,7 @@ def back_up(
         made = (
             host_of(cluster, installation)
             .backups()
-            .back_up(source.node, source.folder, Teller(say), full=full)
+            .back_up(source.node.name, source.folder, Teller(say), full=full)
         )
         told.figures |= _figures(made)
     return made

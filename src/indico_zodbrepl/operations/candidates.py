@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import data_fs
-from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.datafs import Comparison
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.promotion import best_candidate
 from indico_zodbrepl.monitor.snapshot import NodeStatus
@@ -187,22 +185,14 @@ def against(cluster: Cluster, installation: Installation, name: str, new: str) -
         verified = known.verified_tid
     elif own is not None and own.against == new:
         verified = own.verified_tid
-    file = data_fs(cluster.node(name))
-    try:
-        with file.open("rb"):
-            pass
-    except OSError as error:
-        raise OperatorError(f"{file}: {error.strerror}") from error
+    host.check_readable(name)
     return host.compare(name, new, verified, seconds=COMPARE_SECONDS)
 
 
-def fingerprint(node: Node) -> str:
+def fingerprint(host: Host, name: str) -> str:
     """Return a text that changes with a node's data file; empty when there is no file."""
-    try:
-        found = data_fs(node).stat()
-    except OSError:
-        return ""
-    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+    found = host.data_file(name)
+    return "" if found is None else found.identity
 
 
 def lost_count(found: Comparison) -> int:

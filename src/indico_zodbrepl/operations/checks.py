@@ -155,7 +155,7 @@ class Verify(Step):
             except ProbeError:
                 found = None  # it does not run; its state file counts then
             if found is None:
-                if not node.data_directory.is_dir():
+                if not context.host.has_folder(node.name):
                     continue  # on a host that is away; the guard awaits it there
                 kept = context.host.state(node.name)
                 if kept.epoch != epoch:

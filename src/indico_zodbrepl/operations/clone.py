@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +45,6 @@ from indico_zodbrepl.operations.rejoin import (
     Mark,
     current_primary,
     follows,
-    move,
     size_of,
     start,
     upstream_of,
@@ -62,13 +58,6 @@ SLOWEST_COPY = 1e6
 LEAST_SECONDS = 600.0
 SPARE = 64 * 1024 * 1024
 """Bytes that have to stay free, for what is committed meanwhile."""
-
-
-PART = "seed"
-"""Folder in a node's data directory where a copy grows until it is complete."""
-
-WITH_DATA = ("blobs", "Data.fs.index", "Data.fs.packed")  # a copy has these too
-BESIDE = ("Data.fs.tmp", "Data.fs.old", "lineage.json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +132,7 @@ def gather(
     own = _Own()
     if node != primary:
         host.check_folder(name)
-        if data_fs(node).exists() and not problem:
+        if host.data_file(name) is not None and not problem:
             own = _own(cluster, installation, node, primary, epoch)
     exported = own.after and exported_before(cluster, installation, node, own.after)
     return CloneFacts(
@@ -156,37 +145,17 @@ def gather(
         source_problem=_source_problem(cluster, node, origin, primary),
         has_followers=any(upstream_of(cluster, other) == name for other in cluster.nodes),
         following=follows(cluster, node, primary),
-        aside=aside(node, time.time()),
-        size=size_of(origin) + _blobs(origin),
-        copied=_copied(node),
+        aside=host.aside(name, "seed", time.time()),
+        size=size_of(host, origin.name) + host.blob_bytes(origin.name),
+        copied=host.staged_copy(name).bytes,
         free=host.free_bytes(name),
-        has_data=data_fs(node).exists(),
+        has_data=host.data_file(name) is not None,
         private=own.private,
         exported=exported or None,
         given_up=_is_given_up(host, name),
         doubtful=own.doubtful,
         after=own.after,
     )
-
-
-def aside(node: Node, now: float) -> Path:
-    """Return the folder for a node's old data: beside its data directory, or in it if that is a
-    disk.
-    """
-    data = node.data_directory
-    name = f"{data.name}.before-seed-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}"
-    folder = data.parent
-    if data.exists() and not (
-        folder.stat().st_dev == data.stat().st_dev and os.access(folder, os.W_OK)
-    ):
-        folder = data
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(folder / each for each in names if not (folder / each).exists())
-
-
-def part(node: Node) -> Path:
-    """Return the data file of a copy that is not in its place yet."""
-    return node.data_directory / PART / "Data.fs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +212,7 @@ def _is_given_up(host: Host, name: str) -> bool:
 def _source_problem(cluster: Cluster, node: Node, origin: Node, primary: Node) -> str:
     if origin == node:
         return "a node can't be cloned from itself"
-    if not data_fs(origin).is_file():
+    if host_of(cluster).data_file(origin.name) is None:
         return f"there is no {data_fs(origin)}"
     if origin == primary:
         return ""
@@ -261,18 +230,6 @@ def _unfit(host: Host, name: str) -> str:
         return error.detail
     unfit = known is not None and known.condition is not Condition.OK
     return f"its history is marked {known.condition}" if known and unfit else ""
-
-
-def _copied(node: Node) -> int:
-    for path in (part(node), part(node).with_name("Data.fs.part")):
-        if path.exists():
-            return path.stat().st_size
-    return 0
-
-
-def _blobs(node: Node) -> int:
-    folder = node.data_directory / "blobs"
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def prepare(
@@ -452,19 +409,11 @@ class Copy(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        node = context.cluster.node(self.subject)
-        source = context.cluster.node(str(self.arguments["source"]))
-        context.host.prepare(node.name)
-        target = part(node)
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-        if target.exists():  # complete, but of another time: what is the same of it is kept
-            target.rename(target.with_name(f"{target.name}.part"))
-        origin = data_fs(source).stat().st_ino
-        _copy_index(data_fs(source), target)
-        done = context.host.copy(source.name, target, Teller(context.say), seconds=self.seconds)
-        if data_fs(source).stat().st_ino != origin:  # packed meanwhile: it is another file's index
-            _index(target).unlink(missing_ok=True)
-        _copy_beside(data_fs(source), target, "packed")
+        source = str(self.arguments["source"])
+        context.host.prepare(self.subject)
+        done = context.host.stage_copy(
+            self.subject, source, Teller(context.say), seconds=self.seconds
+        )
         rate = (done.bytes - done.resumed) / done.seconds if done.seconds else 0.0
         return {
             "copied_bytes": done.bytes + done.blob_bytes,
@@ -493,61 +442,14 @@ class Swap(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        node = context.cluster.node(self.subject)
-        data, new = node.data_directory, part(node)
         kept = Path(str(self.arguments["aside"]))
-        try:
-            if new.exists():  # it is moved last, the old one last of the old ones
-                old = [
-                    name
-                    for name in WITH_DATA
-                    if data_fs(node).exists() or (new.parent / name).exists()
-                ]
-                move(data, kept, (*BESIDE, *old, new.name))
-                move(new.parent, data, (*WITH_DATA, new.name))
-            if new.parent.exists():
-                shutil.rmtree(new.parent)
-        except OSError as error:
-            raise OperatorError(
-                f"the copy can't be put in its place: {error.strerror}",
-                str(error.filename),
-                exit_code=ExitCode.FAILED,
-            ) from error
-        if not data_fs(node).exists():
-            raise OperatorError(
-                f"the copy for {node.name} is gone",
-                str(new),
-                Commands.here(context.cluster).zodbrepl("clone", node.name),
-            )
-        return {"kept_in": str(kept) if kept.exists() else None}
+        return {"kept_in": str(kept) if context.host.swap_copy(self.subject, kept) else None}
 
     def is_untouched(self, context: Context) -> bool:
         """Return True if the folder for the old data, which is made first, is missing."""
-        node = context.cluster.node(self.subject)
+        host, kept = context.host, Path(str(self.arguments["aside"]))
         return (
-            data_fs(node).exists()
-            and part(node).exists()
-            and not Path(str(self.arguments["aside"])).exists()
+            host.data_file(self.subject) is not None
+            and host.staged_copy(self.subject).complete
+            and not host.has_aside(self.subject, kept)
         )
-
-
-def _index(data_file: Path) -> Path:
-    return data_file.with_name(f"{data_file.name}.index")
-
-
-def _copy_index(source: Path, target: Path) -> None:
-    """Copy the index that the source's server saved last, so that the new server reads less.
-
-    Copied before the data, it says nothing of what the copy lacks.
-    """
-    _copy_beside(source, target, "index")
-
-
-def _copy_beside(source: Path, target: Path, kind: str) -> None:
-    """Copy the file that a server keeps beside its data file; one of an earlier copy is removed."""
-    new = target.with_name(f"{target.name}.{kind}")
-    new.unlink(missing_ok=True)
-    try:
-        shutil.copyfile(source.with_name(f"{source.name}.{kind}"), new)
-    except FileNotFoundError:
-        return  # a server that has not stopped yet may have no index, and one never packed no note

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import time
 
-from indico_zodbrepl.backends import backend_of, consensus_of
+from indico_zodbrepl.backends import consensus_of
 from indico_zodbrepl.backends.consensus import Look, Member
 from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.installation import Installation
@@ -115,7 +115,8 @@ def gather(
         if pinging
         else {}
     )
-    programs = host_of(cluster, installation).programs(SUPERVISOR_SECONDS)
+    host = host_of(cluster, installation)
+    programs = host.programs(SUPERVISOR_SECONDS)
 
     def facts_of(node: Node) -> NodeFacts:
         program = programs.get(node.program)
@@ -126,8 +127,8 @@ def gather(
             program.state if program else UNREACHABLE,
             process_of(program.pid or 0) if program and known else Process.UNKNOWN,
             pings.get(node.name, ""),
-            backend_of(cluster).has_data(cluster, node),
-            node.data_directory.is_dir(),
+            host.has_data(node.name),
+            host.has_folder(node.name),
         )
 
     return ElectingFacts(

@@ -375,7 +375,7 @@ class ExportTail(Step):
     def do(self, context: Context) -> Figures:
         node, arguments = context.cluster.node(self.subject), self.arguments
         count, after, detail = (arguments[key] for key in ("expected", "after", "detail"))
-        if not arguments["fingerprint"] == fingerprint(node) != "":
+        if not arguments["fingerprint"] == fingerprint(context.host, node.name) != "":
             new = str(arguments["against"])
             found = against(context.cluster, context.installation, self.subject, new)
             count, detail = lost_count(found), describe(found, node.name, new)

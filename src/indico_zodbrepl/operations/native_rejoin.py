@@ -7,30 +7,25 @@ is nothing to do.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import filecmp
 import json
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar, Self
 
-from indico_zodbrepl.backends import backend_of, native_of
-from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.backends import native_of
+from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_with_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import host_of
-from indico_zodbrepl.host.py27 import ProgramError
-from indico_zodbrepl.host.sql_export import DIFFERS, OTHER_UNREADABLE, OWN_UNREADABLE
+from indico_zodbrepl.host.sql_export import DiffersError, Divergent, UnreadableError
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CATCH_UP_SECONDS, CatchUp
 from indico_zodbrepl.operations.exports import contents
@@ -60,8 +55,6 @@ NO_HISTORY = (
 
 
 KEEP_TAIL = "rejoin-keep-tail"
-
-OPEN_SECONDS = 600.0  # a server that was killed recovers first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,22 +237,17 @@ class KeepTail(Step):
         }
 
     def do(self, context: Context) -> Figures:
-        cluster, node = context.cluster, context.cluster.node(self.subject)
+        node = context.cluster.node(self.subject)
         found = self.check(context)  # an earlier attempt completed it
         if found is not None:
             return found
-        if not backend_of(cluster).has_data(cluster, node):
+        if not context.host.has_data(node.name):
             context.say(f"{node.name} has no data")
             return {"lost_transactions": 0, "aside": False, "common": None}
         folder = Path(str(self.arguments["folder"]))
         try:
-            tail = find(
-                cluster,
-                context.installation,
-                node,
-                cluster.node(str(self.arguments["against"])),
-                folder=folder,
-                seconds=self.seconds - 1.0,
+            tail = context.host.export_divergent(
+                node.name, str(self.arguments["against"]), folder, seconds=self.seconds - 1.0
             )
         except (UnreadableError, DiffersError) as error:
             condition = (
@@ -278,7 +266,7 @@ class KeepTail(Step):
             ) from error
         return self._told(context, tail, folder)
 
-    def _told(self, context: Context, tail: Tail, folder: Path) -> Figures:
+    def _told(self, context: Context, tail: Divergent, folder: Path) -> Figures:
         told: Figures = {"lost_transactions": 0}
         if tail.transactions:
             folder = _the_only_one(folder, context.say)
@@ -371,9 +359,8 @@ class StartAnew(Step):
         try:
             self._start(context)
         except OperatorError as error:
-            if (
-                error.exit_code is not ExitCode.REFUSED
-                or Path(str(self.arguments["folder"])).exists()
+            if error.exit_code is not ExitCode.REFUSED or context.host.has_aside(
+                self.subject, Path(str(self.arguments["folder"]))
             ):
                 raise
             context.say(f"{error.notice}: {error.detail}; it gets a new copy")
@@ -426,16 +413,8 @@ class Admit(Step):
 
 
 def _put_aside(context: Context, step: Step) -> Figures:
-    node, target = context.cluster.node(step.subject), Path(str(step.arguments["folder"]))
-    if not target.exists():
-        try:
-            native_of(context.cluster).data_folder(node).rename(target)
-            sync_folder(target.parent)
-        except OSError as error:
-            raise OperatorError(
-                f"the data of node {node.name} can't be put aside",
-                f"{error.filename}: {error.strerror}",
-            ) from error
+    target = Path(str(step.arguments["folder"]))
+    context.host.put_aside(step.subject, target)
     return {"kept_in": str(target)}
 
 
@@ -459,100 +438,3 @@ def _exported(folder: Path, count: int) -> Figures:
         "exported_to": str(folder),
         "exported_objects": [*contents(folder)],
     }
-
-
-class UnreadableError(OperatorError):
-    """The node's data can't be opened or read, so divergent transactions are unknown."""
-
-
-class DiffersError(OperatorError):
-    """A common transaction differs, or divergent transactions could not be exported."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Tail:
-    """The divergent transactions of a node.
-
-    Attributes:
-        transactions: how many; all of them are exported.
-        perhaps: of how many of these, without history, nobody can tell whether the other has them.
-        common: the newest transaction that both have, 16 hex digits; None when there is none, or
-            nobody looked.
-        history: whether the database keeps history.
-        needs_copy: as in ``Alone``.
-    """
-
-    transactions: int
-    perhaps: int
-    common: str | None
-    history: bool
-    needs_copy: str
-
-
-def find(
-    cluster: Cluster,
-    installation: Installation,
-    node: Node,
-    upstream: Node,
-    *,
-    folder: Path,
-    seconds: float,
-) -> Tail:
-    """Find what only an ended node has, and export it to a new folder if there is any.
-
-    Raises:
-        UnreadableError, DiffersError: exit 8, see there.
-        OperatorError: exit 7, the upstream does not answer, or time ran out.
-    """
-    engine = native_of(cluster)
-    deadline = time.monotonic() + seconds
-    with contextlib.ExitStack() as stack:
-        try:
-            alone = stack.enter_context(
-                engine.open_alone(
-                    cluster, node, upstream, min(deadline, time.monotonic() + OPEN_SECONDS)
-                )
-            )
-        except OperatorError as error:
-            if error.exit_code is not ExitCode.REFUSED:
-                raise
-            raise UnreadableError(
-                error.notice, error.detail, error.hint, ExitCode.REFUSED
-            ) from error
-        history = engine.keeps_history(cluster)
-        if alone.conf is None or (alone.contained and not history):
-            return Tail(0, 0, None, history, alone.needs_copy)
-        with tempfile.NamedTemporaryFile("w", suffix=".conf") as own:  # of mode 0600
-            own.write(alone.conf)
-            own.flush()
-            try:
-                found = host_of(cluster, installation).export_sql(
-                    node.name,
-                    f"the divergent transactions of node {node.name} can't be determined",
-                    own=Path(own.name),
-                    other=Layout(cluster).node_zodb_conf(upstream),
-                    folder=folder,
-                    named=engine.data_folder(node),
-                    seconds=max(1.0, deadline - time.monotonic()),
-                )
-            except ProgramError as error:
-                raise _failure(error, node, upstream) from error
-        return Tail(found.transactions, found.perhaps, found.common, history, alone.needs_copy)
-
-
-def _failure(error: ProgramError, node: Node, upstream: Node) -> OperatorError:
-    detail, refused = error.detail, ExitCode.REFUSED
-    if error.status == OTHER_UNREADABLE:
-        return OperatorError(
-            f"node {upstream.name} can't be read", detail, exit_code=ExitCode.TIMED_OUT
-        )
-    if error.status == OWN_UNREADABLE:
-        return UnreadableError(
-            f"the data of node {node.name} can't be read", detail, exit_code=refused
-        )
-    what = (
-        "its history is another one"
-        if error.status == DIFFERS
-        else "its divergent transactions could not be exported"
-    )
-    return DiffersError(f"node {node.name} can't join: {what}", detail, exit_code=refused)

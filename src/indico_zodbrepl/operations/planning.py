@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.operations import (
     clone,
     consensus_rejoin,
@@ -178,7 +179,7 @@ def _restart(cluster: Cluster, installation: Installation, request: Request) -> 
 def _refuse_disk(cluster: Cluster, request: Request, *, needs_room: bool) -> None:
     """Raise OperatorError (exit 8) if the node of a request can't write; see ``preflight``."""
     node = next((node for node in cluster.nodes if node.name == request.target), None)
-    if node is not None and node.managed and node.data_directory.is_dir():
+    if node is not None and node.managed and host_of(cluster).has_folder(node.name):
         preflight.refuse_node(cluster, node.name, needs_room=needs_room)
 
 

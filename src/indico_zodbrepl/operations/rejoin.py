@@ -14,16 +14,14 @@ from typing import Self
 
 from indico_zodbrepl.cluster import Node
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Comparison, Relation, describe
 from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CatchUp
 from indico_zodbrepl.operations.divergence import (
@@ -197,7 +195,7 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
         damage=damage,
         verified=verified,
         was_writable=remembered is None or remembered.was_writable,
-        size=max(size_of(node), size_of(primary)),
+        size=max(size_of(host, name), size_of(host, primary.name)),
         exported=exported or None,
         fork=fork,
     )
@@ -229,12 +227,10 @@ def why_not_serving(cluster: Cluster, primary: Node, epoch: int) -> str:
     return ""
 
 
-def size_of(node: Node) -> int:
+def size_of(host: Host, name: str) -> int:
     """Return the bytes of a node's data file; 0 if there is none."""
-    try:
-        return data_fs(node).stat().st_size
-    except OSError:
-        return 0
+    found = host.data_file(name)
+    return 0 if found is None else found.bytes
 
 
 def follows(cluster: Cluster, node: Node, primary: Node) -> bool:
@@ -624,15 +620,3 @@ def _exported(context: Context, folder: Path) -> dict[str, JsonValue]:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-def move(source: Path, target: Path, names: tuple[str, ...]) -> None:
-    """Rename what is there of ``names``, in this order; on disk afterwards.  Raises OSError."""
-    present = [name for name in names if (source / name).exists()]
-    if not present:
-        return
-    target.mkdir(mode=0o700, exist_ok=True)
-    for name in present:
-        (source / name).rename(target / name)
-    for folder in (source, target, target.parent):
-        sync_folder(folder)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,9 +18,10 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.backup import Backup, Keeper, Newer
+from indico_zodbrepl.host.backup import Backup, Newer
+from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.datafs import Progress
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.operations.backup import folder_of, refuse_another
 from indico_zodbrepl.operations.candidates import transactions
@@ -135,16 +134,18 @@ def gather(
     another cluster's backups.
     """
     installation.check()
-    node, keeper = node_named(cluster, name), host_of(cluster, installation).backups()
+    node, host = node_named(cluster, name), host_of(cluster, installation)
+    backups = host.backups()
     source = folder_of(cluster, folder)
     refuse_another(cluster, source)
-    backup, problem = _backup(keeper, source, at, Teller(say))
-    obstacle = _obstacle(cluster, node)
-    supervised = not host_of(cluster).supervisor_is_away()
+    backup, problem = _backup(backups, source, at, Teller(say))
+    half_packed = host.half_packed(name)
+    obstacle = (half_packed.detail, half_packed.hint) if half_packed else ("", "")
+    supervised = not host.supervisor_is_away()
     guarded = backend_of(cluster).has_epochs
     present = None
     if backup is not None and backup.tid is not None and not obstacle[0]:
-        present = keeper.newer(node, backup.tid)
+        present = backups.newer(name, backup.tid)
     return RestoreFacts(
         now=time.time(),
         node=name,
@@ -154,62 +155,33 @@ def gather(
         problem=problem,
         present=present,
         obstacle=obstacle,
-        free=shutil.disk_usage(_nearest(node.data_directory)).free,
-        aside=aside(node, time.time()),
+        free=host.free_bytes(name),
+        aside=host.aside(name, "restore", time.time()),
         supervised=supervised,
         has_program=node.has_program,
         guarded=guarded,
         clients=tuple(each.name for each in cluster.indico),
-        strangers=tuple(_strangers(cluster, node, keeper, supervised=supervised)),
+        strangers=tuple(_strangers(host, name, backups, supervised=supervised)),
         others=tuple(_other(cluster, installation, each) for each in cluster.nodes if each != node),
-        last_seen=host_of(cluster).last_seen(),
+        last_seen=host.last_seen(),
     )
 
 
-def aside(node: Node, now: float) -> Path:
-    """Return the folder for the present data: beside its data directory, or in it if that is a
-    disk.
-    """
-    data = node.data_directory
-    name = f"{data.name}.before-restore-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}"
-    beside = data.parent
-    if not data.is_dir():
-        return beside / name  # there is nothing to keep
-    if beside.stat().st_dev == data.stat().st_dev and os.access(beside, os.W_OK):
-        return beside / name
-    return data / name
-
-
-def _nearest(path: Path) -> Path:
-    """Return the folder, or the nearest existing one above it."""
-    return next(each for each in (path, *path.parents) if each.is_dir())
-
-
 def _backup(
-    keeper: Keeper, folder: Path, at: str | None, tell: Callable[[Progress], None]
+    backups: Backups, folder: Path, at: str | None, tell: Callable[[Progress], None]
 ) -> tuple[Backup | None, str]:
     try:
-        return keeper.inspect(folder, at, tell), ""
+        return backups.inspect(folder, at, tell), ""
     except OperatorError as error:
         return None, error.detail or error.notice
 
 
-def _obstacle(cluster: Cluster, node: Node) -> tuple[str, str]:
-    """Return why a node's data must not be replaced: they lie beside the missing file."""
-    try:
-        host_of(cluster).refuse_half_packed(node.name)
-    except OperatorError as error:
-        old = node.data_directory / "Data.fs.old"
-        return (error.detail, error.hint) if old.exists() else ("", "")
-    return "", ""
-
-
-def _strangers(cluster: Cluster, node: Node, keeper: Keeper, *, supervised: bool) -> list[int]:
+def _strangers(host: Host, name: str, backups: Backups, *, supervised: bool) -> list[int]:
     """Return the processes that may write to the data and are none of the cluster's programs."""
     found = []
     with contextlib.suppress(OSError):
-        found = keeper.holders(node)
-    return [pid for pid in found if not (supervised and host_of(cluster).is_of_cluster(pid))]
+        found = backups.holders(name)
+    return [pid for pid in found if not (supervised and host.is_of_cluster(pid))]
 
 
 def _next_epoch(cluster: Cluster, node: Node) -> int:

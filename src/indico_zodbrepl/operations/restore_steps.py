@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 from typing import Self
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.lookup import instance_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.backup import Backup, Keeper, staged_folder
+from indico_zodbrepl.host.backup import Backup, Swapped
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.exports import contents
 from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import Context, Figures, Step
-from indico_zodbrepl.operations.rejoin import move
 from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.probes import probe_indico
 from indico_zodbrepl.probing.wire import ProbeError
@@ -27,6 +24,7 @@ from indico_zodbrepl.probing.wire import ProbeError
 POLL_SECONDS = 0.2
 END_SECONDS = 120.0
 START_SECONDS = 120.0
+EXPORT = "restore-export"
 
 
 class Stage(Step):
@@ -48,10 +46,9 @@ class Stage(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        node, keeper = _subject(context, self)
-        context.host.prepare(node.name)
-        made = keeper.stage(
-            node,
+        context.host.prepare(self.subject)
+        made = context.host.backups().stage(
+            self.subject,
             Path(str(self.arguments["folder"])),
             str(self.arguments["name"]),
             Teller(context.say),
@@ -63,7 +60,7 @@ class Stage(Step):
         }
 
     def undo(self, context: Context) -> None:
-        shutil.rmtree(staged_folder(context.cluster.node(self.subject)), ignore_errors=True)
+        context.host.backups().unstage(self.subject)
 
 
 class EndClients(Step):
@@ -106,7 +103,7 @@ class EndClients(Step):
 class Export(Step):
     """Export what only the present data have to a folder that appears when complete."""
 
-    action = "restore-export"
+    action = EXPORT
 
     @classmethod
     def of(cls, node: str, folder: Path, seen: int, seconds: float) -> Self:
@@ -122,15 +119,10 @@ class Export(Step):
 
     def do(self, context: Context) -> Figures:
         """Compare again after a kill: transactions may have been added since."""
-        node, keeper = _subject(context, self)
         folder = Path(str(self.arguments["folder"]))
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.is_dir():
-            folder.rename(_free_name(folder))
-        with keeper.held(node):
-            before = keeper.fingerprint(node)
-            found = keeper.tail(node, folder)
-        figures: dict[str, object] = {"fingerprint": before}
+        replaced = context.host.backups().export_replaced(self.subject, folder)
+        found = replaced.tail
+        figures: dict[str, object] = {"fingerprint": replaced.fingerprint}
         if found.damage:
             context.say(found.damage)
             if found.unread:
@@ -167,65 +159,23 @@ class Swap(Step):
         )
 
     def check(self, context: Context) -> Figures | None:
-        node, keeper = _subject(context, self)
-        if staged_folder(node).exists() or not keeper.database(node).exists():
-            return None
-        return self._kept(keeper, node)
+        found = self._swapped(context)
+        return _kept(found) if found.done else None
 
     def do(self, context: Context) -> Figures:
-        node, keeper = _subject(context, self)
-        kept, new = Path(str(self.arguments["aside"])), staged_folder(node)
-        database = new / keeper.database(node).relative_to(node.data_directory)
-        try:
-            if database.exists():
-                with keeper.held(node):
-                    self._refuse_changed(context, keeper, node)
-                    # What the new data has no longer is the new one's already, in its place.
-                    old = [
-                        name
-                        for name in keeper.names
-                        if keeper.database(node).exists() or (new / name).exists()
-                    ]
-                    move(node.data_directory, kept, (*keeper.beside, *old))
-                    move(new, node.data_directory, keeper.names)
-            if not keeper.database(node).exists():
-                raise OperatorError(
-                    f"the restored database of {node.name} is gone",
-                    str(new),
-                    Commands.here(context.cluster).zodbrepl("restore", node.name),
-                    ExitCode.REFUSED,
-                )
-            if new.exists():
-                shutil.rmtree(new)
-        except OSError as error:
-            raise OperatorError(
-                f"the database can't be put in its place: {error.strerror}", str(error.filename)
-            ) from error
-        return self._kept(keeper, node)
+        fingerprint = context.results.get((EXPORT, self.subject), {}).get("fingerprint")
+        return _kept(context.host.backups().swap(self.subject, self._aside, fingerprint))
 
     def is_untouched(self, context: Context) -> bool:
         """Return True if the folder for the old data, which is made first, is missing."""
-        return (
-            staged_folder(context.cluster.node(self.subject)).exists()
-            and not Path(str(self.arguments["aside"])).exists()
-        )
+        return self._swapped(context).untouched
 
-    def _kept(self, keeper: Keeper, node: Node) -> Figures:
-        kept = Path(str(self.arguments["aside"]))
-        there = (kept / keeper.database(node).relative_to(node.data_directory)).exists()
-        return {"kept_in": str(kept) if there else None}
+    def _swapped(self, context: Context) -> Swapped:
+        return context.host.backups().swapped(self.subject, self._aside)
 
-    def _refuse_changed(self, context: Context, keeper: Keeper, node: Node) -> None:
-        if Path(str(self.arguments["aside"])).exists():
-            return  # the old ones are being moved already
-        before = context.results.get(("restore-export", node.name), {}).get("fingerprint")
-        if keeper.fingerprint(node) != before:
-            raise OperatorError(
-                f"the data of {node.name} changed since they were exported",
-                "somebody has written to them",
-                "see who that is, then restore again",
-                ExitCode.REFUSED,
-            )
+    @property
+    def _aside(self) -> Path:
+        return Path(str(self.arguments["aside"]))
 
 
 class Lead(Step):
@@ -359,8 +309,8 @@ def _missing(address: object) -> str | None:
     return "it is read-only" if answer.read_only else None
 
 
-def _subject(context: Context, step: Step) -> tuple[Node, Keeper]:
-    return context.cluster.node(step.subject), context.host.backups()
+def _kept(found: Swapped) -> Figures:
+    return {"kept_in": None if found.kept_in is None else str(found.kept_in)}
 
 
 def _names(step: Step) -> list[str]:
@@ -370,11 +320,3 @@ def _names(step: Step) -> list[str]:
 
 def _epoch(step: Step) -> int:
     return int(str(step.arguments["epoch"]))
-
-
-def _free_name(folder: Path) -> Path:
-    """Return a free name for what an interrupted restore exported; no export is removed."""
-    number = 1
-    while (found := folder.with_name(f"{folder.name}.{number}")).exists():
-        number += 1
-    return found

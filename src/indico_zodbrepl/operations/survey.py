@@ -109,7 +109,11 @@ def _failover(
 ) -> Plan | Refusal:
     compared: Compared = {}
     comparable = can(cluster, "lineage")
-    prints = {node.name: fingerprint(node) for node in cluster.nodes} if comparable else {}
+    prints = (
+        {node.name: fingerprint(host_of(cluster), node.name) for node in cluster.nodes}
+        if comparable
+        else {}
+    )
     guess = _guess(cluster, target) if comparable else None
     early = (
         []

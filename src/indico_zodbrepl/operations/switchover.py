@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Self
 
-from indico_zodbrepl.backends import can, native_of
+from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -522,12 +522,5 @@ class ProveStopped(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        cluster = context.cluster
-        shown = native_of(context.cluster).prove(
-            cluster,
-            context.installation,
-            cluster.node(self.subject),
-            cluster.node(str(self.arguments["primary"])),
-            time.monotonic() + self.seconds - 1.0,
-        )
-        return {"proof": shown}
+        primary = str(self.arguments["primary"])
+        return {"proof": context.host.prove(self.subject, primary, self.seconds - 1.0)}

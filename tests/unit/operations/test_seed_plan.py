@@ -12,7 +12,8 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.operations.clone import CloneFacts, aside, part, plan_clone
+from indico_zodbrepl.host.replacing import aside, part
+from indico_zodbrepl.operations.clone import CloneFacts, plan_clone
 from indico_zodbrepl.operations.model import KINDS, Context, Plan, Refusal
 
 HOME = Path(__file__).parents[3]
@@ -207,7 +208,7 @@ def test_a_swap_without_a_copy_changes_nothing(disk: Disk) -> None:
 
 
 def test_old_data_is_kept_beside_the_data_directory(disk: Disk) -> None:
-    path = aside(disk.node, 1_700_000_000.0)
+    path = aside(disk.node, "seed", 1_700_000_000.0)
     assert disk.data.parent / "b.before-seed-20231114T221320Z" == path
 
 
@@ -215,4 +216,4 @@ def test_old_data_is_kept_inside_where_nothing_can_be_made_beside_it(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, _mode: path != disk.data.parent)
-    assert disk.data == aside(disk.node, 0.0).parent
+    assert disk.data == aside(disk.node, "seed", 0.0).parent

@@ -11,7 +11,8 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import epochs, state
-from indico_zodbrepl.operations.clone import Swap, part
+from indico_zodbrepl.host.replacing import part
+from indico_zodbrepl.operations.clone import Swap
 from indico_zodbrepl.operations.model import Context, Plan, Step
 from indico_zodbrepl.operations.rejoin import Cut
 from indico_zodbrepl.operations.roles import Promote

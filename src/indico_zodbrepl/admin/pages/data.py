@@ -21,6 +21,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import statistics
+from indico_zodbrepl.host.interface import host_of
 
 MOST_ROWS = 15
 MOST_RUNS = 20
@@ -79,7 +80,7 @@ def _statistics(form: StatisticsForm) -> str:
         problem = error
     where, why_not = None, why_not_operate()
     try:
-        where = statistics.source(site.cluster, None)
+        where = host_of(site.cluster).database(None)
     except OperatorError as error:
         why_not = why_not or _(
             "%(what)s: %(detail)s. Hint: %(hint)s",
@@ -162,7 +163,7 @@ def _readable(cluster: Cluster) -> list[str]:
     found = []
     for node in cluster.nodes:
         try:
-            statistics.source(cluster, node.name)
+            host_of(cluster).database(node.name)
         except OperatorError:
             continue
         found.append(node.name)

@@ -1,0 +1,190 @@
+"""The part of the host interface that concerns a node's data: read it, export it, replace it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.errors import OperatorError
+    from indico_zodbrepl.host.backup import Backup, Made, Newer, Replaced, Staged, Swapped
+    from indico_zodbrepl.host.datafs import (
+        Comparison,
+        Copy,
+        DataFile,
+        Export,
+        Last,
+        Progress,
+        Truncation,
+    )
+    from indico_zodbrepl.host.fencing import Held
+    from indico_zodbrepl.host.packing import Packed
+    from indico_zodbrepl.host.replacing import StagedCopy
+    from indico_zodbrepl.host.sql_export import Divergent
+    from indico_zodbrepl.host.statistics import Progress as Walked
+    from indico_zodbrepl.host.statistics import Source
+    from indico_zodbrepl.host.verifying import Verified
+
+Report = Callable[["Progress"], None]
+
+
+class DataHost(Protocol):
+    """The data of the nodes of one cluster.
+
+    ``name`` is always the name of a node.  All methods raise OperatorError.
+    """
+
+    # What there is
+
+    def has_folder(self, name: str) -> bool:
+        """Return True if the node's data directory can be seen."""
+
+    def has_data(self, name: str) -> bool:
+        """Return True if the node's data can be seen and is not empty."""
+
+    def data_file(self, name: str) -> DataFile | None:
+        """Return what the file system knows of the node's data file; None if it is missing."""
+
+    def check_readable(self, name: str) -> None:
+        """Raise OperatorError if the node's data file can't be opened."""
+
+    def blob_bytes(self, name: str) -> int:
+        """Return the size of the node's blobs."""
+
+    def lock(self, name: str) -> Held | None:
+        """Return who has the node's data file open; None if it has no lock file."""
+
+    def half_packed(self, name: str) -> OperatorError | None:
+        """Return why a node without a data file can't be started or restored: the copy from before
+        an unfinished pack is beside it.  None if there is no such copy.
+        """
+
+    # Data files
+
+    def last_transaction(self, name: str) -> Last:
+        """Return the last transaction of the node's data file."""
+
+    def digest(self, name: str, tid: str) -> str:
+        """Return the digest of a transaction in the node's data file."""
+
+    def export_digest(self, folder: Path, tid: str) -> str:
+        """Return the digest of a transaction in a recovery export."""
+
+    def compare(
+        self,
+        name: str,
+        upstream: str,
+        verified: str | None = None,
+        *,
+        seconds: float = ...,
+        fork: str | None = None,
+    ) -> Comparison:
+        """Compare the data files of two nodes; see ``datafs.compare``."""
+
+    def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
+        """Compare two data files from the last verified transaction on, or completely."""
+
+    def export(self, name: str, after: str, folder: Path) -> Export:
+        """Export the node's transactions after ``after``; see ``datafs.export``."""
+
+    def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:
+        """Remove the node's transactions after ``after``; see ``datafs.truncate``."""
+
+    def export_divergent(
+        self, name: str, upstream: str, folder: Path, *, seconds: float
+    ) -> Divergent:
+        """Export what only a stopped database server has; see ``sql_export.export_divergent``."""
+
+    def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
+        """Pack the storage of a ZODB configuration; see ``packing.pack``."""
+
+    def verify(self, name: str, primary: str) -> Verified | None:
+        """Compare what a follower got since it was last compared; see ``verifying.verify``."""
+
+    # The whole database
+
+    def database(self, name: str | None) -> Source:
+        """Return where to read the node's copy of the database; None: where Indico reads it."""
+
+    def statistics(
+        self,
+        where: Source,
+        top: int,
+        *,
+        history: bool = True,
+        on_progress: Callable[[Walked], None] | None = None,
+    ) -> dict[str, Any]:
+        """Read a whole database and return its figures; see ``statistics.statistics``."""
+
+    # Replace the data; the old data is kept
+
+    def aside(self, name: str, why: str, now: float) -> Path:
+        """Return a free folder for the node's old data.
+
+        Args:
+            why: the operation, for the name of the folder.
+        """
+
+    def has_aside(self, name: str, folder: Path) -> bool:
+        """Return True if the folder for the node's old data was made."""
+
+    def put_aside(self, name: str, folder: Path) -> None:
+        """Rename the data of a node's database server, unless that has been done."""
+
+    def staged_copy(self, name: str) -> StagedCopy:
+        """Return the copy in the node's data directory that is not in its place."""
+
+    def stage_copy(self, name: str, source: str, on_progress: Report, *, seconds: float) -> Copy:
+        """Copy another node's data beside the node's; an interrupted copy continues."""
+
+    def swap_copy(self, name: str, aside: Path) -> bool:
+        """Put the copy in its place, and old data in a folder; return False if there was none."""
+
+    def backups(self) -> Backups:
+        """Return the backups of the cluster's storage."""
+
+
+class Backups(Protocol):
+    """Backups and restores.
+
+    ``name`` is the name of a node.  All raise OperatorError: exit 8 where data are damaged, in use
+    or in the way.  An interrupted call can be made again.
+    """
+
+    def size(self, name: str) -> int:
+        """Return the bytes of the node's database."""
+
+    def back_up(self, name: str, folder: Path, tell: Report, *, full: bool) -> Made:
+        """Add to a folder what it lacks; whoever has the database open goes on."""
+
+    def inspect(self, folder: Path, at: str | None, tell: Report) -> Backup:
+        """Return the newest backup, or the newest not after a moment; see ``Keeper.inspect``."""
+
+    def newer(self, name: str, tid: str) -> Newer | None:
+        """Return what the present data have after a transaction; None when there are no data."""
+
+    def holders(self, name: str) -> list[int]:
+        """Return the node's processes that may write to its data; 0 for an unknown one."""
+
+    def stage(self, name: str, folder: Path, backup: str, tell: Report) -> Staged:
+        """Make a verified database of a backup beside the node's data."""
+
+    def unstage(self, name: str) -> None:
+        """Remove the database that ``stage`` made."""
+
+    def export_replaced(self, name: str, folder: Path) -> Replaced:
+        """Export what the present data have and the staged ones lack; nobody opens them meanwhile.
+
+        An earlier export in the folder is renamed.
+        """
+
+    def swapped(self, name: str, kept: Path) -> Swapped:
+        """Return how far ``swap`` has come."""
+
+    def swap(self, name: str, kept: Path, fingerprint: object) -> Swapped:
+        """Put the staged database in its place, and the old data in a folder.
+
+        Args:
+            fingerprint: what the old data had when they were exported.
+        """
