@@ -24,7 +24,7 @@ VALUES = {
     "epochs": {"EpochRecord", "now", "seconds"},
     "history": {"Condition", "Lineage"},
     "last_seen": {"LastSeen", "parse"},
-    "locking": {"as_keyboard_interrupt", "held_off", "note_pid"},
+    "locking": {"as_keyboard_interrupt", "held_off", "note_pid", "take"},
     "packing": {"PROGRAM", "Packed", "PackedInPart"},
     "programs": {"ENDED", "STARTED"},
     "py27": {"Program", "ProgramError"},

@@ -237,3 +237,57 @@ def test_only_backends_ask_which_backend_a_cluster_has() -> None:
 )
 def test_a_question_of_the_kind_of_backend_is_found(question: str) -> None:
     assert [1] == questions_of_kind(ast.parse(question))
+
+
+# Where a program may sleep besides probing/waiting.py, and why it is no wait for a condition.
+MAY_SLEEP = {
+    "bench/suites/backup.py": "the windows that are measured",
+    "bench/suites/http_generator.py": "the schedule of the requests, in asyncio",
+    "cli/status_view.py": "the pace of a view that is repeated until Ctrl-C",
+    "host/run.py": "supervisord counts a program as started after a fixed time",
+    "monitord/notifiers.py": "pauses that grow from attempt to attempt",
+}
+# Where threads are made besides probing/race.py, and why a race does not fit.
+MAY_MAKE_THREADS = {
+    "admin/jobs.py": "one that waits for each command that the page has started",
+    "admin/surveys.py": "a pool of a few workers for as long as the page runs",
+    "bench/suites/http_trials.py": "clients that load Indico from a fixed number of threads",
+    "monitor/watcher.py": "the loop of the monitor",
+    "monitord/notifiers.py": "one for each hook",
+    "monitord/program.py": "the server of metrics",
+    "monitord/verifier.py": "comparisons that take minutes, one at a time",
+    "operations/executor.py": "a step, which returns or raises one thing",
+    "setup": "imports nothing of the package",
+}
+THREADS = {"Thread", "ThreadPoolExecutor"}
+
+
+def calls(tree: ast.AST, names: Collection[str]) -> list[int]:
+    """Return the lines that call a function of one of these names, or an attribute."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and (getattr(node.func, "attr", "") or getattr(node.func, "id", "")) in names
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "mechanism", "exceptions"),
+    [
+        ({"sleep"}, "probing/waiting.py", MAY_SLEEP),
+        (THREADS, "probing/race.py", MAY_MAKE_THREADS),
+    ],
+    ids=["wait", "fan out"],
+)
+def test_there_is_one_way_to_wait_and_one_to_fan_out(
+    names: Collection[str], mechanism: str, exceptions: dict[str, str]
+) -> None:
+    found = {
+        str(part)
+        for part in (path.relative_to(SOURCE) for path in python_files(SOURCE))
+        if part.parts[0] != "dataplane" and calls(ast.parse((SOURCE / part).read_text()), names)
+    } - {mechanism}
+    used = {next((each for each in exceptions if Path(part).is_relative_to(each)), part)
+            for part in found}  # fmt: skip
+    assert used == set(exceptions)

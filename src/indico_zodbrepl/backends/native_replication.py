@@ -20,6 +20,7 @@ from indico_zodbrepl.cluster.rendering import Program, zodbrepl_command
 from indico_zodbrepl.cluster.settings import ServerSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
+from indico_zodbrepl.probing.waiting import wait_until, wait_while
 from indico_zodbrepl.probing.wire import ProbeError
 
 END_SECONDS = 120.0
@@ -103,7 +104,7 @@ def serving(
 def _wait(
     node: Node, server: subprocess.Popen[bytes], answers: Callable[[float], object], deadline: float
 ) -> None:
-    while True:
+    def problem() -> ProbeError | OSError | None:
         try:
             answers(min(deadline, time.monotonic() + ANSWER_SECONDS))
         except (ProbeError, OSError) as error:
@@ -113,15 +114,16 @@ def _wait(
                     f"its server ended with exit {server.returncode}",
                     exit_code=ExitCode.REFUSED,
                 ) from error
-            if time.monotonic() > deadline:
-                raise OperatorError(
-                    f"the data of node {node.name} could not be opened in time",
-                    str(error),
-                    exit_code=ExitCode.TIMED_OUT,
-                ) from error
-            time.sleep(POLL_SECONDS)
-        else:
-            return
+            return error
+        return None
+
+    last = wait_while(problem, deadline, POLL_SECONDS)
+    if last is not None:
+        raise OperatorError(
+            f"the data of node {node.name} could not be opened in time",
+            str(last),
+            exit_code=ExitCode.TIMED_OUT,
+        ) from last
 
 
 def _last_lines(said: IO[str], tells: str) -> list[str]:
@@ -210,8 +212,12 @@ def find_primary(cluster: Cluster, ask: Ask, engine: str, deadline: float) -> No
     Waits for it until the deadline.  Raises OperatorError (exit 7) if there is none.
     """
     deadline = min(deadline, time.monotonic() + PRIMARY_SECONDS)
-    while True:
-        answers, problems = ask_all(cluster, ask, deadline)
+    problems: dict[str, str] = {}
+
+    def newest() -> str:
+        answers, found = ask_all(cluster, ask, deadline)
+        problems.clear()
+        problems.update(found)
         writable = {
             name: answer.replication
             for name, answer in answers.items()
@@ -219,18 +225,19 @@ def find_primary(cluster: Cluster, ask: Ask, engine: str, deadline: float) -> No
             and answer.replication.role is ServerRole.PRIMARY
             and not answer.replication.read_only
         }
-        if writable:
-            return cluster.node(max(writable, key=lambda each: writable[each].epoch or 0))
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                f"no {engine} server takes writes",
-                "\n".join(
-                    problems.get(node.name, f"node {node.name} takes no writes")
-                    for node in cluster.nodes
-                ),
-                exit_code=ExitCode.TIMED_OUT,
-            )
-        time.sleep(POLL_SECONDS)
+        return max(writable, key=lambda each: writable[each].epoch or 0, default="")
+
+    name = wait_until(newest, deadline, POLL_SECONDS)
+    if not name:
+        raise OperatorError(
+            f"no {engine} server takes writes",
+            "\n".join(
+                problems.get(node.name, f"node {node.name} takes no writes")
+                for node in cluster.nodes
+            ),
+            exit_code=ExitCode.TIMED_OUT,
+        )
+    return cluster.node(name)
 
 
 def ask_all(

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import os
 import struct
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +21,7 @@ from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import MissingAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
 from indico_zodbrepl.probing.probes import probe_history, probe_missing, probe_server
+from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 EMPTY_BYTES = 4
@@ -262,14 +262,16 @@ def last_tid(path: Path, deadline: float) -> int:
         ProbeError: it is no Data.fs, or does not end with a transaction.
         OSError: it can't be read.
     """
-    while True:
+
+    def ending() -> tuple[int, ...]:
         with path.open("rb") as file:
             found = _last(file)
-        if found is not None:
-            return found
-        if time.monotonic() + POLL_SECONDS > deadline:
-            raise ProbeError(FailureKind.MALFORMED, f"{path} does not end with a transaction")
-        time.sleep(POLL_SECONDS)
+        return () if found is None else (found,)
+
+    found = wait_until(ending, deadline - POLL_SECONDS, POLL_SECONDS)
+    if not found:
+        raise ProbeError(FailureKind.MALFORMED, f"{path} does not end with a transaction")
+    return found[0]
 
 
 def _last(file: BinaryIO) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from indico_zodbrepl.backends import backend_of
@@ -14,8 +14,11 @@ from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.indico_programs import Indico27
 from indico_zodbrepl.monitor import Snapshot, take_snapshot
+from indico_zodbrepl.probing.race import all_at_once
+from indico_zodbrepl.probing.waiting import wait_while
 
 CATCH_UP_SECONDS = 60.0
+POLL_SECONDS = 0.3
 WHOLE = "all nodes together"
 
 Counts = Mapping[str, Any]
@@ -38,8 +41,12 @@ def compare(cluster: Cluster, indico: Indico27) -> dict[str, Counts]:
         node.name: layout.node_zodb_conf(node)
         for node in backend_of(cluster).readable_nodes(cluster)
     } or {WHOLE: layout.zodb_conf}
-    with ThreadPoolExecutor() as pool:
-        found = dict(zip(files, pool.map(indico.count, files.values()), strict=True))
+    found: dict[str, Counts] = {}
+
+    def count(name: str) -> None:
+        found[name] = indico.count(files[name])
+
+    all_at_once(partial(count, name) for name in files)
     first, *others = files
     for other in others:
         if found[other] != found[first]:
@@ -57,16 +64,18 @@ def is_loaded(found: Mapping[str, Counts]) -> bool:
 
 
 def _wait_until_in_step(cluster: Cluster) -> None:
-    deadline = time.monotonic() + CATCH_UP_SECONDS
-    while not _in_step(snapshot := take_snapshot(cluster)):
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                "the followers did not catch up with the primary",
-                snapshot.sentence,
-                _see(cluster),
-                ExitCode.TIMED_OUT,
-            )
-        time.sleep(0.3)
+    def behind() -> Snapshot | None:
+        snapshot = take_snapshot(cluster)
+        return None if _in_step(snapshot) else snapshot
+
+    last = wait_while(behind, time.monotonic() + CATCH_UP_SECONDS, POLL_SECONDS)
+    if last is not None:
+        raise OperatorError(
+            "the followers did not catch up with the primary",
+            last.sentence,
+            _see(cluster),
+            ExitCode.TIMED_OUT,
+        )
 
 
 def _see(cluster: Cluster) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable
 
 from indico_zodbrepl.cluster.commands import Commands
@@ -17,6 +17,7 @@ from indico_zodbrepl.host import daemon, lifecycle, secrets
 from indico_zodbrepl.host.locking import as_keyboard_interrupt, held_off
 from indico_zodbrepl.host.supervisor import SupervisorSilentError
 from indico_zodbrepl.monitor import take_snapshot
+from indico_zodbrepl.probing.waiting import wait_while
 
 WATCH_SECONDS = 2.0
 
@@ -87,8 +88,7 @@ def prepare(cluster: Cluster, installation: Installation, progress: Progress) ->
 
 
 def _wait_while_running(cluster: Cluster) -> None:
-    while _may_run(cluster):
-        time.sleep(WATCH_SECONDS)
+    wait_while(lambda: _may_run(cluster), math.inf, WATCH_SECONDS)
 
 
 def _may_run(cluster: Cluster) -> bool:

@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import fcntl
 import importlib
+import math
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.probing.waiting import wait_until
 
 Tell = Callable[[Progress], None]
 RESTORED = "restore"
@@ -294,7 +296,8 @@ def remove_unfinished(folder: Path) -> tuple[str, ...]:
 
 def new_name(newest: list[Path]) -> str:
     """Return a name for a backup made now; OperatorError if the newest one is from the future."""
-    while True:
+
+    def free() -> str:
         name = time.strftime("%Y-%m-%d-%H-%M-%S", time.gmtime())
         if not newest or newest[-1].name < name:
             return name
@@ -305,7 +308,9 @@ def new_name(newest: list[Path]) -> str:
                 "is the clock wrong?",
                 ExitCode.REFUSED,
             )
-        time.sleep(0.05)
+        return ""  # there is one of this second
+
+    return wait_until(free, math.inf)
 
 
 def failure(what: str, error: Exception) -> OperatorError:

@@ -69,29 +69,33 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
         for pid in frozen:
             _kill(pid, killed)
     supervised = _supervised(cluster, node)
-    deadline = time.monotonic() + GONE_SECONDS
-    while True:
+    pids: set[int] = set()
+    foreign: OperatorError | None = None
+
+    def is_gone() -> bool:
+        nonlocal pids, foreign
+        foreign = None
         try:
             pids = _pids_of(cluster, node, supervised)
-        except OperatorError:
+        except OperatorError as error:
             # A process that is about to be gone may have a port that no longer is seen to be its.
-            if not killed or time.monotonic() > deadline:
+            if not killed:
                 raise
-            time.sleep(POLL_SECONDS)
-            continue
-        if not pids and not is_held(node):
-            return Fenced(tuple(killed), remark, was_wanted)
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                f"the server of node {node.name} is not gone",
-                f"processes {', '.join(map(str, sorted(pids))) or 'unknown'}: killed, but there"
-                + (f"; {data_fs(node)} is locked" if is_held(node) else ""),
-                "if a disk hangs, cut the host off",
-                ExitCode.TIMED_OUT,
-            )
+            foreign = error
+            return False
         for pid in sorted(pids - set(killed)):
             _kill(pid, killed)
-        time.sleep(POLL_SECONDS)
+        return not pids and not is_held(node)
+
+    if wait_until(is_gone, time.monotonic() + GONE_SECONDS, POLL_SECONDS):
+        return Fenced(tuple(killed), remark, was_wanted)
+    raise foreign or OperatorError(
+        f"the server of node {node.name} is not gone",
+        f"processes {', '.join(map(str, sorted(pids))) or 'unknown'}: killed, but there"
+        + (f"; {data_fs(node)} is locked" if is_held(node) else ""),
+        "if a disk hangs, cut the host off",
+        ExitCode.TIMED_OUT,
+    )
 
 
 def check(cluster: Cluster, _installation: Installation, name: str) -> DryRun:

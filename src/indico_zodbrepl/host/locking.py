@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TextIO
 
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.probing.waiting import wait_until
+from indico_zodbrepl.probing.waiting import wait_until, wait_while
 
 POLL_SECONDS = 0.1
 FOLDER_SECONDS = 10.0
@@ -37,22 +37,30 @@ def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> It
     deadline = time.monotonic() + seconds
     told = False
     with _open(path) as lock:
-        while not _take(lock.fileno()):
-            lock.seek(0)
-            holder = f"another 'up' or 'down' is running (process {lock.read().strip()})"
-            if time.monotonic() > deadline:
-                raise OperatorError(
-                    holder,
-                    f"{path} is still held after {seconds:g} s",
-                    "wait until it has ended",
-                    ExitCode.TIMED_OUT,
-                )
+
+        def is_held() -> bool:
+            nonlocal told
+            if take(lock.fileno()):
+                return False
             if not told:
-                progress(f"waiting: {holder}")
+                progress(f"waiting: {_holder(lock)}")
                 told = True
-            time.sleep(POLL_SECONDS)
+            return True
+
+        if wait_while(is_held, deadline, POLL_SECONDS):
+            raise OperatorError(
+                _holder(lock),
+                f"{path} is still held after {seconds:g} s",
+                "wait until it has ended",
+                ExitCode.TIMED_OUT,
+            )
         note_pid(lock.fileno())
         yield
+
+
+def _holder(lock: TextIO) -> str:
+    lock.seek(0)
+    return f"another 'up' or 'down' is running (process {lock.read().strip()})"
 
 
 def note_pid(lock: int) -> None:
@@ -71,7 +79,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         deadline = time.monotonic() + FOLDER_SECONDS
-        if not wait_until(lambda: _take(descriptor), deadline, FOLDER_POLL_SECONDS):
+        if not wait_until(lambda: take(descriptor), deadline, FOLDER_POLL_SECONDS):
             raise TimeoutError(errno.ETIMEDOUT, f"another process works in {folder}")
         yield
     finally:
@@ -90,7 +98,8 @@ def _open(path: Path) -> TextIO:
         ) from error
 
 
-def _take(descriptor: int) -> bool:
+def take(descriptor: int) -> bool:
+    """Take the lock of an open file; return False if another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import ports
 from indico_zodbrepl.host.supervisor import Supervisor, last_refusal, log_tail
-from indico_zodbrepl.probing.waiting import wait_until
+from indico_zodbrepl.probing.waiting import wait_until, wait_while
 
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 3.0
@@ -37,12 +36,14 @@ def wait_until_ready(
     """
     supervisor, log = Supervisor(cluster), Layout(cluster).program_log(program)
     pids: set[int] = set()
-    while True:
+
+    def missing() -> str | None:
         state = supervisor.states()[program]
-        pids |= {state.pid} if state.pid else set()
-        missing = ready() if state.state == "RUNNING" else f"it is {state.state}"
-        if missing is None:
-            return
+        if state.pid:
+            pids.add(state.pid)
+        what = ready() if state.state == "RUNNING" else f"it is {state.state}"
+        if what is None:
+            return None
         if state.state in DEAD or len(pids) > STARTS:
             refusal = last_refusal(log)
             if refusal is not None and state.exit_status == ExitCode.REFUSED:
@@ -52,15 +53,17 @@ def wait_until_ready(
                 f"supervisor says {state.state}: {state.description}\n{log_tail(cluster, program)}",
                 f"see {log}",
             )
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                f"{program} was not ready in time",
-                f"{missing}\n{log_tail(cluster, program)}",
-                f"see {log}; after a change of {cluster.source.name}: "
-                f"{Commands.here(cluster).zodbrepl('down')}, then up",
-                ExitCode.TIMED_OUT,
-            )
-        time.sleep(POLL_SECONDS)
+        return what
+
+    last = wait_while(missing, deadline, POLL_SECONDS)
+    if last is not None:
+        raise OperatorError(
+            f"{program} was not ready in time",
+            f"{last}\n{log_tail(cluster, program)}",
+            f"see {log}; after a change of {cluster.source.name}: "
+            f"{Commands.here(cluster).zodbrepl('down')}, then up",
+            ExitCode.TIMED_OUT,
+        )
 
 
 def listening(endpoints: tuple[Endpoint, ...]) -> str | None:

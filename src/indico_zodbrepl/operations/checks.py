@@ -13,6 +13,7 @@ from indico_zodbrepl.operations.facts import ANSWER_SECONDS, ask, own
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.probes import probe_indico
+from indico_zodbrepl.probing.waiting import wait_while
 from indico_zodbrepl.probing.wire import ProbeError
 
 POLL_SECONDS = 0.01
@@ -87,17 +88,7 @@ class CatchUp(Step):
     def do(self, context: Context) -> Figures:
         primary = context.cluster.node(str(self.arguments["primary"]))
         following = Following(context.cluster, context.cluster.node(self.subject), primary, primary)
-        told = time.monotonic()
-
-        def missing() -> str | None:
-            nonlocal told
-            what = following()
-            if what is not None and time.monotonic() - told > TELL_SECONDS:
-                told = time.monotonic()
-                context.say(what)
-            return what
-
-        wait(context, self, missing, CATCH_UP_POLL_SECONDS)
+        wait(context, self, telling(context, following), CATCH_UP_POLL_SECONDS)
         return {"caught_up_to": f"{following.goal:016x}"}
 
 
@@ -238,22 +229,52 @@ class Following:
 
 
 def wait(
-    context: Context, step: Step, missing: Callable[[], str | None], every: float = POLL_SECONDS
+    context: Context,
+    step: Step,
+    missing: Callable[[], str | None],
+    every: float = POLL_SECONDS,
+    deadline: float | None = None,
 ) -> None:
-    """Poll until nothing is missing; OperatorError (exit 7) shortly before the step's time ends."""
-    deadline = time.monotonic() + step.seconds - min(1.0, step.seconds / 4)
-    while True:
+    """Wait until nothing is missing.
+
+    Args:
+        missing: returns what is missing, or raises ProbeError; None if nothing is.
+        every: seconds between two calls.
+        deadline: a moment of ``time.monotonic``; None: shortly before the step's time ends.
+
+    Raises OperatorError (exit 7) at the deadline.
+    """
+
+    def lacks() -> str | None:
         try:
-            what = missing()
+            return missing()
         except ProbeError as error:
-            what = error.detail
-        if what is None:
-            return
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                f"{step.subject}: {what}",
-                f"after {step.seconds:g} s",
-                Commands.here(context.cluster).zodbrepl("status"),
-                ExitCode.TIMED_OUT,
-            )
-        time.sleep(every)
+            return error.detail or "no answer"
+
+    if deadline is None:
+        deadline = time.monotonic() + step.seconds - min(1.0, step.seconds / 4)
+    what = wait_while(lacks, deadline, every)
+    if what is not None:
+        raise OperatorError(
+            f"{step.subject}: {what}",
+            f"after {step.seconds:g} s",
+            Commands.here(context.cluster).zodbrepl("status"),
+            ExitCode.TIMED_OUT,
+        )
+
+
+def telling(
+    context: Context, missing: Callable[[], str | None], seconds: float = TELL_SECONDS
+) -> Callable[[], str | None]:
+    """Return a check for ``wait`` that prints now and then what is missing."""
+    told = time.monotonic()
+
+    def tell() -> str | None:
+        nonlocal told
+        what = missing()
+        if what is not None and time.monotonic() - told > seconds:
+            told = time.monotonic()
+            context.say(what)
+        return what
+
+    return tell

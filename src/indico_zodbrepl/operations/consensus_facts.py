@@ -17,6 +17,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.operations.facts import process_of
+from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 LOOK_SECONDS = 10.0
@@ -79,15 +80,17 @@ def look_anew(cluster: Cluster) -> Look:
     Takes ``LOOK_SECONDS`` at most; raises ProbeError.
     """
     since, deadline = time.time(), time.monotonic() + LOOK_SECONDS
-    while True:
+
+    def newer() -> Look | None:
         found = consensus_of(cluster).look(cluster, deadline)
-        if found.at >= since:
-            return found
-        if time.monotonic() > deadline:
-            raise ProbeError(
-                FailureKind.SILENT, f"the NEO monitor has not looked for {LOOK_SECONDS:g} s"
-            )
-        time.sleep(POLL_SECONDS)
+        return found if found.at >= since else None
+
+    found = wait_until(newer, deadline, POLL_SECONDS)
+    if found is None:
+        raise ProbeError(
+            FailureKind.SILENT, f"the NEO monitor has not looked for {LOOK_SECONDS:g} s"
+        )
+    return found
 
 
 def gather(

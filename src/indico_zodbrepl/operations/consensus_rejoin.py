@@ -26,6 +26,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.programs import ENDED as HAS_ENDED
 from indico_zodbrepl.operations import consensus_facts
+from indico_zodbrepl.operations.checks import telling, wait
 from indico_zodbrepl.operations.consensus_facts import (
     ElectingFacts,
     NodeFacts,
@@ -55,7 +56,6 @@ SERVE_SECONDS = 60.0
 WHOLE_SECONDS = 300.0
 
 POLL_SECONDS = 0.1
-TELL_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
 
 
@@ -448,21 +448,16 @@ class Copy(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        began = told = time.monotonic()
+        began = time.monotonic()
 
         def missing(look: Look) -> str | None:
-            nonlocal told
             member = look.member(self.subject)
             if member.whole:
                 return None
             done, count = member.cells.get(UP_TO_DATE, 0), sum(member.cells.values())
-            what = f"{done} of {count} partitions are up to date"
-            if time.monotonic() - told > TELL_SECONDS:
-                told = time.monotonic()
-                context.say(what)
-            return what
+            return f"{done} of {count} partitions are up to date"
 
-        cells = _wait(context, self, missing).member(self.subject).cells
+        cells = _wait(context, self, missing, tells=True).member(self.subject).cells
         return {
             "partitions": cells[UP_TO_DATE],
             "copied_seconds": round(time.monotonic() - began, 3),
@@ -587,25 +582,22 @@ def _look(context: Context) -> Look:
         ) from None
 
 
-def _wait(context: Context, step: Step, missing: Callable[[Look], str | None]) -> Look:
-    """Return the first look at which nothing is missing; raise OperatorError (exit 7)."""
-    deadline = time.monotonic() + step.seconds - 1.0
-    while True:
-        try:
-            look = look_anew(context.cluster)
-            what = missing(look)
-        except ProbeError as error:
-            what = error.detail
-        if what is None:
-            return look
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                f"{step.subject}: {what}",
-                f"after {step.seconds:g} s",
-                _command(context, "status"),
-                ExitCode.TIMED_OUT,
-            )
-        time.sleep(POLL_SECONDS)
+def _wait(
+    context: Context, step: Step, missing: Callable[[Look], str | None], *, tells: bool = False
+) -> Look:
+    """Return the first look at which nothing is missing; raise OperatorError (exit 7).
+
+    Args:
+        tells: print now and then what is missing.
+    """
+    looks: list[Look] = []
+
+    def lacks() -> str | None:
+        looks[:] = [look_anew(context.cluster)]
+        return missing(looks[0])
+
+    wait(context, step, telling(context, lacks) if tells else lacks, POLL_SECONDS)
+    return looks[0]
 
 
 def _command(context: Context, *arguments: str) -> str:

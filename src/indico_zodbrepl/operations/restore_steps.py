@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.lookup import instance_named
+from indico_zodbrepl.cluster.model import Address
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.backup import Backup, Swapped
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.candidates import transactions
+from indico_zodbrepl.operations.checks import wait
 from indico_zodbrepl.operations.exports import contents
 from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication
 from indico_zodbrepl.operations.messages import Teller
@@ -244,18 +247,9 @@ class Client(Step):
         context.host.restart_instance(
             self.subject, progress=context.say, seconds=self.seconds - 2.0
         )
-        while True:
-            missing = _missing(instance.address)
-            if missing is None:
-                return {}
-            if time.monotonic() > deadline:
-                raise OperatorError(
-                    f"{self.subject}: {missing}",
-                    f"after {self.seconds:g} s",
-                    Commands.here(context.cluster).zodbrepl("status"),
-                    ExitCode.TIMED_OUT,
-                )
-            time.sleep(POLL_SECONDS)
+        missing = partial(_missing, instance.address)
+        wait(context, self, missing, POLL_SECONDS, deadline)
+        return {}
 
 
 class See(Step):
@@ -299,11 +293,8 @@ class See(Step):
         return {"last_tid": f"{found:016x}"}
 
 
-def _missing(address: object) -> str | None:
-    try:
-        answer = probe_indico(address, time.monotonic() + ANSWER_SECONDS)  # type: ignore[arg-type]
-    except ProbeError as error:
-        return error.detail
+def _missing(address: Address) -> str | None:
+    answer = probe_indico(address, time.monotonic() + ANSWER_SECONDS)
     if not answer.connected:
         return "it has no storage"
     return "it is read-only" if answer.read_only else None

@@ -16,10 +16,11 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import sync_folder, write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.locking import note_pid
+from indico_zodbrepl.host.locking import note_pid, take
 from indico_zodbrepl.operations import journal, operation
 from indico_zodbrepl.operations.model import Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome, operation_from_json
+from indico_zodbrepl.probing.waiting import wait_until
 
 LOOK_SECONDS = 0.5
 """A lock that is held for longer belongs to a running operation, not to a check."""
@@ -230,16 +231,7 @@ def alone(cluster: Cluster) -> Iterator[None]:
 
 def _taken(descriptor: int) -> bool:
     """Take the lock; return False if another operation has it.  A check has it for an instant."""
-    deadline = time.monotonic() + LOOK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(LOOK_SECONDS / 50)
-        else:
-            return True
+    return wait_until(lambda: take(descriptor), time.monotonic() + LOOK_SECONDS, LOOK_SECONDS / 50)
 
 
 def refuse_at_work(cluster: Cluster) -> None:

@@ -32,6 +32,7 @@ from indico_zodbrepl.operations.failover import plan_failover
 from indico_zodbrepl.operations.model import Plan, Refusal
 from indico_zodbrepl.operations.switchover import plan_switchover
 from indico_zodbrepl.probing.race import all_at_once
+from indico_zodbrepl.probing.waiting import wait_while
 
 FAILOVER_TIME_LIMIT = 1.0
 """Seconds for the probes of a failover: a dead primary answers at once, a frozen one never."""
@@ -79,13 +80,17 @@ def _once_caught_up(
 ) -> tuple[Findings, Snapshot]:
     """Probe once; wait a moment for a target that is connected but behind."""
     deadline = time.monotonic() + CATCH_UP_SECONDS
-    while True:
+    seen: list[tuple[Findings, Snapshot]] = []
+
+    def is_catching_up() -> bool:
         findings = collect(cluster, TIME_LIMIT)
         snapshot = assess(cluster, findings, installation.home)
+        seen[:] = [(findings, snapshot)]
         new = snapshot.node(target) if target else best_candidate(snapshot)
-        if new is None or not new.connected or follows_closely(new) or time.monotonic() > deadline:
-            return findings, snapshot
-        time.sleep(POLL_SECONDS)
+        return new is not None and new.connected is True and not follows_closely(new)
+
+    wait_while(is_catching_up, deadline, POLL_SECONDS)
+    return seen[0]
 
 
 def survey_failover(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Self
@@ -40,6 +41,7 @@ from indico_zodbrepl.operations.roles import (
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import HistoryAnswer, Level
 from indico_zodbrepl.probing.probes import probe_history, probe_server
+from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import ProbeError
 
 PAUSE_SECONDS = 20.0
@@ -405,8 +407,12 @@ class ProveComplete(Step):
         primary = str(self.arguments["primary"])
         last = tid.parse(str(context.results["hold", primary]["last_tid"]))
         deadline = time.monotonic() + self.seconds
-        while (seen := _last(context, self.subject, deadline)) < last:
-            time.sleep(POLL_SECONDS)
+
+        def reached() -> tuple[int, ...]:
+            found = _last(context, self.subject, deadline)  # raises at the deadline
+            return (found,) if found >= last else ()
+
+        (seen,) = wait_until(reached, math.inf, POLL_SECONDS)
         if seen > last:
             raise OperatorError(
                 f"{self.subject} has a transaction that {primary} lacks",

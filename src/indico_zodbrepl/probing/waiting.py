@@ -24,6 +24,20 @@ def wait_until(check: Callable[[], Found], deadline: float, poll: float = POLL_S
     Returns:
         What the last call returned.  Raises what ``check`` raises.
     """
+    return _wait(check, lambda found: not found, deadline, poll)
+
+
+def wait_while(check: Callable[[], Found], deadline: float, poll: float = POLL_SECONDS) -> Found:
+    """Call a function until it returns something false or the deadline has passed.
+
+    For checks that return what is missing.  Arguments and result as of ``wait_until``.
+    """
+    return _wait(check, bool, deadline, poll)
+
+
+def _wait(
+    check: Callable[[], Found], goes_on: Callable[[Found], bool], deadline: float, poll: float
+) -> Found:
     import tenacity  # noqa: PLC0415  # asyncio and logging come with it, also where nobody waits
 
     def is_late(_state: tenacity.RetryCallState) -> bool:
@@ -35,7 +49,7 @@ def wait_until(check: Callable[[], Found], deadline: float, poll: float = POLL_S
         return found
 
     retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_result(lambda found: not found),
+        retry=tenacity.retry_if_result(goes_on),
         stop=is_late,
         wait=tenacity.wait_fixed(poll),
         retry_error_callback=last,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from indico_zodbrepl.probing.waiting import wait_until
+from indico_zodbrepl.probing.waiting import wait_until, wait_while
 
 
 def test_the_first_true_result_is_returned() -> None:
@@ -33,3 +33,13 @@ def test_at_the_deadline_the_last_result_is_returned() -> None:
 def test_an_error_ends_the_wait() -> None:
     with pytest.raises(ValueError, match="none"):
         wait_until(lambda: int("none"), time.monotonic() + 10)
+
+
+def test_what_is_missing_is_asked_until_nothing_is() -> None:
+    results = iter(["much", "little", None, "later"])
+    assert wait_while(lambda: next(results), time.monotonic() + 10, 0.001) is None
+
+
+def test_at_the_deadline_what_was_missing_last_is_returned() -> None:
+    results = iter(["much", *200 * ["little"]])
+    assert "little" == wait_while(lambda: next(results), time.monotonic() + 0.1, 0.01)

@@ -16,6 +16,7 @@ from indico_zodbrepl.backends.mariadb.status import LOGS_DO_NOT_MATCH, YES, keep
 from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.waiting import wait_while
 
 ANSWER_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -279,11 +280,12 @@ def wait_until_joined(cluster: Cluster, node: Node) -> None:
             exit 7, it did not join in time; exit 1, its server cannot be reached.
     """
     deadline = time.monotonic() + JOIN_SECONDS
-    while True:
+
+    def missing() -> str:
         with administration(node, time.monotonic() + LINK_SECONDS) as server:
             found = server.rows("SHOW ALL SLAVES STATUS")
         if found and _joined(found[0]):
-            return
+            return ""
         if found and found[0]["Last_IO_Errno"] == LOGS_DO_NOT_MATCH:
             raise OperatorError(
                 f"node {node.name} can't follow from what it has",
@@ -291,13 +293,13 @@ def wait_until_joined(cluster: Cluster, node: Node) -> None:
                 keep_and_copy(cluster, node),
                 ExitCode.REFUSED,
             )
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                f"node {node.name} has not joined its upstream yet",
-                _why(found[0]) if found else "it follows nobody",
-                exit_code=ExitCode.TIMED_OUT,
-            )
-        time.sleep(JOIN_POLL_SECONDS)
+        return _why(found[0]) if found else "it follows nobody"
+
+    why = wait_while(missing, deadline, JOIN_POLL_SECONDS)
+    if why:
+        raise OperatorError(
+            f"node {node.name} has not joined its upstream yet", why, exit_code=ExitCode.TIMED_OUT
+        )
 
 
 def _joined(status: Row) -> bool:

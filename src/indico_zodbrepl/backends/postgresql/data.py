@@ -21,6 +21,7 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import sync_folder, write_atomically
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.waiting import wait_while
 
 UPSTREAM_SECONDS = 120.0
 ANSWER_SECONDS = 10.0
@@ -160,19 +161,21 @@ def take_site_conf(node: Node) -> None:
 def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) -> None:
     """Wait until a node's server accepts statements.  Raises OperatorError (exit 7)."""
     deadline = time.monotonic() + seconds
-    while True:
+
+    def problem() -> OperatorError | None:
         try:
             sql.command(cluster, node, min(deadline, time.monotonic() + ANSWER_SECONDS), "SELECT 1")
         except OperatorError as error:
-            if time.monotonic() > deadline:
-                raise OperatorError(
-                    f"node {node.name} did not answer in time",
-                    error.detail,
-                    exit_code=ExitCode.TIMED_OUT,
-                ) from error
-            time.sleep(POLL_SECONDS)
-        else:
-            return
+            return error
+        return None
+
+    last = wait_while(problem, deadline, POLL_SECONDS)
+    if last is not None:
+        raise OperatorError(
+            f"node {node.name} did not answer in time",
+            last.detail,
+            exit_code=ExitCode.TIMED_OUT,
+        ) from last
 
 
 def ensure_slot(cluster: Cluster, upstream: Node, node: Node) -> None:

@@ -14,6 +14,7 @@ from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.answers import Hold
+from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 5.0
@@ -105,17 +106,17 @@ def _wait_for_followers(
     """Wait until synchronous standbys are connected and the status is healthy."""
     wanted = {node.name for node in cluster.nodes if node.managed and data.follows(node)}
     patience = min(deadline, time.monotonic() + STREAMING_SECONDS)
-    while True:
+    missing = wanted
+
+    def is_healthy() -> bool:
+        nonlocal missing
         answers, _ = ask_all(cluster, status.ask, deadline)
         here = answers[primary.name].replication if primary.name in answers else None
         missing = wanted - set(here.followers if here else ())
-        if not missing and (here is None or here.held is not Hold.FOLLOWERS):
-            return
-        if time.monotonic() > patience:
-            if missing:
-                progress(f"{', '.join(sorted(missing))} does not stream yet")
-            return
-        time.sleep(POLL_SECONDS)
+        return not missing and (here is None or here.held is not Hold.FOLLOWERS)
+
+    if not wait_until(is_healthy, patience, POLL_SECONDS) and missing:
+        progress(f"{', '.join(sorted(missing))} does not stream yet")
 
 
 _DROP_SLOTS = """

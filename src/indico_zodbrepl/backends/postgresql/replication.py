@@ -14,6 +14,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 5.0
@@ -123,7 +124,10 @@ def prove(cluster: Cluster, node: Node, primary: Node, deadline: float) -> str:
     own = sql.conninfo(
         cluster, node, config.settings_of(cluster).user, config.settings_of(cluster).database
     )
-    while True:
+    replayed: str | None = None
+
+    def has_it() -> bool:
+        nonlocal replayed
         try:
             ((replayed, enough),) = sql.query(
                 own,
@@ -137,18 +141,18 @@ def prove(cluster: Cluster, node: Node, primary: Node, deadline: float) -> str:
                 error.detail,
                 exit_code=ExitCode.TIMED_OUT,
             ) from error
-        if enough == "t":
-            return (
-                f"node {node.name} has replayed the log up to {replayed}, beyond the record "
-                f"at {last} with which node {primary.name} ended"
-            )
-        if time.monotonic() + POLL_SECONDS > deadline:
-            raise OperatorError(
-                f"node {node.name} lacks what node {primary.name} had",
-                f"it has replayed the log up to {replayed}, not {last}",
-                exit_code=ExitCode.REFUSED,
-            )
-        time.sleep(POLL_SECONDS)
+        return bool(enough == "t")
+
+    if wait_until(has_it, deadline - POLL_SECONDS, POLL_SECONDS):
+        return (
+            f"node {node.name} has replayed the log up to {replayed}, beyond the record "
+            f"at {last} with which node {primary.name} ended"
+        )
+    raise OperatorError(
+        f"node {node.name} lacks what node {primary.name} had",
+        f"it has replayed the log up to {replayed}, not {last}",
+        exit_code=ExitCode.REFUSED,
+    )
 
 
 def _configure(cluster: Cluster, state: NodeState) -> None:

@@ -20,6 +20,7 @@ from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.process_state import state_of
+from indico_zodbrepl.probing.waiting import wait_while
 
 # Settings that override the node's configuration.
 _SETTINGS = (
@@ -117,16 +118,15 @@ def clear(node: Node) -> None:
         OperatorError: exit 8, processes of the server do not exit.
     """
     deadline = time.monotonic() + GONE_SECONDS
-    while found := processes(node):
-        if time.monotonic() > deadline:
-            pids = " ".join(map(str, sorted(found)))
-            raise OperatorError(
-                f"a server of node {node.name} is there already",
-                f"processes {pids} work in {config.data_folder(node)}",
-                f"if nobody needs it: kill {pids}; one that is frozen: kill -9 {pids}",
-                ExitCode.REFUSED,
-            )
-        time.sleep(POLL_SECONDS)
+    left = wait_while(lambda: processes(node), deadline, POLL_SECONDS)
+    if left:
+        pids = " ".join(map(str, sorted(left)))
+        raise OperatorError(
+            f"a server of node {node.name} is there already",
+            f"processes {pids} work in {config.data_folder(node)}",
+            f"if nobody needs it: kill {pids}; one that is frozen: kill -9 {pids}",
+            ExitCode.REFUSED,
+        )
     (config.data_folder(node) / POSTMASTER_PID).unlink(missing_ok=True)
 
 

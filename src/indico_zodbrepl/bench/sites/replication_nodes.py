@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.bench.sites.site import Site
 from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.settings import NeoSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.waiting import wait_while
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 5.0
@@ -62,12 +64,11 @@ def wait_until_equal(cluster: Cluster | None, seconds: float) -> None:
     primary = next(node for node in cluster.nodes if node.role is Role.PRIMARY)
     deadline = time.monotonic() + seconds
     for node in watched:
-        while behind := _behind(cluster, node, primary):
-            if time.monotonic() > deadline:
-                raise OperatorError(
-                    f"follower {node.name} is behind", behind, exit_code=ExitCode.TIMED_OUT
-                )
-            time.sleep(POLL_SECONDS)
+        behind = wait_while(partial(_behind, cluster, node, primary), deadline, POLL_SECONDS)
+        if behind:
+            raise OperatorError(
+                f"follower {node.name} is behind", behind, exit_code=ExitCode.TIMED_OUT
+            )
 
 
 def _behind(cluster: Cluster, node: Node, primary: Node) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -26,6 +27,7 @@ from indico_zodbrepl.host import daemon, lifecycle, ports, secrets
 from indico_zodbrepl.host.indico_programs import Indico27
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.process_state import birth_of, leads_terminal, state_of
+from indico_zodbrepl.probing.waiting import wait_while
 
 Progress = Callable[[str], None]
 
@@ -301,20 +303,20 @@ def _cluster_of(folder: Path, home: Path) -> Cluster | None:
 
 
 def _kill_all_in(folder: Path) -> None:
-    deadline = time.monotonic() + KILL_SECONDS
-    while left := processes_in(folder):
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                "processes of a scratch cluster do not end",
-                f"{', '.join(map(str, left))}, in {folder}",
-                f"kill -9 {' '.join(map(str, left))}",
-            )
-        for pid in left:
-            try:
+    def killed() -> list[int]:
+        found = processes_in(folder)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        time.sleep(POLL_SECONDS)
+        return found
+
+    left = wait_while(killed, time.monotonic() + KILL_SECONDS, POLL_SECONDS)
+    if left:
+        raise OperatorError(
+            "processes of a scratch cluster do not end",
+            f"{', '.join(map(str, left))}, in {folder}",
+            f"kill -9 {' '.join(map(str, left))}",
+        )
 
 
 def processes_in(folder: Path) -> list[int]:

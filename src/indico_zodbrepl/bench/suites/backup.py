@@ -20,6 +20,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.backup import Keeper, keeper_of
 from indico_zodbrepl.host.backup import Made as Backup
 from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.probing.waiting import wait_until
 
 NONE, PRIMARY, SECONDARY = "none", "primary", "secondary"
 FULL, INCREMENTAL = "full", "incremental"
@@ -244,14 +245,14 @@ def _size(site: Site, node: Node) -> int:
 
 
 def _wait_until_followed(site: Site, primary: Node, secondary: Node) -> None:
-    deadline = time.monotonic() + FOLLOW_SECONDS
-    while _size(site, secondary) < _size(site, primary):
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                f"secondary {secondary.name} does not get what {primary.name} has",
-                f"it waited {FOLLOW_SECONDS:.0f} seconds",
-            )
-        time.sleep(0.05)
+    def has_all() -> bool:
+        return _size(site, secondary) >= _size(site, primary)
+
+    if not wait_until(has_all, time.monotonic() + FOLLOW_SECONDS):
+        raise OperatorError(
+            f"secondary {secondary.name} does not get what {primary.name} has",
+            f"it waited {FOLLOW_SECONDS:.0f} seconds",
+        )
 
 
 class BackupLoop:

@@ -12,12 +12,14 @@ from indico_zodbrepl.bench.sites.storages import Storage
 from indico_zodbrepl.bench.suite import LATENCIES, Better, Case, Made, Metric, Option, Settings
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.probing.waiting import wait_until
 
 PROGRAM = "compression"
 NONE, ZLIB = "none", "zlib"
 WRITE, READ = "write", "read"
 _IN_DATA_FILES = ("filestorage", "zeo", "zrs")
 CATCHING_UP = 10.0
+POLL_SECONDS = 0.02
 """Seconds that followers get for what was written."""
 LIMIT_SECONDS = 300.0
 
@@ -143,11 +145,12 @@ def made(found: Mapping[str, Any], grown: Sequence[int] = ()) -> Made:
 
 def _await_followers(files: Sequence[Path]) -> None:
     """Wait until followers have caught up, for at most CATCHING_UP seconds."""
-    deadline = time.monotonic() + CATCHING_UP
-    while any(_size(path) < _size(files[0]) for path in files[1:]):
-        if time.monotonic() >= deadline:
-            raise OperatorError("followers have not caught up", f"in {CATCHING_UP:.0f} seconds")
-        time.sleep(0.02)
+
+    def are_equal() -> bool:
+        return all(_size(path) >= _size(files[0]) for path in files[1:])
+
+    if not wait_until(are_equal, time.monotonic() + CATCHING_UP, POLL_SECONDS):
+        raise OperatorError("followers have not caught up", f"in {CATCHING_UP:.0f} seconds")
 
 
 def _size(path: Path) -> int:

@@ -29,6 +29,7 @@ from indico_zodbrepl.cluster.model import IndicoInstance
 from indico_zodbrepl.cluster.rendering import INDICO_THREADS
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.readiness import health
+from indico_zodbrepl.probing.waiting import wait_until
 
 ERRORS = "http_generator.err"
 PROC_STAT = Path("/proc/stat")
@@ -310,13 +311,15 @@ def held_by(instance: IndicoInstance, patience: float = PATIENCE_SECONDS) -> Hol
     Raises:
         OperatorError: exit 1, the export fails, or has no conference with contributions.
     """
-    deadline = time.monotonic() + patience
-    while True:
-        events = _export(instance, "events", EVENTS_LIMIT)
-        detailed = _export(instance, "contributions", DETAILED_LIMIT) if events else []
-        if any(event["contributions"] for event in detailed) or time.monotonic() > deadline:
-            break
-        time.sleep(PAUSE_SECONDS)
+    events: list[dict[str, Any]] = []
+    detailed: list[dict[str, Any]] = []
+
+    def is_filled() -> bool:
+        events[:] = _export(instance, "events", EVENTS_LIMIT)
+        detailed[:] = _export(instance, "contributions", DETAILED_LIMIT) if events else []
+        return any(event["contributions"] for event in detailed)
+
+    wait_until(is_filled, time.monotonic() + patience, PAUSE_SECONDS)
     held = Holdings(
         sorted({str(each["categoryId"]) for each in events}, key=_in_order),
         sorted((str(each["id"]) for each in events), key=_in_order),

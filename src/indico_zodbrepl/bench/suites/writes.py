@@ -27,6 +27,7 @@ from indico_zodbrepl.bench.suites.write_calls import (
     median_size,
 )
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.waiting import wait_until
 
 NODE = "node-"
 
@@ -233,17 +234,19 @@ def tracer_of(pid: int) -> set[int]:
 def _wait_until_attached(
     strace: subprocess.Popen[bytes], pids: Sequence[int], errors: Path
 ) -> None:
-    deadline = time.monotonic() + ATTACH_SECONDS
-    while any(tracer_of(pid) - {strace.pid} for pid in pids):
+    def is_attached() -> bool:
+        if not any(tracer_of(pid) - {strace.pid} for pid in pids):
+            return True
         if strace.poll() is not None or _REFUSED in errors.read_text("utf-8", "replace"):
             raise _failed(errors)
-        if time.monotonic() > deadline:
-            raise OperatorError(
-                "strace did not come in time",
-                f"{ATTACH_SECONDS:.0f} seconds",
-                exit_code=ExitCode.TIMED_OUT,
-            )
-        time.sleep(_POLL_SECONDS)
+        return False
+
+    if not wait_until(is_attached, time.monotonic() + ATTACH_SECONDS, _POLL_SECONDS):
+        raise OperatorError(
+            "strace did not come in time",
+            f"{ATTACH_SECONDS:.0f} seconds",
+            exit_code=ExitCode.TIMED_OUT,
+        )
 
 
 def _failed(errors: Path) -> OperatorError:
