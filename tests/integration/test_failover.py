@@ -10,7 +10,7 @@ from pathlib import Path
 from clusters import ClusterUnderTest, MakeCluster, settles_at, wait_until
 from operations import kill_in_the_middle, last_entry, succeed, what_a_plan_could_change
 from storage_writer import Writer, numbers_on
-from test_guard import commit, last_tid
+from test_start_up_check import commit, last_tid
 from test_switchover import all_follow, settles_as
 
 from indico_zodbrepl.host import supervisor

@@ -1,4 +1,4 @@
-"""How a storage server ends: drained on SIGTERM, whatever hangs; killed."""
+"""A storage server drains and stops cleanly on SIGTERM, whatever hangs, and survives a kill."""
 import signal
 import threading
 import time

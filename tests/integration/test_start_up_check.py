@@ -1,4 +1,4 @@
-"""Who starts in which role, with real servers, real crashes and real divergence."""
+"""Nodes start only in the role that the epoch records confirm: real servers, crashes, divergence."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from clusters import ClusterUnderTest, settles_at, wait_until
 from operations import kill_in_the_middle, succeed
 from test_failover import is_seen_gone
-from test_guard import answer, commit, last_tid, runs_as
+from test_start_up_check import answer, commit, last_tid, runs_as
 from test_switchover import all_follow
 
 from indico_zodbrepl.cluster.layout import Layout
