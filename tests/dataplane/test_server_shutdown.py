@@ -1,4 +1,4 @@
-"""A storage server drains and stops cleanly on SIGTERM, whatever hangs, and survives a kill."""
+"""How a storage server shuts down: drained on SIGTERM, whatever hangs; killed."""
 import signal
 import threading
 import time

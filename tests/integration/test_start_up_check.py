@@ -1,4 +1,4 @@
-"""Nodes start only in the role that the epoch records confirm: real servers, crashes, divergence."""
+"""The start-up check confirms each role: with real servers, crashes and divergence."""
 
 from __future__ import annotations
 
