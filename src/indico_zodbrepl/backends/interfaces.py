@@ -41,14 +41,14 @@ OPERATIONS: Mapping[str, str] = {
     "backup": "`backup`",
     "restore": "`restore`",
 }
-"""What a backend may not be able to do to a cluster: key of ``limits`` to its commands.
+"""Operations that a backend may lack: key of ``limits`` to its commands.
 
 Who has no such key has to carry the commands out; `node start`, `stop` and `fence` are for every
 node that has a program.
 """
 
 FEATURES = ("undo", "pack", "blobs", "size", "two-instances")
-"""What Indico may miss with a backend: the further keys of ``limits``."""
+"""Features that Indico may lack with a backend: the other keys of ``limits``."""
 
 
 class Family(enum.StrEnum):

@@ -27,7 +27,7 @@ SECONDS = 60.0
 
 
 REPLICA_SECONDS = 5
-"""How long clients that had to take a secondary stay there before they try the primary again."""
+"""Seconds after which clients that use another server retry the primary."""
 CLIENT_CACHE_MB = 100
 """RelStorage's cache of object records in each client."""
 

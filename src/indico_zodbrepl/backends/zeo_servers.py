@@ -25,7 +25,7 @@ from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 EMPTY_BYTES = 4
-"""Of a FileStorage without transactions: the mark that it begins with."""
+"""Bytes of a FileStorage without transactions: its magic number."""
 
 # The server sends its followers what they lack before it exits, and gives up after 15 s.
 STOP_SECONDS = 20
@@ -44,7 +44,7 @@ CLIENT_CACHE = "200MB"
 
 MAGIC = b"FS21"
 COMPLETE = b" up"
-"""Status of a transaction that counts: nothing special, undone, packed; others are under way."""
+"""Status of a finished transaction: normal, undone, packed; others are unfinished."""
 HEADER = struct.Struct(">QQc")
 LENGTH = struct.Struct(">Q")
 POLL_SECONDS = 0.01

@@ -93,7 +93,7 @@ def between(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str
 
 
 TICKS = os.sysconf("SC_CLK_TCK")
-"""A second has so many; finer times than one tick can't be had (proc_pid_stat(5))."""
+"""Ticks per second; the resolution of CPU times (proc_pid_stat(5))."""
 
 
 @dataclasses.dataclass(frozen=True)

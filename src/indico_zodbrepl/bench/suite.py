@@ -249,7 +249,7 @@ MODULES: Mapping[str, str] = {
     "backup": "backup",
     "replication": "replication",
 }
-"""By the name of each suite the module of this package that has it, as ``SUITE``."""
+"""Name of a suite: the module in this package that defines it as ``SUITE``."""
 
 
 def known() -> list[str]:

@@ -245,7 +245,7 @@ def addresses(cluster: Cluster) -> str:
 
 
 def _journaled(cluster: Cluster, what: str, reason: str) -> contextlib.AbstractContextManager[Told]:
-    """Record a command in the journal; a journal that can't be written stops nothing."""
+    """Record a command in the journal; a journal that cannot be written stops nothing."""
     from indico_zodbrepl.cluster.layout import Layout
     from indico_zodbrepl.operations import journal
 

@@ -137,9 +137,9 @@ START_SECONDS = 1
 
 # Threads of an Indico instance: its health check answers while a request waits.
 INDICO_THREADS = 4
-# How long requests may go on when an instance is stopped as a whole.
+# Seconds that requests may take to finish when an instance is stopped.
 INDICO_GRACE_SECONDS = 10
-# How long requests may go on when another worker has taken over.
+# Seconds that requests may take to finish when a new worker has taken over.
 INDICO_DRAIN_SECONDS = 30
 
 

@@ -47,7 +47,7 @@ def carry_out(
 
     Raises:
         OperatorError: as ``program.run``, ``lifecycle.up`` and ``lifecycle.down``; exit 130,
-            interrupted.  The command, given again, goes on.
+            interrupted.  Rerun the command to continue.
     """
     source, target = conversion.source, conversion.target
     installation.check()

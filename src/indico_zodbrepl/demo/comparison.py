@@ -1,4 +1,4 @@
-"""Counts what a cluster holds, and checks that every follower holds the same."""
+"""Count what a cluster holds, and check that every follower holds the same."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def compare(cluster: Cluster, indico: Indico27) -> dict[str, Counts]:
     """Wait for the followers, then count what each node's own storage holds.
 
     Returns:
-        For each node that can be read by itself what ``bulkload verify`` found there, the same
-        for all of them; where none can, what it found through all of them, as ``WHOLE``.
+        For each node that can be read directly, the result of ``bulkload verify``, which is the
+        same for all; if no node can, the result for the whole cluster, as ``WHOLE``.
 
     Raises:
         OperatorError: a follower did not catch up, or the nodes hold different things.
@@ -83,7 +83,7 @@ def _see(cluster: Cluster) -> str:
 
 
 def _in_step(snapshot: Snapshot) -> bool:
-    """Every follower is connected and has the primary's last transaction."""
+    """Return True if all followers are connected and have the primary's last transaction."""
     return snapshot.primary is not None and all(
         node.connected and node.lag_transactions == 0
         for node in snapshot.nodes

@@ -1,4 +1,4 @@
-"""Load the demo's conferences, before Indico starts if the storage has one opener only."""
+"""Load the demo's conferences, before Indico starts if only one process can open the storage."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def _found(
 
 
 def first_user(indico: Indico27, file: Path, progress: Progress) -> Credentials:
-    """Return the administrator in ``file``; make one when neither file nor database has one.
+    """Return the administrator in ``file``; create one if neither file nor database has one.
 
-    Raises OperatorError when the database has one whose file is missing: a new password
-    would be shown that does not work.
+    Raises OperatorError if the database has one but the file is missing: the demo would print a new
+    password that does not work.
     """
     made = not file.exists()
     admin = indico_secrets.ensure(file)

@@ -28,7 +28,7 @@ class Login:
 
 
 def ensure(cluster: Cluster) -> Login | None:
-    """Return the demo's operator, made if there is no account; None if only others have one.
+    """Return the demo's operator; create it if there is no account; None if only others exist.
 
     Raises:
         OperatorError: the accounts or the demo's own file can't be used.

@@ -92,7 +92,7 @@ def _wait_while_running(cluster: Cluster) -> None:
 
 
 def _may_run(cluster: Cluster) -> bool:
-    """Return True if supervisord runs; a silent one does, on a busy machine."""
+    """Return True if supervisord runs, even if it is silent, as on a busy machine."""
     try:
         return daemon.is_running(cluster)
     except SupervisorSilentError:

@@ -37,11 +37,11 @@ def block(
     *,
     snapshot: Snapshot,
 ) -> str:
-    """URLs, logins and what to try next.
+    """Return URLs, logins and what to try next.
 
     Args:
-        operator: who logs in on the admin page; None when that is somebody else's account.
-        found: for each node that can be read by itself, what its storage holds.
+        operator: the demo's login on the admin page; None if only other accounts exist.
+        found: for each node that can be read directly, what its storage holds.
         snapshot: the situation, for what to try next.
     """
     first, *others = cluster.indico

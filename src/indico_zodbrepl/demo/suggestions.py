@@ -18,7 +18,7 @@ Suggestion = tuple[str, tuple[str, ...]]
 def suggestions(cluster: Cluster, snapshot: Snapshot) -> Iterator[Suggestion]:
     """Yield commands and pages to read, each with lines that explain it.
 
-    What is recommended in the situation comes first; an operation is suggested only while it is
+    Recommendations for the situation come first; an operation is suggested only while it is
     possible.
     """
     commands = Commands.here(cluster)
@@ -87,7 +87,7 @@ def _start(node: NodeStatus, snapshot: Snapshot, commands: Commands) -> str:
 
 
 def _to_stop(snapshot: Snapshot) -> NodeStatus | None:
-    """Return the node whose stop shows most: the primary, or one that keeps data."""
+    """Return the most instructive node to stop: the primary, or a node that keeps data."""
     shown = (Role.PRIMARY, Role.STORAGE)
     return next(
         (node for node in snapshot.nodes if node.has_program and node.assigned_role in shown), None

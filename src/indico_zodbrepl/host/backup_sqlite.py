@@ -1,4 +1,4 @@
-"""Backups of RelStorage's SQLite files, by SQLite's own copying of a database that is in use."""
+"""Backups of RelStorage's SQLite files, by SQLite's online backup."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from indico_zodbrepl.host.py27 import ProgramError
 from indico_zodbrepl.probing import tid as tids
 
 NOTE = "backup.json"
-PAGES = 2000  # that are copied between two looks at the clock
+PAGES = 2000  # copied between two checks of the clock
 BLOCK = 1 << 20
 
 
@@ -51,7 +51,7 @@ def keeper(cluster: Cluster, installation: Installation) -> SQLiteKeeper:
 
 
 class SQLiteKeeper:
-    """Each backup is a folder of its own, named by its moment, that appears when it is whole."""
+    """Backups in folders of their own, named by their time, which appear when complete."""
 
     beside: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ class SQLiteKeeper:
         return node.data_directory / self._files.folder_name / self._files.file_names[0]
 
     def back_up(self, node: Node, folder: Path, tell: Tell, *, full: bool) -> Made:
-        """Each is full; nothing new since the newest one makes none unless ``full``."""
+        """Make a full backup; none if nothing is new since the newest one, unless ``full``."""
         begun, source = time.monotonic(), self.database(node).parent
         with alone(folder):
             removed = remove_unfinished(folder)
@@ -220,7 +220,7 @@ class SQLiteKeeper:
         return writers((self.database(node),))
 
     def fingerprint(self, node: Node) -> str:
-        """By the transactions: a reader changes the files, too."""
+        """Return a fingerprint of the transactions: readers change the files too."""
         path = self.database(node)
         if not path.exists():
             return ""
@@ -232,7 +232,7 @@ class SQLiteKeeper:
 
     @contextlib.contextmanager
     def held(self, node: Node) -> Iterator[None]:
-        """SQLite can't be kept from opening a file; who has it open is looked for."""
+        """Check that no process has the file open: SQLite cannot be kept from opening it."""
         found = self.holders(node)
         if found:
             raise OperatorError(
@@ -244,13 +244,13 @@ class SQLiteKeeper:
         yield
 
     def _copy(self, source: Path, target: Path, stage: str, tell: Tell) -> None:
-        """In this order: an object id that is used has to be counted.  Raises sqlite3.Error."""
+        """Copy the files so that every used object id is counted.  Raises sqlite3.Error."""
         for name in self._files.file_names:
             with (
                 opened(source / name) as old,
                 contextlib.closing(sqlite3.connect(target / name)) as new,
             ):
-                # An open transaction keeps what is copied as it is, whoever writes meanwhile.
+                # An open transaction keeps the copied state unchanged while others write.
                 old.execute("BEGIN")
                 old.execute("SELECT count(*) FROM sqlite_master").fetchone()
                 (size,) = old.execute("PRAGMA page_size").fetchone()
@@ -259,7 +259,7 @@ class SQLiteKeeper:
                     tell(Progress(stage, (total - left) * size, total * size))
 
                 old.backup(new, pages=PAGES, progress=told, sleep=0)
-                new.execute("PRAGMA journal_mode=DELETE")  # one file, that can be only read
+                new.execute("PRAGMA journal_mode=DELETE")  # one file, which is read-only
             os.chmod(target / name, 0o600)
             _sync(target / name)
         sync_folder(target)
@@ -310,7 +310,7 @@ TOLD = 8
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """For reading; raises sqlite3.Error."""
+    """Open a database for reading.  Raises sqlite3.Error."""
     with contextlib.closing(
         sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro",
@@ -336,7 +336,7 @@ def _has_history(connection: sqlite3.Connection) -> bool:
 
 
 def count(connection: sqlite3.Connection, after: int) -> int:
-    """Transactions after one; without history those whose objects were not changed since."""
+    """Count the transactions after one; without history, those with current objects."""
     question = (
         'SELECT count(*) FROM "transaction" WHERE tid > ?'
         if _has_history(connection)
@@ -365,7 +365,7 @@ def _text(value: object) -> str:
 
 
 def time_of(tid: str) -> str:
-    """Return the moment of a transaction, ISO 8601 in UTC; ``-`` when its id is no moment."""
+    """Return the time of a transaction, ISO 8601 in UTC; ``-`` if its id holds no time."""
     at = tids.committed_at(int(tid, 16))
     if at is None:
         return "-"

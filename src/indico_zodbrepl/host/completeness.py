@@ -1,9 +1,9 @@
-"""Whether a primary's data file is whole: nobody may know of later transactions of its epoch.
+"""Check that a primary's data file is complete: no source knows later transactions of its epoch.
 
 A file that was truncated, restored from an older copy, or put on an empty disk must not be served:
-Indico would lose what it was acknowledged, and the whole copies of the other nodes would count as
-diverged.  Two witnesses tell: the data files of followers that never took writes in this epoch, so
-all that they have came from its primary; and the monitor process, by what it last saw.
+Indico would lose acknowledged transactions, and the complete copies of the other nodes would count
+as diverged.  There are two sources: the data files of followers that never accepted writes in this
+epoch, so all their data came from its primary; and the monitor process's last observation.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.race import all_at_once
 
 SECONDS = 10.0
-"""For reading the end of one data file; a hung disk takes longer, and is no witness."""
+"""Seconds to read the end of one data file; a hung disk takes longer, and is no source."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Witness:
-    """Somebody who knows of a transaction of the primary's epoch.
+    """A source that knows a transaction of the primary's epoch.
 
     Attributes:
         who: as messages name it.
         last_tid: the last transaction that it knows.
-        node: the follower that has it; None for one who only saw it.
+        node: the follower that has it; None for a source that only saw it.
     """
 
     who: str
@@ -45,7 +45,7 @@ class Witness:
 def is_witness(lineage: Lineage | None, epoch: int) -> bool:
     """Return True if all that a node's data file holds came from the primary of an epoch.
 
-    It was compared with that primary, and took no writes of its own since.
+    It was compared with that primary, and has not accepted writes since.
     """
     return (
         lineage is not None
@@ -56,18 +56,18 @@ def is_witness(lineage: Lineage | None, epoch: int) -> bool:
 
 
 def newest(witnesses: Iterable[Witness], last_tid: int) -> Witness | None:
-    """Return who knows the newest transaction after ``last_tid``; a node before all others."""
+    """Return the source of the newest transaction after ``last_tid``; nodes before others."""
     later = [each for each in witnesses if each.last_tid > last_tid]
     return max(later, key=lambda each: (each.node is not None, each.last_tid), default=None)
 
 
 def refuse_incomplete(cluster: Cluster, installation: Installation, claim: NodeState) -> None:
-    """Raise OperatorError (REFUSED) if somebody knows of later transactions than a primary has.
+    """Raise OperatorError (REFUSED) if a source knows later transactions than a primary has.
 
     Args:
         claim: the state with which the node shall start; its role is primary.
 
-    A new epoch, as of a failover or a forced start, accepts the loss: nobody is a witness of it.
+    A new epoch, after a failover or a forced start, accepts the loss: it has no sources yet.
     """
     node, has_data = cluster.node(claim.node), backend_of(cluster).has_data
     if not can(cluster, "lineage") or not has_data(cluster, node):
@@ -105,14 +105,14 @@ def _is_witness(node: Node, epoch: int) -> bool:
     try:
         return is_witness(history.read(node), epoch)
     except OperatorError:
-        return False  # an unusable history file proves nothing; its own start tells of it
+        return False  # an unusable history file proves nothing; the node's own start reports it
 
 
 def _testify(installation: Installation, node: Node, witnesses: list[Witness]) -> None:
     try:
         witnesses.append(Witness(f"node {node.name}", _last(installation, node), node.name))
     except OperatorError:
-        return  # its data can't be read now; its own start and status tell why
+        return  # its data cannot be read now; its own start and status report why
 
 
 def _last(installation: Installation, node: Node) -> int:

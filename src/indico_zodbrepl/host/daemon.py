@@ -23,7 +23,7 @@ KEPT_VARIABLES = ("HOME", "TZ")
 def is_running(cluster: Cluster) -> bool:
     """Return True if the cluster's supervisord runs.
 
-    Raises SupervisorSilentError when it runs but doesn't answer.
+    Raises SupervisorSilentError if it runs but does not answer.
     """
     try:
         Supervisor(cluster).pid()
@@ -33,9 +33,9 @@ def is_running(cluster: Cluster) -> bool:
 
 
 def start(cluster: Cluster, installation: Installation) -> None:
-    """Start supervisord in the background, with nothing of the caller's environment.
+    """Start supervisord in the background, without the caller's environment.
 
-    Raises OperatorError when it doesn't answer on its socket within half a minute.
+    Raises OperatorError if it does not answer on its socket within half a minute.
     """
     layout = Layout(cluster)
     _make_socket_folder(layout)
@@ -75,7 +75,7 @@ def start(cluster: Cluster, installation: Installation) -> None:
 
 
 def end(cluster: Cluster) -> None:
-    """End supervisord, whose programs have ended, and wait until it is gone."""
+    """Stop supervisord, whose programs have stopped, and wait until it has exited."""
     pid = Supervisor(cluster).pid()
     os.kill(pid, signal.SIGTERM)
     if not wait_until(lambda: not is_alive(pid), time.monotonic() + END_SECONDS):
@@ -98,7 +98,7 @@ def environment(installation: Installation) -> dict[str, str]:
 
 
 def is_alive(pid: int) -> bool:
-    """Return True if a process runs; one that waits for its parent to notice its end doesn't."""
+    """Return True if a process runs; a zombie does not."""
     return bool(state_of(pid))
 
 

@@ -193,7 +193,7 @@ class Last:
     """The last complete transaction of a file.
 
     Attributes:
-        tid: 16 hexadecimal digits; None when there is no transaction.
+        tid: 16 hexadecimal digits; None if there is no transaction.
         time: when it was committed, ISO 8601 in UTC; None when there is none.
         end: position after it, in bytes.
         size: of the file, in bytes; more than ``end`` when an unfinished one follows.

@@ -1,4 +1,4 @@
-"""The room on a disk, and the proof that it takes a small file."""
+"""The free space of a disk, and the proof that a small file can be written."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class Disk:
 
 
 def mib(count: int) -> str:
-    """Return a number of bytes in MiB; with decimals where it is small."""
+    """Return a number of bytes in MiB, with decimals if it is small."""
     exact = 0 < count < 10 << 20
     return f"{count / 2**20:.2f} MiB" if exact else f"{count / 2**20:.0f} MiB"
 
 
 def gib(count: int) -> str:
-    """Return a number of bytes in GiB; in MiB where it is small."""
+    """Return a number of bytes in GiB, or in MiB if it is small."""
     return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else mib(count)
 
 
 def disk_of(folder: Path) -> Disk | None:
-    """Return the file system of a folder; None if the folder is missing or can't be asked."""
+    """Return the file system of a folder; None if it is missing or unreadable."""
     try:
         usage = shutil.disk_usage(folder)
         return Disk(usage.free, usage.total, os.stat(folder).st_dev)

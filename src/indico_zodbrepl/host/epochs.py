@@ -1,7 +1,7 @@
-"""The records of the current epoch: who is the primary, kept where nodes can ask for it.
+"""The records of the current epoch: the primary, recorded where nodes can read it.
 
-The control host has one, and so has the host of each Indico instance.  A record is only
-ever raised: to a higher epoch, never to another primary of the same one.
+The control host has one, and so does the host of each Indico instance.  A record is only raised to
+a higher epoch, never changed to another primary of the same one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ KEYS = {"format": int, "cluster": str, "epoch": int, "primary": str, "at": str, 
 
 @dataclasses.dataclass(frozen=True)
 class EpochRecord:
-    """What one host knows of the current epoch.
+    """A host's record of the current epoch.
 
     Attributes:
-        primary: the only node that may take writes in it.
+        primary: the only node that may accept writes in it.
         at: when the record was written, ISO 8601 in UTC.
         reason: why the epoch began, one line.
     """
@@ -43,11 +43,11 @@ class EpochRecord:
 
 @dataclasses.dataclass(frozen=True)
 class Raised:
-    """What ``raise_everywhere`` did: keepers of records by what became of theirs.
+    """The result of ``raise_everywhere``, by the host of each record.
 
     Attributes:
-        written: those whose record says the epoch now, in the order of ``paths``.
-        failed: why the others' doesn't, by keeper.
+        written: the hosts whose record now has the epoch, in the order of ``paths``.
+        failed: why the others' records do not, by host.
     """
 
     written: tuple[str, ...]
@@ -55,12 +55,12 @@ class Raised:
 
 
 def now() -> str:
-    """Return the time as records, states and lineages have it: ISO 8601, UTC, whole seconds."""
+    """Return the time in the format of records, states and histories: ISO 8601, UTC, seconds."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds(at: str) -> float | None:
-    """Return a time of ``now`` as seconds since 1970; None when it is no time."""
+    """Return a time of ``now`` as seconds since 1970; None if it is invalid."""
     try:
         return datetime.datetime.fromisoformat(at).timestamp()
     except ValueError:
@@ -82,9 +82,9 @@ def paths(cluster: Cluster) -> dict[str, Path]:
 
 
 def read(cluster: Cluster, path: Path) -> EpochRecord | None:
-    """Return a record; None when there is none.
+    """Return a record; None if there is none.
 
-    Raises OperatorError (exit 8) when it is damaged, another cluster's or can't be read.
+    Raises OperatorError (exit 8) if it is damaged, another cluster's or unreadable.
     """
     try:
         values = json.loads(path.read_text("utf-8"))
@@ -120,14 +120,14 @@ def newest(cluster: Cluster) -> EpochRecord | None:
 
 
 def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
-    """Write a record unless the one there says the same already.
+    """Write a record unless the existing one is the same.
 
     Returns:
-        Whether it was written; it is on disk then.
+        True if it was written; it is on disk then.
 
     Raises:
-        OperatorError: exit 8, the one there is of a higher epoch, or of this epoch with
-            another primary, or damaged; exit 1, it can't be written.
+        OperatorError: exit 8, the existing one is of a higher epoch, or of this epoch with another
+            primary, or damaged; exit 1, it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
 
 
 def raise_everywhere(cluster: Cluster, epoch: int, primary: str, reason: str) -> Raised:
-    """Raise every record that can be reached; never raises OperatorError itself."""
+    """Raise every reachable record; never raises OperatorError itself."""
     record = EpochRecord(cluster.name, epoch, primary, now(), reason)
     written, failed = [], {}
     for keeper, path in paths(cluster).items():

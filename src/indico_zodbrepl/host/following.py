@@ -1,4 +1,4 @@
-"""Whether a node may follow another one: histories are compared, the result is remembered."""
+"""Decide if a node may follow another one: compare histories and record the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compare(
     """Compare a node's data file with another's; servers may run.  Raises OperatorError.
 
     Args:
-        full: look at everything, not only at what came after the last such comparison.
+        full: compare everything, not only the transactions after the last comparison.
     """
     node = cluster.node(name)
     known = None if full else history.read(node)
@@ -41,22 +41,22 @@ def compare(
 def admit_follower(
     cluster: Cluster, installation: Installation, state: NodeState, *, dry_run: bool = False
 ) -> list[str]:
-    """Make sure that a node holds nothing that its upstream lacks before it follows it.
+    """Check that a node has nothing that its upstream lacks, before it follows it.
 
-    Remembers the last common transaction, so that the next time only what is newer is
-    compared.  The upstream's server may run, or not.  An upstream whose data file is empty, or
-    lacks what the node got from it, is the one that lost something: the node is not marked.
+    Records the last common transaction, so that next time only newer ones are compared.  The
+    upstream's server may run, or not.  An upstream whose data file is empty, or
+    lacks what the node got from it, is the one that lost data: the node is not marked.
 
     Args:
-        state: what the node is to be; it has an upstream.
-        dry_run: remember nothing.
+        state: the node's new state, with an upstream.
+        dry_run: record nothing.
 
     Returns:
-        What an operator should know although the node may start, one line each.
+        Remarks for the operator although the node may start, one line each.
 
     Raises:
-        OperatorError: exit 8, its history is another one, or it can't be compared and the
-            node was a primary since it last was; exit 7, it took too long.
+        OperatorError: exit 8, its history differs, or it cannot be compared and the node was a
+            primary since the last comparison; exit 7, timeout.
     """
     node, upstream = cluster.node(state.node), cluster.node(state.upstream or "")
     known = history.known(node, state)
@@ -126,7 +126,7 @@ def _refuse_damaged(cluster: Cluster, installation: Installation, state: NodeSta
 def check_follower(
     cluster: Cluster, installation: Installation, state: NodeState, *, dry_run: bool = False
 ) -> list[str]:
-    """Check that a node may follow its upstream, as its backend can tell before the start.
+    """Check that a node may follow its upstream, as far as its backend can before the start.
 
     Returns remarks, a line each.  Raises OperatorError as ``admit_follower``.
     """
@@ -159,7 +159,7 @@ _CHECKS: dict[Family, Callable[[Cluster, Installation, NodeState, bool], list[st
 def _judge(
     cluster: Cluster, state: NodeState, known: Lineage, found: Comparison
 ) -> tuple[Lineage, OperatorError | None]:
-    """Return the history to write after a comparison, and why the node may not follow."""
+    """Return the history to write after a comparison, and why the node must not follow."""
     node, upstream = cluster.node(state.node), state.upstream or ""
     hidden = known.was_writable and found.unproven(known.verified_tid) > 0
     if found.relation.may_follow and not hidden:
@@ -200,9 +200,9 @@ def _judge(
 def _against_primary(
     cluster: Cluster, installation: Installation, state: NodeState, known: Lineage
 ) -> Comparison | None:
-    """Return the comparison with the primary, for a node that is ahead of the relay it follows.
+    """Compare a node that is ahead of its relay with the primary.
 
-    A relay that was seeded, or was away, catches up; what counts is the primary's history.
+    A relay that was cloned, or was away, catches up; only the primary's history counts.
     """
     states = node_state.readable(cluster)
     primary = root_of(state.upstream, states)
@@ -217,13 +217,13 @@ def _against_primary(
 
 
 def _remember(node: Node, known: Lineage, new: Lineage) -> None:
-    """Write what changed; the same is not written again, so that a full disk hinders no start."""
+    """Write a changed history; an unchanged one is not written, so a full disk blocks no start."""
     if dataclasses.replace(new, at=known.at) != known or not known.at:
         history.write(node, dataclasses.replace(new, at=epochs.now()))
 
 
 def _why_not_comparable(upstream: Node) -> str:
-    """Return why a node's data file tells nothing of another's; empty if it can be compared."""
+    """Return why a node's data file cannot be compared; empty if it can."""
     path = data_fs(upstream)
     try:
         with path.open("rb"):
@@ -233,7 +233,7 @@ def _why_not_comparable(upstream: Node) -> str:
 
 
 def refuse(node: Node) -> None:
-    """Raise OperatorError (exit 8) when a node's data lies beside its missing data file."""
+    """Raise OperatorError (exit 8) if a node's data lie beside its missing data file."""
     if has_data(node):
         return
     path = data_fs(node)
@@ -244,7 +244,7 @@ def refuse(node: Node) -> None:
         return
     found = " and ".join(f"{left[kind]} ({size} bytes)" for kind, size in sizes.items())
     if "old" in sizes:
-        # What was packed, whole and as its index has it; the next pack does the work again.
+        # The unpacked file, complete and with its index; the next pack repeats the work.
         hint = (
             f"put it back: mv {shlex.quote(str(left['old']))} {shlex.quote(str(path))}; where "
             "a backup is newer than that file, restore it then"

@@ -1,4 +1,4 @@
-"""Every file that is generated for a cluster on this host."""
+"""All files that are generated for a cluster on this host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from indico_zodbrepl.host import state
 
 
 def programs(cluster: Cluster, installation: Installation) -> list[Program]:
-    """Return the supervised programs, in the order in which they start."""
+    """Return the supervised programs in start order."""
     backend = backend_of(cluster)
     return [
         *(
@@ -31,7 +31,7 @@ def programs(cluster: Cluster, installation: Installation) -> list[Program]:
 
 
 def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path, str]:
-    """Return what ``up`` writes: path to content."""
+    """Return the files that ``up`` writes: path to content."""
     layout = Layout(cluster)
     files = {
         layout.supervisord_conf: rendering.supervisord_conf(
@@ -46,7 +46,7 @@ def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path,
 
 
 def node_files(cluster: Cluster) -> Mapping[Path, str]:
-    """Return what the nodes write when they start in their present state: path to content."""
+    """Return the files that nodes write when they start in their present state: path to content."""
     backend = backend_of(cluster)
     return {
         path: text
@@ -56,12 +56,12 @@ def node_files(cluster: Cluster) -> Mapping[Path, str]:
 
 
 def make_directories(cluster: Cluster) -> None:
-    """Make the folders that ``up`` and the programs need.
+    """Create the folders that ``up`` and the programs need.
 
-    Secrets, sessions, uploads and logs, in which Indico writes whole requests, are for
-    their owner alone, as are the nodes' data.
+    Only the owner can read secrets, sessions, uploads, the nodes' data, and logs, which contain
+    whole requests to Indico.
 
-    Raises OperatorError (exit 8) when that can't be done.
+    Raises OperatorError (exit 8) if that fails.
     """
     try:
         _make_directories(cluster)

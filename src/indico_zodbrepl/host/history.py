@@ -1,4 +1,4 @@
-"""The history file of a node: how far its data are verified, and if they may be used."""
+"""The history file of a node: how far its data are verified, and whether they may be used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEYS: dict[str, tuple[type, ...]] = {
 
 
 class Condition(enum.StrEnum):
-    """What is known of a node's data."""
+    """The known condition of a node's data."""
 
     OK = "ok"
     DIVERGED = "diverged"
@@ -43,16 +43,17 @@ class Condition(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Lineage:
-    """What is remembered of a node's history.
+    """The record of a node's history.
 
     Attributes:
-        verified_tid: up to there it was shown to be that of the cluster, 16 hex digits; None
-            when it never was.
+        verified_tid: the last transaction up to which it is verified to be the cluster's, 16 hex
+            digits; None if it never was.
         digest: of that transaction's content.
         against: the node with which it was compared.
-        epoch: in which that was.
-        was_writable: the node ran as a primary since, so it may hold what nobody else has.
-        condition: DIVERGED is looked at again at each start; a node that is QUARANTINED or
+        epoch: of that comparison.
+        was_writable: True if the node was a primary since, so it may hold data that no other node
+            has.
+        condition: DIVERGED is checked again at each start; a node that is QUARANTINED or
             NEEDS_SEEDING starts in no role.
         detail: why, for people.
         at: when this was written, ISO 8601 in UTC.
@@ -69,9 +70,9 @@ class Lineage:
 
 
 def read(node: Node) -> Lineage | None:
-    """Return what is remembered of a node; None when nothing is.
+    """Return the history of a node; None if there is no record.
 
-    Raises OperatorError (exit 8) when the file is damaged or can't be read.
+    Raises OperatorError (exit 8) if the file is damaged or unreadable.
     """
     path = lineage_file(node)
     try:
@@ -89,15 +90,15 @@ def read(node: Node) -> Lineage | None:
 
 
 def write(node: Node, lineage: Lineage) -> None:
-    """Replace what is remembered; it is on disk afterwards.  Raises OperatorError (exit 1)."""
+    """Replace the record; it is on disk afterwards.  Raises OperatorError (exit 1)."""
     with _alone(node):
         _write(node, lineage)
 
 
 def replace(node: Node, before: Lineage, after: Lineage) -> bool:
-    """Replace what is remembered if that is still ``before``; raises as ``read`` and ``write``.
+    """Replace the record if it is still ``before``; raise as ``read`` and ``write``.
 
-    For who looked at the node without hindering it: what others wrote meanwhile stands.
+    For checks that do not block the node: a record that others wrote meanwhile stays.
     """
     with _alone(node):
         if read(node) != before:
@@ -108,7 +109,7 @@ def replace(node: Node, before: Lineage, after: Lineage) -> bool:
 
 @contextlib.contextmanager
 def _alone(node: Node) -> Iterator[None]:
-    """Only one process at a time writes the file; what it can't do is an OperatorError."""
+    """Let one process at a time write the file; turn errors into OperatorError."""
     try:
         with alone_in(node.data_directory):
             yield
@@ -127,17 +128,17 @@ def _write(node: Node, lineage: Lineage) -> None:
 
 
 def mark(node: Node, epoch: int, condition: Condition, detail: str) -> None:
-    """Set a node's condition; what was verified stays.  Raises OperatorError."""
+    """Set a node's condition; the verified part stays.  Raises OperatorError."""
     before = read(node) or nothing(epoch, was_writable=True)
     write(node, dataclasses.replace(before, condition=condition, detail=detail, at=epochs.now()))
 
 
 def enter_primary(cluster: Cluster, state: NodeState) -> None:
-    """Note, before a node takes writes, that it may hold what nobody else has.
+    """Record, before a node accepts writes, that it may hold data that no other node has.
 
-    Its history is the cluster's from now on, so that a divergence is the others'.
+    From now on its history is the cluster's, so that other nodes are the diverged ones.
 
-    Raises OperatorError: exit 8, its data is not whole; exit 1, the note can't be written.
+    Raises OperatorError: exit 8, its data are incomplete; exit 1, the record cannot be written.
     """
     node = cluster.node(state.node)
     before = known(node, state)
@@ -150,15 +151,15 @@ def enter_primary(cluster: Cluster, state: NodeState) -> None:
 
 
 def refuse_unfit(cluster: Cluster, state: NodeState) -> None:
-    """Raise OperatorError (exit 8) when a node's data is not whole; it starts in no role."""
+    """Raise OperatorError (exit 8) if a node's data are incomplete; it starts in no role."""
     node = cluster.node(state.node)
     refuse_condition(cluster, node, known(node, state))
 
 
 def known(node: Node, state: NodeState) -> Lineage:
-    """Return what is remembered; for a node that remembers nothing, the cautious view.
+    """Return the record; for a node without one, the cautious view.
 
-    One that is a follower in epoch 1 never was a primary.
+    A follower in epoch 1 never was a primary.
     """
     try:
         found = read(node)
@@ -173,7 +174,7 @@ def nothing(epoch: int, *, was_writable: bool) -> Lineage:
 
 
 def refuse_condition(cluster: Cluster, node: Node, found: Lineage) -> None:
-    """Raise OperatorError (exit 8) when what is known of a node's data lets it start in no role."""
+    """Raise OperatorError (exit 8) if the condition of a node's data permits no start."""
     if found.condition not in (Condition.QUARANTINED, Condition.NEEDS_SEEDING):
         return
     command = Commands.here(cluster).zodbrepl

@@ -1,7 +1,7 @@
 """``VAR/watch/last-seen.json``: the primary as the monitor process last saw it.
 
-The monitor process writes it; a start of the primary, a failover and a restore read it.  It tells
-of transactions that a data file should hold.
+The monitor process writes it; a start of the primary, a failover and a restore read it.  It names
+transactions that a data file should hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LastSeen:
 def read(cluster: Cluster) -> LastSeen | None:
     """Return what the monitor process saved; None if there is no usable file.
 
-    A damaged file counts as none: it is one more witness, never the only one.
+    A damaged file counts as none: it is never the only source.
     """
     try:
         return parse(json.loads(Layout(cluster).last_seen.read_text("utf-8")))
@@ -43,7 +43,7 @@ def read(cluster: Cluster) -> LastSeen | None:
 
 
 def parse(values: Any) -> LastSeen | None:
-    """Return what the monitor process saved as JSON; None when it is something else."""
+    """Return what the monitor process saved as JSON; None if it is invalid."""
     try:
         at = datetime.datetime.fromisoformat(values["at"]).timestamp()
         epoch = values.get("epoch")

@@ -1,7 +1,7 @@
 """All programs of a cluster on this host: up and down.
 
-Both take the cluster's lock, so that two of them never work at once, and both may be
-repeated: ``up`` starts what doesn't run, ``down`` ends what does.
+Both take the cluster's lock, so they never run at the same time.  Both are idempotent: ``up``
+starts what does not run, ``down`` stops what does.
 """
 
 from __future__ import annotations
@@ -47,15 +47,14 @@ def up(
     progress: Tell = ignore,
     seconds: float = UP_SECONDS,
 ) -> list[str]:
-    """Start what doesn't run: storage nodes, then Indico, then the admin page.
+    """Start what does not run: storage nodes, then Indico, then the admin page.
 
     Args:
         progress: called with each step, one line.
         seconds: time limit for all of it.
 
     Returns:
-        The names of the programs that were started.  All programs listen now, Indico
-        answers.
+        The names of the programs that were started.  All programs listen now, Indico answers.
 
     Raises:
         OperatorError: exit 2, site-conf can't be read; exit 4, the installation is
@@ -203,7 +202,7 @@ def _changed_programs(cluster: Cluster, files: Mapping[Path, str]) -> list[str]:
 def _is_leaderless(
     cluster: Cluster, states: Mapping[str, NodeState], failures: Mapping[str, OperatorError]
 ) -> bool:
-    """Return True if none of the nodes that could take writes has started."""
+    """Return True if no node that could accept writes has started."""
     leaders = [
         node
         for node in cluster.nodes
@@ -213,7 +212,7 @@ def _is_leaderless(
 
 
 def _see_storage(cluster: Cluster, started: Iterable[str], deadline: float, progress: Tell) -> None:
-    """Give Indico instances that were started a moment to reach the storage; pages need it."""
+    """Give started Indico instances a moment to reach the storage; pages need it."""
     deadline = min(deadline, time.monotonic() + STORAGE_SECONDS)
     for instance in cluster.indico:
         if instance.program in started and not readiness.reaches_storage(instance, deadline):
@@ -221,7 +220,7 @@ def _see_storage(cluster: Cluster, started: Iterable[str], deadline: float, prog
 
 
 def down(cluster: Cluster, progress: Tell = ignore, seconds: float = DOWN_SECONDS) -> list[str]:
-    """End the admin page and Indico, then the primary, which drains, then its followers.
+    """Stop the admin page and Indico, then the primary, which drains, then its followers.
 
     Args:
         progress: called with each step, one line.
@@ -267,7 +266,7 @@ def dry_run_down(cluster: Cluster, _installation: Installation, _name: str) -> D
 def _states(
     cluster: Cluster, read: Callable[[Cluster, Node], NodeState]
 ) -> tuple[dict[str, NodeState], dict[str, OperatorError]]:
-    """Return the nodes' states, and by program why other nodes can't be started.
+    """Return the nodes' states, and by program why other nodes cannot be started.
 
     Raises the first reason when no node can.
     """
@@ -312,7 +311,7 @@ def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Tell) ->
 
 
 def _partly_up(failures: Mapping[str, OperatorError]) -> OperatorError:
-    """Return the error for a cluster of which some programs did not start."""
+    """Return the error for a cluster with programs that did not start."""
     errors = list(failures.values())
     refused = any(error.exit_code is ExitCode.REFUSED for error in errors)
     rest = f"everything but {', '.join(failures)} is up"
@@ -340,7 +339,7 @@ def _running(cluster: Cluster, deadline: float) -> set[str]:
 
 
 def _adopt_changes(cluster: Cluster, deadline: float, progress: Tell) -> list[str]:
-    """Make a running supervisord know the programs of the present cluster.conf."""
+    """Make a running supervisord read the programs of the present cluster.conf."""
     supervisor = Supervisor(cluster)
     added, changed, removed = supervisor.reload()
     for program in [*changed, *removed]:
@@ -352,7 +351,7 @@ def _adopt_changes(cluster: Cluster, deadline: float, progress: Tell) -> list[st
 
 
 def refuse_orphans(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 1) when programs are left of a supervisord that was killed."""
+    """Raise OperatorError (exit 1) if programs of a killed supervisord still run."""
     left = []
     for endpoint in cluster.endpoints():
         owner = ports.owner_of(endpoint.address)

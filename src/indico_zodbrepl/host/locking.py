@@ -18,21 +18,21 @@ from indico_zodbrepl.probing.waiting import wait_until, wait_while
 
 POLL_SECONDS = 0.1
 FOLDER_SECONDS = 10.0
-"""Who holds a folder only reads and writes a small file."""
+"""Seconds; the holder of a folder only reads and writes a small file."""
 FOLDER_POLL_SECONDS = 0.002
 
 
 @contextlib.contextmanager
 def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold a lock file, which its process's end sets free whatever way it ends.
+    """Hold a lock file; the end of its process releases it in any case.
 
     Args:
         path: the lock file; its folder exists.
         seconds: how long to wait for another holder.
-        progress: told once when there is something to wait for.
+        progress: called once if it has to wait.
 
-    Raises OperatorError: exit 7 when the other holder is still there after ``seconds``,
-    exit 8 when the file belongs to another user.
+    Raises OperatorError: exit 7 if another process still holds it after ``seconds``, exit 8 if the
+    file belongs to another user.
     """
     deadline = time.monotonic() + seconds
     told = False
@@ -64,7 +64,7 @@ def _holder(lock: TextIO) -> str:
 
 
 def note_pid(lock: int) -> None:
-    """Write this process's id into a lock file, for people; a full disk hinders nothing."""
+    """Write this process's PID into a lock file, for people; ignore a full disk."""
     with contextlib.suppress(OSError):
         os.ftruncate(lock, 0)
         os.write(lock, str(os.getpid()).encode())
@@ -72,9 +72,9 @@ def note_pid(lock: int) -> None:
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold a folder while a file in it is compared and replaced; the process's end sets it free.
+    """Hold a folder while a file in it is compared and replaced; process end releases it.
 
-    Raises OSError: TimeoutError when another process holds it for FOLDER_SECONDS.
+    Raises OSError: TimeoutError if another process holds it for FOLDER_SECONDS.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -115,12 +115,12 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def as_keyboard_interrupt() -> contextlib.AbstractContextManager[None]:
-    """Within, each of ``SIGNALS`` raises KeyboardInterrupt.  Main thread only."""
+    """Context: each of ``SIGNALS`` raises KeyboardInterrupt.  Main thread only."""
     return _handled_by(_interrupt)
 
 
 def held_off() -> contextlib.AbstractContextManager[None]:
-    """Within, ``SIGNALS`` are ignored, so that what stops things is not stopped itself."""
+    """Context: ``SIGNALS`` are ignored, so that a stop is not interrupted."""
     return _handled_by(signal.SIG_IGN)
 
 

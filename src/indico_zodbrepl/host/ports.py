@@ -1,4 +1,4 @@
-"""Who has a port: asked of the kernel, before a server is started on it."""
+"""The processes that have ports, according to the kernel, checked before a server starts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Owner:
 def is_free(address: Address) -> bool:
     """Return True if a server could listen there now.
 
-    Raises OSError for anything else than a port in use, such as an address that this
-    machine hasn't or a port that only root may use.
+    Raises OSError for other problems, such as an address of another machine, or a port that only
+    root may use.
     """
     family, kind, protocol, _name, where = socket.getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM
@@ -56,18 +56,18 @@ def is_listening(address: Address) -> bool:
 
 
 def listening() -> frozenset[int]:
-    """All ports on which any process of this machine listens: one reading of the kernel's table.
+    """Return all ports on which a process of this machine listens, from the kernel's table.
 
-    The table is slow to read where many connections have just ended.
+    The table is slow to read if many connections have just ended.
     """
     return frozenset(int(fields[1].rpartition(":")[2], 16) for fields in _listeners())
 
 
 def owner_of(address: Address) -> Owner | None:
-    """Return the process that listens on a port of this machine, on whatever address.
+    """Return the process that listens on a port of this machine, on any address.
 
-    Of several that share the socket, the oldest.  None when there is none or when it is
-    somebody else's: other users' processes can't be looked into.
+    Of several that share the socket, the oldest.  None if there is none, or if it belongs to
+    another user, whose processes cannot be inspected.
     """
     sockets = set(_listening_sockets(address.port))
     holders = sorted(pid for pid in _pids() if sockets & set(_sockets_of(pid)))
@@ -75,9 +75,9 @@ def owner_of(address: Address) -> Owner | None:
 
 
 def check_free(cluster: Cluster, endpoints: list[Endpoint]) -> None:
-    """Raise OperatorError (exit 5) when one of these can't be listened on.
+    """Raise OperatorError (exit 5) if one of these ports is taken.
 
-    It names all of them, each with its line in cluster.conf and who has it.
+    The error names all taken ports, each with its line in cluster.conf and its process.
     """
     complaints, ours = [], []
     for endpoint in endpoints:
@@ -149,7 +149,7 @@ def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-# A process may end, or belong to another user, at any moment while it is looked at.
+# While it is inspected, a process may exit or change its user at any moment.
 _NOT_OURS_TO_SEE = (FileNotFoundError, PermissionError, ProcessLookupError)
 
 

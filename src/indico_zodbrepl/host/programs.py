@@ -22,7 +22,7 @@ Stage = list[tuple[str, Callable[[], str | None]]]
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """What became of a stage: the programs that were started, and why others are not ready."""
+    """The result of a stage: the programs that were started, and why others are not ready."""
 
     programs: list[str]
     failures: dict[str, OperatorError]
@@ -35,14 +35,14 @@ def start(
     deadline: float,
     progress: Tell = ignore,
 ) -> Started:
-    """Start a stage's missing programs; those that ran already have to be ready too.
+    """Start a stage's missing programs; running ones must be ready too.
 
-    One that ran and isn't was started with another cluster.conf, or is out of order.  A
-    program that died doesn't keep the others from being waited for.
+    A running program that is not ready was started with another cluster.conf, or is broken.  If one
+    program dies, the others are still waited for.
 
     Args:
-        stage: programs, each with a function that says what it still lacks.
-        missing: those that don't run.
+        stage: programs, each with a function that returns what it still lacks.
+        missing: those that do not run.
         deadline: on the clock of ``time.monotonic``.
 
     Raises:
@@ -74,9 +74,9 @@ def start(
 def end(
     cluster: Cluster, programs: Iterable[str], deadline: float, progress: Tell = ignore
 ) -> list[str]:
-    """End those of the programs that run, and wait until they have.
+    """Stop the running ones of these programs, and wait until they have exited.
 
-    Returns the names of those that were ended.  Raises OperatorError (exit 7) at the deadline.
+    Returns the names of those that were stopped.  Raises OperatorError (exit 7) at the deadline.
     """
     supervisor = Supervisor(cluster)
     ended = running(cluster, programs)
@@ -97,7 +97,7 @@ def running(cluster: Cluster, programs: Iterable[str]) -> list[str]:
 
 
 def wait_for_end(cluster: Cluster, program: str, deadline: float) -> None:
-    """Wait until supervisor counts a program as ended; OperatorError (exit 7) at the deadline."""
+    """Wait until supervisor reports a program as exited; OperatorError (exit 7) at the deadline."""
     supervisor = Supervisor(cluster)
     if not wait_until(lambda: supervisor.states()[program].state in ENDED, deadline):
         raise OperatorError(

@@ -1,4 +1,4 @@
-"""Waiting until a started program does its work, or has died of something."""
+"""Wait until a started program is ready, or has died."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from indico_zodbrepl.probing.waiting import wait_until, wait_while
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 3.0
 STARTS = 3
-"""Who has been started so often without getting ready won't."""
+"""After this many starts, a program will not get ready any more."""
 DEAD = ("EXITED", "FATAL", "STOPPED", "UNKNOWN")
 
 
@@ -28,10 +28,10 @@ def wait_until_ready(
     """Wait until a program that supervisor has been told to start is ready.
 
     Args:
-        ready: returns None when it is, else what is still missing.
+        ready: returns None if it is ready, else what is missing.
         deadline: on the clock of ``time.monotonic``.
 
-    Raises OperatorError when it refused (exit 8, with its own words), when it died, or dies soon
+    Raises OperatorError if it refused to start (exit 8, with its message), if it died or dies soon
     after each start (with the end of its log), or at the deadline (exit 7).
     """
     supervisor, log = Supervisor(cluster), Layout(cluster).program_log(program)
@@ -67,7 +67,7 @@ def wait_until_ready(
 
 
 def listening(endpoints: tuple[Endpoint, ...]) -> str | None:
-    """Return None when a connection to each is accepted, else which one isn't."""
+    """Return None if all accept a connection, else the name of one that does not."""
     for endpoint in endpoints:
         if not ports.is_listening(endpoint.address):
             return f"nothing listens on {endpoint.address} ({endpoint})"
@@ -75,7 +75,7 @@ def listening(endpoints: tuple[Endpoint, ...]) -> str | None:
 
 
 def indico_answers(instance: IndicoInstance) -> str | None:
-    """Return None when the instance's health check answers, whatever it says of the storage."""
+    """Return None if the instance's health check answers, whatever the state of the storage."""
     try:
         answer = health(instance)
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -86,7 +86,7 @@ def indico_answers(instance: IndicoInstance) -> str | None:
 
 
 def reaches_storage(instance: IndicoInstance, deadline: float) -> bool:
-    """Wait until an instance is connected to its storage; False when it isn't at the deadline."""
+    """Wait until an instance is connected to its storage; return False at the deadline."""
 
     def is_connected() -> bool:
         try:
@@ -99,10 +99,10 @@ def reaches_storage(instance: IndicoInstance, deadline: float) -> bool:
 
 
 def health(instance: IndicoInstance, timeout: float = ANSWER_SECONDS) -> Any:
-    """Return what an instance's health check answers, read as JSON; within so many seconds.
+    """Return the decoded answer of an instance's health check; the time is limited.
 
-    Raises OSError or http.client.HTTPException when nothing usable comes, ValueError when it is
-    no JSON.
+    Raises OSError or http.client.HTTPException without a usable answer, ValueError if it is no
+    JSON.
     """
     connection = http.client.HTTPConnection(instance.host, instance.port, timeout=timeout)
     try:

@@ -1,4 +1,4 @@
-"""Changing the role of a node, in place when its server runs."""
+"""Change the role of a node, in place if its server runs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from indico_zodbrepl.host.starts import (
 
 @dataclasses.dataclass(frozen=True)
 class Changed:
-    """How a node came into its new role.
+    """The result of a change of role.
 
     Attributes:
-        in_place: its server did not have to be restarted.
+        in_place: True if its server did not have to be restarted.
         remarks: what an operator should know, one line each.
     """
 
@@ -52,7 +52,7 @@ def promote(
     progress: Tell = ignore,
     seconds: float = CHANGE_SECONDS,
 ) -> Changed:
-    """Make a node the primary of an epoch, in place when its server runs.
+    """Make a node the primary of an epoch, in place if its server runs.
 
     First nobody may object: know a later epoch, another primary of this one, or take writes
     (a held primary doesn't).  Then the records are raised, running primaries of older epochs
@@ -104,10 +104,10 @@ def follow(
     progress: Tell = ignore,
     seconds: float = CHANGE_SECONDS,
 ) -> Changed:
-    """Let a node follow another one, in place when its server runs.
+    """Make a node follow another one, in place if its server runs.
 
-    Its history is compared with the upstream's first.  One that diverged is ended, and stays
-    what it is by its state file: nobody should read from it.
+    Its history is compared with the upstream's first.  If it has diverged, the server is stopped
+    and its state file stays unchanged: no client should read from it.
 
     Args:
         role: SECONDARY or RELAY; None: what it is, and a primary becomes a secondary.
@@ -207,7 +207,7 @@ def dry_run_following(
 
 
 def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
-    """Raise OperatorError (exit 8) when a later epoch is known here."""
+    """Raise OperatorError (exit 8) if a later epoch is known here."""
     record = epochs.newest(cluster)
     newest = max(present.epoch, record.epoch if record else 1)
     if epoch < newest:
@@ -220,7 +220,7 @@ def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
 
 
 def _changes(change: Callable[[], ServerStatus], role: Role, remarks: list[str]) -> bool:
-    """Have a node's server take a role; False when it has to be restarted for that.
+    """Make a node's server take a role; return False if it has to be restarted for that.
 
     Why it refused is added to ``remarks``.
     """
@@ -277,12 +277,12 @@ class _Servers(Protocol):
     silences: str
 
     def enter(self, cluster: Cluster, claim: NodeState) -> None:
-        """Note, before the epoch is raised, that a node may soon hold what nobody else has."""
+        """Record, before the epoch is raised, that a node may soon hold unique data."""
 
     def silence_others(
         self, cluster: Cluster, name: str, epoch: int, proven: int | None
     ) -> list[str]:
-        """See that no other node takes commits; return remarks."""
+        """Make sure that no other node accepts commits; return remarks."""
 
     def promote(
         self,
@@ -290,14 +290,14 @@ class _Servers(Protocol):
         claim: NodeState,
         remarks: list[str],
     ) -> bool:
-        """Have a node's server take writes; return False if it had to be restarted."""
+        """Make a node's server accept writes; return False if it had to be restarted."""
 
     def follow(
         self,
         change: _Change,
         wanted: NodeState,
     ) -> Changed:
-        """Have a node's server follow another one, and write its state."""
+        """Make a node's server follow another one, and write its state."""
 
     def refuse_writable(self, cluster: Cluster, node: Node) -> None:
         """Raise OperatorError (exit 8) if a node is a primary that takes writes."""

@@ -1,4 +1,4 @@
-"""``zodbrepl node run``: what a node's program does before it becomes the server."""
+"""``zodbrepl node run``: the steps of a node's program before it becomes the server."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
 
 
 def admit(cluster: Cluster, installation: Installation, present: NodeState) -> Iterator[str]:
-    """Let a node start in this state, or raise OperatorError (exit 8); yields remarks.
+    """Check that a node may start in this state, or raise OperatorError (exit 8); yield remarks.
 
-    A follower that missed promotions is given the state of one that follows the primary.
+    A follower that missed promotions gets the state of one that follows the primary.
     """
     backend = backend_of(cluster)
     if not backend.has_epochs:
@@ -75,7 +75,7 @@ def admit(cluster: Cluster, installation: Installation, present: NodeState) -> I
 
 
 def admissible(cluster: Cluster, installation: Installation, claim: NodeState) -> list[str]:
-    """Return why a node may start in a state, a line each; change nothing.
+    """Return the reasons for which a node may start in a state, one line each; change nothing.
 
     Raises OperatorError as its start does.
     """
@@ -108,9 +108,9 @@ def dry_run(cluster: Cluster, installation: Installation, present: NodeState) ->
 
 
 def prepare(cluster: Cluster, node: Node) -> NodeState:
-    """Check a node's data directory, make it and its state when they are not there.
+    """Check a node's data directory; create it and the state file if they are missing.
 
-    Returns the state with which the node is to run.  Raises OperatorError (exit 8).
+    Returns the state with which the node shall run.  Raises OperatorError (exit 8).
     """
     if not node.managed:
         return state.current(cluster, node)
@@ -136,7 +136,7 @@ def check_folder(cluster: Cluster, node: Node) -> None:
 
 
 def nearest(folder: Path) -> Path:
-    """Return a folder, or the one above it that is there."""
+    """Return a folder, or the nearest existing one above it."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder
@@ -153,7 +153,7 @@ def _unwritable(cluster: Cluster, node: Node, why: str | None) -> OperatorError:
 
 
 def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
-    """``caught_up``, written down."""
+    """Return the state of ``caught_up``, and write it."""
     newer = caught_up(cluster, node, present)
     if newer is not present:
         state.write(node, newer)
@@ -168,7 +168,7 @@ def _up_to_date(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
 def caught_up(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
     """Return the state of a follower that missed promotions: it follows the new primary.
 
-    What it followed then may hold transactions that the cluster's history has not.
+    Its former upstream may hold transactions that are not in the cluster's history.
     """
     record = epochs.newest(cluster)
     if record is None or record.epoch <= present.epoch or record.primary == node.name:
@@ -189,8 +189,8 @@ def caught_up(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
 def hold_refusal(environment: Mapping[str, str]) -> None:
     """Wait, under supervisor, until it counts the program as started.
 
-    It looks at the exit code of a started program alone: a sooner end it would answer
-    with further starts, and a refusal is not to be repeated.
+    Supervisor checks the exit code of a started program only.  It would answer an earlier exit with
+    further starts, and a refusal must not be repeated.
     """
     if "SUPERVISOR_ENABLED" in environment:
         time.sleep(STARTED_AFTER_SECONDS + 0.5)

@@ -26,12 +26,12 @@ class Credentials:
 
 
 def path_in(var_directory: Path) -> Path:
-    """Return where the credentials of the cluster with this var-directory are kept."""
+    """Return the path of the cluster's credentials in this var-directory."""
     return var_directory / "secrets" / FILE_NAME
 
 
 def ensure(path: Path) -> Credentials:
-    """Return the credentials in ``path``; with a random password when there is no such file.
+    """Return the credentials in ``path``; create them with a random password if missing.
 
     Raises:
         OperatorError: the file is not what this function writes.
@@ -71,10 +71,10 @@ def read(path: Path) -> Credentials:
 
 
 def ensure_bench_secret(cluster: Cluster) -> None:
-    """Make the secret if there is none; the folder is there.
+    """Create the secret if there is none; the folder exists.
 
     Raises:
-        OperatorError: exit 8, it can't be kept.
+        OperatorError: exit 8, it cannot be stored.
     """
     path = Layout(cluster).bench_secret
     try:

@@ -1,4 +1,4 @@
-"""The running storage server of a node, told what to do by its control socket."""
+"""Orders to the running storage server of a node, over its control socket."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from indico_zodbrepl.cluster import Address, Node
 from indico_zodbrepl.cluster.layout import control_socket
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
-# Seconds for an answer; what may take longer by itself gets that on top.
+# Seconds for an answer, in addition to the duration of a longer request.
 ANSWER_SECONDS = 5.0
-# A server gives its upstream, and followers that it leaves, this long.
+# Seconds that a server waits for its upstream, or for followers that it leaves.
 CHANGE_SECONDS = 30.0
 _LONGEST_ANSWER = 1 << 20
 
@@ -27,27 +27,27 @@ class NoServerError(OperatorError):
 
 
 class ServerSilentError(OperatorError):
-    """The server did not answer in time; whether it did what it was told is unknown."""
+    """The server did not answer in time; the outcome of the order is unknown."""
 
 
 class ServerRefusedError(OperatorError):
-    """The server answered that it did not do what it was told, and why."""
+    """The server answered that it refused the order, and why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ServerStatus:
-    """What a server says of itself after a request.
+    """A server's report after a request.
 
     Attributes:
         role: primary, secondary, relay or standalone, as the server runs now.
         epoch: in which it serves.
-        known_epoch: the highest it was told of; a primary of a lower one takes no commits.
+        known_epoch: the highest that it knows; a primary of a lower one refuses commits.
         last_tid: its last transaction.
-        held: why no commit begins: "operator", "epoch", "followers"; None when they may.
-        held_for: seconds until an operator's hold ends by itself; None without one.
+        held: why no commit begins: "operator", "epoch", "followers"; None if they may.
+        held_for: seconds until an operator's hold ends automatically; None without one.
         upstream: replication address it follows, ``host:port``.
-        connected: whether that link stands.
-        followers: addresses of those who follow it.
+        connected: True if that link is up.
+        followers: addresses of its followers.
     """
 
     role: str
@@ -83,13 +83,13 @@ class _Status(msgspec.Struct):
 
 
 class ServerControl:
-    """Makes one connection for each call; usable from any thread.
+    """A client of the control socket; each call opens a connection, any thread may call.
 
     Each method ends by its deadline and raises NoServerError (exit 6), ServerSilentError
     (exit 7) or ServerRefusedError (exit 8).
 
     Args:
-        node: whose server it is; its data directory has to be on this host.
+        node: the server's node; its data directory must be on this host.
     """
 
     def __init__(self, node: Node) -> None:
@@ -121,7 +121,7 @@ class ServerControl:
         )
 
     def follow(self, epoch: int, upstream: Address) -> ServerStatus:
-        """Turn a secondary or relay to another upstream; its clients notice nothing.
+        """Make a secondary or relay follow another upstream; its clients notice nothing.
 
         A primary becomes a secondary if its commits are held, and its clients reconnect.
         """
@@ -130,7 +130,7 @@ class ServerControl:
         )
 
     def set_epoch(self, epoch: int) -> ServerStatus:
-        """Tell it the cluster's epoch: a primary of a lower one takes no commits any more."""
+        """Report the cluster's epoch: a primary of a lower one refuses commits from then on."""
         return self._ask({"do": "epoch", "epoch": epoch}, ANSWER_SECONDS)
 
     def _ask(self, request: Mapping[str, object], seconds: float) -> ServerStatus:
@@ -173,7 +173,7 @@ class ServerControl:
 
 
 def _words(request: Mapping[str, object]) -> str:
-    """Return what was asked for: ``pause writes for 20 s``, ``promote in epoch 3``."""
+    """Return the request in words: ``pause writes for 20 s``, ``promote in epoch 3``."""
     if request["do"] == "hold":
         return f"pause writes for {request['seconds']:g} s"
     if "epoch" in request:
@@ -191,8 +191,8 @@ def _decode(raw: bytes) -> ServerStatus | _Refusal:
 
 
 def _converse(node: Node, request: bytes, deadline: float) -> bytes:
-    """Return the line that the server answers.  Raises OSError; TimeoutError at the deadline."""
-    # The path may be longer than a socket's can be.
+    """Return the line of the server's answer.  Raises OSError; TimeoutError at the deadline."""
+    # The path may be too long for a socket.
     folder = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX) as peer:

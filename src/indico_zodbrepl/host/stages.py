@@ -49,9 +49,9 @@ def ending(cluster: Cluster) -> list[list[str]]:
 
 
 def _upstream(cluster: Cluster, node: Node) -> str | None:
-    """Return what a node follows; what cluster.conf says when its state file can't be used.
+    """Return the node's upstream; by cluster.conf if its state file is unusable.
 
-    The state decides nothing but the order here, and everything has to end.
+    The state affects only the order here, and everything must stop.
     """
     try:
         return state.current(cluster, node).upstream
@@ -60,7 +60,7 @@ def _upstream(cluster: Cluster, node: Node) -> str | None:
 
 
 def needed(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Endpoint]:
-    """Return what the cluster listens on when its nodes are in these states; others don't run."""
+    """Return the addresses that the cluster listens on when its nodes are in these states."""
     backend = backend_of(cluster)
     return [
         *(
@@ -83,9 +83,9 @@ def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
 
 
 def drain_order(nodes: Iterable[Node], upstreams: dict[str, str | None]) -> list[Node]:
-    """Nodes in the order in which they end: each before those that follow it.
+    """Return the nodes in the order in which they stop: each before its followers.
 
-    A node sends what its followers lack before it ends, so they have to be there.
+    A node sends what its followers lack before it stops, so they must still run.
     """
 
     def depth(name: str) -> int:

@@ -33,7 +33,7 @@ from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.waiting import wait_until
 
 KILL_AFTER = 2.0
-"""Seconds that a worker may need to end once it has no more time for its requests."""
+"""Seconds that a worker may need to exit after the time for its requests is over."""
 
 
 def start_node(
@@ -46,10 +46,10 @@ def start_node(
 ) -> bool:
     """Start a node under supervisor, in the role of its state file, and wait until it listens.
 
-    Guard and lineage check decide whether it may.
+    The start-up check decides whether it may.
 
     Returns:
-        Whether it was started; False when it ran already.
+        True if it was started; False if it ran already.
 
     Raises:
         OperatorError: exit 2, no such node; exit 6, supervisord doesn't run; exit 8, the node
@@ -84,10 +84,10 @@ def check_restart_node(cluster: Cluster, installation: Installation, name: str) 
 def stop_node(
     cluster: Cluster, name: str, *, progress: Tell = ignore, seconds: float = STOP_SECONDS
 ) -> bool:
-    """End a node's server in order: it hands its followers what they lack first.
+    """Stop a node's server cleanly: it sends its followers what they lack first.
 
     Returns:
-        Whether it was ended; False when it didn't run.
+        True if it was stopped; False if it did not run.
 
     Raises:
         OperatorError: exit 2, no such node; exit 6, supervisord doesn't run; exit 7, time
@@ -113,7 +113,7 @@ def restart_node(
     progress: Tell = ignore,
     seconds: float = CHANGE_SECONDS,
 ) -> None:
-    """End a node's server if it runs, then start it; see ``stop_node`` and ``start_node``.
+    """Stop a node's server if it runs, then start it; see ``stop_node`` and ``start_node``.
 
     Both together take ``seconds`` at most.
     """
@@ -125,10 +125,10 @@ def restart_node(
 def restart_instance(
     cluster: Cluster, name: str, *, progress: Tell = ignore, seconds: float = START_SECONDS
 ) -> None:
-    """Let an Indico instance drop all it has cached, and wait until it answers.
+    """Make an Indico instance drop its caches, and wait until it answers.
 
-    A new worker takes over from the old one while it serves.  An instance that doesn't work is
-    restarted as a whole, and so is one whose storage only one process can have open.
+    A new worker takes over from the old one while it serves.  An instance that does not work is
+    restarted as a whole, and so is one whose storage only one process can open.
 
     Raises:
         OperatorError: exit 2, no such instance; exit 6, supervisord doesn't run; exit 7, time
@@ -186,15 +186,15 @@ def _start(
 
 
 def replace_worker(instance: IndicoInstance, master: int, deadline: float) -> bool:
-    """Let a new worker take over from those that an instance has, which then end.
+    """Start a new worker; the present workers of the instance then exit.
 
     Args:
         master: process id of the instance's gunicorn.
         deadline: on the clock of ``time.monotonic``; for the new worker to be built.
 
     Returns:
-        Whether that was done.  If not, the instance may have one worker more, and is better
-        restarted: it didn't work before either, or no new worker got ready in time.
+        True if that succeeded.  If not, the instance may have one additional worker and should be
+        restarted: it did not work before either, or no new worker got ready in time.
     """
     old = _workers(master)
     if not old or not _is_built(instance, old):
@@ -209,7 +209,7 @@ def replace_worker(instance: IndicoInstance, master: int, deadline: float) -> bo
 
 
 def _is_built(instance: IndicoInstance, workers: set[int]) -> bool:
-    """Return True if one of these workers answered just now that its Indico is ready."""
+    """Return True if one of these workers reports now that its Indico is ready."""
     try:
         answer = readiness.health(instance)
     except (OSError, http.client.HTTPException, ValueError):
@@ -218,7 +218,7 @@ def _is_built(instance: IndicoInstance, workers: set[int]) -> bool:
 
 
 def _see_ended(workers: set[int]) -> None:
-    """Wait until workers have ended; kill those that hang after their time."""
+    """Wait until workers have exited; kill those that overrun their time."""
     deadline = time.monotonic() + INDICO_DRAIN_SECONDS + KILL_AFTER
     while not wait_until(lambda: not any(map(daemon.is_alive, workers)), deadline):
         for pid in workers:

@@ -1,4 +1,4 @@
-"""The state file of a node: what it has been told to be, kept beside its data."""
+"""The state file of a node: its assigned role, kept beside its data."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def derived(cluster: Cluster, node: Node) -> NodeState:
     """Return the state of a node whose state file is missing, from the records of the epoch.
 
     The primary of the record is the primary, whatever cluster.conf says: its disk may be away.
-    Every other node follows it in a later epoch than the first, with cluster.conf's role.  Where
-    no record can be read, or it names an unknown node, ``initial`` counts.
+    Every other node follows it in a later epoch than the first, with cluster.conf's role.  If no
+    record is readable, or it names an unknown node, ``initial`` applies.
     """
     first = initial(cluster, node)
     record = epochs.newest(cluster)
@@ -45,9 +45,9 @@ def derived(cluster: Cluster, node: Node) -> NodeState:
 
 
 def current(cluster: Cluster, node: Node) -> NodeState:
-    """Return what a node is to be now: its state file, or ``derived`` when it has none.
+    """Return a node's assigned state: from its state file, or ``derived`` without one.
 
-    Raises OperatorError (exit 8) when the file is damaged or of another cluster.
+    Raises OperatorError (exit 8) if the file is damaged or of another cluster.
     """
     try:
         state = _read(node)
@@ -70,7 +70,7 @@ def current(cluster: Cluster, node: Node) -> NodeState:
 
 
 def readable(cluster: Cluster) -> dict[str, NodeState]:
-    """Return the states of all nodes whose state files are there and can be used, by name."""
+    """Return the states of all nodes with usable state files, by name."""
     found = {}
     for node in cluster.nodes:
         if not state_file(node).exists():
@@ -78,14 +78,14 @@ def readable(cluster: Cluster) -> dict[str, NodeState]:
         try:
             found[node.name] = current(cluster, node)
         except OperatorError:
-            continue  # what asks for this node's own state tells of it
+            continue  # a request for this node's own state reports it
     return found
 
 
 def write(node: Node, state: NodeState) -> None:
     """Replace the state file atomically; it is on disk afterwards.
 
-    Raises OperatorError (exit 1) when it can't be written; the old one is in place then.
+    Raises OperatorError (exit 1) if it cannot be written; the old file then stays.
     """
     values = {
         "format": FORMAT,
@@ -120,7 +120,7 @@ def writing(cluster: Cluster, new: NodeState) -> str:
 
 
 def _read(node: Node) -> NodeState:
-    """Return the state file of a node.
+    """Return the state as ``read`` does, but raise FileNotFoundError if there is no file.
 
     Raises FileNotFoundError if there is none, OperatorError (exit 8) if it is damaged or another
     node's.
@@ -204,7 +204,7 @@ class Conversion:
 
     Attributes:
         source: the other cluster's file, or the Data.fs.
-        command: what makes it go on.
+        command: continues it.
         began, ended: seconds since 1970; ``ended`` is None until it is complete and verified.
     """
 
@@ -215,19 +215,19 @@ class Conversion:
 
 
 def begin(cluster: Cluster, source: str, command: str) -> Conversion:
-    """Note that a conversion has begun, or goes on.  Raises OperatorError."""
+    """Record that a conversion begins or continues.  Raises OperatorError."""
     begun = Conversion(source, command, time.time())
     _write(cluster, begun)
     return begun
 
 
 def end(cluster: Cluster, begun: Conversion) -> None:
-    """Note that a conversion is complete and verified.  Raises OperatorError."""
+    """Record that a conversion is complete and verified.  Raises OperatorError."""
     _write(cluster, dataclasses.replace(begun, ended=time.time()))
 
 
 def restore(cluster: Cluster, before: Conversion | None) -> None:
-    """Note that nothing has become of a conversion that had begun.  Raises OperatorError."""
+    """Record that a conversion was cancelled after its start.  Raises OperatorError."""
     if before is None:
         Layout(cluster).conversion.unlink(missing_ok=True)
     else:

@@ -1,4 +1,4 @@
-"""What a database holds, summed by the program of the data plane that reads any storage."""
+"""Database statistics by the data plane's program, which reads any storage."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ HISTORY = {
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a database is read.
+    """The place where a database is read.
 
     Attributes:
         kind: ``file`` for a Data.fs, ``storage`` for the zodb.conf of a storage.
         path: of that file.
-        node: whose copy it is; None for the storage that Indico uses.
+        node: that has the copy; None for the storage that Indico uses.
     """
 
     kind: str
@@ -50,12 +50,12 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far a walk is.
+    """The progress of a walk.
 
     Attributes:
         done: bytes of a file, objects of a storage.
-        total: the same; None while it is not known.
-        records: that were read, older states among them.
+        total: the same; None while it is unknown.
+        records: number of records read, including older revisions.
     """
 
     done: int
@@ -64,11 +64,11 @@ class Progress:
 
 
 def source(cluster: Cluster, name: str | None) -> Source:
-    """Return where to read a node's copy of the database, or, without a name, Indico's.
+    """Return where to read a node's copy of the database; without a name, Indico's.
 
-    A Data.fs on this host is read itself, whether its server runs or not: that is quicker by far
-    and burdens no server.  Raises OperatorError: exit 2 when the node has no copy that can be read
-    by itself, 6 when nothing was started yet.
+    A Data.fs on this host is read directly, whether its server runs or not: that is much faster and
+    burdens no server.  Raises OperatorError: exit 2 if the node has no copy that can be read
+    directly, 6 if nothing was started yet.
     """
     backend = backend_of(cluster)
     node = node_named(cluster, name) if name else _primary(cluster)
@@ -158,10 +158,10 @@ TOTALS = {
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """What was found, where, and when.
+    """Stored statistics.
 
     Attributes:
-        at: seconds since 1970, when all was read.
+        at: seconds since 1970, at the end of the walk.
         found: as ``statistics.statistics`` returned it.
     """
 
@@ -171,7 +171,7 @@ class Kept:
 
 
 def keep(cluster: Cluster, kept: Kept) -> None:
-    """Put statistics in the place of the last ones.  Raises OperatorError."""
+    """Replace the stored statistics.  Raises OperatorError."""
     path = Layout(cluster).statistics
     where = dataclasses.asdict(kept.where) | {"path": str(kept.where.path)}
     try:
@@ -191,9 +191,9 @@ def keep(cluster: Cluster, kept: Kept) -> None:
 
 
 def last(cluster: Cluster) -> Kept | None:
-    """Return the last ones; None when there are none.
+    """Return the stored statistics; None if there are none.
 
-    Raises OperatorError when the file can't be read or is something else.
+    Raises OperatorError if the file is unreadable or invalid.
     """
     path = Layout(cluster).statistics
     again = f"compute them again: {Commands.here(cluster).zodbrepl('stats')}"
@@ -220,7 +220,7 @@ def last(cluster: Cluster) -> Kept | None:
 
 
 def _check(kept: Kept) -> None:
-    """Raise KeyError or TypeError where something is missing or of another kind."""
+    """Raise KeyError or TypeError if a value is missing or of the wrong type."""
     found = kept.found
     _of(kept.__dict__, {"at": int | float})
     _of(kept.where.__dict__, {"kind": str, "node": str | None})

@@ -1,4 +1,4 @@
-"""supervisord, asked over its unix socket with a time limit.
+"""A client of supervisord over its unix socket, with a time limit.
 
 The socket has no password, so no error text here can hold one.
 """
@@ -20,8 +20,8 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 # A stopped supervisord accepts connections but never answers.
-ANSWER_SECONDS = 2.0  # for who only looks
-PATIENCE = 20.0  # for who starts and ends programs: on a busy machine it may be slow
+ANSWER_SECONDS = 2.0  # for queries
+PATIENCE = 20.0  # for starting and stopping programs, which may be slow on a busy machine
 
 # Of supervisor's XML-RPC interface; its own module of them is slow to import.
 SHUTDOWN_STATE, ALREADY_STARTED, NOT_RUNNING = 6, 60, 70
@@ -32,12 +32,12 @@ class ProgramState:
     """A supervised program.
 
     Attributes:
-        state: supervisor's word (RUNNING, STARTING, STOPPED, BACKOFF, EXITED, FATAL,
-            STOPPING, UNKNOWN), or UNREACHABLE when supervisord didn't say.
+        state: supervisor's state (RUNNING, STARTING, STOPPED, BACKOFF, EXITED, FATAL, STOPPING,
+            UNKNOWN), or UNREACHABLE if supervisord did not answer.
         pid: None unless it runs.
         description: one line for people.
-        exit_status: how its last run ended; None when it says nothing.
-        stopped_at: when its last run ended, seconds since 1970; None when it says nothing.
+        exit_status: of its last run; None if unknown.
+        stopped_at: end of its last run, seconds since 1970; None if unknown.
     """
 
     name: str
@@ -53,7 +53,7 @@ class SupervisorAwayError(OperatorError):
 
 
 class SupervisorSilentError(OperatorError):
-    """supervisord has its socket open but did not answer in time, or is about to end."""
+    """supervisord has its socket open but did not answer in time, or is about to exit."""
 
 
 class Supervisor:
@@ -69,11 +69,11 @@ class Supervisor:
         self._seconds = seconds
 
     def pid(self) -> int:
-        """Its process id, by its own word."""
+        """Return its PID, as it reports it."""
         return int(self._call("getPID"))
 
     def states(self) -> dict[str, ProgramState]:
-        """All programs it knows, by name."""
+        """Return the states of all programs it knows, by name."""
         return {
             info["name"]: ProgramState(
                 info["name"],
@@ -87,27 +87,27 @@ class Supervisor:
         }
 
     def start(self, program: str) -> bool:
-        """Start a program without waiting for it; False when it runs already."""
+        """Start a program without waiting for it; return False if it was running."""
         return self._change("startProcess", program, ALREADY_STARTED)
 
     def stop(self, program: str) -> bool:
-        """Ask a program to end without waiting for it; False when it doesn't run."""
+        """Ask a program to stop without waiting for it; return False if it was not running."""
         return self._change("stopProcess", program, NOT_RUNNING)
 
     def reload(self) -> tuple[list[str], list[str], list[str]]:
-        """Read the configuration again: the programs added, changed and removed in it.
+        """Read the configuration again; return the added, changed and removed programs.
 
-        Nothing happens to them before ``add`` or ``remove``.
+        They are not affected before ``add`` or ``remove``.
         """
         ((added, changed, removed),) = self._call("reloadConfig")
         return added, changed, removed
 
     def add(self, program: str) -> None:
-        """Take a program into the set that is supervised."""
+        """Add a program to the supervised ones."""
         self._call("addProcessGroup", program)
 
     def remove(self, program: str) -> None:
-        """Drop a program that has ended."""
+        """Remove a program that has exited."""
         self._call("removeProcessGroup", program)
 
     def _change(self, method: str, program: str, already: int) -> bool:
@@ -215,7 +215,7 @@ class _Transport(xmlrpc.client.Transport):
 
     def make_connection(self, host: Any) -> http.client.HTTPConnection:
         connection = _UnixConnection(self._path, self._seconds)
-        self._connection = host, connection  # where ``close`` of the base class looks
+        self._connection = host, connection  # ``close`` of the base class uses this attribute
         return connection
 
 
@@ -246,9 +246,9 @@ def log_tail(cluster: Cluster, program: str) -> str:
 
 
 def last_refusal(log: Path) -> OperatorError | None:
-    """Return the last OperatorError in a log, as ``str`` put it there.
+    """Return the last OperatorError in a log, in the format of ``str``.
 
-    A hint is one line: what follows is of the next start.  None when there is none, or no log.
+    A hint is one line; later lines belong to the next start.  None without an error or a log.
     """
     try:
         lines = _last_lines(log)
@@ -273,7 +273,7 @@ def last_refusal(log: Path) -> OperatorError | None:
 
 
 def _last_lines(log: Path) -> list[str]:
-    """Raise OSError."""
+    """Return the last lines of a file.  Raises OSError."""
     with log.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - BYTES))
         return stream.read(BYTES).decode("utf-8", "replace").splitlines()

@@ -1,6 +1,6 @@
-"""What is done to one node or one Indico instance: the steps that plans are made of.
+"""Changes of one node or one Indico instance: the steps that plans are made of.
 
-Each may be repeated.  All raise OperatorError and take a limited time; none asks anybody.
+Each may be repeated.  All raise OperatorError and take a limited time; none prompts the user.
 ``DRY_RUNS`` has the check part of each by its name, which changes nothing.
 """
 
@@ -43,7 +43,7 @@ PAUSE_SECONDS = 20.0
 def fence(cluster: Cluster, name: str) -> Fenced:
     """Kill a node's server at once and prove that it is gone; see ``fencing.fence``.
 
-    OperatorError (exit 8) as well for a node whose server isn't ours.
+    OperatorError (exit 8) also for a node whose server is not managed here.
     """
     return fencing.fence(cluster, node_with_program(cluster, name))
 
@@ -51,12 +51,12 @@ def fence(cluster: Cluster, name: str) -> Fenced:
 def assign(
     cluster: Cluster, name: str, *, role: Role, upstream: str | None, epoch: int
 ) -> NodeState:
-    """Write a node's state file: what it is to be when it starts the next time.
+    """Write a node's state file: its role from the next start on.
 
     Returns what was written.
 
     Raises:
-        OperatorError: exit 2, no such node or the role doesn't go with the upstream; exit 8,
+        OperatorError: exit 2, no such node or the role does not fit the upstream; exit 8,
             the node's server runs in another role, or its state or a record is of a later
             epoch; exit 1, the file can't be written.
     """

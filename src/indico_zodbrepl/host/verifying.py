@@ -1,4 +1,4 @@
-"""Compare a follower with the primary while both serve, so that its next start is a short one."""
+"""Compare a follower with the primary while both serve, so that its next start is fast."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from indico_zodbrepl.host.datafs import Relation
 from indico_zodbrepl.host.history import Condition
 
 SECONDS = 600.0
-"""For one comparison; the first one of a node reads both files whole."""
+"""Seconds for one comparison; the first one of a node reads both files completely."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Verified:
-    """What came of a comparison.
+    """The result of a comparison.
 
     Attributes:
-        tid: up to there the node's history was shown to be that of the cluster.
-        diverged: what is wrong with it, one line; the node is marked then.  Empty when it may
-            follow.
+        tid: the transaction up to which the node's history is verified.
+        diverged: the problem, one line; the node is marked then.  Empty if it may follow.
     """
 
     tid: str | None
@@ -32,21 +31,21 @@ class Verified:
 def verify(
     cluster: Cluster, installation: Installation, name: str, primary: str, seconds: float = SECONDS
 ) -> Verified | None:
-    """Compare what a follower got since it was last compared, and remember how far it is the same.
+    """Compare a follower's new transactions with the primary's; record the verified part.
 
-    Hinders nobody: files are only read, and what anybody else wrote about the node meanwhile
-    stands.  A condition is never turned back to ``ok``.
+    It blocks nothing: files are only read, and a record that others wrote meanwhile stays.  A
+    condition is never reset to ``ok``.
 
     Args:
-        primary: whose history is the right one.
+        primary: the node with the authoritative history.
         seconds: time limit.
 
     Returns:
-        None when nothing is to be compared: the node was a primary since, is not ``ok``, was never
-        compared, or became something else meanwhile.
+        None if there is nothing to compare: the node was a primary since, is not ``ok``, was never
+        compared, or changed its role meanwhile.
 
     Raises:
-        OperatorError: it could not be compared, or the result not be written.
+        OperatorError: it could not be compared, or the result could not be written.
     """
     node = cluster.node(name)
     known = history.read(node)
@@ -63,7 +62,7 @@ def verify(
         )
         why = ""
     elif found.relation is Relation.AHEAD:
-        return None  # it took no writes since: the primary's file lost something, or is not there
+        return None  # it accepted no writes since: the primary's file lost data, or is missing
     else:
         why = datafs.describe(found, name, primary)
         new = dataclasses.replace(known, condition=Condition.DIVERGED, detail=why)

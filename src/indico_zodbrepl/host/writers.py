@@ -18,11 +18,11 @@ ANSWER_SECONDS = 1.0
 
 
 def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None = None) -> list[str]:
-    """See to it that no other node takes commits, before one opens as the primary of an epoch.
+    """Make sure that no other node accepts commits before one becomes an epoch's primary.
 
-    The records have to be raised already, so that none passes its guard any more.  Running
-    primaries of older epochs are told.  One that can't be told, as it is frozen or is just
-    starting, is fenced.
+    The records must be raised already, so that no other node passes its start-up check.  The new
+    epoch is reported to running primaries of older epochs.  One that does not answer, because it is
+    frozen or just starting, is fenced.
 
     Returns what an operator should know, one line each.  Raises OperatorError when a primary
     can be neither told nor fenced, or has a later transaction than ``proven``.
@@ -63,7 +63,7 @@ def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None =
 
 
 def fence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
-    """Fence every other node that may take writes, before one opens as the primary of an epoch.
+    """Fence every other node that may accept writes, before one becomes an epoch's primary.
 
     Returns what an operator should know, one line each.  Raises OperatorError when one can't be
     fenced.
@@ -105,7 +105,7 @@ def refuse_unpaused(cluster: Cluster, node: Node) -> None:
 
 
 def refuse_writable(cluster: Cluster, node: Node) -> None:
-    """Raise OperatorError (exit 8) when a node runs as a primary that takes writes."""
+    """Raise OperatorError (exit 8) if a node runs as a primary that accepts writes."""
     found = _role(cluster, node)
     if found is not None and found[0] is ServerRole.PRIMARY and not found[1]:
         command = Commands.here(cluster).zodbrepl
@@ -124,7 +124,7 @@ def _may_write(cluster: Cluster, node: Node) -> bool:
 
 
 def _may_be_primary(cluster: Cluster, node: Node) -> bool:
-    """Return True if a node may be a primary by its state file; also if that is gone."""
+    """Return True if a node may be a primary by its state file, or if the file is missing."""
     if node.managed and not state_file(node).exists():
         return True  # the record names the new primary by now
     try:
@@ -134,7 +134,7 @@ def _may_be_primary(cluster: Cluster, node: Node) -> bool:
 
 
 def _role(cluster: Cluster, node: Node) -> tuple[ServerRole, bool] | None:
-    """Role and whether it is read-only; None when nobody answers as this node."""
+    """Return the role, and True if it is read-only; None if no server answers as this node."""
     try:
         found = (
             backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS).replication

@@ -76,7 +76,7 @@ GRID = "#d3d8de"
 
 LIMIT = "#c8332b"
 WIDTH = 5.4
-"""Inches; pages show figures as wide as there is room for."""
+"""Inches; pages scale figures to the available width."""
 
 SETTINGS: Mapping[str, Any] = {
     "svg.hashsalt": "zodbrepl",
@@ -141,7 +141,7 @@ STYLES: Mapping[str, Style] = {
 }
 OTHER = Style("#7a7f87", "X", "-.")
 SEQUENCE = ("#1f78d1", "#d9541e", "#0a9371", "#8a63d2", "#c9579b", "#b8860b", "#2a96b8")
-"""For what is no storage, such as the two directories of a comparison of devices."""
+"""For items other than storages, such as the two directories of a comparison of devices."""
 
 
 def applied() -> AbstractContextManager[None]:

@@ -19,7 +19,7 @@ from indico_zodbrepl.bench.report.tables import Table
 from indico_zodbrepl.bench.results import Measurement, Run
 
 FEW = 12
-"""So many comparisons are told at once; of more the sum is told, and each on demand."""
+"""Up to this many comparisons are listed; more are summarised, with details on demand."""
 
 
 @dataclasses.dataclass(frozen=True)

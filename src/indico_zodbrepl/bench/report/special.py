@@ -12,7 +12,7 @@ from indico_zodbrepl.bench.summary import Row, Spread
 
 Rules = Callable[[Subject], Iterator[Sentence]]
 NO_LAG = "none"
-"""What the details of ``lag`` begin with where there is none by construction."""
+"""Beginning of the details of ``lag`` if there is none by construction."""
 
 
 def of(subject: Subject) -> Iterator[Sentence]:

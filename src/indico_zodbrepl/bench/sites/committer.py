@@ -12,7 +12,7 @@ from indico_zodbrepl.bench.sites.together import Program
 
 MODULE = "commits"
 SECONDS = 120.0
-"""Time limit of each answer, besides the time that the program was told to work."""
+"""Time limit of each answer, in addition to the requested working time."""
 END_SECONDS = 120.0
 
 
@@ -50,7 +50,7 @@ class Committer:
     ) -> None:
         with self._program:
             if kind is None:
-                # It removes its objects now, in peace; when it can't, that is told.
+                # It removes its objects now; a failure is reported.
                 self._program.wait_for_end(END_SECONDS)
 
     def go(self) -> None:

@@ -118,7 +118,7 @@ def release(site: Site) -> None:
 def _keep(pids: Iterable[int], numbers: Sequence[int]) -> None:
     wanted = list(pids)
     done: set[int] = set()
-    # A thread that was not there yet may have been started by one that was not pinned yet.
+    # A new thread may have been started by one that was not pinned yet.
     while left := _threads(machine.family(wanted, machine.present())) - done:
         for thread in left:
             try:

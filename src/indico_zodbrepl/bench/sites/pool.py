@@ -19,7 +19,7 @@ from indico_zodbrepl.host.locking import held_off
 from indico_zodbrepl.host.supervisor import SupervisorAwayError
 
 LITTLE = Amount(conferences=40, contributions=5, categories=5)
-"""What the loader puts into sites that only show that everything works."""
+"""Amount of data in sites that only show that everything works."""
 
 
 class Sites:

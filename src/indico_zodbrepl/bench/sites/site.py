@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 
 FIRST_PORT = int(os.environ.get("ZODBREPL_TEST_PORTS", "21000"))
 PORTS = range(FIRST_PORT, FIRST_PORT + 1500)
-"""Below those that the kernel gives to outgoing connections."""
+"""Ports below those that the kernel uses for outgoing connections."""
 
 _IN_MEMORY_CONF = "<zodb main>\n  <mappingstorage>\n  </mappingstorage>\n</zodb>\n"
 
@@ -277,7 +277,7 @@ def end(cluster: Cluster | None, folder: Path) -> None:
     try:
         if cluster is not None and daemon.is_running(cluster):
             lifecycle.down(cluster, seconds=DOWN_SECONDS)
-    except OperatorError:  # what it could not end is killed
+    except OperatorError:  # programs that it could not stop are killed
         pass
     finally:
         _kill_all_in(folder)
@@ -290,7 +290,7 @@ def _is_abandoned(folder: Path) -> bool:
             return False
         owner = json.loads((folder / OWNER).read_text())
         return birth_of(int(owner["pid"])) != str(owner["birth"])
-    except (OSError, ValueError, KeyError, TypeError):  # of another kind, or just being made
+    except (OSError, ValueError, KeyError, TypeError):  # of another kind, or just being created
         return False
 
 

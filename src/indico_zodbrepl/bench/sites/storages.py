@@ -16,9 +16,9 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 
 IN_MEMORY = "in-memory"
 RUNNING = "running"
-"""The name of the cluster that the command is called for, as it runs; not to be asked for."""
+"""The name of the current cluster itself, as it runs; it cannot be requested."""
 CONFIGURED = "configured"
-"""The name that stands for a copy of the shape of the cluster that the command is called for."""
+"""The name for a copy of the current cluster's shape."""
 
 Nodes = Mapping[str, tuple[str, str | None]]
 """Role and upstream by name."""

@@ -286,7 +286,7 @@ class BackupLoop:
     def once(self) -> None:
         """Make one backup.  Raises OperatorError."""
         if self._full:
-            # A new folder: in an old one it would wait for a second that has no backup yet.
+            # A new folder: in an old one repozo would wait for a second without a backup.
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder.mkdir(mode=0o700)
         began = time.monotonic()

@@ -26,7 +26,7 @@ PAGES_FILE = "http-pages.json"
 WARMING_SECONDS = 60.0
 QUICK_WARMING_SECONDS = 4.0
 RATE_OF_WORKER = 10.0
-"""Requests a second and worker of the first trial."""
+"""Requests per second and worker in the first trial."""
 MOST_WORKERS = 16
 MOST_IN_FLIGHT = 10_000
 
@@ -184,7 +184,7 @@ class _Trials:
         return RATE_OF_WORKER * len(self._instances)
 
     def _try(self, rate: float) -> Trial:
-        # Each trial has moments of its own, the same in each run.
+        # Each trial has its own arrival times, the same in each run.
         seed = zlib.crc32(f"{self._case} {len(self._trials)}".encode())
         trial = tried(
             self._site,

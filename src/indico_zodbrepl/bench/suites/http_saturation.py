@@ -7,19 +7,18 @@ import enum
 from collections.abc import Mapping
 
 CORE_IS_FULL = 0.85
-"""The part of one core's time from which on a process counts as saturated.
-
-A worker runs Python in one thread at a time, so it has one core at most; a storage server likewise.
+"""Fraction of one core from which a process counts as saturated.  A worker runs Python in one
+thread at a time, so it uses one core at most; so does a storage server.
 """
 
 MACHINE_IS_FULL = 0.9
-"""The part of all cores' time from which on the machine counts as saturated."""
+"""Fraction of all cores' time from which the machine counts as saturated."""
 
 OTHERS_DISTURB = 0.25
-"""The part of all cores' time that other programs may use before they are what is to blame."""
+"""Fraction of all cores' time that other programs may use before they are blamed."""
 
 DISK_IS_WAITED_FOR = 0.1
-"""The part of all cores' time, idle because of input and output, that counts."""
+"""Fraction of all cores' time spent waiting for disks that counts as saturation."""
 
 
 class Saturated(enum.StrEnum):

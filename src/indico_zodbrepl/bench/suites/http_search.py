@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 ACHIEVED_PART = 0.99
-"""What part of the requests has to be answered in time."""
+"""Percentage of requests that must be answered in time."""
 
 PRECISION = 0.1
-"""The search ends when a rate that fails is at most so much above one that holds."""
+"""The search ends when a failing rate exceeds a successful one by at most this factor."""
 
 LEAST_RATE = 0.5
-"""Requests a second; what can't hold even that is no server."""
+"""Requests per second; a server that fails at this rate is broken."""
 
 
 @dataclasses.dataclass(frozen=True)

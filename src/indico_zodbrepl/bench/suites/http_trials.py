@@ -34,7 +34,7 @@ from indico_zodbrepl.probing.waiting import wait_until
 ERRORS = "http_generator.err"
 PROC_STAT = Path("/proc/stat")
 QUEUE_SECONDS = 60.0
-"""How long a worker may have to do with requests that nobody waits for any more."""
+"""Seconds that a worker may be busy with abandoned requests."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _ask(instance: IndicoInstance, path: str) -> None:
 
 
 COUNT = 2500
-"""Entries of the list; where the site has fewer different pages some come more than once."""
+"""Entries of the list; if the site has fewer different pages, some are repeated."""
 
 MIX: Mapping[str, int] = {
     "conference": 35,

@@ -217,7 +217,7 @@ def _endpoint(site: Site, settings: Settings) -> Endpoint:
 SECRET_HEADER = "X-Zodbrepl-Secret"  # noqa: S105  # a header's name
 MARGIN_SECONDS = 120.0
 MARGIN_TIMES = 10
-"""How much longer than it measures a test may take: filling caches, putting back."""
+"""Additional time of a test: to fill caches and undo modifications."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ OBJECTS = (1, 100)
 PROGRAM = "raw"
 PREPARING_SECONDS = 120.0
 WORDS = {READ: "read", WRITE: "throughput", LATENCY: "latency"}
-"""What the program calls the tests."""
+"""The program's names of the tests."""
 
 
 class Raw(AnyStorage):

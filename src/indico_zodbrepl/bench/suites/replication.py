@@ -24,7 +24,7 @@ from indico_zodbrepl.errors import OperatorError
 TRANSACTIONS = ("small", "large", "indico")
 READS = "read"
 PAUSE = 0.002
-"""Seconds between two questions to a database that follows."""
+"""Seconds between two queries to a following database."""
 
 _PLAIN: Mapping[str, str] = {
     "zeo": "zeo",

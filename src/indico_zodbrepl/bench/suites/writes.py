@@ -60,7 +60,7 @@ class WriteSizes:
     control = "zeo"
     seconds = 1.0
     quick_seconds = 1.0
-    """Without effect: the number of transactions says how long it takes."""
+    """No effect: the number of transactions determines the duration."""
     indico = 0
     options: Sequence[Option] = (
         Option(
@@ -183,7 +183,7 @@ def traced(pids: Sequence[int], output: Path) -> Iterator[None]:
         )
     errors = output.with_suffix(".err")
     with errors.open("wb") as said:
-        # A group of its own: Ctrl-C is for this program, which has it leave in order.
+        # A group of its own: Ctrl-C reaches only this program, which detaches strace cleanly.
         strace = subprocess.Popen(
             [
                 STRACE,

@@ -20,7 +20,7 @@ MOST_LINES = 44
 
 
 WIDE = 50
-"""Figures whose values are further apart have a logarithmic axis."""
+"""Ratio of values above which a figure has a logarithmic axis."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -162,7 +162,7 @@ KINDS = ("data", "write-ahead log", "binary log", "rollback journal", "index", "
 """Kinds of files in data directories; others, such as sockets, are not counted."""
 
 Sizes = Mapping[str, Mapping[float, float]]
-"""By kind of file: how many writes in a commit, by the power of two of bytes that they are within.
+"""By kind of file: number of writes per commit, by power of two of their bytes.
 """
 
 
