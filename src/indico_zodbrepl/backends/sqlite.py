@@ -71,7 +71,7 @@ class SQLite(WithoutServer):
     def found(
         self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
-        """Create folder and tables; raise OperatorError for lost data or other ``keep-history``."""
+        """Create folder and tables; raise OperatorError for lost data or another keep-history."""
         for node in cluster.nodes:
             has_data = self.has_data(cluster, node)
             require_data_of_before(cluster, node, has_data=has_data)

@@ -1,4 +1,4 @@
-"""Backups of a node's database: what is told of them, and who makes them for which storage."""
+"""Backups of a node's database, and the backup driver of each storage."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from indico_zodbrepl.probing.waiting import wait_until
 
 Tell = Callable[[Progress], None]
 RESTORED = "restore"
-"""Folder in a node's data directory where a backup becomes a database again."""
+"""Folder in a node's data directory in which a backup is restored."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What a backup added to its folder.
+    """The result of a backup.
 
     Attributes:
-        kind: ``full``, ``incremental``, or ``none`` when nothing was new.
+        kind: ``full``, ``incremental``, or ``none`` if there was nothing new.
         name: of the file or folder that was added.
         bytes: of that.
-        whole: bytes of the database that it can be made into.
-        tid, time: the last transaction in it, 16 hex digits, and its moment, ISO 8601 in UTC.
-        removed: what an interrupted backup had left.
+        whole: bytes of the database after a restore.
+        tid, time: the last transaction in it, 16 hex digits, and its time, ISO 8601 in UTC.
+        removed: files left by an interrupted backup.
     """
 
     kind: str
@@ -53,15 +53,15 @@ class Made:
 
 @dataclasses.dataclass(frozen=True)
 class Backup:
-    """A backup, and whether it is whole.
+    """A backup and its problems.
 
     Attributes:
         name: of its newest file or folder.
         made: when, ISO 8601 in UTC.
         pieces: files or folders that it consists of.
-        bytes: of the database that it makes.
-        problems: what is wrong with it, a line each.
-        tid, time: its last transaction, 16 hex digits, and its moment; None when damaged.
+        bytes: of the database after a restore.
+        problems: one line each.
+        tid, time: its last transaction, 16 hex digits, and its time; None if damaged.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Backup:
 
 @dataclasses.dataclass(frozen=True)
 class Staged:
-    """A database that was made of a backup and has not taken its place yet."""
+    """A database that was restored from a backup, but not yet put in place."""
 
     bytes: int
     tid: str
@@ -85,13 +85,13 @@ class Staged:
 
 @dataclasses.dataclass(frozen=True)
 class Newer:
-    """What a node's present data have that is newer than a transaction.
+    """The transactions of a node's present data after a given one.
 
     Attributes:
-        transactions: how many; of damaged data those before the damage.
-        last, time: the last transaction that can be read; None when there is none.
-        told: the newest few, each with its moment, user and description.
-        damage: what is wrong with the data, one line; empty when nothing was found.
+        transactions: how many; for damaged data, those before the damage.
+        last, time: the last readable transaction; None if there is none.
+        told: the newest few, each with its time, user and description.
+        damage: one line; empty if none was found.
         size: bytes.
         unseen: bytes after the damage.
     """
@@ -107,14 +107,14 @@ class Newer:
 
 @dataclasses.dataclass(frozen=True)
 class Tail:
-    """What only the data that were replaced have.
+    """The transactions that only the replaced data have.
 
     Attributes:
         transactions: how many were exported.
-        folder: where; None when there were none.
-        damage: why perhaps not all were; empty when all were.
-        unread: bytes of damaged data that nothing could be made of.
-        common: the newest transaction that both have; None when there is none, or none is known.
+        folder: of the export; None if there were none.
+        damage: why some may be missing; empty if all were exported.
+        unread: bytes of damaged data that could not be read.
+        common: the newest common transaction; None if there is none, or if it is unknown.
     """
 
     transactions: int
@@ -152,35 +152,35 @@ class Swapped:
 
 
 class Keeper(Protocol):
-    """A driver that backs up and restores one kind of database.
+    """A backup driver: backs up and restores one kind of database.
 
-    All raise OperatorError: exit 8 where data are damaged, in use or in the way.  An interrupted
-    call can be made again.
+    All methods raise OperatorError: exit 8 if data are damaged, in use or in the way.  An
+    interrupted call can be repeated.
     """
 
     names: tuple[str, ...]
-    """What is moved when data are replaced, in the data directory; the database last."""
+    """Files in the data directory that are moved when data are replaced; the database last."""
     beside: tuple[str, ...]
-    """What belongs to the old data alone."""
+    """Files that belong to the old data only."""
 
     def database(self, node: Node) -> Path:
         """Return the file with the objects."""
 
     def back_up(self, node: Node, folder: Path, tell: Tell, *, full: bool) -> Made:
-        """Add to a folder what it lacks; whoever has the database open goes on."""
+        """Back up what a folder lacks; processes with the database open continue."""
 
     def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
-        """Return the newest backup, or the newest not after a moment; reads all of it.
+        """Return the newest backup, or the newest up to a given time; read all of it.
 
         Args:
             at: ``YYYY-MM-DD-HH-MM-SS`` in UTC.
         """
 
     def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
-        """Make a database of the backup that ends with ``name``, in ``RESTORED``; verified."""
+        """Restore the backup that ends with ``name`` to a verified database in ``RESTORED``."""
 
     def newer(self, node: Node, tid: str) -> Newer | None:
-        """Return what the present data have after a transaction; None when there are no data."""
+        """Return what the present data have after a transaction; None if there are no data."""
 
     def tail(self, node: Node, folder: Path) -> Tail:
         """Export what the present data have and the staged ones lack, to a new folder."""
@@ -189,10 +189,10 @@ class Keeper(Protocol):
         """Return the local processes that may write to the current data; 0 for an unknown one."""
 
     def fingerprint(self, node: Node) -> str:
-        """Change whenever the present data do; empty when there are none."""
+        """Return a text that changes with the present data; empty if there are none."""
 
     def held(self, node: Node) -> contextlib.AbstractContextManager[None]:
-        """Let nobody open the present data meanwhile, as far as that can be had."""
+        """Keep other processes from opening the present data, as far as that is possible."""
 
 
 def keeper_of(cluster: Cluster, installation: Installation) -> Keeper:
@@ -222,13 +222,13 @@ def moment(text: str) -> str:
 
 
 def iso(name: str) -> str:
-    """Return the moment in the name of a backup, ISO 8601."""
+    """Return the time in the name of a backup, as ISO 8601."""
     parts = name.partition(".")[0].split("-")
     return f"{'-'.join(parts[:3])}T{':'.join(parts[3:])}Z"
 
 
 def staged_folder(node: Node) -> Path:
-    """Return the folder in which a backup becomes a database."""
+    """Return the folder in which a backup is restored."""
     return node.data_directory / RESTORED
 
 
@@ -258,7 +258,7 @@ NAMED = re.compile(r"\d{4}(-\d\d){5}")
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock; on a medium that is only read nobody writes."""
+    """Hold a folder's lock; a read-only medium needs none."""
     try:
         lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "a")
     except OSError:
@@ -275,9 +275,9 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def folders(folder: Path, at: str | None) -> list[Path]:
-    """Return the backups in a folder, the oldest first; with ``at`` those that were not made later.
+    """Return the backups in a folder, oldest first; with ``at`` only those up to that time.
 
-    Raises OperatorError (exit 8) when there is no such folder.
+    Raises OperatorError (exit 8) if there is no such folder.
     """
     try:
         names = sorted(each.name for each in folder.iterdir() if NAMED.fullmatch(each.name))
@@ -287,7 +287,7 @@ def folders(folder: Path, at: str | None) -> list[Path]:
 
 
 def remove_unfinished(folder: Path) -> tuple[str, ...]:
-    """Remove what interrupted backups left; the names of that.  Raises OSError."""
+    """Remove what interrupted backups left; return the names.  Raises OSError."""
     left = [each for each in folder.glob("*.part") if NAMED.fullmatch(each.stem)]
     for each in left:
         shutil.rmtree(each)
@@ -314,6 +314,6 @@ def new_name(newest: list[Path]) -> str:
 
 
 def failure(what: str, error: Exception) -> OperatorError:
-    """Return an error of the system or of SQLite for operators (exit 8)."""
+    """Return the OperatorError (exit 8) for an error of the system or of SQLite."""
     detail = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
     return OperatorError(what, detail, exit_code=ExitCode.REFUSED)

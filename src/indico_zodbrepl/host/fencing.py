@@ -1,4 +1,4 @@
-"""Making sure that a node's server is gone, whatever state it is in."""
+"""Make sure that a node's server is gone, whatever state it is in."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ POLL_SECONDS = 0.005
 
 @dataclasses.dataclass(frozen=True)
 class Fenced:
-    """What was done to fence a node.
+    """The result of fencing a node.
 
     Attributes:
         killed: process ids.
-        remark: what an operator should know, one line; empty when there is nothing.
-        was_wanted: supervisor was to run it until then; also when it did not say.
+        remark: for the operator, one line; may be empty.
+        was_wanted: True if supervisor kept it running until then, or if that is unknown.
     """
 
     killed: tuple[int, ...]
@@ -45,20 +45,20 @@ class Fenced:
 
 
 def fence(cluster: Cluster, node: Node) -> Fenced:
-    """End a node's server at once, frozen or not, and prove that it is gone.
+    """Kill a node's server at once, frozen or not, and prove that it is gone.
 
-    Supervisor is told not to start it again, while the server is frozen: it would ask it to
-    end in order, and one that is killed then may have noted in its log that it had ended, when it
-    had not: MariaDB refuses to start from that.  Nothing is waited for that a frozen process could
-    delay for long, so the server's followers may miss its last transactions.
+    While supervisor is told not to restart it, the server is frozen.  Otherwise supervisor would
+    request a clean shutdown, and a server that is killed during that may have logged a shutdown
+    that did not complete; MariaDB refuses to start then.  A frozen process cannot delay fencing for
+    long, so the server's followers may miss its last transactions.
 
     Returns:
-        What was done: nothing to a node that doesn't run.  Its ports are closed, its
-        processes are gone and nobody has its data file, where it has one.
+        What was done; nothing if the node does not run.  Its ports are closed, its processes are
+        gone, and no process has its data file open, if it has one.
 
     Raises:
-        OperatorError: exit 8, somebody else than this cluster has the node's port or data;
-            exit 7, a process doesn't go although it was killed.
+        OperatorError: exit 8, a process outside this cluster has the node's port or data; exit 7, a
+            process does not exit although it was killed.
     """
     killed: list[int] = []
     frozen = _serving(cluster, node)
@@ -78,7 +78,7 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
         try:
             pids = _pids_of(cluster, node, supervised)
         except OperatorError as error:
-            # A process that is about to be gone may have a port that no longer is seen to be its.
+            # The port of an exiting process may no longer be attributed to it.
             if not killed:
                 raise
             foreign = error
@@ -123,9 +123,9 @@ def _kill(pid: int, killed: list[int]) -> None:
 
 
 def _stop_supervising(cluster: Cluster, node: Node) -> tuple[bool, str]:
-    """Tell supervisor not to start the node again.
+    """Make supervisor not restart the node.
 
-    Returns whether it was to run it until then, and what went wrong, one line.
+    Returns True if supervisor kept it running until then, and a problem, one line.
     """
     try:
         return Supervisor(cluster, SUPERVISOR_SECONDS).stop(node.program), ""
@@ -141,7 +141,7 @@ def _stop_supervising(cluster: Cluster, node: Node) -> tuple[bool, str]:
 
 
 def _supervised(cluster: Cluster, node: Node) -> int | None:
-    """Return the process that supervisor has for the node, if it can be told."""
+    """Return supervisor's process for the node, if known."""
     try:
         program = Supervisor(cluster, SUPERVISOR_SECONDS).states().get(node.program)
     except (SupervisorAwayError, SupervisorSilentError):
@@ -167,7 +167,7 @@ def _pids_of(cluster: Cluster, node: Node, supervised: int | None) -> set[int]:
 
 
 def _serving(cluster: Cluster, node: Node) -> set[int]:
-    """Return the processes that have the node's data, as far as the data tell."""
+    """Return the processes that have the node's data open, as far as that can be found."""
     holder = _lock_holder(node)
     pids = set() if holder is None else {holder}
     if backend_of(cluster).fenced_by_folder:
@@ -192,7 +192,7 @@ def _working_in(folder: Path) -> Iterator[int]:
 
 
 def _lock_holder(node: Node) -> int | None:
-    """Return the process that has the data file; raises OperatorError when it works elsewhere."""
+    """Return the process that has the data file open."""
     held = look(node)
     if held.pid is not None and not held.is_node:
         raise _foreign(node, f"{data_fs(node)} is held by", Owner(held.pid, "", None))
@@ -211,13 +211,12 @@ def _foreign(node: Node, what: str, owner: Owner | None) -> OperatorError:
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """Who has a data file.
+    """The process that has a data file open.
 
     Attributes:
-        is_held: whether a process of this host has it open as its server.
-        pid: that process, as it wrote it there; None when nobody has the file or that can't
-            be told.
-        is_node: that process works in the node's data directory, as its server does.
+        is_held: True if a process of this host has it open as its server.
+        pid: that process, as written in the lock file; None if there is none or it is unknown.
+        is_node: True if that process works in the node's data directory, as its server does.
     """
 
     is_held: bool
@@ -252,7 +251,7 @@ def look(node: Node) -> Held:
 
 
 def path_of(node: Node) -> Path:
-    """Return the lock file; a stopped server leaves it, unlocked."""
+    """Return the lock file, which a stopped server leaves, unlocked."""
     path = data_fs(node)
     return path.with_name(f"{path.name}.lock")
 
@@ -271,11 +270,11 @@ FREEZE_POLL_SECONDS = 0.002
 
 
 def freeze(pids: Collection[int]) -> None:
-    """Send SIGSTOP to processes, in their order, and wait until each has stopped.
+    """Send SIGSTOP to processes, in order, and wait until each has stopped.
 
-    The signal is only noted when it is sent: a SIGTERM that comes before a process has stopped
-    still ends it.  Those that are gone are passed over; one that does not stop within half a
-    second, as its disk hangs, is left to stop when it can.
+    The signal takes effect with a delay: a SIGTERM that arrives before a process has stopped still
+    ends it.  Exited processes are skipped; one that does not stop within half a second, because its
+    disk hangs, is not waited for.
     """
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

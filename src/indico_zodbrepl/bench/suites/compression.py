@@ -20,7 +20,7 @@ WRITE, READ = "write", "read"
 _IN_DATA_FILES = ("filestorage", "zeo", "zrs")
 CATCHING_UP = 10.0
 POLL_SECONDS = 0.02
-"""Seconds that followers get for what was written."""
+"""Seconds that followers have to catch up."""
 LIMIT_SECONDS = 300.0
 
 
@@ -62,7 +62,7 @@ class Compression:
             _file(site, compression, "conf").write_text(
                 configuration(conf, compression, _instead(site, compression)), "utf-8"
             )
-        # Indico may have the file open, which keeps nobody from reading it.
+        # Indico may have the file open; it can be read nevertheless.
         source = (_indico_data(site) or [_file(site, NONE, "conf")])[0]
         site.run27(PROGRAM, ["sample", source, _records(site)], seconds=LIMIT_SECONDS)
 
