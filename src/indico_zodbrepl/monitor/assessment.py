@@ -1,4 +1,4 @@
-"""Raw findings in, snapshot out.  Pure: no clock, no socket, no file."""
+"""Judge raw findings: findings in, snapshot out.  Pure: no clock, no socket, no file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from indico_zodbrepl.probing.answers import (
 from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
 
 FAILURE_SECONDS = 60.0
-"""A failed write counts for so long where its disk has room again."""
+"""Seconds for which a failed write counts after its disk has room again."""
 
 
 def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
@@ -134,7 +134,7 @@ def _node(
 
 
 def _write_failure(ours: Replication, findings: Findings, name: str) -> WriteFailure | None:
-    """Return the failed writes of a server; None if nobody has written since there is room."""
+    """Return a server's failed writes; None if the disk has had room for a while since."""
     found, disk = ours.write_failure, findings.disks.get(name)
     if found is None or disk is None or disk.room is Room.FULL:
         return found
@@ -144,7 +144,7 @@ def _write_failure(ours: Replication, findings: Findings, name: str) -> WriteFai
 def _refusal(findings: Findings, name: str) -> StartRefusal | None:
     """Return why a node refused to start; None if a later promotion made that obsolete."""
     began, refused_at = findings.epoch_began, findings.refused_at.get(name)
-    # Both are whole seconds; a program is held for longer than one after it refused.
+    # Both are whole seconds; after a refusal a program is held for more than one second.
     if began is not None and refused_at is not None and refused_at <= began:
         return None
     return findings.refusals.get(name)
@@ -194,7 +194,7 @@ def _mark(
 
 
 def _node_at(cluster: Cluster, address: str | None, kind: str) -> str | None:
-    """Return the node with that address; the address itself when no node has it."""
+    """Return the node with that address; the address itself if no node has it."""
 
     def of(node: Node) -> str | None:
         if kind == "storage" or node.replication_port is None:
@@ -222,7 +222,7 @@ def _followers(cluster: Cluster, node: Node, findings: Findings) -> tuple[str, .
 
 
 class _Lag:
-    """Lag of a node; everything None when there is nothing sound to compare it with."""
+    """Lag of a node; every field is None if there is no valid comparison."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ class _Lag:
 def _seconds_behind(last: int, comparison: Comparison, now: float) -> float | None:
     """Return how long ago the oldest transaction that a node lacks was committed.
 
-    Where its tid is not known, the time since the node's own last one: it is no more than that.
+    If its tid is unknown, the time since the node's own last transaction: an upper bound.
     """
     missing, oldest = comparison.missing, last
     if last != tid.EMPTY and isinstance(missing, MissingAnswer):

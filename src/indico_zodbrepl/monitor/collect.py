@@ -1,4 +1,4 @@
-"""One round of probes: every server, Indico instance, file that tells something and supervisord."""
+"""One round of probes: servers, Indico instances, files of this host, and supervisord."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 TIME_LIMIT = 1.25
 """Seconds for a round; leaves room within the two seconds promised for a whole command."""
 STATE_FILES_LIMIT = 0.3
-"""Seconds for reading state files, which are needed to know whom to compare with whom."""
+"""Seconds to read state files, which determine the nodes to compare."""
 
 
 def look(cluster: Cluster, time_limit: float = TIME_LIMIT) -> tuple[Findings, Snapshot]:
@@ -44,8 +44,8 @@ def take_snapshot(cluster: Cluster, time_limit: float = TIME_LIMIT) -> Snapshot:
     """Probe everything and judge it.
 
     Args:
-        cluster: the cluster to look at.
-        time_limit: seconds after which whoever has not answered counts as silent.
+        cluster: the cluster to probe.
+        time_limit: seconds after which a source without an answer counts as silent.
 
     Threads: may be called from several at once; each call probes by itself.
     """
@@ -53,7 +53,7 @@ def take_snapshot(cluster: Cluster, time_limit: float = TIME_LIMIT) -> Snapshot:
 
 
 def collect(cluster: Cluster, time_limit: float) -> Findings:
-    """One round of probes; ends within ``time_limit`` seconds, whatever the servers do."""
+    """Make one round of probes, which ends within ``time_limit`` seconds in any case."""
     taken_at, started = time.time(), time.monotonic()
     deadline = started + time_limit
     states = _read_states(cluster, min(deadline, started + STATE_FILES_LIMIT))
@@ -162,7 +162,7 @@ def _findings(
 
 
 def _epoch_began(found: Mapping[tuple[str, str], object]) -> float | None:
-    """Return when the highest epoch was recorded first."""
+    """Return when the highest epoch was first recorded."""
     recorded = [
         (-each.epoch, seconds(each.at))
         for key, each in found.items()
@@ -205,7 +205,7 @@ def probe_instance(instance: IndicoInstance, deadline: float) -> Results:
 
 
 def ask_supervisor(cluster: Cluster, time_limit: float) -> Results:
-    """supervisord: ("programs", ""), and ("refusal", node) for nodes that refused to start."""
+    """Ask supervisord: yield ("programs", ""), and ("refusal", node) for refused starts."""
     host = host_of(cluster)
     programs = host.programs(time_limit)
     yield (

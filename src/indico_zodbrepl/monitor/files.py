@@ -99,9 +99,9 @@ def _operations(cluster: Cluster) -> Results:
 
 @functools.lru_cache(maxsize=1024)
 def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, int] | None:
-    """Return an operation and its process id; None when it has ended.
+    """Return an operation and its PID; None if it has ended.
 
-    A file that can't be understood counts as one that is open: somebody has to look at it.
+    An invalid file counts as an open operation: an operator has to check it.
     """
     name = Path(path).stem
     try:

@@ -68,7 +68,7 @@ class Assignment:
 def assignments(
     cluster: Cluster, states: Mapping[str, NodeState | Failure]
 ) -> dict[str, Assignment]:
-    """Return assignments by state file; by cluster.conf when a file is unusable."""
+    """Return the assignments by state file; by cluster.conf if a file is unusable."""
     found = {}
     for node in cluster.nodes:
         state = states.get(node.name)

@@ -1,4 +1,4 @@
-"""The cluster in figures, for Prometheus: one table of metrics, and their values."""
+"""Metrics of the cluster for Prometheus: one table of descriptions, and their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX = "zodbrepl_"
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 Values = Iterator[tuple[str, list[tuple[tuple[str, ...], float]]]]
-"""Names without PREFIX; for each the values of its labels with the figure."""
+"""Metric names without PREFIX; for each, pairs of label values and the figure."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ def exposition(metrics: Sequence[Description], values: Values) -> bytes:
     """Return the answer to a scrape: every metric, also one without a value.
 
     Raises:
-        LookupError: there is a value of a metric that is not among them.
+        LookupError: a value belongs to no described metric.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(metrics, values))

@@ -17,9 +17,9 @@ def follows_closely(node: NodeStatus) -> bool:
 
 
 def best_candidate(snapshot: Snapshot, unfit: Collection[str] = ()) -> NodeStatus | None:
-    """Return the follower with the newest transaction; the first one when none can be reached.
+    """Return the follower with the newest transaction; the first one if none answers.
 
-    None when no node is assigned to follow, apart from those named ``unfit``.
+    None if no node is assigned to follow, apart from the ``unfit`` ones.
     """
     followers = [
         node for node in snapshot.nodes if node.assigned_role.follows and node.name not in unfit
@@ -32,10 +32,10 @@ def best_candidate(snapshot: Snapshot, unfit: Collection[str] = ()) -> NodeStatu
 def states_after(
     cluster: Cluster, snapshot: Snapshot, old: NodeStatus, new: NodeStatus
 ) -> dict[str, NodeState]:
-    """Return the state of every node, by name, once ``new`` is primary in the place of ``old``.
+    """Return the state of every node, by name, once ``new`` has replaced ``old`` as primary.
 
-    ``old`` follows ``new``, and so does whoever followed ``old``, or was a primary before it; a
-    relay that ``new`` itself followed turns to ``new``.  The epoch is above every epoch seen.
+    ``old`` follows ``new``, and so do the followers of ``old`` and earlier primaries; a relay that
+    ``new`` itself followed now follows ``new``.  The epoch is above every known epoch.
     """
     known = [
         epoch

@@ -48,7 +48,7 @@ def write(file: Path, snapshot: Snapshot) -> None:
 
 
 def read(file: Path, now: float) -> Taken | None:
-    """Return the shared snapshot; None when there is no fresh one that this release understands.
+    """Return the shared snapshot; None if there is no fresh one that this release understands.
 
     Args:
         now: seconds since 1970.

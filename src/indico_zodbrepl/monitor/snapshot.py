@@ -52,7 +52,7 @@ class State(enum.StrEnum):
 
 
 class Mark(enum.StrEnum):
-    """Reality against intent, in front of a role."""
+    """Actual against assigned state, shown in front of a role."""
 
     AS_ASSIGNED = "*"
     DIFFERS = "!"
@@ -106,8 +106,8 @@ class OpenOperation:
         operation: switchover, failover, rejoin or clone.
         target: the node it is about.
         began: seconds since 1970.
-        at_work: whether its process is there.
-        damaged: whether its file can't be used, so that nothing else of it is known.
+        at_work: True if its process runs.
+        damaged: True if its file is unusable, so that nothing else of it is known.
     """
 
     identifier: str
@@ -128,7 +128,7 @@ class NodeStatus:
         address, replication_address: None for a node without them.
         managed: whether its server is ours; else it is somebody else's and has no program here.
         mark: reality against intent.
-        problem: why there is no answer; empty when there is one.
+        problem: why there is no answer; empty if there is one.
         assigned_*: from the node's state file; from cluster.conf, without an epoch, when that file
             is unusable.
         actual_role: what the running server is; None when unreachable or not one of ours.
@@ -149,11 +149,11 @@ class NodeStatus:
         condition: what its lineage file says; None when there is none or it is unusable.
         condition_detail: the same for people; why it is unusable.
         refusal: why it refused to start; None when it did not.
-        facts: the engine's own truths.
+        facts: the engine's own figures.
         disk: of its data directory; None when it can't be asked.
         write_failure: None if its server wrote its last transaction, or does not tell.
-        superseded_by: the primary of a later epoch than the one that it was told to be the primary
-            of, or would begin with for want of a state file; None when there is none.
+        superseded_by: the primary of a later epoch than the one in which this node is, or would
+            become, the primary; None if there is none.
     """
 
     name: str
@@ -214,8 +214,7 @@ class NodeStatus:
 
     @property
     def differs_in_role(self) -> bool:
-        """Return True if its server has another role than assigned; standalone, as assigned,
-        equals primary."""
+        """Return True if its server's role is not the assigned one; standalone equals primary."""
         alone = self.actual_role is ServerRole.STANDALONE and self.mark is Mark.AS_ASSIGNED
         return (
             self.actual_role is not None
@@ -225,8 +224,7 @@ class NodeStatus:
 
     @property
     def keeps_transactions(self) -> bool:
-        """Return True if it has a last transaction; an admin node and a master that does not
-        lead have none."""
+        """Return True if it stores transactions; admin nodes and other masters do not."""
         return self.assigned_role is not Role.ADMIN and self.leads is not False
 
     @property
@@ -250,12 +248,12 @@ class NodeStatus:
 
     @property
     def shown_mark(self) -> Mark:
-        """Return ``mark``, or DIFFERS when the node has issues whatever its assignment."""
+        """Return ``mark``, or DIFFERS if the node has issues."""
         return Mark.DIFFERS if self.oddities and self.mark is Mark.AS_ASSIGNED else self.mark
 
     @property
     def oddities(self) -> list[str]:
-        """Return issues with its history, its start or its writes, in a word or two each."""
+        """Return issues with its history, its start or its writes, in one or two words each."""
         found = []
         if self.out_of_line:
             known = self.condition not in (None, Condition.OK)
@@ -277,8 +275,8 @@ class IndicoStatus:
 
     Attributes:
         mark: ``*`` when connected and writable.
-        waits: whether it is connected to a node that does not answer.
-        instance: the name it answers with.
+        waits: True if it is connected to a node that does not answer.
+        instance: the name in its answer.
         server_node: the node it talks to, or its address when no node has it.
         built: whether it has begun to serve pages.
         set_up: whether the database holds an Indico.
@@ -318,11 +316,11 @@ class IndicoStatus:
 
 @dataclasses.dataclass(frozen=True)
 class FileSystem:
-    """A disk and what lies on it.
+    """A disk and the data on it.
 
     Attributes:
-        nodes: those whose data directories are there.
-        has_control: whether the var directory is there.
+        nodes: those whose data directories are on it.
+        has_control: True if the var directory is on it.
     """
 
     disk: Disk
@@ -331,7 +329,7 @@ class FileSystem:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of what lies on it."""
+        """Return the names of the nodes, and of the control host, on it."""
         return [*(node.name for node in self.nodes), *(["var"] if self.has_control else [])]
 
 
@@ -355,7 +353,7 @@ def file_systems(nodes: Iterable[NodeStatus], control: Disk | None) -> list[File
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """Everything the probes found, judged.  Immutable, so any thread may hold it.
+    """The judged results of a round of probes.  Immutable, so any thread may hold it.
 
     Attributes:
         taken_at: when the probes began, seconds since 1970.
@@ -398,8 +396,7 @@ class Snapshot:
 
     @property
     def facts(self) -> list[tuple[str, tuple[Fact, ...]]]:
-        """Return what database servers report: names of nodes and their facts; neighbours with
-        the same facts share an entry."""
+        """Return the facts that database servers report, grouped where neighbours agree."""
         return [
             (", ".join(node.name for node in those), said)
             for said, those in itertools.groupby(self.nodes, key=lambda node: node.facts)
@@ -412,14 +409,14 @@ class Snapshot:
         return file_systems(self.nodes, self.control_disk)
 
     def node(self, name: str) -> NodeStatus:
-        """Return the node of that name; raise KeyError when there is none."""
+        """Return the node of that name; raise KeyError if there is none."""
         for node in self.nodes:
             if node.name == name:
                 return node
         raise KeyError(name)
 
     def to_json(self) -> dict[str, Any]:
-        """For ``json.dumps``; TIDS are rendered as hex."""
+        """Return the snapshot for ``json.dumps``; TIDS are rendered as hex."""
         return {**dataclasses.asdict(self, dict_factory=_json_object), "code": self.state.exit_code}
 
 

@@ -19,7 +19,7 @@ def overall_state(facts: rules.Facts, warnings: Sequence[Alert]) -> State:
     """Return the overall state; see ``State``.
 
     A refused connection is an answer of the host: nothing runs there.  So a stopped cluster is
-    down, and only one of which nothing at all could be learnt is unknown.
+    down; it is unknown only if there is no answer at all.
     """
     nodes, indico = facts.nodes, facts.indico
     if not _anything_learnt(facts.findings):
@@ -45,7 +45,7 @@ def _anything_learnt(findings: Findings) -> bool:
 
 
 def sentence(facts: rules.Facts, overall: State, warnings: Sequence[Alert]) -> str:
-    """Return what an operator wants to know first: can Indico save, through whom, else why."""
+    """Return the most important fact: if Indico can write, through which node, else why not."""
     cluster, nodes, indico = facts.cluster, facts.nodes, facts.indico
     if overall is State.UNKNOWN:
         return "Nothing could be probed: no server, no Indico instance and no supervisord answers."
@@ -73,7 +73,7 @@ def sentence(facts: rules.Facts, overall: State, warnings: Sequence[Alert]) -> s
 
 
 def _leads(cluster: Cluster, primaries: Sequence[NodeStatus]) -> str:
-    """Return which nodes take the writes, as the end of a sentence."""
+    """Return which nodes accept writes, as the end of a sentence."""
     names = listed([node.name for node in primaries])
     one = len(primaries) == 1
     if primaries[0].assigned_role is Role.MASTER:
@@ -127,7 +127,7 @@ def _readers(indico: Sequence[IndicoStatus]) -> str:
 
 
 def _nobody(cluster: Cluster, nodes: Sequence[NodeStatus]) -> str:
-    """Return that no node takes writes, if no alert explains it."""
+    """Return that no node accepts writes, if no alert explains it."""
     if any(node.assigned_role is Role.MASTER for node in nodes):
         return "no master leads"
     if not backend_of(cluster).has_epochs:

@@ -19,7 +19,7 @@ STALE_AFTER = 5.0
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """A snapshot as it was taken.
+    """A snapshot and its source.
 
     Attributes:
         age: seconds since it was complete.
@@ -72,7 +72,7 @@ class Watcher:
         threading.Thread(target=self._run, name="watcher", daemon=True).start()
 
     def end(self) -> None:
-        """Take no further snapshot; a round under way is not waited for."""
+        """Take no further snapshot; do not wait for a round under way."""
         self._ended.set()
 
     def latest(self, patience: float = 3.0) -> TimestampedSnapshot | None:

@@ -12,12 +12,11 @@ from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.probing.answers import ServerRole
 
 NODES = ("storage", "admin")
-"""Roles that are no word for a node by themselves."""
+"""Roles that need the word "node" in a phrase."""
 
 
 def called(cluster: Cluster, role: Role | ServerRole | None, name: str) -> str:
-    """Such as ``primary a``, ``master m1``, ``storage node s1``; ``node a`` where the backend
-    knows no primary."""
+    """Return a phrase such as ``primary a``, ``master m1`` or ``node a``, by role and backend."""
     if role in NODES:
         return f"{role} node {name}"
     if role is None or (role != Role.MASTER and not backend_of(cluster).has_epochs):

@@ -1,1 +1,1 @@
-"""The monitor process: it probes, remembers, reports, counts, and never acts on a server."""
+"""The monitor process: it probes, records, reports and counts, but never changes a server."""

@@ -11,7 +11,7 @@ from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot, State
 from indico_zodbrepl.monitord.memory import AlertKey, Memory
 
 SETTLED_AFTER = 3.0
-"""Seconds for which something has to be better before it counts as over.
+"""Seconds for which a state must be better before the problem counts as over.
 
 A change for the worse is reported at once; one missed probe must not repeat it.
 """
@@ -208,10 +208,10 @@ def _lags(memory: Memory, snapshot: Snapshot, limit: float) -> Iterator[Event]:
 
 
 def behind(memory: Memory, node: NodeStatus, now: float) -> float | None:
-    """For how many seconds a node has been behind; None when unknown, as for a primary.
+    """Return for how many seconds a node has been behind; None if unknown, as for a primary.
 
-    Not more than the time for which it has been seen behind: where a server can't tell which
-    transaction it lacks, the first one after a quiet hour would be an hour of lag.
+    At most the time for which it has been observed behind.  Otherwise, if a server cannot report
+    which transaction it lacks, the first one after a quiet hour would count as an hour of lag.
     """
     if node.lag_seconds is None:
         return None

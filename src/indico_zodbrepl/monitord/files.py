@@ -14,7 +14,7 @@ from typing import Any
 
 
 def replace(path: Path, values: object) -> None:
-    """Replace a file by JSON, so that a reader meets the old or the new one.  Raises OSError."""
+    """Replace a file by JSON; readers see the old or the new content.  Raises OSError."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(json.dumps(values) + "\n", "utf-8")
     temporary.chmod(0o640)
@@ -22,7 +22,7 @@ def replace(path: Path, values: object) -> None:
 
 
 def read(path: Path) -> Any:
-    """Return the JSON of a file; None when there is none or a crash left it unusable."""
+    """Return the JSON of a file; None if there is none or a crash left it unusable."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, ValueError):
@@ -30,7 +30,7 @@ def read(path: Path) -> Any:
 
 
 class Lines:
-    """A file of JSON objects, one a line, kept in bounds by moving it away when it is full.
+    """A file of JSON objects, one per line, which is rotated when it is full.
 
     Args:
         path: the file; older lines are in ``path.1``, ``path.2`` and so on.
@@ -59,7 +59,7 @@ class Lines:
             self._rotate()
 
     def __iter__(self) -> Iterator[Any]:
-        """All that is kept, the oldest first; a line that a crash tore is left out."""
+        """Iterate over all kept lines, oldest first, without those that a crash left incomplete."""
         for path in [*(self._older(n) for n in range(self._kept, 0, -1)), self._path]:
             try:
                 lines = path.read_bytes().splitlines()
@@ -82,10 +82,10 @@ class Lines:
 
 
 class Tail:
-    """Reads a file of ``Lines`` that another program writes, each time what is new.
+    """A reader of new lines in a file of ``Lines`` that another program writes.
 
     Args:
-        path: the file; of those that were moved away only the newest is read.
+        path: the file; of the rotated files only the newest is read.
 
     Threads: for one at a time.
     """
@@ -99,7 +99,7 @@ class Tail:
     def new(self) -> Iterator[Any]:
         """Yield new lines, the oldest first; an incomplete line comes later.
 
-        Raises OSError when the file is there and can't be read.
+        Raises OSError if the file exists but is unreadable.
         """
         try:
             current = self._path.stat()

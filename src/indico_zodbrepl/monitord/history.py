@@ -17,7 +17,7 @@ FILE = "history.jsonl"
 MOST_SAMPLES = 4000
 """Limit of one node, even if the clock jumps."""
 FILE_BYTES = 2 * 1024 * 1024
-"""More than an hour of ten nodes takes; one older file is kept besides."""
+"""More than an hour of ten nodes needs; one older file is kept too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class History:
 
     Args:
         path: the file that keeps them.
-        now: the time, seconds since 1970; older samples than SPAN before it are left there.
+        now: the time, seconds since 1970; samples older than SPAN before it are ignored.
 
     Threads: any may call ``of`` and ``worst``; ``add`` is for one.
     """
@@ -52,7 +52,7 @@ class History:
             self._remember(line, now)
 
     def add(self, at: float, lags: Mapping[str, tuple[float | None, int | None]]) -> None:
-        """Add a sample of each node.  Raises OSError when the file can't be written."""
+        """Add a sample of each node.  Raises OSError if the file cannot be written."""
         rounded = {
             name: (seconds if seconds is None else round(seconds, 3), transactions)
             for name, (seconds, transactions) in lags.items()
@@ -72,13 +72,13 @@ class History:
             return list(self._samples)
 
     def worst(self, name: str) -> float | None:
-        """Return the largest lag of the hour in seconds; None when none was measured."""
+        """Return the largest lag of the hour in seconds; None if none was measured."""
         return max(
             (sample.seconds for sample in self.of(name) if sample.seconds is not None), default=None
         )
 
     def _remember(self, line: object, now: float) -> None:
-        """One line of the file; what is too old or of the future is left out."""
+        """Add a line of the file, unless it is too old or from the future."""
         for name, sample in samples(line):
             if now - SPAN <= sample.at <= now:
                 self._append(name, sample)
@@ -91,7 +91,7 @@ class History:
 
 
 def samples(line: object) -> list[tuple[str, Sample]]:
-    """Return the samples of a line, by node; empty when it is no such line."""
+    """Return the samples of a line, by node; empty if the line is invalid."""
     if not isinstance(line, list) or len(line) != 2:
         return []
     at, lags = line

@@ -28,10 +28,10 @@ FIRST_AFTER = 3.0
 def intents(
     memory: Memory, situation: Situation, after: float, commands: Commands
 ) -> Iterator[Event]:
-    """Yield an event when a failover becomes foreseeable, when it is due and when it is over.
+    """Yield an event when a failover becomes foreseeable, when it is due, and when it is over.
 
     Args:
-        memory: keeps since when the primary has not served, and what was reported.
+        memory: holds since when the primary has not served, and what was reported.
         situation: of this moment; its comparisons may be empty.
         after: seconds after which a failover is advised.
     """

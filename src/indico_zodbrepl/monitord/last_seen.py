@@ -1,6 +1,6 @@
 """``VAR/watch/last-seen.json``: the cluster when it last had a writable primary.
 
-A start of the primary, a failover and a restore learn from it which transactions there were;
+A start of the primary, a failover and a restore read from it which transactions existed;
 ``host.last_seen`` reads it.
 """
 
@@ -15,7 +15,7 @@ DIGITS = 16
 
 
 def last_seen(snapshot: Snapshot) -> dict[str, Any] | None:
-    """Return the file's content; None when the snapshot has no single writable primary.
+    """Return the file's content; None if the snapshot has no single writable primary.
 
     ``at`` is ISO 8601 in UTC; transactions are 16 hex digits.
     """

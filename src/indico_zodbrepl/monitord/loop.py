@@ -1,4 +1,4 @@
-"""What each snapshot changes in files, events and hooks."""
+"""Process each snapshot: write files, detect events and notify recipients."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ EVENTS_KEPT = 5
 
 
 class EventDetector:
-    """The consumer of snapshots: writes files, detects events and hands them on.
+    """The consumer of snapshots: writes files, detects events and passes them on.
 
     Args:
-        cluster: whom it looks at; VAR/watch is there and nobody else writes to it.
-        watch: how.
+        cluster: the cluster; VAR/watch exists, and no other process writes to it.
+        watch: its settings.
         show: shows one event to people; any thread may call it.
 
     Attributes:
-        notifiers: they are handed the events of each moment.
+        notifiers: they receive the events of each moment.
 
     Threads: ``see`` and ``tell`` are for one at a time; what it counts may be read by any.
     """
@@ -70,10 +70,10 @@ class EventDetector:
         self._ended = False
 
     def see(self, findings: Findings, snapshot: Snapshot, besides: Sequence[Event] = ()) -> None:
-        """Take in one round of probes, raw and judged: newer than all before.
+        """Process one round of probes, raw and judged; it is newer than all before.
 
         Args:
-            besides: events that others found; they are told first.
+            besides: events from other sources; they are reported first.
         """
         with self._telling:
             if not self._ended:
@@ -81,10 +81,10 @@ class EventDetector:
                 self._see(findings, snapshot)
 
     def end(self, patience: float = 0.5) -> None:
-        """See and tell nothing any more.
+        """Process and report nothing any more.
 
         Args:
-            patience: seconds to wait for a look under way, which a hung disk may hold up.
+            patience: seconds to wait for processing under way, which a hung disk may delay.
         """
         got = self._telling.acquire(timeout=patience)
         self._ended = True
@@ -120,7 +120,7 @@ class EventDetector:
         self._write("memory.json", lambda: files.replace(self._memory_file, self._memory.to_json()))
 
     def _went_back(self, seen: LastSeen | None) -> bool:
-        """Return True if a primary has fewer transactions than before: that is no news to keep."""
+        """Return True if a primary has fewer transactions than before; that is not recorded."""
         before = self._last_seen
         return (
             seen is not None
@@ -130,7 +130,7 @@ class EventDetector:
         )
 
     def tell(self, events: Sequence[Event]) -> None:
-        """Tell the events of one moment: to people, to the file and to the notifiers."""
+        """Report the events of one moment: to people, to the file and to the notifiers."""
         if not events:
             return
         for event in events:
@@ -141,7 +141,7 @@ class EventDetector:
             notifier.take(events)
 
     def lost(self, notifier: str, events: Sequence[Event], reason: str) -> None:
-        """Keep in the file that a notifier gave events up; any thread may call it."""
+        """Record in the file that a notifier gave up events; any thread may call it."""
         what = "1 event" if len(events) == 1 else f"{len(events)} events"
         event = Event(
             time.time(),
@@ -178,7 +178,7 @@ class EventDetector:
         self._write("events.jsonl", lambda: self._events.append(event.to_json()))
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
-        """Write a file; one that can't be written must not keep the others from being told."""
+        """Write a file; a failure must not keep the others from being reported."""
         try:
             with self._lock:
                 write()

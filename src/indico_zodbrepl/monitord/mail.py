@@ -30,7 +30,7 @@ class Mail:
         cluster: name of the cluster.
         server: SMTP server.
         sender, recipients: mail addresses.
-        encryption: how the server is talked to; a certificate is checked as the system does.
+        encryption: of the connection; certificates are checked against the system's authorities.
         login: user, and the file with the password, read each time; None: no login.
         seconds: time limit of each step.
     """
@@ -57,7 +57,7 @@ class Mail:
         self._seconds = seconds
 
     def deliver(self, events: Sequence[Event]) -> None:
-        """See ``Recipient``."""
+        """Send the events; see ``Recipient``."""
         try:
             with self._connected() as server:
                 if self._login:
@@ -72,7 +72,7 @@ class Mail:
             raise DeliveryError(f"{self._server} refuses {', '.join(refused)}")
 
     def _connected(self) -> smtplib.SMTP:
-        """Encrypted already when that is asked for."""
+        """Connect, with encryption from the start if configured."""
         host, port, name = self._server.host, self._server.port, socket.gethostname()
         if self._encryption is Encryption.TLS:
             return smtplib.SMTP_SSL(

@@ -12,18 +12,18 @@ FORMAT = 1
 
 @dataclasses.dataclass
 class Memory:
-    """The situation that was reported so far.  For one thread.
+    """The situation as reported so far.  For one thread.
 
     Attributes:
-        state: the overall state that was told last; None before the first look.
-        better_since: since when the state has been better than the one told.
+        state: the overall state that was reported last; None before the first snapshot.
+        better_since: since when the state has been better than the reported one.
         primary: the last writable primary.
         roles: last known role and epoch of each node; no epoch where the backend has none.
-        alerts: when each alert that was told was last seen, seconds since 1970.
+        alerts: when each reported alert was last seen, seconds since 1970.
         behind_since: since when each node that is behind has been so.
-        lagging: nodes whose lag was told, and the most it was, in seconds.
-        gone, gone_since: the primary that does not serve, and since when; None when it does.
-        gone_told: what was told of that; empty for nothing.
+        lagging: nodes whose lag was reported, and its maximum, in seconds.
+        gone, gone_since: the primary that does not serve, and since when; None if it serves.
+        gone_told: what was reported about that; empty for nothing.
     """
 
     state: str | None = None

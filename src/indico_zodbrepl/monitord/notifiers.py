@@ -19,15 +19,15 @@ BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 GIVE_UP_AFTER = 600.0
 """Seconds for which a delivery is tried."""
 MOST_WAITING = 100
-"""Batches; when more wait, the oldest is dropped."""
+"""Batches; if more are waiting, the oldest is dropped."""
 
 
 class DeliveryError(Exception):
-    """A delivery that did not succeed, and why."""
+    """A delivery failed; the text says why."""
 
 
 class Recipient(Protocol):
-    """Somebody who is told.
+    """A recipient of events.
 
     Attributes:
         name: for messages and metrics.
@@ -36,7 +36,7 @@ class Recipient(Protocol):
     name: str
 
     def deliver(self, events: Sequence[Event]) -> None:
-        """Tell the events of one moment; takes some seconds at most.  Raises DeliveryError."""
+        """Deliver the events of one moment in a few seconds.  Raises DeliveryError."""
         ...
 
 
@@ -53,8 +53,8 @@ class Notifier:
     """A thread that delivers to one recipient, in order, and retries.
 
     Args:
-        recipient: who is told.
-        lost: called with its name, events that were given up and the reason; in any thread.
+        recipient: of the events.
+        lost: called with its name, the events that were given up, and the reason; in any thread.
         backoff: seconds between attempts; the last one repeats.
         give_up_after: seconds for which a delivery is tried.
 
@@ -81,7 +81,7 @@ class Notifier:
         threading.Thread(target=self._run, name=f"notifier-{self.name}", daemon=True).start()
 
     def take(self, events: Sequence[Event]) -> None:
-        """Have events of one moment delivered; returns at once."""
+        """Queue events of one moment for delivery; return at once."""
         dropped = None
         with self._changed:
             if len(self._waiting) >= MOST_WAITING:
@@ -93,7 +93,7 @@ class Notifier:
             self._lost(self.name, dropped, f"more than {MOST_WAITING} deliveries wait")
 
     def undelivered(self) -> int:
-        """Batches that wait or are under way."""
+        """Return the number of batches that wait or are under way."""
         with self._changed:
             return len(self._waiting)
 

@@ -42,7 +42,7 @@ def run(cluster: Cluster) -> None:
     """Monitor a cluster until SIGTERM or SIGINT; stop within a second of it.
 
     Raises:
-        OperatorError: exit 2, a hook's secret can't be used; exit 5, the port is taken;
+        OperatorError: exit 2, a recipient's secret is unusable; exit 5, the port is taken;
             exit 8, another program watches this cluster already; exit 1, VAR/watch can't be
             used.
     """
@@ -154,7 +154,7 @@ def _signals(ended: threading.Event) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(cluster: Cluster) -> Iterator[None]:
-    """Hold VAR/watch; two programs would tell everything twice and mix their files."""
+    """Hold VAR/watch: two programs would report everything twice and mix their files."""
     folder = Layout(cluster).watch
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A secret that proves a hook's identity, in a file that only its owner may read."""
+"""A secret that authenticates a recipient's requests, in a file that only its owner may read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def read_secret(path: Path, what: str) -> str:
         what: whose it is, for messages: "the webhook's secret".
 
     Raises:
-        OperatorError: exit 2, the file can't be read, others may read it, or it holds something
-            else than one line of printable ASCII.
+        OperatorError: exit 2, the file is unreadable, others may read it, or it is not one line of
+            printable ASCII.
     """
     try:
         with path.open("rb") as file:

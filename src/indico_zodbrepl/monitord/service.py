@@ -104,9 +104,9 @@ def history(detector: EventDetector) -> dict[str, list[tuple[float, float | None
 
 
 def create_server(cluster: Cluster, watch: Watch, detector: EventDetector) -> Any:
-    """Return the server, which listens already; ``run`` serves.
+    """Return the server, which already listens; call its ``run`` to serve.
 
-    Raises OperatorError: exit 5 when the port is taken, else 1.
+    Raises OperatorError: exit 5 if the port is taken, else 1.
     """
     try:
         return waitress.create_server(

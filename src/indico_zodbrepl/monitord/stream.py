@@ -19,7 +19,7 @@ INDENT = " " * 31
 
 
 def lines(event: Event) -> list[str]:
-    """Return an event as text; its detail and hint on lines of their own."""
+    """Return an event as text, with its detail and hint on lines of their own."""
     at = datetime.datetime.fromtimestamp(event.at, datetime.UTC)
     found = [f"{at:%Y-%m-%d %H:%M:%S}  {event.weight:<8}  {event.text}"]
     if event.detail:
@@ -30,7 +30,7 @@ def lines(event: Event) -> list[str]:
 
 
 def show(console: Console, event: Event) -> None:
-    """Print an event; in colour when that is a terminal."""
+    """Print an event, in colour on a terminal."""
     first, *others = lines(event)
     text = Text(first)
     text.stylize(STYLES[event.weight], 21, 21 + len(event.weight))

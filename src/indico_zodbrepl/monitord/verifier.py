@@ -47,7 +47,7 @@ def due(snapshot: Snapshot, last: Mapping[str, tuple[float, int]], now: float) -
 
 
 def _is_fit(node: NodeStatus) -> bool:
-    """Return True if it holds everything the primary holds, as far as probes can tell."""
+    """Return True if a follower has everything the primary has, as far as probes can tell."""
     return (
         node.reachable
         and node.connected is True
@@ -75,7 +75,7 @@ class Verifier:
         self._worker: threading.Thread | None = None
 
     def look(self, snapshot: Snapshot) -> list[Event]:
-        """Take in a snapshot; what comparisons found since the last one."""
+        """Process a snapshot; return what comparisons found since the last one."""
         found = []
         while not self._found.empty():
             found.append(self._found.get())

@@ -25,8 +25,8 @@ class Webhook:
 
     Args:
         cluster: name of the cluster.
-        url: http or https; certificates are checked as the system does.
-        secret_file: holds what goes with each request as a bearer token; read each time.
+        url: http or https; certificates are checked against the system's authorities.
+        secret_file: holds the bearer token of each request; read each time.
         seconds: time limit of each step.
     """
 
@@ -41,7 +41,7 @@ class Webhook:
         self._seconds = seconds
 
     def deliver(self, events: Sequence[Event]) -> None:
-        """See ``Recipient``."""
+        """Post the events; see ``Recipient``."""
         headers = {"Content-Type": "application/json", "User-Agent": "indico_zodbrepl"}
         if self._secret_file is not None:
             try:

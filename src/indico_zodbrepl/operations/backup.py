@@ -1,7 +1,7 @@
-"""Backup of a cluster's database from the node where it disturbs Indico least.
+"""Back up a cluster's database from the node where it disturbs Indico least.
 
-It holds no lock of operations, as a failover must not wait for it; folders of backups have locks
-of their own.
+It does not hold the lock of operations, because a failover must not wait for it; backup folders
+have locks of their own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Source:
 
     Attributes:
         node: whose data are read.
-        why: why that one, for people.
+        why: reason for the choice, for people.
         folder: of the backups.
         size: bytes of its database now.
     """
@@ -59,7 +59,7 @@ def prepare(
 
     Raises:
         OperatorError: exit 2, no such node, or no folder is named; exit 8, the node's data are
-            not fit to be kept, or the folder holds something else or can't be written to.
+            unfit for a backup, or the folder holds other files or is not writable.
     """
     installation.check()
     target = folder_of(cluster, folder)
@@ -79,13 +79,14 @@ def back_up(
     *,
     full: bool,
 ) -> Made:
-    """Back up, verify the backup, and journal it; may be interrupted and repeated.
+    """Make, verify and journal a backup; may be interrupted and repeated.
 
     Args:
-        say: takes a line now and then that tells how far it is.
-        full: whether a full backup is wanted in any case.
+        say: called now and then with a line of progress.
+        full: True to make a full backup in any case.
 
-    Raises OperatorError: exit 8, the data are damaged, or another backup works in the folder.
+    Raises OperatorError: exit 8, the data are damaged, or another backup into the folder is
+    running.
     """
     _make(cluster, source.folder)
     Layout(cluster).var.mkdir(parents=True, exist_ok=True)  # for the journal
@@ -114,9 +115,9 @@ def folder_of(cluster: Cluster, given: Path | None) -> Path:
 
 
 def refuse_another(cluster: Cluster, folder: Path) -> None:
-    """Raise OperatorError (exit 8) when a folder has other things than this cluster's backups.
+    """Raise OperatorError (exit 8) if a folder has other contents than this cluster's backups.
 
-    One without our mark may be repozo's own.
+    A folder without a mark may be repozo's own.
     """
     mark = folder / MARK
     try:
@@ -138,7 +139,7 @@ def refuse_another(cluster: Cluster, folder: Path) -> None:
 
 
 def _make(cluster: Cluster, folder: Path) -> None:
-    """Make the folder, for its owner alone, with a mark of the cluster."""
+    """Create the folder, for its owner only, with a mark of the cluster."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (folder / MARK).exists():
@@ -158,7 +159,7 @@ def _make(cluster: Cluster, folder: Path) -> None:
 
 
 def _refuse_unfit(folder: Path) -> None:
-    """Raise OperatorError (exit 8) when a folder is not for backups, or can't be written to."""
+    """Raise OperatorError (exit 8) if a folder is not for backups, or is not writable."""
     detail = hint = ""
     there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     if not there.exists():

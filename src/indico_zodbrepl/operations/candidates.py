@@ -19,7 +19,7 @@ COMPARE_SECONDS = 300.0
 
 
 def choose(situation: Situation, primary: str) -> NodeStatus | None:
-    """Return the fit follower with the newest transaction; None when no follower is fit."""
+    """Return the fit follower with the newest transaction; None if none is fit."""
     return best_candidate(
         situation.snapshot,
         unfit=[
@@ -40,10 +40,10 @@ def is_fit(situation: Situation, node: NodeStatus) -> bool:
 
 
 def loss(situation: Situation, primary: str, new: NodeStatus) -> Loss | None:
-    """Return what Indico loses when ``new`` replaces ``primary``; None when nothing is lost.
+    """Return what Indico loses if ``new`` replaces ``primary``; None if nothing is lost.
 
-    Exact where the primary's data file can be read and nobody saw more than it holds, else an
-    estimate of what others saw.
+    The result is exact if the primary's data file is readable and no source saw more than it holds;
+    otherwise it is an estimate from other sources.
     """
     found = situation.comparisons.get(primary, "")
     if not isinstance(found, Comparison):
@@ -54,7 +54,7 @@ def loss(situation: Situation, primary: str, new: NodeStatus) -> Loss | None:
 
 
 def incomplete(situation: Situation, primary: str, new: NodeStatus) -> str:
-    """Return who knows of transactions that the primary's data file lacks; empty if nobody does.
+    """Return the source of transactions that the primary's data file lacks; empty if none.
 
     A follower has only what its primary had: a file that ends sooner was truncated, replaced by
     an older one, or begun on an empty disk.
@@ -153,7 +153,7 @@ def _sightings(situation: Situation, primary: str) -> Iterator[tuple[str, int]]:
 
 
 def _last_seen(situation: Situation, primary: str) -> LastSeen | None:
-    """Return what the monitor process saw of the primary in its present epoch."""
+    """Return the primary in its present epoch as the monitor process last saw it."""
     seen = situation.last_seen
     if seen is None or seen.primary != primary:
         return None

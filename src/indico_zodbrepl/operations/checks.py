@@ -26,7 +26,7 @@ CATCH_UP_SECONDS = 3600.0
 
 
 class SeeFollowing(Step):
-    """A node is connected to its upstream, and has what the primary had when this began.
+    """Wait until a node follows its upstream and has what the primary had at the start.
 
     One that was demoted in place is now compared with its upstream, as at a start.
     """
@@ -66,7 +66,7 @@ class SeeFollowing(Step):
 
 
 class CatchUp(Step):
-    """A node that joins is connected to the primary and has all that it had when this began.
+    """Wait until a joining node follows the primary and has what it had at the start.
 
     That may take long, so the progress is shown.
     """
@@ -93,7 +93,7 @@ class CatchUp(Step):
 
 
 class SeeWritable(Step):
-    """An Indico instance can write through the new primary."""
+    """Wait until an Indico instance can write through the new primary."""
 
     action = "see-writable"
 
@@ -116,7 +116,7 @@ class SeeWritable(Step):
 
 
 class Verify(Step):
-    """All nodes are in one epoch, and only the new primary may write."""
+    """Check that all nodes are in one epoch, and only the new primary accepts writes."""
 
     action = "verify"
 
@@ -144,10 +144,10 @@ class Verify(Step):
             try:
                 found = ask(context.cluster, node).replication
             except ProbeError:
-                found = None  # it does not run; its state file counts then
+                found = None  # it does not run, so its state file counts
             if found is None:
                 if not context.host.has_folder(node.name):
-                    continue  # on a host that is away; the guard awaits it there
+                    continue  # on an unreachable host, where the start-up check will catch it
                 kept = context.host.state(node.name)
                 if kept.epoch != epoch:
                     wrong.append(f"the state file of {node.name} says epoch {kept.epoch}")
@@ -165,7 +165,7 @@ class Verify(Step):
 def wait_writable(context: Context, step: Step, primary: str) -> None:
     """Wait until the Indico instance of a step can write through a primary.
 
-    Raises OperatorError (exit 7) when the step's time runs out.
+    Raises OperatorError (exit 7) if the step's time runs out.
     """
     instance = next(each for each in context.cluster.indico if each.name == step.subject)
     address = context.cluster.node(primary).storage_address

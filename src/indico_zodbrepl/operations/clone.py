@@ -54,10 +54,10 @@ from indico_zodbrepl.operations.roles import Assign, Fence
 from indico_zodbrepl.probing import tid
 
 SLOWEST_COPY = 1e6
-"""Bytes a second; for the time limit alone."""
+"""Bytes per second; only for the time limit."""
 LEAST_SECONDS = 600.0
 SPARE = 64 * 1024 * 1024
-"""Bytes that have to stay free, for what is committed meanwhile."""
+"""Bytes that must stay free, for transactions committed meanwhile."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,12 +66,12 @@ class CloneFacts:
 
     Attributes:
         now: seconds since 1970.
-        primary: the only node that takes writes in ``epoch``.
-        primary_problem: why it does not serve; empty when it does.
+        primary: the only node that accepts writes in ``epoch``.
+        primary_problem: why it does not serve; empty if it does.
         source: the node whose data is copied.
-        source_problem: why its data can't be copied; empty when it can.
-        has_followers: whether other nodes are told to follow the node.
-        following: whether the node's server follows the primary right now.
+        source_problem: why its data cannot be copied; empty if they can.
+        has_followers: True if other nodes are assigned to follow the node.
+        following: True if the node's server follows the primary now.
         aside: where the node's old data will be kept, a folder.
         size: bytes to be copied: the source's data file and blobs.
         copied: bytes of it that an interrupted clone has left.
@@ -160,7 +160,7 @@ def gather(
 
 @dataclasses.dataclass(frozen=True)
 class _Own:
-    """What only a node has; see ``CloneFacts``."""
+    """The transactions that only a node has; see ``CloneFacts``."""
 
     private: int | None = 0
     doubtful: int = 0
@@ -205,7 +205,7 @@ def _is_given_up(host: Host, name: str) -> bool:
     try:
         known = host.history(name)
     except OperatorError:
-        return True  # it may say so; what only the node has is told as a loss then
+        return True  # it may be unknown; the node's own transactions are reported as a loss then
     return known is not None and known.condition in (Condition.QUARANTINED, Condition.NEEDS_SEEDING)
 
 

@@ -1,6 +1,6 @@
-"""Facts of a consensus cluster for plans: by the NEO monitor, supervisor, kernel and pings.
+"""Facts of a consensus cluster for plans: from the NEO monitor, supervisor, kernel and pings.
 
-Changes nothing.  Asks the NEO monitor, supervisor and the kernel, and each process by itself.
+Changes nothing.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class NodeFacts:
     """The facts of a node.
 
     Attributes:
-        program: supervisor's word; ``UNREACHABLE`` when it did not say.
+        program: supervisor's state; ``UNREACHABLE`` if it did not answer.
         process: its process, as the kernel sees it.
-        ping: what it answered somebody who asked it for the first time; see ``Member.ping``.
-        has_data: whether a storage's data can be seen; ``mounted``: whether their folder can.
+        ping: the answer on a new connection; see ``Member.ping``.
+        has_data: True if a storage's data are visible; ``mounted``: True if their folder is.
     """
 
     name: str
@@ -75,7 +75,7 @@ class ElectingFacts:
 
 
 def look_anew(cluster: Cluster) -> Look:
-    """Return a look that began after this call, so that it shows everything done before.
+    """Return a report that began after this call, so that it shows everything done before.
 
     Takes ``LOOK_SECONDS`` at most; raises ProbeError.
     """
@@ -99,8 +99,8 @@ def gather(
     """Gather the present facts; change nothing.
 
     Args:
-        name: a node that is meant; None for any.
-        pinging: whether each process is asked by itself, which takes up to ``PING_SECONDS``.
+        name: the node of the request; None for any.
+        pinging: True to ping each process too, which takes up to ``PING_SECONDS``.
 
     Raises OperatorError: exit 2, no such node; what asking each process raises.
     """
@@ -147,10 +147,10 @@ def gather(
 
 
 def last_transaction(cluster: Cluster, installation: Installation, seconds: float) -> int | None:
-    """Ask the leading master, which has to answer now; None if it does not."""
+    """Ask the leading master, which must answer now; return None if it does not."""
     try:
         return consensus_of(cluster).last_transaction(
             cluster, installation, time.monotonic() + seconds
         )
     except OperatorError:
-        return None  # whoever asks for it takes silence for the answer
+        return None  # the caller uses the silence as the answer

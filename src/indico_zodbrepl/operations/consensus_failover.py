@@ -1,8 +1,8 @@
 """Failover of a consensus cluster.  Pure.
 
-A process that ends is stood in for at once, without us.  What the cluster can't tell from one that
-works is a process that hangs: it is waited for, for ever.  So a plan ends such a process, once
-several vantage points have seen that it hangs, and starts it again.
+The cluster itself replaces a process that exits.  But it cannot distinguish a hung process from a
+working one, and waits for it forever.  So a plan kills such a process once several observers report
+that it hangs, and restarts it.
 """
 
 from __future__ import annotations

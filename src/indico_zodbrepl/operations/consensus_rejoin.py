@@ -1,6 +1,6 @@
 """Rejoin of a storage in a consensus cluster.
 
-Nothing is taken from a storage unless the others hold everything.
+No data are removed from a storage unless the others hold everything.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class _Way:
     """The necessary steps of a rejoin.
 
     Attributes:
-        why: what is wrong with the storage, one line.
-        drop: its copy does not count any more: the cluster forgets it, and it begins anew.
+        why: the storage's problem, one line.
+        drop: its copy is obsolete: the cluster forgets it, and it starts empty.
         start: its program does not run.
-        fill: it is taken in, and partitions are spread.
+        fill: it is added, and partitions are redistributed.
     """
 
     why: str
@@ -87,7 +87,7 @@ def plan_storage_rejoin(
 ) -> Plan | Refusal:
     """Plan the steps after which all partitions of a storage are up to date.
 
-    A Refusal of which all is fine: there is nothing to do.
+    A Refusal whose findings are all fine means that there is nothing to do.
     """
     node, look = facts.node(name), facts.look
     refusal = _unable(facts, node, commands)
@@ -296,7 +296,7 @@ class Drop(Step):
         return {} if not _look(context).member(self.subject).cells else None
 
     def do(self, context: Context) -> Figures:
-        """Raise OperatorError (exit 8) if its data have become up to date meanwhile."""
+        """Drop it; raise OperatorError (exit 8) if its data have become up to date meanwhile."""
         member = _look(context).member(self.subject)
         if member.whole:
             raise OperatorError(
@@ -353,7 +353,7 @@ class Return(Step):
 
 
 class TakeIn(Step):
-    """Make a pending storage a part of the cluster."""
+    """Add a pending storage to the cluster."""
 
     action = "storage-add"
 
@@ -369,7 +369,7 @@ class TakeIn(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        """Repeat the order while the storage is just stopping or starting."""
+        """Add it; repeat the order while the storage is just stopping or starting."""
         cluster, node = context.cluster, context.cluster.node(self.subject)
         deadline = time.monotonic() + self.seconds - 1.0
 
@@ -585,7 +585,7 @@ def _look(context: Context) -> Look:
 def _wait(
     context: Context, step: Step, missing: Callable[[Look], str | None], *, tells: bool = False
 ) -> Look:
-    """Return the first look at which nothing is missing; raise OperatorError (exit 7).
+    """Return the first report in which nothing is missing; raise OperatorError (exit 7).
 
     Args:
         tells: print now and then what is missing.

@@ -1,7 +1,7 @@
-"""What only a node has, as far as two data files, history files and the journal prove it.
+"""The transactions that only a node has, as proven by data files, history files and the journal.
 
-A pack of the primary may hide that a transaction is the node's own.  It can't where the two
-histories are known to part: the primary never had what the node committed after that.
+A pack of the primary may hide that a transaction is the node's own.  It cannot if the point of
+divergence is known: the primary never had what the node committed after that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find_fork(cluster: Cluster, node: str, known: Lineage | None, epoch: int) ->
         known: the node's history file; only one that says "writable since" gives an answer.
         epoch: the current one.
 
-    Raises OperatorError when the journal can't be read.
+    Raises OperatorError if the journal is unreadable.
     """
     if known is None or not known.was_writable:
         return None
@@ -38,11 +38,11 @@ def find_fork(cluster: Cluster, node: str, known: Lineage | None, epoch: int) ->
 def from_journal(entries: Sequence[Operation], node: str, epoch: int) -> str | None:
     """Return the last transaction that the primary of an epoch got from a node.
 
-    That is the oldest at which a node was promoted since the node lost its role.  None when the
-    journal lacks one of these promotions, or does not tell where it was.
+    That is the oldest transaction at which another node was promoted since the node lost its role.
+    None if the journal lacks one of these promotions, or its transaction.
 
     Args:
-        node: a node that was primary, and has followed no other one since.
+        node: a former primary that has followed no other node since.
         epoch: the current one.
     """
     promotions = {
@@ -73,15 +73,15 @@ def _promoted_after(entry: Operation) -> str | None:
 
 
 def lineage(host: Host, name: str) -> Lineage | None:
-    """Return what is remembered of a node; None also if its history file is unusable."""
+    """Return the history of a node; None also if its history file is unusable."""
     try:
         return host.history(name)
     except OperatorError:
-        return None  # what is not known is not trusted: everything is compared
+        return None  # an unknown history is not trusted: everything is compared
 
 
 def verified_against(host: Host, name: str, primary: str) -> str | None:
-    """Return the tid up to which a node's history was shown to be the primary's; None if never.
+    """Return the tid up to which a node's history is verified against the primary; else None.
 
     The first primary keeps no comparison of its own; that of its follower counts for both.
     """
@@ -94,7 +94,7 @@ def verified_against(host: Host, name: str, primary: str) -> str | None:
 def compare(
     host: Host, node: Node, primary: Node, verified: str | None, fork: str | None
 ) -> tuple[Comparison | None, str]:
-    """Return the comparison of two data files, or None and what is wrong with the first one.
+    """Return the comparison of two data files, or None and the problem of the first one.
 
     The files are compared from end to end; only what may have been packed away is counted from
     ``verified`` on.
@@ -122,11 +122,11 @@ def compare(
 
 
 def doubtful(found: Comparison | None, verified: str | None, fork: str | None) -> int:
-    """Return how many transactions of a node that was writable can't be shown to be common.
+    """Return how many of a former primary's transactions are not proven to be common.
 
     Args:
         found: its comparison with the primary, which was told the same ``fork``.
-        verified: up to there its history is that of the cluster.
+        verified: the tid up to which its history is that of the cluster.
         fork: the last transaction that the primary got from it.
     """
     return 0 if found is None or fork is not None else found.unproven(verified)

@@ -1,4 +1,4 @@
-"""Decides from the reports of several observers whether the primary is down.  Pure.
+"""Decide from the reports of several observers if the primary is down.  Pure.
 
 All observers see a dead process at once.  A frozen one keeps its connections, and an Indico
 instance leaves it only after some seconds.  So an observer that is still connected is
@@ -20,7 +20,7 @@ from indico_zodbrepl.probing.wire import FailureKind
 
 PROBE = "the control host's probe"
 NEEDED = 2
-"""Observers that have to report the primary down."""
+"""Number of observers that must report the primary down."""
 RUNNING = ("RUNNING",)
 STARTING = ("STARTING", "BACKOFF")
 
@@ -58,7 +58,7 @@ def reports_of(
 
     Args:
         findings, snapshot: one round of probes, raw and judged.
-        primary: the node that ought to be primary.
+        primary: the node that should be primary.
         process: its process, as its host sees it.
         holder: process that has its data file open, if supervisor does not answer.
     """

@@ -1,4 +1,4 @@
-"""Executes a plan.  A killed operation can be resumed or undone at any moment.
+"""Execute a plan.  A killed operation can be resumed or undone at any moment.
 
 Each step is saved before it begins and after it ends.  A failure before the point of no return
 undoes all steps; after it the operation stays open until ``resume`` completes it.
@@ -83,10 +83,10 @@ def resume(
     """Continue the interrupted operation, or undo it.
 
     Before the point of no return it starts over, as its checks (writes paused, a target that has
-    everything) may no longer hold; steps whose effect is there are skipped.
+    everything) may no longer hold; steps whose effect exists are skipped.
 
     Args:
-        expected: identifier of the operation that is meant; empty: any open one.
+        expected: identifier of the shown operation; empty for any open one.
 
     Returns and raises as ``execute``; exit 6 when there is no such operation, exit 8 when
     it is past the point of no return and ``undo`` is set, or when another one is open.
@@ -103,9 +103,9 @@ def resume(
 def foresee(
     cluster: Cluster, installation: Installation, *, undo: bool = False
 ) -> tuple[Operation, tuple[Step, ...]]:
-    """Return what ``resume`` would work on, and the steps that it would do or undo, in order.
+    """Return the operation for ``resume``, and the steps that it would do or undo, in order.
 
-    Changes nothing.  A step whose effect is there already will be skipped.  Raises as ``resume``.
+    Changes nothing.  A step whose effect already exists will be skipped.  Raises as ``resume``.
     """
     store.refuse_at_work(cluster)
     run = _Run(cluster, installation, store.the_open_one(cluster), Observer())
@@ -138,7 +138,7 @@ class _Run:
     def where_to_go_on(self) -> int:
         """Return the index of the first step to check.
 
-        The point of no return counts as reached when its effect is there, whatever was saved: the
+        The point of no return counts as reached if its effect exists, whatever was saved: the
         process may have been killed in between.
         """
         index = self._plan.no_return()
@@ -156,7 +156,7 @@ class _Run:
         return self._now
 
     def to_do(self, first: int, *, checking: bool) -> list[int]:
-        """Return the indices of the steps from ``first`` on that are not known to be done."""
+        """Return the indices of the steps from ``first`` on that are not known to be complete."""
         again = checking and first < self._plan.no_return()
         return [
             index
@@ -209,10 +209,10 @@ class _Run:
         ]
 
     def _is_past(self) -> bool:
-        """Whether nothing can be taken back any more.
+        """Return True if nothing can be undone any more.
 
-        That its point of no return was begun, or failed, is not enough: what is counts, as the
-        process may have been killed before it did anything, or the step have refused.
+        It is not enough that its point of no return has begun or failed.  Only its effect counts:
+        the process may have been killed before it did anything, or the step may have refused.
         """
         index = self._plan.no_return()
         records = self._now.records[index:]
@@ -251,7 +251,7 @@ class _Run:
         return within(step, lambda: step.check(context))
 
     def _failed(self, index: int, error: OperatorError) -> None:
-        """Note a step's failure; return when it may fail, else raise OperatorError."""
+        """Record a step's failure; return if the step may fail, else raise OperatorError."""
         step = self._plan.steps[index]
         record = dataclasses.replace(
             self._now.records[index], progress=Progress.FAILED, ended=time.time(), error=str(error)
@@ -325,9 +325,9 @@ class _Run:
     def _record(
         self, index: int, record: StepRecord, *, saved: bool = True, needed: bool = True
     ) -> None:
-        """Keep the progress of a step; its end is saved with the beginning of the next one.
+        """Save the progress of a step; its end is saved with the beginning of the next one.
 
-        Where it is not ``needed``, on the way out of a failure, a full disk is ignored.  After the
+        If it is not ``needed``, after a failure, a full disk is ignored.  After the
         point of no return it must not leave the cluster without a primary: the steps go on, and
         each one's check tells ``resume`` what is done.
         """
@@ -342,7 +342,7 @@ class _Run:
         self._observer.step(self._now, index)
 
     def _close(self, outcome: Outcome, remark: str = "") -> Operation:
-        """Journal first: a crash between the two leaves the operation open, not unwritten."""
+        """Write the journal first: a crash in between leaves the operation open, not unrecorded."""
         self._now = dataclasses.replace(
             self._now, outcome=outcome, ended=time.time(), remark=remark
         )
@@ -376,8 +376,8 @@ T = TypeVar("T")
 def within(step: Step, work: Callable[[], T]) -> T:
     """Return what ``work`` returns; its time limit is the step's.
 
-    A thread that overruns is left alone; it ends with this process at the latest.  Raises
-    OperatorError: what ``work`` raised, or exit 7 when time ran out.
+    A thread that overruns is abandoned; it ends with this process at the latest.  Raises
+    OperatorError: what ``work`` raised, or exit 7 after a timeout.
     """
     returned: list[T] = []
     raised: list[BaseException] = []

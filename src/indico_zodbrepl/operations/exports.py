@@ -37,7 +37,7 @@ KNOWN = (
 )
 
 MOST_TRANSACTIONS = 5000
-"""A longer tail is not exported for a look alone."""
+"""Bytes; more divergent transactions are not exported just for display."""
 
 
 def exported_before(
@@ -59,7 +59,7 @@ def exported_before(
 def export(
     host: Host, node: Node, after: str, folder: Path, say: Callable[[str], None]
 ) -> tuple[Export, Figures]:
-    """Export what a node's file has after a transaction; what is not in it is said.
+    """Export a node's transactions after a given one; report what the export lacks.
 
     Returns what was done, and figures of what the export lacks, if it lacks anything.
     Raises OperatorError.
@@ -75,8 +75,8 @@ def export(
 def covers(host: Host, node: Node, folder: Path, after: str) -> bool:
     """Return True if a folder has exactly the transactions after one of a node's file.
 
-    Their number, the first and the last one with their content; a file only grows at its end.
-    False also when that can't be found out, as while a server has the file.
+    It compares their number, and the contents of the first and the last one; a file only grows at
+    its end.  False also if that cannot be checked, for example while a server has the file open.
     """
     file = data_fs(node)
     try:
@@ -94,13 +94,13 @@ def covers(host: Host, node: Node, folder: Path, after: str) -> bool:
             for tid in {tids[0], tids[-1]}
         )
     except (OSError, ValueError, KeyError, TypeError, OperatorError):
-        return False  # what is not shown to be there is exported
+        return False  # transactions without a proven export are exported
 
 
 def contents(folder: Path) -> list[str]:
     """Return what an export holds, such as ``Conference 12 "Title"``, and how many more objects.
 
-    Empty when the folder's list can't be read: whoever exports it has checked it already.
+    Empty if the folder's list is unreadable: the export has already checked it.
     """
     try:
         kept = json.loads((folder / "tail.json").read_text("utf-8"))
@@ -124,12 +124,12 @@ def _rank(kind: str, what: str) -> tuple[bool, int]:
 
 @dataclasses.dataclass(frozen=True)
 class AtStake:
-    """The objects that a plan's data loss consists of.
+    """The objects in a plan's data loss.
 
     Attributes:
         names: such as ``Conference 12 "Title"``; the last one may count those not named.
-        tail: name of the folder of lost tails that has it already; empty if none.
-        unknown: why it can't be said; empty when it can.
+        tail: name of the recovery export that already has them; empty if none.
+        unknown: why they are unknown; empty if they are known.
     """
 
     names: tuple[str, ...] = ()
@@ -140,8 +140,8 @@ class AtStake:
 def at_stake(cluster: Cluster, installation: Installation, plan: Plan) -> AtStake:
     """Find what a plan would lose, if a data file can be read.
 
-    What is no tail of a lost-tails folder yet is exported to a temporary one, which takes time
-    with the tail's size: not for a thread that somebody waits for.
+    Transactions without a recovery export are exported to a temporary folder, which may take long:
+    do not call it in a thread that serves requests.
     """
     loss = plan.loss
     if loss is None or loss.transactions == 0:

@@ -32,13 +32,13 @@ class Situation:
         findings, snapshot: one round of probes, raw and judged.
         comparisons: of nodes' data files with the one that the planner's docstring names; a text
             says why one could not be made.
-        conditions: of each node whose history file says something else than ``ok``.
-        disks: of the nodes whose data directories are there.
-        unwritable: why nodes that answer can't write their state; those that can are not named.
+        conditions: of each node whose history file does not say ``ok``.
+        disks: of the nodes whose data directories exist.
+        unwritable: why answering nodes cannot write their state; without those that can.
         processes: of the nodes whose processes the host knows; see ``look``.
         fingerprints: of the data files, taken before they were compared.
-        last_seen: None when there is no such record.
-        holders: processes that have nodes' data files, where there is no supervisor to ask.
+        last_seen: None if there is no such record.
+        holders: processes that have nodes' data files open, if supervisor is not running.
     """
 
     now: float
@@ -56,8 +56,8 @@ class Situation:
     def assigned_primary(self) -> NodeStatus | None:
         """Return the node that its state file makes primary; of several the highest epoch's.
 
-        A record of a later epoch counts for more: the state file of a primary that is gone may
-        be gone with it.
+        A record of a later epoch takes precedence: the state file of a lost primary may be lost
+        too.
         """
         primaries = [
             (node.assigned_epoch or 0, node)
@@ -84,12 +84,12 @@ def tail_folder(cluster: Cluster, node: str, epoch: int, now: float) -> Path:
 def look(
     cluster: Cluster, nodes: Iterable[NodeStatus]
 ) -> tuple[dict[str, Process], dict[str, int]]:
-    """Return the processes of nodes, and who holds their data files where supervisor is away.
+    """Return the processes of nodes, and the holders of their data files if supervisor is away.
 
-    Where the nodes have no data files, only supervisor can tell.
+    Without data files, only supervisor knows the processes.
 
-    A supervisord that is there and silent may start a node again at any moment, so the lock
-    counts only while none is there.
+    A running but silent supervisord may restart a node at any moment, so the lock counts only while
+    none runs.
     """
     nodes = list(nodes)
     processes = {node.name: process_of(node.program.pid) for node in nodes if node.program}
@@ -109,12 +109,12 @@ def look(
 
 
 def _has_lock(cluster: Cluster, name: str) -> bool:
-    """Return True if a lock beside the node's data tells who has them open."""
+    """Return True if a lock beside the node's data shows which process has them open."""
     return backend_of(cluster).data_file(cluster.node(name)) is not None
 
 
 def process_of(pid: int) -> Process:
-    """Return the state of a supervised process; ``pid`` is 0 when supervisor has none."""
+    """Return the state of a supervised process; ``pid`` is 0 if supervisor has none."""
     state = state_of(pid) if pid else ""
     if not state:
         return Process.NONE
@@ -122,9 +122,9 @@ def process_of(pid: int) -> Process:
 
 
 def by_lock(host: Host, name: str) -> tuple[Process, int | None]:
-    """Return a node's process by the lock of its data file, and its pid if it has one.
+    """Return a node's process by the lock of its data file, and its PID if it has one.
 
-    Nothing when there is no lock: its disk may be away.
+    The process is unknown if there is no lock: the disk may not be mounted.
     """
     try:
         held = host.lock(name)
@@ -148,7 +148,7 @@ def ask(cluster: Cluster, node: Node) -> ServerAnswer:
 
 
 def replication_of(cluster: Cluster, node: Node) -> Replication | None:
-    """Return what a node's server reports of itself; None when another server answers.
+    """Return the report of a node's server about itself; None if another server answers.
 
     Raises ProbeError.
     """
@@ -156,7 +156,7 @@ def replication_of(cluster: Cluster, node: Node) -> Replication | None:
 
 
 def replication(cluster: Cluster, name: str) -> Replication | None:
-    """Return what a node's server reports of itself; None when it does not answer as that node."""
+    """Return the report of a node's server; None if it does not answer as that node."""
     try:
         return replication_of(cluster, cluster.node(name))
     except ProbeError:
@@ -164,6 +164,6 @@ def replication(cluster: Cluster, name: str) -> Replication | None:
 
 
 def own(node: Node, answer: ServerAnswer) -> Replication | None:
-    """Return what an answer reports of a node; None when it is another server's."""
+    """Return the part of an answer about a node; None if it comes from another server."""
     found = answer.replication
     return found if found is not None and found.node == node.name else None

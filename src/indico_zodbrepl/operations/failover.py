@@ -1,4 +1,4 @@
-"""Failover: replace a primary that is down, and name the data loss before.
+"""Failover: replace a primary that is down, and show the data loss in advance.
 
 ``plan_failover`` is pure; ``survey`` gathers the facts.  The order of the steps is in ``_steps``.
 """
@@ -60,7 +60,7 @@ def plan_failover(
         situation: its comparisons are of each other node, the old primary too, with ``target``,
             or with the node that ``candidates.choose`` chooses.
         target: None for the node with the newest transaction.
-        reason: the operator's words.
+        reason: in the operator's words.
     """
     snapshot = situation.snapshot
     old = situation.assigned_primary()
@@ -273,9 +273,9 @@ class _Choice:
 
 
 def _steps(choice: _Choice, commands: Commands, reason: str) -> Iterator[Step]:
-    # The old primary is fenced even when it looks dead: a frozen one comes back.  What only it has
-    # is exported before anything can overwrite it.  Where transactions may be lost, Indico is
-    # restarted, as its caches may hold them.
+    # The old primary is fenced even if it looks dead, because a frozen one may continue.  Its
+    # divergent transactions are exported before anything can overwrite them.  If transactions may
+    # be lost, Indico is restarted, because its caches may hold them.
     situation, old, new, after = choice.situation, choice.old, choice.new, choice.after
     epoch, up = after[new].epoch, instances_up(situation.snapshot)
     for name in (old, *choice.ahead):
@@ -313,7 +313,8 @@ def _afterwards(
 ) -> Iterator[Step]:
     situation, old, new = choice.situation, choice.old, choice.new
     epoch = choice.after[new].epoch
-    # Only a server of its own can read such a node, after a recovery: once the others work again.
+    # Only its own server can read such a node, after crash recovery: do it once the others work
+    # again.
     if not can(choice.cluster, "lineage") and old in situation.disks:
         folder = tail_folder(choice.cluster, old, epoch, situation.now)
         yield KeepAfterwards.of(old, new, folder)
@@ -326,8 +327,8 @@ def _afterwards(
 class ExportTail(Step):
     """Compare a fenced node with the new primary, and export its divergent transactions.
 
-    A node that has some is marked ``diverged``: it may not follow before they are truncated.  The
-    export stays when the other steps are undone: it removes nothing from the node.
+    A node with divergent transactions is marked ``diverged``: it may not follow before they are
+    removed.  The export stays if other steps are undone: it removes nothing from the node.
     """
 
     action = "export-tail"

@@ -64,7 +64,7 @@ def _add(descriptor: int, line: bytes) -> None:
 def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
     """Return all operations in the order of their beginning, and a notice for each damaged line.
 
-    Raises OperatorError when the file is there but can't be read.
+    Raises OperatorError if the file exists but is unreadable.
     """
     path = Layout(cluster).journal
     try:
@@ -90,7 +90,7 @@ def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
 def find(entries: Sequence[Operation], identifier: str) -> Operation:
     """Return the operation of that id, or the only one whose id begins with it.
 
-    Raises OperatorError (exit 2) when there is none, or more than one.
+    Raises OperatorError (exit 2) if there is none, or more than one.
     """
     found = [entry for entry in entries if entry.identifier.startswith(identifier)]
     exact = [entry for entry in found if entry.identifier == identifier]
@@ -112,7 +112,7 @@ def _unusable(path: Path, number: int, *, last: bool, error: Exception) -> str:
 
 @dataclasses.dataclass
 class Told:
-    """Result of an operation without a plan; see ``journaled``.
+    """The result of an operation without a plan; see ``journaled``.
 
     Attributes:
         epoch: the epoch that it began, if that was not known before.
@@ -144,8 +144,8 @@ def journaled(
         what: the kind of operation, one word.
         subject: the node it was about.
         epoch: the epoch that it began, if it did.
-        otherwise: called with one line when the journal can't be written, for what has to be done
-            nevertheless.  None: nothing begins then, and OperatorError is raised.
+        otherwise: called with one line if the journal cannot be written, for operations that must
+            proceed nevertheless.  None: nothing begins then, and OperatorError is raised.
     """
     begun = operation.new(
         cluster.name,

@@ -82,7 +82,7 @@ def gap_text(entry: Operation) -> str:
 
 
 def lost_text(entry: Operation) -> str:
-    """Return how many transactions were lost; ``?`` while the old primary can't be read."""
+    """Return how many transactions were lost; ``?`` while the old primary is unreadable."""
     unknown = entry.plan.loss is not None and not entry.plan.loss.exact
     return str(entry.figures.get("lost_transactions", "?" if unknown else 0))
 
@@ -92,7 +92,7 @@ def figures_in_words(figures: Figures) -> Iterator[tuple[str, str]]:
     for name, value in figures.items():
         what = (
             f"packed {name}"
-            if isinstance(value, dict)  # by what was packed: a node
+            if isinstance(value, dict)  # by node: what was packed
             else FIGURES.get(name, name.replace("_", " "))
         )
         yield what, figure_text(name, value)
@@ -216,7 +216,7 @@ class Teller:
     """A reporter of a copy's progress: bytes, rate and time left, every two seconds.
 
     Args:
-        say: takes one line.
+        say: called with one line.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:

@@ -25,7 +25,7 @@ class Verdict(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One fact that was checked before.
+    """A fact that was checked for a plan.
 
     Attributes:
         subject: name of the node or Indico instance; empty for the cluster.
@@ -45,9 +45,9 @@ class Loss:
 
     Attributes:
         node: the node that has what the new primary lacks.
-        transactions: how many; None when unknown.
+        transactions: how many; None if unknown.
         seconds: time between the last common transaction and the last lost one; None as above.
-        exact: whether the data files were compared; else it is an estimate.
+        exact: True if the data files were compared; otherwise it is an estimate.
         after: the last common transaction, for an estimate the new primary's last one: everything
             up to there is kept; 16 hex digits, None when unknown.
         text: the same as a text, one line.
@@ -63,7 +63,7 @@ class Loss:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What a step works with.
+    """The context of a running step.
 
     Attributes:
         plan: the whole plan.
@@ -85,7 +85,7 @@ class Context:
         return host_of(self.cluster, self.installation)
 
     def note(self, text: str) -> None:
-        """Tell the operator something to know besides the progress, one line."""
+        """Show the operator a remark in addition to the progress, one line."""
         self.say(text)
 
 
@@ -102,7 +102,7 @@ class Step:
         subject: the node or Indico instance it acts on; empty for the cluster.
         arguments: what else the code needs, as JSON.
         title: what it does, one line, in the imperative.
-        checks: what it makes sure of before, one line; may be empty.
+        checks: what it verifies first, one line; may be empty.
         undoes: how it is undone before the point of no return; empty: nothing to undo.
         command: what an operator would type instead; empty when there is no such command.
         seconds: its time limit.
@@ -150,24 +150,24 @@ class Step:
         return step
 
     def check(self, _context: Context) -> Figures | None:
-        """Return the figures of an effect that is there already; None when ``do`` is needed.
+        """Return the figures of an effect that already exists; None if ``do`` is needed.
 
-        Called when an interrupted operation is resumed, not before.  Changes nothing.
+        It is called when an interrupted operation is resumed, not before.  It changes nothing.
         """
         return None
 
     def do(self, context: Context) -> Figures:
-        """Do it and make sure that it worked; return the figures for the journal."""
+        """Execute the step and verify its effect; return the figures for the journal."""
         raise NotImplementedError(self.action)
 
     def undo(self, context: Context) -> None:
-        """Undo ``do``, wholly or in part; may be called though nothing was done."""
+        """Undo ``do``, wholly or partly; may be called although nothing was done."""
 
     def is_untouched(self, _context: Context) -> bool:
-        """Return True if ``do``, though it was begun, has certainly changed nothing that counts.
+        """Return True if ``do`` has begun but has certainly changed nothing that counts.
 
-        Asked of a point of no return alone: if so, the steps before it can be undone.  Changes
-        nothing.
+        It is called for a point of no return only: if True, the steps before it can be undone.  It
+        changes nothing.
         """
         return False
 
@@ -176,7 +176,7 @@ class Step:
         return str(self.arguments[name])
 
     def number(self, name: str) -> float:
-        """Return a numeric argument; TypeError when it is none."""
+        """Return a numeric argument; raise TypeError if it is no number."""
         found = self.arguments[name]
         if not isinstance(found, int | float):
             raise TypeError(f"{name} is {found!r}")
@@ -191,9 +191,9 @@ class Plan:
         operation: ``switchover``, ``failover``, ``rejoin`` or ``clone``.
         target: the node it is about; for a switchover or failover the new primary.
         source: the node that ``target`` replaces, or gets its data from; empty if none.
-        reason: why, in the operator's words; may be empty where it need not be given.
+        reason: why, in the operator's words; may be empty if it is optional.
         epoch: the cluster's epoch once it is done.
-        loss: None when no data can be lost.
+        loss: None if no data can be lost.
     """
 
     operation: str
@@ -250,14 +250,14 @@ FORMER_NAMES = {
 
 
 def present_name(operation: str) -> str:
-    """Return the name of an operation that may be given by its former one."""
+    """Return the present name of an operation, which may be given by its former name."""
     return FORMER_NAMES.get(operation, operation)
 
 
 def plan_from_json(values: Mapping[str, Any]) -> Plan:
     """Return the plan of a JSON object.
 
-    Raises KeyError, TypeError or ValueError when it is none.
+    Raises KeyError, TypeError or ValueError if it is invalid.
     """
     loss = values["loss"]
     return Plan(

@@ -1,8 +1,8 @@
 """Rejoin with native replication: PostgreSQL, MariaDB.
 
-What the ended node has is known only to its own server, so the plan is made before that is known:
-what only the node has is exported, and its data put aside, in steps that do nothing where there
-is nothing to do.
+Only its own server can read a stopped node's data, so the plan is made before its transactions are
+known.  The steps that export divergent transactions and put the data aside do nothing if there are
+none.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ KEEP_TAIL = "rejoin-keep-tail"
 
 @dataclasses.dataclass(frozen=True)
 class NativeFacts:
-    """The facts by which such a rejoin is planned.
+    """The facts by which a rejoin with native replication is planned.
 
     Attributes:
         now: seconds since 1970.
-        history: whether the database keeps history.
-        data: where the engine's data of the node are.
-        own: what the node is told to be.
+        history: True if the database keeps history.
+        data: folder of the node's data.
+        own: the node's assigned state.
         primary_problem: why the primary of the records does not serve; empty when it does.
-        runs: whether the node's server answers.
-        following: whether its link with the primary stands.
+        runs: True if the node's server answers.
+        following: True if its link with the primary is up.
     """
 
     now: float
@@ -204,12 +204,12 @@ def _steps(
 class KeepTail(Step):
     """Find and export the divergent transactions of a stopped node.
 
-    Where that can't be done, the node is marked, and starts in no role until it was done.
+    If that fails, the node is marked, and starts in no role until it has succeeded.
     """
 
     action = "rejoin-keep-tail"
     afterwards: ClassVar[bool] = False
-    """Once the cluster works again, which goes on without this if need be."""
+    """Seconds; the cluster already works again, and continues without this step if necessary."""
 
     @classmethod
     def of(cls, node: str, against: str, folder: Path) -> Self:
@@ -294,7 +294,7 @@ class KeepAfterwards(KeepTail):
     afterwards = True
 
     def do(self, context: Context) -> Figures:
-        # An attempt that was interrupted may have left the server that it had started.
+        # An interrupted attempt may have left its server running.
         context.host.fence(self.subject)
         told = super().do(context)
         if not told["lost_transactions"]:
@@ -333,9 +333,9 @@ class PutAside(Step):
 
 
 class StartAnew(Step):
-    """Start the node as a follower: from its data, or with a copy if they can't be used.
+    """Start the node as a follower: from its data, or with a copy if they are unusable.
 
-    Where it can't, all that only it had was exported before, and its data are kept.
+    If that fails, its divergent transactions have already been exported, and its data are kept.
     """
 
     action = "rejoin-start"

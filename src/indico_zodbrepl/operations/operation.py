@@ -29,7 +29,7 @@ class Progress(enum.StrEnum):
 class Outcome(enum.StrEnum):
     """Outcome of an operation.
 
-    running: its process works on it, or was killed.  stopped: it could neither continue nor be
+    running: its process executes it, or was killed.  stopped: it could neither continue nor be
     undone.  These two are open: ``resume`` ends them.  incomplete: done, but optional steps
     failed.
     """
@@ -70,7 +70,7 @@ class Operation:
     Attributes:
         identifier: UTC time of its beginning, and its kind.
         actor: who gave the command.
-        pid: process that works, or worked, on it.
+        pid: of the process that executes or executed it.
         began, ended: seconds since 1970.
         records: one for each step of the plan.
         remark: why it was abandoned, or what is left to do; may be empty.
@@ -131,7 +131,7 @@ class Operation:
 
 
 def operation_from_json(values: Mapping[str, Any]) -> Operation:
-    """Return an operation; raise KeyError, TypeError or ValueError when that is none."""
+    """Return an operation; raise KeyError, TypeError or ValueError if it is invalid."""
     if values["format"] != FORMAT:
         raise ValueError(f"its format is {values['format']!r}, this program knows {FORMAT}")
     read = Operation(
@@ -155,7 +155,7 @@ def operation_from_json(values: Mapping[str, Any]) -> Operation:
 
 
 def _require_kinds(read: Operation) -> None:
-    """Raise TypeError or ValueError where a value is of a kind that can't be shown."""
+    """Raise TypeError or ValueError for a value of a type that cannot be shown."""
     plan, loss = read.plan, read.plan.loss
     texts = [
         read.identifier,
@@ -240,11 +240,10 @@ def new(cluster: str, plan: Plan, actor: str, now: float) -> Operation:
 
 
 def stamp(now: float) -> str:
-    """Return a moment (seconds since 1970) as identifiers begin: UTC, in milliseconds."""
+    """Return a time (seconds since 1970) as at the start of identifiers: UTC, in milliseconds."""
     return datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
 
 
 def actor() -> str:
-    """Return who gives the command: $ZODBREPL_ACTOR (set by the admin page), $SUDO_USER or the
-    login name."""
+    """Return the user: $ZODBREPL_ACTOR (set by the admin page), $SUDO_USER or the login name."""
     return os.environ.get(ACTOR_VARIABLE) or os.environ.get("SUDO_USER") or getpass.getuser()

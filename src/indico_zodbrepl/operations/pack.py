@@ -1,4 +1,4 @@
-"""Pack: which storages of a cluster are packed, in which order, and when none is."""
+"""Pack: the storages of a cluster to pack, their order, and the conditions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DAYS = 7.0
 MOST_DAYS = 36500.0
 READY_SECONDS = 30.0
 PACK_SECONDS = 7 * 86400.0
-"""A limit for a pack that hangs; a pack that works has no timeout."""
+"""A limit for a hung pack; a working pack has no timeout."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """One storage to be packed.
+    """A storage to pack.
 
     Attributes:
         name: of the node, or ``ALL`` when the backend packs all copies.
@@ -61,7 +61,7 @@ def prepare(
     """Plan a pack for the cluster as it is now.
 
     Args:
-        days: what was current at any time in the last so many days is kept.
+        days: revisions that were current at any time within this many days are kept.
     """
     return plan_pack(
         cluster,
@@ -104,8 +104,7 @@ def plan_pack(
 
 
 def targets(cluster: Cluster, found: Snapshot) -> tuple[Target, ...]:
-    """Return what is packed, in order: every copy, the primary's last, where a pack is not
-    replicated; else the database through the storage that Indico uses."""
+    """Return what to pack, in order: each copy, the primary's last; or the whole database."""
     layout, backend = Layout(cluster), backend_of(cluster)
     served = backend.packed_nodes(cluster)
     if not served:
@@ -180,7 +179,7 @@ def _steps(chosen: tuple[Target, ...], days: float, commands: Commands) -> Itera
 
 
 class Ready(Step):
-    """Every node is still healthy, as when the plan was made."""
+    """Check that every node is still healthy, as when the plan was made."""
 
     action = "pack-ready"
 
@@ -208,10 +207,10 @@ class Ready(Step):
 
 
 class Pack(Step):
-    """One storage is packed by a program of its own.
+    """Pack one storage with a program of its own.
 
-    The step may fail: what was packed stays packed, and nothing has to be resumed before a
-    failover.  The next storage is not packed then.
+    The step may fail: packed storages stay packed, and nothing has to be resumed before a failover.
+    The next storage is not packed then.
     """
 
     action = "pack"

@@ -1,6 +1,6 @@
-"""Requests of operators, by command or page, and the plans made from them.
+"""Requests of operators, from commands or pages, and the plans made from them.
 
-The facts are gathered and a planner is called; nothing is changed.
+They gather the facts and call a planner; nothing is changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {"clone": ("source",), "pack": ("days",
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """An operation that is asked for.
+    """A requested operation.
 
     Attributes:
         operation: a key of ``OPERATIONS``; a former name becomes one.
@@ -60,7 +60,7 @@ class Request:
 def prepare(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
     """Return the plan of a request, or why there is none.
 
-    A Refusal whose findings are all fine: it is done already.
+    A Refusal whose findings are all fine means that nothing is to be done.
 
     Raises:
         OperatorError: exit 2, no such operation, node or option; exit 8, it is not for this
@@ -106,7 +106,7 @@ def sealed(plan: Plan, history: str) -> str:
 
 
 def refuse_changed(plan: Plan, expected: str) -> None:
-    """Raise OperatorError (exit 8) when a plan is not the one with this digest; empty: any.
+    """Raise OperatorError (exit 8) if a plan does not have this digest; empty matches any.
 
     ``store.refuse_since`` checks if another operation has begun, see ``history_of``.
     """

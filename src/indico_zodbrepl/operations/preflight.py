@@ -1,7 +1,7 @@
-"""Checks before an operation that its nodes and the control host can write, and have room.
+"""Check before an operation that its nodes and the control host can write, and have room.
 
 An operation that can't write after its point of no return leaves a cluster without a primary, so
-this is proven before its first step, by writing.
+this is verified before the first step, by writing.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def _try(host: Host, name: str) -> Results:
 
 
 def disks(host: Host, names: Iterable[str]) -> dict[str, Disk]:
-    """Return the disks of nodes whose data directories are there, by name."""
+    """Return the disks of nodes whose data directories exist, by name."""
     found = {name: host.disk(name) for name in names}
     return {name: disk for name, disk in found.items() if disk is not None}
 
 
 def target(situation: Situation, node: str, size: int | None) -> Iterator[Finding]:
-    """Yield if a node's disk has room for a primary, and takes its new state."""
+    """Yield if a node's disk has room for a primary, and accepts its new state."""
     found = situation.disks.get(node)
     if found is None:
         yield Finding(Verdict.WARNING, node, "the free space of its disk is unknown")
@@ -109,7 +109,7 @@ def followers(situation: Situation, names: Iterable[str], unfit: Verdict) -> Ite
     """Yield which other nodes can't write their new state, or can't follow for want of room.
 
     Args:
-        unfit: of a node that can't write its state.
+        unfit: of a node that cannot write its state.
     """
     for name in names:
         yield from _unwritable(situation, name, unfit)

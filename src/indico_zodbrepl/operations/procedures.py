@@ -136,7 +136,7 @@ def make_room(primary: NodeStatus, candidate: NodeStatus | None, commands: Comma
 
 
 def not_yet(procedure: Procedure, refusal: str) -> Procedure:
-    """Return a procedure with the reason why it has to wait; as it is when there is none."""
+    """Return a procedure with the reason why it has to wait; unchanged without a reason."""
     if not refusal:
         return procedure
     step = ProcedureStep(f"Not possible yet. {refusal}")
@@ -358,14 +358,14 @@ def rejoin(node: NodeStatus, commands: Commands) -> Procedure:
 
 
 def back_by_limit(node: NodeStatus, commands: Commands) -> Procedure:
-    """Return the procedure where the backend has no command for it, in the backend's words."""
+    """Return the procedure if the backend has no command for it, in the backend's words."""
     return Procedure(
         f"Rejoin node {node.name}", (_by_limit("No command does it", commands), look(commands))
     )
 
 
 def finish(operation: OpenOperation, commands: Commands) -> Procedure:
-    """Return the procedure for an operation that was interrupted."""
+    """Return the procedure for an interrupted operation."""
     command = commands.zodbrepl
     if operation.damaged:
         return Procedure(

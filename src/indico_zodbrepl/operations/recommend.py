@@ -1,4 +1,4 @@
-"""The one decision about what the operator does now.  Pure: nothing here starts anything.
+"""The one decision about what the operator should do now.  Pure: nothing here starts anything.
 
 ``recommend`` turns a situation into recommendations, the most urgent first.  ``status`` and the
 admin page print their procedures, the page marks the operation of the first possible one, the
@@ -167,7 +167,7 @@ class _Recommender:
 
     @property
     def _is_stopped(self) -> bool:
-        """True if nothing runs that we start; where no server is ours, if no Indico runs."""
+        """Return True if no managed program runs; without managed servers, if no Indico runs."""
         own = [node for node in self._snapshot.nodes if node.has_program]
         if own:
             return not any(node.reachable or _runs(node) for node in own)
@@ -184,7 +184,7 @@ class _Recommender:
             yield Recommendation(operation, extra.name, words.fence(extra, self._commands))
 
     def _room(self) -> Iterator[Recommendation]:
-        """Make room on the disk of the primary, or hand its role over."""
+        """Make room on the disk of the primary, or transfer its role."""
         snapshot = self._snapshot
         primary = snapshot.node(snapshot.primary) if snapshot.primary else None
         if primary is None or not primary.is_full:

@@ -1,4 +1,4 @@
-"""Recover: show a recovery export beside the database, and repeat chosen transactions.
+"""Recover: compare a recovery export with the database, and apply selected transactions again.
 
 The data plane's program does it, as a client of the running primary.
 """
@@ -49,8 +49,9 @@ class LostObject:
 
     Attributes:
         what: its class, or what Indico's users call it.
-        relation: how the database stands to it: ``unchanged`` or ``changed`` since the common
-            point, ``gone``, ``new`` (the tail made it), ``there`` (the database has the change).
+        relation: of the database to it: ``unchanged`` or ``changed`` since the common
+            point, ``gone``, ``new`` (created in the export), ``there`` (the database has the
+            change).
         outcome: ``applies``, ``merges``, ``conflicts`` or ``has it``.
         why: why it conflicts; else empty.
         differences: what the lost transaction changed in it; of new objects nothing.
@@ -82,8 +83,8 @@ class Salvage:
     Attributes:
         tail: the name of its folder.
         after: the last common transaction.
-        written: the transaction that made the picked ones again; None when none was written.
-        objects_written: how many objects were, or of a dry run would be, written.
+        written: the new transaction with the selected ones; None if none was written.
+        objects_written: how many objects were written, or would be for a dry run.
     """
 
     tail: str
@@ -104,7 +105,7 @@ def show(cluster: Cluster, installation: Installation, tail: Path) -> Salvage:
         tail: the exported folder, or the ``tail.fs`` in it.
 
     Raises:
-        OperatorError: exit 2, it is no exported tail; exit 6, no storage server answers.
+        OperatorError: exit 2, it is no recovery export; exit 6, no storage server answers.
     """
     return _run(cluster, installation, "show", tail)
 
@@ -117,15 +118,15 @@ def apply(
     *,
     dry_run: bool = False,
 ) -> Salvage:
-    """Make lost transactions again, in one transaction on the primary, and journal it.
+    """Recover divergent transactions in one transaction on the primary, and journal it.
 
     Args:
         picks: transactions' ids, or ``TID:OID`` of single objects, or ``ALL`` alone.
-        dry_run: find out what would be written, no more.
+        dry_run: only determine what would be written.
 
     Raises:
-        OperatorError: as ``show``; exit 2 also for a pick that the tail doesn't hold, exit 6
-            for a storage that is read-only, exit 7 when others kept changing the same
+        OperatorError: as ``show``; exit 2 also for a selected item that the export does not hold,
+            exit 6 for a storage that is read-only, exit 7 when others kept changing the same
             objects.  Nothing was written then.
     """
     arguments = [",".join(picks), "--user", operation.actor()]
@@ -157,10 +158,10 @@ def name_of(tail: Path) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class SalvagedEvent:
-    """An event of a recovery export that Indico took under a new number.
+    """An event of a recovery export, recovered by Indico under a new number.
 
     Attributes:
-        oid: the event's in the tail.
+        oid: of the event in the export.
         category: name of the category that lists it; None after a dry run.
         objects: how many objects belong to it.
         event: its new number; None after a dry run.
@@ -181,14 +182,14 @@ def salvage_event(
 ) -> SalvagedEvent:
     """Recover an event under a new number through Indico's own model, and journal it.
 
-    For an event whose transaction conflicts because others were made since.
+    It is for an event whose transaction conflicts because other events were created since.
 
     Args:
         oid: the event's, 16 hexadecimal digits.
 
     Raises:
-        OperatorError: as ``apply``; exit 2, the cluster has no Indico instance; exit 8, it is
-            no event of this tail, was salvaged already, or needs something else that was lost.
+        OperatorError: as ``apply``; exit 2, the cluster has no Indico instance; exit 8, it is no
+            event of this export, was already recovered, or needs another lost object.
     """
     if not cluster.indico:
         raise OperatorError(

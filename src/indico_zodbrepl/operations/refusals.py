@@ -14,7 +14,7 @@ from indico_zodbrepl.probing.answers import Level
 
 
 def in_the_way(snapshot: Snapshot) -> str:
-    """Return why nothing can be started now, in whole sentences; empty when something can."""
+    """Return why nothing can be started now, in whole sentences; empty if something can."""
     if snapshot.state is State.UNKNOWN:
         return "Nothing answers now, so the state of the cluster is unknown."
     return _open(snapshot)
@@ -64,7 +64,7 @@ def objections(found: Snapshot) -> Iterator[Obstacle]:
 
 
 class Refusals:
-    """Reasons of one moment; each method returns an empty text when nothing is in the way."""
+    """Reasons at one moment; each method returns an empty text if there is none."""
 
     def __init__(self, cluster: Cluster, snapshot: Snapshot) -> None:
         self._cluster = cluster
@@ -74,7 +74,7 @@ class Refusals:
 
     @property
     def busy(self) -> str:
-        """Return the reason that stands against every operation."""
+        """Return the reason that blocks every operation."""
         return in_the_way(self._snapshot)
 
     def of(self, operation: str, node: NodeStatus) -> str:
@@ -92,13 +92,13 @@ class Refusals:
         }[operation](node)
 
     def no_restart_of(self, instance: IndicoStatus) -> str:
-        """Return why an Indico instance can't be restarted."""
+        """Return why an Indico instance cannot be restarted."""
         return self._away or (
             "" if instance.set_up is not False else "Its database holds no Indico yet."
         )
 
     def no_pack(self) -> str:
-        """Return why the database can't be packed."""
+        """Return why the database cannot be packed."""
         reasons = [f"node {each.subject}: {each.text}" for each in objections(self._snapshot)]
         if not reasons:
             return ""
@@ -237,6 +237,6 @@ class Refusals:
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital at its start and a full stop."""
+    """Return a text as a sentence: with a capital and a full stop."""
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

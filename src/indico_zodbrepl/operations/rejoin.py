@@ -1,6 +1,6 @@
 """Rejoin: a node follows the primary again; its divergent transactions are exported first.
 
-Pure.  ``rejoin_facts`` gathers what this looks at, ``rejoin_actions`` does the steps.
+The planner is pure; ``gather`` collects the facts.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.wire import ProbeError
 
 BYTES_PER_SECOND = 10e6
-"""What the slowest disk reads; for time limits."""
+"""Bytes per second that the slowest disk reads; for time limits."""
 INDEXED_PER_SECOND = 2e6
-"""Bytes that the slowest server reads to make an index; for time limits."""
+"""Bytes per second that the slowest server reads to build an index; for time limits."""
 LEAST_SECONDS = 120.0
 
 
@@ -69,18 +69,18 @@ class Facts:
 
     Attributes:
         now: seconds since 1970.
-        state: what the node has been told to be.
-        primary: the only node that takes writes in ``epoch``.
+        state: the node's assigned state.
+        primary: the only node that accepts writes in ``epoch``.
         primary_problem: why the primary does not serve; empty when it does.
-        following: whether the node's server follows the primary right now.
-        has_followers: whether other nodes are told to follow it.
-        comparison: its data file held against the primary's; None when that can't be done.
-        damage: why its data file can't be read; empty when it can, or there is none.
-        verified: up to there its history was shown to be that of the cluster, 16 hex digits.
-        was_writable: whether it ran as a primary since.
+        following: True if the node's server follows the primary now.
+        has_followers: True if other nodes are assigned to follow it.
+        comparison: of its data file with the primary's; None if that is impossible.
+        damage: why its data file is unreadable; empty if it is readable or missing.
+        verified: the tid up to which its history is verified, 16 hex digits.
+        was_writable: True if it was a primary since.
         size: bytes of its data file and the primary's.
-        exported: a folder that has all that would be cut off already; None when there is none.
-        fork: the last transaction that the primary got from the node; None when it is unknown.
+        exported: a folder that already has everything that would be removed; None if there is none.
+        fork: the last transaction that the primary got from the node; None if unknown.
     """
 
     now: float
@@ -101,7 +101,7 @@ class Facts:
 
     @property
     def doubtful(self) -> int:
-        """Return how many transactions can't be shown to be common, nor to be the node's own."""
+        """Return how many transactions are proven neither to be common nor to be the node's own."""
         return doubtful(self.comparison, self.verified, self.fork) if self.was_writable else 0
 
 
@@ -110,8 +110,8 @@ class Judgement:
     """The expected result of a rejoin.
 
     Attributes:
-        why: one line; for ``joined`` what is to be done for it.
-        cut_after: the last common transaction, when there is something after it to cut off.
+        why: one line; for ``joined`` what must be done for it.
+        cut_after: the last common transaction, if later ones must be removed.
     """
 
     ending: Ending
@@ -122,8 +122,8 @@ class Judgement:
 def judge(facts: Facts) -> Judgement:
     """Decide how a node can join.
 
-    Nothing is ever cut off unless the files prove, transaction by transaction, that all up to
-    there is common and all after it is the node's own.
+    Nothing is ever removed unless the files prove, transaction by transaction, that everything up
+    to that point is common and everything after it is the node's own.
     """
     found = facts.comparison
     if found is None:
@@ -251,7 +251,7 @@ def upstream_of(cluster: Cluster, node: Node) -> str | None:
     try:
         return host_of(cluster).state(node.name).upstream
     except OperatorError:
-        return None  # status tells of an unusable state file
+        return None  # status reports an unusable state file
 
 
 def prepare(cluster: Cluster, installation: Installation, name: str, reason: str) -> Plan | Refusal:
@@ -456,7 +456,7 @@ class _Quarantining(Step):
 class Export(_Quarantining):
     """Export the transactions after the common one to a folder that appears when complete.
 
-    One that a failover exported is used as it is, if it still has all of them.
+    A failover's export is used as it is, if it still has all of them.
     """
 
     action = "rejoin-export"
@@ -506,7 +506,7 @@ class Export(_Quarantining):
 
     def _do(self, context: Context) -> Figures:
         folder = Path(str(self.arguments["folder"]))
-        if self.arguments.get("reused"):  # who exported it has counted the loss
+        if self.arguments.get("reused"):  # the loss was counted when it was exported
             return _exported(context, folder)
         private = self.arguments["private"]
         lost: Figures = {} if private is None else {"lost_transactions": private}

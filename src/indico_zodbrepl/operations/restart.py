@@ -1,7 +1,8 @@
 """Restart of a node's server or of an Indico instance.
 
-Nothing is lost: a server stops cleanly and starts from its own data.  The findings say who has to
-wait meanwhile, and if it may start again.  ``plan_restart`` is pure; ``gather`` reads the facts.
+Nothing is lost: a server stops cleanly and starts from its own data.  The findings say which
+clients have to wait meanwhile, and if it may start again.  ``plan_restart`` is pure; ``gather``
+reads the facts.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class RestartFacts:
     """Facts for a restart.
 
     Attributes:
-        is_node: whether ``name`` is a node's; else an Indico instance's.
+        is_node: True if ``name`` is a node's; otherwise it is an Indico instance's.
         admitted: why the node's server may start again, one line; empty without a start-up check.
-        refusal: why it would not start; None when it would.
-        electing: of a cluster that elects who leads.
+        refusal: why it would not start; None if it would.
+        electing: facts of a cluster that elects its leader.
     """
 
     name: str
@@ -465,7 +466,7 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> RestartFa
 
 
 def _node_named(cluster: Cluster, name: str) -> Node | None:
-    """Return the node of that name; None when it is an Indico instance's."""
+    """Return the node of that name; None if it is an Indico instance's name."""
     nodes = [node for node in cluster.nodes if node.name == name]
     instances = [each.name for each in cluster.indico]
     if nodes and name in instances:
@@ -501,7 +502,7 @@ def _admitted(
 
 
 class Instance(Step):
-    """An Indico instance restarts; a running one gets a new worker first."""
+    """Restart an Indico instance; a running one gets a new worker first."""
 
     action = "restart-instance"
 
@@ -513,7 +514,7 @@ class Instance(Step):
 
 
 class SeeNode(Step):
-    """A node takes writes, or follows its upstream and has what that had when this began."""
+    """Wait until a node accepts writes, or follows and has what its upstream had at the start."""
 
     action = "see-node"
 
@@ -537,7 +538,7 @@ class SeeNode(Step):
 
 
 class SeeInstance(Step):
-    """An Indico instance has its storage, and can write if it should."""
+    """Wait until an Indico instance has its storage, and can write if it should."""
 
     action = "see-instance"
 
@@ -556,7 +557,7 @@ class SeeInstance(Step):
 
 
 def _refuse_not_begun(context: Context, step: Step) -> None:
-    """Raise OperatorError when the restart itself failed, as there is nothing to wait for."""
+    """Raise OperatorError if the restart itself failed, as there is nothing to wait for."""
     target = context.plan.target
     if not {("start", target), ("restart-instance", target)} & set(context.results):
         raise OperatorError(

@@ -1,6 +1,6 @@
 """Restore: a node's data are replaced by a backup; newer transactions are exported first.
 
-Pure.  ``restore_facts`` gathers what this looks at, ``restore_actions`` does the steps.
+The planner is pure; ``gather`` collects the facts, ``restore_steps`` has the steps.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.wire import ProbeError
 
 SLOWEST = 1e6
-"""Bytes a second; for time limits alone."""
+"""Bytes per second; only for time limits."""
 LEAST_SECONDS = 600.0
 SPARE = 64 * 1024 * 1024
-"""Bytes that have to stay free."""
+"""Bytes that must stay free."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Other:
     """Another node of a replicating cluster.
 
     Attributes:
-        last: its last transaction, 16 hex digits; None when it has no data that can be read.
-        primary: whether it runs as the primary.
-        runs: whether its server answers.
+        last: its last transaction, 16 hex digits; None if it has no readable data.
+        primary: True if it runs as the primary.
+        runs: True if its server answers.
     """
 
     name: str
@@ -72,21 +72,21 @@ class RestoreFacts:
 
     Attributes:
         now: seconds since 1970.
-        epoch: the one that begins, with roles; else 0.
+        epoch: the new epoch, with roles; else 0.
         folder: of the backups.
-        backup: the one that is wanted; None when there is none.
+        backup: the requested one; None if there is none.
         problem: why there is none.
-        present: what the node's data have that is newer; None when it has no data.
-        obstacle: why the node's data are not to be replaced, with what is to be done; empty.
+        present: the newer transactions of the node's data; None if it has no data.
+        obstacle: why the node's data must not be replaced, and what to do; may be empty.
         free: bytes free where the data are.
         aside: where the present data will be kept, a folder.
         supervised: whether supervisord runs.
         has_program: whether the node has a server of its own.
         guarded: whether nodes are primary and secondary.
         clients: the Indico instances.
-        strangers: processes that have the data open and are none of the cluster's.
+        strangers: processes outside the cluster that have the data open.
         others: the other nodes.
-        last_seen: what the watching program saw; None when it saw nothing.
+        last_seen: the monitor process's record; None if there is none.
     """
 
     now: float
@@ -127,8 +127,8 @@ def gather(
 
     Args:
         folder: of the backups; None for that of the cluster file.
-        at: for the newest backup that was not made later, ``YYYY-MM-DD-HH-MM-SS`` in UTC.
-        say: takes a line now and then that tells how far it is.
+        at: for the newest backup up to that time, ``YYYY-MM-DD-HH-MM-SS`` in UTC.
+        say: called now and then with a line of progress.
 
     Raises OperatorError: exit 2, no such node, or no folder is named; exit 8, the folder has
     another cluster's backups.
@@ -177,7 +177,7 @@ def _backup(
 
 
 def _strangers(host: Host, name: str, backups: Backups, *, supervised: bool) -> list[int]:
-    """Return the processes that may write to the data and are none of the cluster's programs."""
+    """Return the processes outside the cluster that may write to the data."""
     found = []
     with contextlib.suppress(OSError):
         found = backups.holders(name)
@@ -191,7 +191,7 @@ def _next_epoch(cluster: Cluster, node: Node) -> int:
 
 def _other(cluster: Cluster, installation: Installation, node: Node) -> Other:
     last = None
-    with contextlib.suppress(OperatorError):  # damaged, or not there
+    with contextlib.suppress(OperatorError):  # damaged or missing
         last = host_of(cluster, installation).last_transaction(node.name).tid
     try:
         found = replication_of(cluster, node)
@@ -363,7 +363,7 @@ def _of_the_present(facts: RestoreFacts) -> Iterator[Finding]:
 
 
 def _unseen(facts: RestoreFacts) -> str:
-    """Return what was seen committed and is neither in the backup nor in the present data."""
+    """Return committed transactions that are neither in the backup nor in the present data."""
     seen = facts.last_seen
     if seen is None or facts.backup is None or facts.backup.tid is None:
         return ""

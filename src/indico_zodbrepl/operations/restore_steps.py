@@ -31,7 +31,7 @@ EXPORT = "restore-export"
 
 
 class Stage(Step):
-    """Make a verified database of the backup in a folder beside the data."""
+    """Restore the backup to a verified database in a folder beside the data."""
 
     action = "restore-stage"
 
@@ -67,7 +67,7 @@ class Stage(Step):
 
 
 class EndClients(Step):
-    """Stop all Indico instances, as they remember what the backup lacks."""
+    """Stop all Indico instances, because they cache what the backup lacks."""
 
     action = "restore-end-clients"
 

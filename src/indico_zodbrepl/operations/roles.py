@@ -24,7 +24,7 @@ FENCE_SECONDS = 20.0
 PROMOTED_AFTER = "promoted_after"
 """Figure of a promotion: the last transaction that the node got while it followed."""
 RESTART_SHARE = 0.75
-"""Share of the time limit that a restart of Indico gets; the rest is for it to find the primary."""
+"""Share of the time limit for the restart of Indico; the rest is for finding the primary."""
 
 
 class Promote(Step):
@@ -171,8 +171,8 @@ class Demote(_NewState):
         return {}
 
     def do(self, context: Context) -> Figures:
-        # Its clients wait until its server lets them go, so that comes first on a full disk.  What
-        # its state file says is no danger meanwhile: the epoch records name another primary.
+        # Its clients wait until its server disconnects them, so that comes first on a full disk.
+        # Its old state file is harmless meanwhile: the epoch records name another primary.
         deadline = time.monotonic() + _limit(self)
         wanted = self.wanted(context)
         problem: OperatorError | None = None
@@ -354,7 +354,7 @@ class RestartClient(Step):
 
 
 def _last_before(context: Context, name: str) -> Figures:
-    """Return the last transaction of a node that still follows; nothing when it can't be told."""
+    """Return the last transaction of a node that still follows; nothing if unknown."""
     if not can(context.cluster, "lineage"):
         return {}
     try:
@@ -392,5 +392,5 @@ def _epoch(step: Step) -> int:
 
 
 def _limit(step: Step) -> float:
-    """Return the seconds for what a step does, so that it ends before its time runs out."""
+    """Return the seconds for the action of a step, so that it ends within the step's time."""
     return step.seconds - 1.0

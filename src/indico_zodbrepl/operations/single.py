@@ -1,6 +1,6 @@
 """Commands that change one node, or start or stop everything: plans of one step.
 
-They are repeated, not resumed: the journal tells of them, but none has a file in VAR/operations.
+They are repeated, not resumed: the journal records them, but none has a file in VAR/operations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from indico_zodbrepl.operations.roles import Assign, Fence
 from indico_zodbrepl.operations.switchover import PauseWrites
 
 LIMIT_SECONDS = 240.0
-"""For a verb that hangs; each has a shorter limit of its own."""
+"""Seconds for a verb that hangs; each has a shorter limit of its own."""
 
 
 class Single(Step):
@@ -42,9 +42,9 @@ class Single(Step):
         verb: the method of ``Host`` that it calls, and whose checks its dry run makes.
         words: its title, with the name and the arguments in braces.
         needs: what the backend has to support, a key of ``backends.interfaces.OPERATIONS``.
-        is_alone: no operation may run meanwhile.
+        is_alone: True if no operation may run meanwhile.
         kept: the arguments and figures that the journal keeps.
-        done: what the operator is told afterwards, with arguments and figures in braces.
+        done: the message for the operator afterwards, with arguments and figures in braces.
     """
 
     verb: ClassVar[str]
@@ -101,7 +101,7 @@ def take(
     say: Callable[[str], None],
     entry: AbstractContextManager[Told] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
-    """Take the step of a command; the journal tells of it, also if it fails or is killed.
+    """Take the step of a command and journal it, also if it fails or is killed.
 
     The verb makes its checks itself, right before it acts.
 

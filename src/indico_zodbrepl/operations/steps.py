@@ -1,6 +1,6 @@
-"""Every kind of step there is.  Importing this module makes all of them known.
+"""Every kind of step.  Importing this module registers all of them.
 
-The executor needs it to resume an operation.  Who only shows operations does not.
+The executor needs it to resume an operation.  Modules that only show operations do not.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from indico_zodbrepl.operations.model import KINDS, Step
 
 
 def with_code(step: Step) -> Step:
-    """Return a step that was read from a file as one of its own class.
+    """Return a step that was read from a file as an instance of its own class.
 
-    Raises OperatorError when there is no such class: the plan was made by another release.
+    Raises OperatorError if there is no such class: the plan was made by another release.
     """
     if type(step) is not Step:
         return step

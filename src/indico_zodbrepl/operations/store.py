@@ -41,14 +41,14 @@ def save(cluster: Cluster, operation: Operation) -> None:
 
 
 def forget(cluster: Cluster, operation: Operation) -> None:
-    """Remove the file of an operation that did not begin after all."""
+    """Remove the file of an operation that did not begin."""
     Layout(cluster).operation(operation.identifier).unlink(missing_ok=True)
 
 
 def unfinished(cluster: Cluster) -> Operation | None:
     """Return the operation that has not ended; it may be running now.
 
-    Raises OperatorError (exit 8) when an operation's file is damaged, and the journal does not say
+    Raises OperatorError (exit 8) if an operation's file is damaged, and the journal does not say
     that this operation has ended.
     """
     damaged: list[Damaged] = []
@@ -76,7 +76,7 @@ def unfinished(cluster: Cluster) -> Operation | None:
 
 
 def read(cluster: Cluster, identifier: str) -> Operation | None:
-    """Return one operation; None when it has no usable file."""
+    """Return an operation; None if it has no usable file."""
     try:
         return _read(Layout(cluster).operation(identifier))
     except (_DamagedError, OperatorError):
@@ -108,7 +108,7 @@ def history(cluster: Cluster) -> str:
 
 
 def refuse_since(cluster: Cluster, then: str) -> None:
-    """Raise OperatorError (exit 8) when an operation has begun since ``history`` was ``then``."""
+    """Raise OperatorError (exit 8) if an operation has begun since ``history`` was ``then``."""
     if then and history(cluster) != then:
         raise OperatorError(
             "the situation has changed since the plan was shown",
@@ -134,7 +134,7 @@ def refuse_another(cluster: Cluster, expected: str) -> None:
 
 
 def the_open_one(cluster: Cluster) -> Operation:
-    """As ``unfinished``, but raises OperatorError (exit 6) when every operation has ended."""
+    """Return the operation as ``unfinished``; raise OperatorError (exit 6) if all have ended."""
     found = unfinished(cluster)
     if found is None:
         raise OperatorError(
@@ -148,7 +148,7 @@ def the_open_one(cluster: Cluster) -> Operation:
 def damaged_operations(cluster: Cluster) -> list[Damaged]:
     """Return the damaged files of operations, ended or not.
 
-    Raises OperatorError (exit 1) when a file can't be read at all.
+    Raises OperatorError (exit 1) if a file is unreadable.
     """
     found = []
     for path in sorted(Layout(cluster).operations.glob("*.json")):
@@ -235,7 +235,7 @@ def _taken(descriptor: int) -> bool:
 
 
 def refuse_at_work(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 8) when an operation is running; for a single check.
+    """Raise OperatorError (exit 8) if an operation is running; for a single check.
 
     Shares the lock for an instant and changes nothing.
     """
@@ -254,7 +254,7 @@ def is_at_work(cluster: Cluster) -> bool:
     """Return True if a process holds the lock of operations; for repeated checks.
 
     A check takes the lock for an instant, in which no operation can begin.  So it is tried only
-    while the process that is noted in the lock lives: it is most likely the holder.
+    while the process named in the lock lives: it is most likely the holder.
     """
     try:
         pid = int(Layout(cluster).operation_lock.read_text("ascii"))
@@ -270,7 +270,7 @@ def is_at_work(cluster: Cluster) -> bool:
 
 
 def refuse_open(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 8) when an operation is running or was interrupted.
+    """Raise OperatorError (exit 8) if an operation is running or was interrupted.
 
     For a dry run: raises as the command itself would, and changes nothing.
     """
@@ -279,7 +279,7 @@ def refuse_open(cluster: Cluster) -> None:
 
 
 def refuse_unfinished(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 8) when an operation was interrupted."""
+    """Raise OperatorError (exit 8) if an operation was interrupted."""
     found = unfinished(cluster)
     if found is not None:
         resume = Commands.here(cluster).zodbrepl("resume")
@@ -325,9 +325,9 @@ def _busy(cluster: Cluster) -> OperatorError:
 def abandon(cluster: Cluster, reason: str, expected: str = "") -> Operation:
     """Close the interrupted operation as it is.
 
-    For an operation that can't be completed, such as when its target died too.  One with a damaged
-    file is closed from its journal entry; the remark names the renamed file.  ``expected`` and
-    errors as of ``executor.resume``.
+    For an operation that cannot be completed, for example because its target died too.  One with a
+    damaged file is closed from its journal entry; the remark names the renamed file.  ``expected``
+    and errors as of ``executor.resume``.
     """
     with alone(cluster):
         damaged = damaged_operations(cluster)

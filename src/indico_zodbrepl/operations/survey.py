@@ -1,6 +1,6 @@
-"""Gathers the facts for a switchover or failover, and calls the planner.  Changes nothing.
+"""Gather the facts for a switchover or failover, and call the planner.  Changes nothing.
 
-One round of probes; data files are compared meanwhile where it is clear which ones matter.
+There is one round of probes; data files are compared meanwhile if the nodes are clear.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from indico_zodbrepl.probing.waiting import wait_while
 FAILOVER_TIME_LIMIT = 1.0
 """Seconds for the probes of a failover: a dead primary answers at once, a frozen one never."""
 CATCH_UP_SECONDS = 1.0
-"""How long a switchover waits for a target that is too far behind at first."""
+"""Seconds that a switchover waits for a target that is too far behind at first."""
 POLL_SECONDS = 0.1
 
 Compared = dict[str, Comparison | str]
@@ -158,7 +158,7 @@ def _refuse(cluster: Cluster, target: str | None) -> None:
 
 
 def _guess(cluster: Cluster, target: str | None) -> tuple[str, str] | None:
-    """Return the old primary and the new one, when the state files leave no doubt."""
+    """Return the old primary and the new one, if the state files leave no doubt."""
     states = dict(_states(cluster))
     primaries = [name for name, found in states.items() if found.role is Role.PRIMARY]
     followers = [name for name, found in states.items() if found.role is not Role.PRIMARY]
@@ -174,7 +174,7 @@ def _states(cluster: Cluster) -> dict[str, NodeState]:
         try:
             states[node.name] = host_of(cluster).state(node.name)
         except OperatorError:
-            continue  # the probes tell of it
+            continue  # the probes report it
     return states
 
 

@@ -45,10 +45,10 @@ from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import ProbeError
 
 PAUSE_SECONDS = 20.0
-"""A pause that nobody renews ends: long enough for the proof, short enough for users."""
+"""A pause ends unless renewed: long enough for the proof, short enough for users."""
 KEEP_PAUSED_SECONDS = 120.0
-"""The longest pause there is.  The promotion, next, reports the new epoch to the old primary: from
-then on it takes no writes for good."""
+"""The longest possible pause.  The following promotion reports the new epoch to the old primary,
+which then refuses writes for good."""
 PROVE_SECONDS = 10.0
 POLL_SECONDS = 0.005
 ANSWER_SECONDS = 2.0
@@ -62,7 +62,7 @@ def plan_switchover(
     Args:
         situation: its comparisons are of each follower with the primary.
         target: None for the follower with the newest transaction.
-        reason: the operator's words.
+        reason: in the operator's words.
     """
     snapshot = situation.snapshot
     primary = snapshot.node(snapshot.primary) if snapshot.primary else None
@@ -103,7 +103,7 @@ def plan_switchover(
 
 
 def catches_up(node: NodeStatus) -> bool:
-    """Return True if a follower is expected to get what is committed now: its disk has room."""
+    """Return True if a follower's disk has room, so that it is expected to catch up."""
     return node.reachable and not node.is_full
 
 
@@ -199,7 +199,7 @@ def _no_primary(snapshot: Snapshot, commands: Commands) -> Refusal:
 def _precheck(
     situation: Situation, primary: NodeStatus, new: NodeStatus, *, ours: bool
 ) -> Iterator[Finding]:
-    """Yield the findings of the precheck; histories of data files only where they are ``ours``."""
+    """Yield the findings of the precheck; histories of data files only if they are ``ours``."""
     snapshot = situation.snapshot
     yield Finding(
         Verdict.FINE,
@@ -326,7 +326,7 @@ def _clients(snapshot: Snapshot, primary: NodeStatus) -> Iterator[Finding]:
 
 
 class PauseWrites(Step):
-    """Commits on a primary wait; ``last_tid`` is its last transaction.
+    """Pause the commits on a primary; ``last_tid`` is its last transaction.
 
     An earlier pause may end at any moment, so this is always repeated.
     """
@@ -355,7 +355,7 @@ class PauseWrites(Step):
 
 
 class KeepPaused(PauseWrites):
-    """Writes stay paused until the promotion; nothing was committed since the first pause."""
+    """Keep writes paused until the promotion; check that nothing was committed since the pause."""
 
     action = "seal"
 
@@ -387,7 +387,7 @@ class KeepPaused(PauseWrites):
 
 
 class ProveComplete(Step):
-    """A follower has the paused primary's last transaction, with the same content."""
+    """Check that a follower has the paused primary's last transaction with the same content."""
 
     action = "prove"
 
@@ -457,7 +457,7 @@ class ProveComplete(Step):
 
 
 def _last(context: Context, node: str, deadline: float) -> int:
-    """Return a server's last transaction; raise OperatorError when it does not answer."""
+    """Return a server's last transaction; raise OperatorError if it does not answer."""
     patience = min(deadline, time.monotonic() + ANSWER_SECONDS)
     try:
         return probe_server(context.cluster.node(node).storage_address, patience).last_tid
@@ -480,7 +480,7 @@ def _pause(context: Context, step: Step) -> str:
 
 
 class StopPrimary(Step):
-    """A primary stops cleanly, so that its followers get what they lack."""
+    """Stop a primary cleanly, so that its followers get what they lack."""
 
     action = "end"
 
@@ -511,7 +511,7 @@ class StopPrimary(Step):
 
 
 class ProveStopped(Step):
-    """A follower has everything that the stopped primary had."""
+    """Check that a follower has everything that the stopped primary had."""
 
     action = "prove-end"
 

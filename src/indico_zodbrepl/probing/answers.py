@@ -19,7 +19,7 @@ from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 MAX_TEXT = 200
 MAX_FOLLOWERS = 100
 STORAGE = "1"
-"""Name of the one storage that each of our servers holds."""
+"""Name of the only storage of each managed server."""
 
 
 class ServerRole(enum.StrEnum):
@@ -40,8 +40,9 @@ class ServerRole(enum.StrEnum):
 class Hold(enum.StrEnum):
     """Why a server lets no commit begin.
 
-    operator: somebody asked for it, and it ends by itself.  epoch: the cluster is in a later one.
-    followers: fewer are connected than there have to be.
+    operator: requested by an operator; it ends automatically.
+    epoch: the cluster is in a later one.
+    followers: too few are connected.
     """
 
     OPERATOR = "operator"
@@ -51,10 +52,10 @@ class Hold(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class RefusedFollower:
-    """A follower that a server turned away: its address, its last transaction, when it came.
+    """A follower that a server refused: its address, last transaction and time.
 
     Attributes:
-        at: as the server says it.
+        at: time according to the server.
     """
 
     peer: str
@@ -64,10 +65,10 @@ class RefusedFollower:
 
 @dataclasses.dataclass(frozen=True)
 class WriteFailure:
-    """Writes of a server that its disk did not take.
+    """Writes of a server that failed on its disk.
 
     Attributes:
-        error: why, in the system's words.
+        error: the system's error message.
         since, at: when the first and the last of them failed, seconds since 1970.
         count: how many have failed; no transaction was written in between.
     """
@@ -80,19 +81,19 @@ class WriteFailure:
 
 @dataclasses.dataclass(frozen=True)
 class Replication:
-    """Who a server is and how replication stands, as the server itself sees it.
+    """A server's identity and its state of replication, as it reports them.
 
     Attributes:
-        epoch: of which it was started or promoted; None where the backend has no epochs.
+        epoch: in which it was started or promoted; None if the backend has no epochs.
         upstream: address followed, ``host:port``, which is a node's replication address, or its
             storage address where the engine has one port for both; None for a primary.
-        connected: whether the link to the upstream stands; None without upstream.
+        connected: True if the link to the upstream is up; None without upstream.
         followers: addresses from which others follow.
-        pid: 0 when it can't be told.
+        pid: 0 if unknown.
         size: bytes of the data.
-        held: why it lets no commit begin; None when it does.
-        min_followers: followers without which it takes no writes.
-        refused: followers that it turned away, as their last transaction is not in its history.
+        held: why it lets no commit begin; None if it does.
+        min_followers: number of followers required for writes.
+        refused: followers that it refused because their last transaction is not in its history.
         write_failure: None if its last transaction was written.
     """
 
@@ -114,14 +115,14 @@ class Replication:
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """One of an engine's own truths in the engine's own words, for people to read."""
+    """A value that an engine reports, in the engine's own words, for people to read."""
 
     label: str
     value: str
 
 
 class Level(enum.StrEnum):
-    """Level of an alert; a notice leaves a healthy cluster healthy."""
+    """The severity of an alert or a problem; a notice leaves a healthy cluster healthy."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -148,7 +149,7 @@ class Alert:
 
 @dataclasses.dataclass(frozen=True)
 class ServerAnswer:
-    """What a node's server answers.
+    """A server's answer; ``replication`` is None if it is not a server of this project.
 
     Attributes:
         replication: None when it is no server of ours.
@@ -164,10 +165,10 @@ class ServerAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class MissingAnswer:
-    """Transactions a server holds after some tid; at least that many when not exact.
+    """The number of a server's transactions after a tid; a lower bound if not exact.
 
     Attributes:
-        first: tid of the oldest of them; None when there is none or it is not known.
+        first: tid of the oldest of them; None if there is none or it is unknown.
     """
 
     transactions: int
@@ -177,10 +178,10 @@ class MissingAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class HistoryAnswer:
-    """Whether a server holds a transaction; None when it can't tell, as after a pack.
+    """True if a server holds a transaction; None if unknown, as after a pack.
 
     Attributes:
-        digest: over the transaction's content; None when it is not known or not held.
+        digest: of the transaction's content; None if it is unknown or not held.
     """
 
     known: bool | None
@@ -192,10 +193,10 @@ class IndicoAnswer:
     """Answer of an Indico instance to its health probe.
 
     Attributes:
-        epoch: the current one by the record that its host keeps; None when it has none.
+        epoch: the current one according to its host's record; None if there is none.
         epoch_primary: the primary of that epoch.
-        built: whether it has begun to serve pages.
-        set_up: whether the database holds an Indico; if not, each page is answered 503.
+        built: True if it has begun to serve pages.
+        set_up: True if the database holds an Indico; if not, each page is answered with 503.
         failure: why it serves no pages, though it has a storage; None while it is starting.
     """
 
@@ -350,7 +351,7 @@ def read_indico_answer(raw: bytes) -> IndicoAnswer:
 
 
 def clean(text: str) -> str:
-    """Return the first MAX_TEXT characters; those that are not printable become ``?``."""
+    """Return the first MAX_TEXT characters; unprintable ones become ``?``."""
     return "".join(c if c.isprintable() else "?" for c in text[:MAX_TEXT])
 
 

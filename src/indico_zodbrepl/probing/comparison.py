@@ -1,4 +1,4 @@
-"""A follower held against its primary: what it lacks, and whether its history is the same."""
+"""A comparison of a follower with its primary: what it lacks, and if its history is the same."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from indico_zodbrepl.probing.wire import FailureKind
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """Why a probe has no answer."""
+    """The reason why a probe has no answer."""
 
     kind: FailureKind
     detail: str
 
 
 class Membership(enum.StrEnum):
-    """A follower's last transaction, looked up in the history of its primary."""
+    """The result of looking up a follower's last transaction in its primary's history."""
 
     HELD = "held"
     ABSENT = "absent"
@@ -27,12 +27,12 @@ class Membership(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """A follower held against its primary, which was asked right after the follower.
+    """A comparison of a follower with its primary, which was queried right after the follower.
 
-    The order matters: a primary asked earlier could honestly know less than its follower.
+    The order matters: a primary queried earlier could legitimately know less than its follower.
 
     Attributes:
-        primary: name of the node asked.
+        primary: name of the queried node.
         primary_tid: its last tid.
         missing: transactions it holds after the follower's last one.
         membership: whether it holds the follower's last one; None when that can't be told.

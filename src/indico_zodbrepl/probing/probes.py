@@ -1,4 +1,4 @@
-"""Questions to one server each; every one ends by its deadline."""
+"""Queries to a single server, each with a deadline."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def probe_indico(address: Address, deadline: float) -> IndicoAnswer:
 
 
 class _Received:
-    """What ``http.client`` wants of a socket, over bytes that are already here."""
+    """A substitute for ``http.client``'s socket, with bytes that were already received."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw

@@ -1,4 +1,4 @@
-"""What the kernel says a process of this host does."""
+"""The kernel's report about a process of this host."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ _ENDED = frozenset("ZX")
 def state_of(pid: int) -> str:
     """Return the letter of a process's state (proc_pid_stat(5)).
 
-    Empty when there is no such process, also for one that has ended and only waits for its parent
-    to notice.
+    Empty if there is no such process, or if it is a zombie.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -23,9 +22,9 @@ def state_of(pid: int) -> str:
 
 
 def birth_of(pid: int) -> str:
-    """When a process began, in the kernel's own count; empty when it is gone, or a zombie.
+    """Return the start time of a process as the kernel counts; empty if it is gone or a zombie.
 
-    With it another process that got the same number is told apart.
+    It distinguishes the process from a later one with the same PID.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -36,7 +35,7 @@ def birth_of(pid: int) -> str:
 
 
 def leads_terminal(pid: int) -> bool:
-    """Return True if a process leads a session with a terminal, as the shell of a person does."""
+    """Return True if a process leads a session with a terminal, like a user's shell."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

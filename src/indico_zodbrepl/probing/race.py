@@ -1,4 +1,4 @@
-"""Run blocking questions all at once and wait for none of them longer than agreed."""
+"""Run blocking queries in parallel, and wait for none of them beyond the deadline."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ GRACE = 2.0
 
 
 class Race:
-    """Jobs in daemon threads that leave what they find under keys, until a deadline.
+    """Jobs in daemon threads that leave their results under keys, until a deadline.
 
-    A job that outlives the deadline (a name look-up, a hung disk) goes on alone: what it
-    finds later is dropped, and it does not keep the process from ending.  Instances are used once.
+    A job that outlives the deadline (a name look-up, a hung disk) continues alone: its later
+    results are dropped, and it does not keep the process from exiting.  Instances are used once.
 
     Args:
-        series: a name for races that ask the same again and again; as long as a job of an
-            earlier one hangs, it is not started once more, so that threads don't pile up.
+        series: a name for races that repeat the same queries; while a job of an earlier race hangs,
+            it is not started again, so that threads do not pile up.
     """
 
     _hanging: dict[tuple[str, str], tuple[threading.Thread, float]] = {}  # noqa: RUF012
@@ -35,7 +35,7 @@ class Race:
         self._over = False
 
     def start(self, name: str, job: Callable[[], Iterable[tuple[tuple[str, str], object]]]) -> None:
-        """Start a job; it yields each result as a key and a value as soon as it has it."""
+        """Start a job, which yields each result as a key and a value as soon as it is available."""
         if self._hangs(name):
             return
         with self._lock:

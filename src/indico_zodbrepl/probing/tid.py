@@ -18,7 +18,7 @@ def parse(text: str) -> int:
     """Return the number behind 1 to 16 hex digits, with or without ``0x``.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the text is invalid.
     """
     digits = text[2:] if text[:2] in ("0x", "0X") else text
     if not 1 <= len(digits) <= 16 or not all(d in "0123456789abcdefABCDEF" for d in digits):
@@ -27,15 +27,15 @@ def parse(text: str) -> int:
 
 
 def render(tid: int) -> str:
-    """As operators and ZODB's own tools write it: ``0x`` and 16 hex digits."""
+    """Return a tid as operators and ZODB's own tools write it: ``0x`` and 16 hex digits."""
     return f"0x{tid:016x}"
 
 
 def committed_at(tid: int) -> float | None:
-    """When it was committed, in seconds since 1970 (UTC).
+    """Return the commit time, in seconds since 1970 (UTC).
 
-    None for the tid of an empty storage and for numbers that are no point in time, such as a
-    31 February.
+    None for the tid of an empty storage and for numbers that are no valid time, such as a 31
+    February.
     """
     if tid == EMPTY:
         return None
@@ -52,8 +52,6 @@ def committed_at(tid: int) -> float | None:
 
 
 def moment(tid: int) -> str:
-    """Return when it was committed, such as ``2026-11-22 19:57:31 UTC``; empty where
-    ``committed_at`` returns None.
-    """
+    """Return the commit time, such as ``2026-11-22 19:57:31 UTC``; empty if it has none."""
     at = committed_at(tid)
     return "" if at is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

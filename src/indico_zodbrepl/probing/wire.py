@@ -1,7 +1,7 @@
-"""One question over TCP with one deadline, and an answer of bounded length.
+"""One query over TCP with one deadline, and an answer of bounded length.
 
-A socket's own timeout counts from one ``recv`` to the next, so a peer that drips a byte a second
-holds its caller for ever.  Here the deadline is a point in time for the whole conversation.
+A socket's own timeout counts from one ``recv`` to the next, so a peer that sends one byte per
+second blocks its caller forever.  Here the deadline applies to the whole conversation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ProbeError(Exception):
 
 
 class Conversation:
-    """A connected socket and the moment (``time.monotonic``) at which patience ends."""
+    """A connected socket and its deadline (``time.monotonic``)."""
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         self._sock = sock
@@ -68,7 +68,7 @@ class Conversation:
         return bytes(received)
 
     def receive_frame(self) -> bytes:
-        """One length-prefixed frame of ZEO's protocol, not longer than MAX_ANSWER."""
+        """Return one length-prefixed frame of ZEO's protocol, not longer than MAX_ANSWER."""
         (length,) = struct.unpack(">I", self.receive_exactly(4))
         if length > MAX_ANSWER:
             raise ProbeError(
@@ -77,7 +77,7 @@ class Conversation:
         return self.receive_exactly(length)
 
     def receive_all(self) -> bytes:
-        """Everything up to the end of the stream, not longer than MAX_ANSWER."""
+        """Return everything up to the end of the stream, not longer than MAX_ANSWER."""
         received = bytearray()
         while chunk := self.receive(65536):
             received += chunk
@@ -94,13 +94,13 @@ def frame(payload: bytes) -> bytes:
 
 @contextmanager
 def conversation(address: Address, deadline: float) -> Iterator[Conversation]:
-    """Connect, and turn what sockets raise inside the block into ProbeError.
+    """Connect, and turn socket errors inside the block into ProbeError.
 
     Args:
-        address: whom to ask.
+        address: of the server.
         deadline: a moment of ``time.monotonic`` after which everything fails as SILENT.  The
-            look-up of a host name is not interrupted; callers that name hosts run in a thread
-            that nobody waits for longer than the deadline.
+            look-up of a host name is not interrupted; callers with host names run in a thread that
+            is not waited for beyond the deadline.
 
     Raises:
         ProbeError: no connection, no answer in time, or a connection lost.

@@ -1,4 +1,4 @@
-"""The rules that raise alerts, with a hint how to fix each: small and pure."""
+"""The rules that raise alerts, each with a hint how to fix the problem: small and pure."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Facts:
 
     @property
     def primaries(self) -> list[NodeStatus]:
-        """Nodes that run as a primary, writable or not, and masters that lead."""
+        """Return the nodes that run as a primary, writable or not, and masters that lead."""
         return [
             node
             for node in self.nodes
@@ -59,7 +59,7 @@ class Facts:
 
     @property
     def full_writers(self) -> list[NodeStatus]:
-        """Return the nodes without which nothing can be saved, and whose disks are full."""
+        """Return the nodes required for writes whose disks are full."""
         return [
             node
             for node in self.nodes
@@ -75,7 +75,7 @@ class Facts:
         return backends.can(self.cluster, operation)
 
     def called(self, node: NodeStatus) -> str:
-        """Return a node's name with the role that it runs in, or else is assigned."""
+        """Return a node's name with its actual role, or else its assigned one."""
         return words.called(self.cluster, node.actual_role or node.assigned_role, node.name)
 
     def restart(self, node: NodeStatus) -> str:
@@ -85,7 +85,7 @@ class Facts:
         return f"`{self.commands.zodbrepl('restart', node.name)}`"
 
     def look_at_log(self, node: NodeStatus) -> str:
-        """Return where the log of a node's server is, as the end of a hint."""
+        """Return where a node's server logs, as the end of a hint."""
         if not node.managed:
             return "the log of its server, where that runs"
         return f"`{self.commands.show_log(f'node-{node.name}')}`"
@@ -99,8 +99,8 @@ class Facts:
 def plays(cluster: Cluster, actual: ServerRole, assigned: Role) -> bool:
     """Return True if a running server has the assigned role.
 
-    A storage without replication can be the primary of a backend that has no replication of
-    ZEO servers; where ZRS is configured it is a server started with a wrong configuration.
+    A storage without replication can be the primary of a backend without replication between ZEO
+    servers; with ZRS it is a server with a wrong configuration.
     """
     if actual is ServerRole.STANDALONE:
         return assigned is Role.PRIMARY and not backends.backend_of(cluster).has_epochs
@@ -108,10 +108,10 @@ def plays(cluster: Cluster, actual: ServerRole, assigned: Role) -> bool:
 
 
 def reviving(node: NodeStatus, *, led: bool) -> str:
-    """Return the operation that brings back a node of ours that does not answer.
+    """Return the operation that brings back a managed node that does not answer.
 
     Args:
-        led: whether a primary or an elected master is there to follow.
+        led: True if there is a primary or an elected master to follow.
     """
     if node.program is None:
         return "up"
@@ -132,7 +132,7 @@ def start_command(commands: Commands, operation: str, name: str) -> str:
 
 
 def remedy(commands: Commands, start: str, program_name: str, program: Program | None) -> str:
-    """Return how a silent node or instance comes back, by the state of its program.
+    """Return how to bring back a silent node or instance, by the state of its program.
 
     Args:
         start: the command that starts it.
@@ -193,7 +193,7 @@ def condition(program: Program | None) -> str:
 
 
 def shown_program(program: Program | None) -> str:
-    """State of a program in a few words, for details."""
+    """Return the state of a program in a few words, for details."""
     if program is None:
         return "state of its program unknown"
     described = f" ({program.description})" if program.description else ""

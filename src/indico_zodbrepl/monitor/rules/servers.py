@@ -1,4 +1,4 @@
-"""Rules about one node's server: does it run, is it the right one, in the right role."""
+"""Rules about one node's server: it runs, it is the right one, and it has the right role."""
 
 from __future__ import annotations
 
