@@ -159,7 +159,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Forced:
-    """Who forced a node to be the primary without a source to confirm it.
+    """The operator who forced a node to be the primary without a source to confirm it.
 
     Attributes:
         actor: login name.

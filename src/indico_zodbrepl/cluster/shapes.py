@@ -19,7 +19,7 @@ REPLICATION_PORT = "replication-port"
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What clusters of one backend look like.
+    """The permitted shape of the clusters of one backend.
 
     Attributes:
         roles: permitted roles.

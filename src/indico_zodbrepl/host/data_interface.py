@@ -156,7 +156,7 @@ class Backups(Protocol):
         """Return the bytes of the node's database."""
 
     def back_up(self, name: str, folder: Path, tell: Report, *, full: bool) -> Made:
-        """Add to a folder what it lacks; whoever has the database open goes on."""
+        """Back up what a folder lacks; processes with the database open continue."""
 
     def inspect(self, folder: Path, at: str | None, tell: Report) -> Backup:
         """Return the newest backup, or the newest not after a moment; see ``Keeper.inspect``."""

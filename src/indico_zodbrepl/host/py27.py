@@ -260,7 +260,7 @@ class _Clock:
         self._heard = time.monotonic()
 
     def left(self) -> float | None:
-        """Return the seconds until ``check`` has something to do; None for ever."""
+        """Return the seconds until ``check`` has something to do; None for never."""
         limits = [
             *([] if self._seconds is None else [self._began + self._seconds]),
             *([] if self._silence is None else [self._heard + self._silence]),

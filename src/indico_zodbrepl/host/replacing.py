@@ -134,7 +134,7 @@ def swap(cluster: Cluster, node: Node, kept: Path) -> bool:
 
 
 def move(source: Path, target: Path, names: Iterable[str]) -> None:
-    """Rename what is there of ``names``, in this order; on disk afterwards.  Raises OSError."""
+    """Rename the existing ones of ``names``, in this order; on disk afterwards.  Raises OSError."""
     present = [name for name in names if (source / name).exists()]
     if not present:
         return

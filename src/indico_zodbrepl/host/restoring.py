@@ -90,7 +90,7 @@ class LocalBackups:
                     # A folder for the old data means that they are being moved already.
                     if not kept.exists() and keeper.fingerprint(node) != fingerprint:
                         raise _changed(name)
-                    # What the new data has no longer is the new one's already, in its place.
+                    # A file that the new data no longer has is already in its place.
                     old = [
                         each for each in keeper.names if present.exists() or (new / each).exists()
                     ]

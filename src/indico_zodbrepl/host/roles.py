@@ -54,10 +54,10 @@ def promote(
 ) -> Changed:
     """Make a node the primary of an epoch, in place if its server runs.
 
-    First nobody may object: know a later epoch, another primary of this one, or take writes
-    (a held primary doesn't).  Then the records are raised, running primaries of older epochs
-    are told, and the node's own state is written; from then on the node is the primary even if
-    everything is interrupted.
+    First no source may contradict by a later epoch, another primary of this epoch, or a server that
+    accepts writes (a paused primary does not).  Then the records are raised, running primaries of
+    older epochs are told, and the node's own state is written; from then on the node is the primary
+    even if everything is interrupted.
 
     Args:
         reason: for the records, one line.
@@ -127,8 +127,8 @@ def follow(
 def check_promotion(cluster: Cluster, present: NodeState, epoch: int) -> NodeState:
     """Return the state of a node after a promotion; change nothing.
 
-    Raises OperatorError (exit 8) when somebody objects, its data is not whole, or it has no data
-    and others have.
+    Raises OperatorError (exit 8) if a source contradicts, its data are incomplete, or it has no
+    data and others have.
     """
     refuse_older(cluster, present, epoch)
     precheck.admit_promotion(cluster, present.node, epoch)
@@ -171,7 +171,7 @@ def check_following(
 ) -> NodeState:
     """Return the state of a node that follows another one; change nothing.
 
-    Its history is not looked at.  Raises as ``follow``.
+    Its history is not checked.  Raises as ``follow``.
     """
     name, above = present.node, node_named(cluster, upstream)
     refuse_older(cluster, present, epoch)
@@ -237,7 +237,7 @@ def _changes(change: Callable[[], ServerStatus], role: Role, remarks: list[str])
 
 @dataclasses.dataclass(frozen=True)
 class _Change:
-    """What each change of a role needs; ``deadline`` is a moment of ``time.monotonic``."""
+    """The common parameters of a change of role; ``deadline`` is a time of ``time.monotonic``."""
 
     cluster: Cluster
     installation: Installation
@@ -268,7 +268,7 @@ class _Change:
 
 
 class _Servers(Protocol):
-    """How the servers of one family of backends change their roles.
+    """The changes of role of the servers of one family of backends.
 
     Attributes:
         silences: what ``silence_others`` does, one line.

@@ -87,9 +87,9 @@ class Divergent:
 
     Attributes:
         transactions: how many; all of them are exported.
-        perhaps: of how many of these, without history, nobody can tell whether the other has them.
-        common: the newest transaction that both have, 16 hex digits; None when there is none, or
-            nobody looked.
+        perhaps: how many of these the other node may have, which is unknown without history.
+        common: the newest common transaction, 16 hex digits; None if there is none, or if it was
+            not determined.
         history: whether the database keeps history.
         needs_copy: as in ``Alone``.
     """

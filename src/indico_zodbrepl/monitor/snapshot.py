@@ -126,7 +126,7 @@ class NodeStatus:
 
     Attributes:
         address, replication_address: None for a node without them.
-        managed: whether its server is ours; else it is somebody else's and has no program here.
+        managed: True if its server is managed here; otherwise it has no program here.
         mark: reality against intent.
         problem: why there is no answer; empty if there is one.
         assigned_*: from the node's state file; from cluster.conf, without an epoch, when that file

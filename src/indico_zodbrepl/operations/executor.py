@@ -328,8 +328,8 @@ class _Run:
         """Save the progress of a step; its end is saved with the beginning of the next one.
 
         If it is not ``needed``, after a failure, a full disk is ignored.  After the
-        point of no return it must not leave the cluster without a primary: the steps go on, and
-        each one's check tells ``resume`` what is done.
+        point of no return it must not leave the cluster without a primary: the steps continue, and
+        each one's check shows ``resume`` what is done.
         """
         self._now = self._now.changed(index, record)
         if saved:

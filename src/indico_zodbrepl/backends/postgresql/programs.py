@@ -86,7 +86,7 @@ class Identity:
                 os.lchown(name, user.pw_uid, user.pw_gid)
 
 
-# Whoever runs this, root too.
+# The user of this process, including root.
 NOBODY_ELSE = Identity(())
 
 

@@ -45,7 +45,7 @@ def opened(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Ite
 
     Raises:
         OperatorError: exit 7, it does not answer in time, or the upstream does not; exit 8, its
-            data is of no use, or somebody else has it open.
+            data are unusable, or another process has them open.
     """
     clear(node)
     if replication.is_contained(cluster, node, upstream):

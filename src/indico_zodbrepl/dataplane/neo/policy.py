@@ -1,7 +1,7 @@
 """The NEO monitor's decisions about silent processes.  No I/O: facts in, actions out.
 
 A storage that hangs stalls every write of the whole cluster for as long as it
-hangs, and so does the primary master; NEO itself waits for ever.  A storage is
+hangs, and so does the primary master; NEO itself waits forever.  A storage is
 given up only when every partition has an up-to-date copy on others that work.
 """
 import collections
