@@ -253,7 +253,7 @@ def test_one_picked_object_brings_the_new_objects_that_it_refers_to(history, run
         lambda root: (root['talks']['lost']['speaker']['name'], root['count']()))
 
 
-def test_nothing_is_salvaged_twice(history, run):
+def test_nothing_is_recovered_twice(history, run):
     tail = history.lose(add_talk, edit)
     assert 0 == run('apply', tail, 'all', '--user', 'olga')[0]
     before = history.last()
@@ -262,7 +262,7 @@ def test_nothing_is_salvaged_twice(history, run):
     assert before == history.last()
 
 
-def test_a_salvage_that_was_killed_after_it_had_written_is_not_repeated(history, run):
+def test_a_recovery_that_was_killed_after_it_had_written_is_not_repeated(history, run):
     tail = history.lose(add_talk)
     assert 0 == run('apply', tail, 'all', '--user', 'olga')[0]
     path = os.path.join(tail, 'salvaged.json')
@@ -301,7 +301,7 @@ def test_what_both_sides_changed_is_left_when_packing_removed_what_it_was_before
     assert {'conflicts'} == {each['outcome'] for each in changed(run('show', tail)[1])}
 
 
-def test_a_class_that_can_not_be_imported_is_salvaged_as_it_is(history, run):
+def test_a_class_that_can_not_be_imported_is_recovered_as_it_is(history, run):
     """As nothing of Indico is imported."""
     tail = history.lose(add_talk)
     path = os.path.join(tail, 'tail.fs')

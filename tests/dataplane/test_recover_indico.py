@@ -56,17 +56,17 @@ def failover(processes, tmpdir, htdocs, filled):
     return Failover(IndicoSite(processes, tmpdir.join('site'), htdocs, STORAGE % path), path)
 
 
-def salvaged(failover, capsys, *more):
+def recovered(failover, capsys, *more):
     status = program.main(['apply', failover.tail, failover.conf, 'all', '--user', 'olga']
                           + list(more))
     return status, json.loads(capsys.readouterr().out)
 
 
-def test_a_lost_conference_is_salvaged_shown_and_listed_in_its_category(failover, capsys):
+def test_a_lost_conference_is_recovered_shown_and_listed_in_its_category(failover, capsys):
     lost = failover.lose('1', 'Lost and Found')
     failover.make('--describe', '0', 'changed after the failover')
 
-    status, said = salvaged(failover, capsys)
+    status, said = recovered(failover, capsys)
     assert (0, ['applies']) == (status, [each['outcome'] for each in said['transactions']])
     assert 'Conference 3 "Lost and Found"' in [
         each['what'] for each in said['transactions'][0]['objects']]
@@ -86,7 +86,7 @@ def test_a_lost_conference_comes_back_under_another_number_when_its_own_is_taken
     """Both sides gave the same number and changed the same lists, so all of it conflicts."""
     assert '/event/3' == failover.lose('1', 'Lost and Found')
     assert '/event/3' == failover.make('1', 'Made since')
-    status, said = salvaged(failover, capsys)
+    status, said = recovered(failover, capsys)
     assert (program.NOTHING, 0) == (status, said['objects_written'])
     conflicts = {each['what'] for each in said['transactions'][0]['objects']
                  if each['outcome'] == 'conflicts'}

@@ -85,7 +85,7 @@ def test_while_all_is_well(make_cluster: MakeCluster) -> None:
     assert ["admin", "indico-one", "node-a", "node-b", "supervisord"] == stops
     told = changes_nothing(cluster, "node", "restart-client", "one")
     assert "replace the workers of indico-one" in told
-    for command in (["switchover"], ["seed", "b"], ["pack"]):
+    for command in (["switchover"], ["clone", "b"], ["pack"]):
         changes_nothing(cluster, *command)
     assert "primary a is running" in is_refused(cluster, "failover")
 
@@ -116,9 +116,9 @@ def test_of_a_seed_to_a_node_whose_disk_is_new(cluster: ClusterUnderTest) -> Non
     succeed(cluster, "node", "stop", "b")
     folder = cluster.cluster.node("b").data_directory
     folder.rename(folder.with_name("away"))
-    changes_nothing(cluster, "seed", "b")
+    changes_nothing(cluster, "clone", "b")
     assert not folder.exists()
-    succeed(cluster, "seed", "b")
+    succeed(cluster, "clone", "b")
     all_follow(cluster)
 
 
@@ -138,7 +138,7 @@ def test_after_a_failover_that_was_cut_short(cluster: ClusterUnderTest) -> None:
     for options in ([], ["--abandon", "--reason", "a test"]):
         changes_nothing(cluster, "resume", *options)
     assert "can't be undone" in is_refused(cluster, "resume", "--undo")
-    for command in (["rejoin", "a"], ["seed", "a"], ["switchover"], ["failover"]):
+    for command in (["rejoin", "a"], ["clone", "a"], ["switchover"], ["failover"]):
         assert "failover to b was interrupted" in is_refused(cluster, *command)
     refused = cluster.cli("up")
     assert ExitCode.REFUSED == refused.returncode
@@ -151,8 +151,8 @@ def test_after_a_failover_that_was_cut_short(cluster: ClusterUnderTest) -> None:
     succeed(cluster, "rejoin", "a")
     (tail,) = Layout(cluster.cluster).lost_tails.iterdir()
     before = state_of_all(cluster)
-    assert "would be written" in succeed(cluster, "salvage", str(tail), "--all", "--dry-run")
-    is_as_it_was(before, cluster, ["salvage"])
+    assert "would be written" in succeed(cluster, "recover", str(tail), "--all", "--dry-run")
+    is_as_it_was(before, cluster, ["recover"])
 
 
 def resume(under_test: ClusterUnderTest) -> str:

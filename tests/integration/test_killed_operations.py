@@ -203,8 +203,8 @@ def leave_somebody_behind(under_test: ClusterUnderTest, writer: Writer) -> None:
 
 def test_a_seed(working: Writer) -> None:
     cluster = working.under_test
-    for action, when in moments(count_effects(cluster, "seed", behind(cluster))):
-        if is_killed(cluster, "seed", action, when, behind(cluster)):
+    for action, when in moments(count_effects(cluster, "clone", behind(cluster))):
+        if is_killed(cluster, "clone", action, when, behind(cluster)):
             succeed(cluster, "resume")
         assert Outcome.DONE is last_entry(cluster).outcome, (action, when)
         ends_soundly(cluster, working)

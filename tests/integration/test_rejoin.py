@@ -56,7 +56,7 @@ def fail_over(under_test: ClusterUnderTest, lost: int, kept: int) -> list[str]:
     return tids
 
 
-def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salvaged(
+def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_recovered(
     cluster: ClusterUnderTest,
 ) -> None:
     cluster.up()
@@ -65,7 +65,7 @@ def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salva
 
     shown = run(cluster, "rejoin", "a", "--dry-run")
     assert "5 transactions that the primary never had" in shown
-    refused = run(cluster, "seed", "a", exit_code=ExitCode.REFUSED)
+    refused = run(cluster, "clone", "a", exit_code=ExitCode.REFUSED)
     assert "has 5 transactions that b lacks" in refused
     assert "rejoin a" in refused
     assert before == data_fs(cluster.cluster.node("a")).read_bytes()
@@ -87,14 +87,14 @@ def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_salva
 
     lost_keys = {f"lost{number}" for number in range(5)}
     assert not lost_keys & keys(cluster, "b")
-    assert "5 can be recovered, 0 conflict" in run(cluster, "salvage", str(folder))
-    assert "5 divergent transactions" in run(cluster, "salvage", str(folder), "--all")
+    assert "5 can be recovered, 0 conflict" in run(cluster, "recover", str(folder))
+    assert "5 divergent transactions" in run(cluster, "recover", str(folder), "--all")
     kept = {
         f"{name}{number}" for name, count in (("common", 5), ("kept", 3)) for number in range(count)
     }
     assert lost_keys | kept == keys(cluster, "b")
     assert "recover" in run(cluster, "journal")
-    run(cluster, "salvage", str(folder), "--all")
+    run(cluster, "recover", str(folder), "--all")
     same_files(cluster)
 
 
@@ -129,15 +129,15 @@ def test_a_node_with_another_database_needs_seeding_and_is_seeded_while_others_w
     run(cluster, "node", "start", "b", exit_code=ExitCode.REFUSED)
 
     with writing(cluster, "a", "meanwhile") as tids:
-        assert "would" not in run(cluster, "seed", "b", "--dry-run")
+        assert "would" not in run(cluster, "clone", "b", "--dry-run")
         assert other == data_fs(node).read_bytes()
-        run(cluster, "seed", "b")
+        run(cluster, "clone", "b")
     assert tids
     same_files(cluster)
     assert "ok" == condition(cluster, "b")
     (kept,) = node.data_directory.parent.glob("b.before-seed-*")
     assert other == (kept / "Data.fs").read_bytes()
-    assert not (node.data_directory / "seed").exists()
+    assert not (node.data_directory / "clone").exists()
 
 
 def test_data_directories_may_be_links_to_other_disks(cluster: ClusterUnderTest) -> None:
@@ -152,7 +152,7 @@ def test_data_directories_may_be_links_to_other_disks(cluster: ClusterUnderTest)
     same_files(cluster)
     (folder,) = tails(cluster)
     assert lost == exported(folder)
-    run(cluster, "seed", "a")
+    run(cluster, "clone", "a")
     same_files(cluster)
     run(cluster, "switchover")
     same_files(cluster)

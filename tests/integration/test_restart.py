@@ -54,7 +54,7 @@ def test_a_node_that_would_not_start_again_goes_on_and_one_cut_short_is_resumed(
     assert "b is not restarted; nothing was changed" in refused.stderr
     assert "clone b" in refused.stderr
     assert pid == cluster.pid_of("node-b")
-    succeed(cluster, "seed", "b")
+    succeed(cluster, "clone", "b")
     kill_in_the_middle(cluster, "restart", "end", "done", "a")
     assert "STOPPED" == cluster.program("a")
     assert "restart of a was interrupted" in cluster.cli("failover", "--dry-run").stderr

@@ -251,8 +251,8 @@ def test_what_a_restore_exported_can_be_made_again(alone: Kept) -> None:
     after = alone.commit("newer", 3)
     alone.restore()
     folder = str(last_entry(alone).figures["exported_to"])
-    succeed(alone, "salvage", folder)
-    succeed(alone, "salvage", folder, "--all")
+    succeed(alone, "recover", folder)
+    succeed(alone, "recover", folder, "--all")
     assert before | after == alone.names()
 
 
@@ -474,6 +474,6 @@ def test_when_both_nodes_are_lost_one_is_restored_and_the_other_gets_a_copy(pair
     (lost,) = after - pair.exported()
     assert lost.endswith("-1")
     assert 2 == last_entry(pair).figures["epoch"]
-    succeed(pair, "seed", "b")
+    succeed(pair, "clone", "b")
     assert before == pair.names("b")
     assert before | pair.commit("later", 1) == pair.names()

@@ -411,10 +411,10 @@ def test_what_only_an_old_primary_has_is_exported_and_listed_and_it_joins(
     ]
     assert "ok" == json.loads(lineage_file(pair.cluster.node(old)).read_text())["condition"]
 
-    shown = succeed(pair, "salvage", str(tail))
+    shown = succeed(pair, "recover", str(tail))
     assert "2 divergent transactions after" in shown
     assert f"lost on {old}" in shown
-    made = succeed(pair, "salvage", str(tail), "--all")
+    made = succeed(pair, "recover", str(tail), "--all")
     assert "written in transaction" in made
     assert f"lost on {old}" == held_by(pair, new)["first"]
 

@@ -230,7 +230,7 @@ def recover(
             raise click.UsageError("--event excludes --all, --transactions and --apply")
         if re.fullmatch("[0-9a-f]{16}", event) is None:
             raise click.UsageError("--event takes the 16 hexadecimal digits that recover shows")
-        found_event = recovery.salvage_event(
+        found_event = recovery.recover_event(
             app.cluster, app.installation, export, event, dry_run=dry_run
         )
         click.echo(view.recovered_event(found_event))

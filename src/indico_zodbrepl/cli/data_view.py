@@ -26,8 +26,8 @@ from indico_zodbrepl.operations.recover import (
     CONFLICTS,
     HAS_IT,
     LostTransaction,
-    Salvage,
-    SalvagedEvent,
+    RecoveredEvent,
+    Recovery,
 )
 
 SHOWN_FIELDS = 12
@@ -69,7 +69,7 @@ def _side(value: str | None) -> str:
 
 
 def recovery_summary(
-    found: Salvage, picks: list[str], export: Path, commands: Commands, *, dry_run: bool
+    found: Recovery, picks: list[str], export: Path, commands: Commands, *, dry_run: bool
 ) -> str:
     """Return what a recovery wrote, or would write, in one or two lines."""
     counts = (
@@ -95,7 +95,7 @@ def recovery_summary(
     return f"nothing was written: {counts}"
 
 
-def recovered_event(found: SalvagedEvent) -> str:
+def recovered_event(found: RecoveredEvent) -> str:
     """Return the event's new number, or what a dry run would recover."""
     objects = _count(found.objects, "object")
     if found.written is None:

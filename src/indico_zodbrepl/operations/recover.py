@@ -77,7 +77,7 @@ class LostTransaction:
 
 
 @dataclasses.dataclass(frozen=True)
-class Salvage:
+class Recovery:
     """A recovery export compared with the database.
 
     Attributes:
@@ -98,7 +98,7 @@ class Salvage:
         return sum(transaction.outcome == outcome for transaction in self.transactions)
 
 
-def show(cluster: Cluster, installation: Installation, tail: Path) -> Salvage:
+def show(cluster: Cluster, installation: Installation, tail: Path) -> Recovery:
     """Return what a recovery export holds, compared with the database; change nothing.
 
     Args:
@@ -117,7 +117,7 @@ def apply(
     picks: Sequence[str],
     *,
     dry_run: bool = False,
-) -> Salvage:
+) -> Recovery:
     """Recover divergent transactions in one transaction on the primary, and journal it.
 
     Args:
@@ -157,7 +157,7 @@ def name_of(tail: Path) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class SalvagedEvent:
+class RecoveredEvent:
     """An event of a recovery export, recovered by Indico under a new number.
 
     Attributes:
@@ -177,9 +177,9 @@ class SalvagedEvent:
     written: str | None
 
 
-def salvage_event(
+def recover_event(
     cluster: Cluster, installation: Installation, tail: Path, oid: str, *, dry_run: bool = False
-) -> SalvagedEvent:
+) -> RecoveredEvent:
     """Recover an event under a new number through Indico's own model, and journal it.
 
     It is for an event whose transaction conflicts because other events were created since.
@@ -202,7 +202,7 @@ def salvage_event(
         "ZODBREPL_INSTANCE": cluster.indico[0].name,
     }
 
-    def work(*options: str) -> SalvagedEvent:
+    def work(*options: str) -> RecoveredEvent:
         _zodb_conf(cluster)
         return host_of(cluster, installation).run27(
             _program(cluster, EVENT_MODULE),
@@ -211,7 +211,7 @@ def salvage_event(
             "--user",
             operation.actor(),
             *options,
-            answer=SalvagedEvent,
+            answer=RecoveredEvent,
             seconds=SECONDS,
             environment=environment,
         )
@@ -235,14 +235,14 @@ def salvage_event(
 
 def _run(
     cluster: Cluster, installation: Installation, command: str, tail: Path, *arguments: str
-) -> Salvage:
+) -> Recovery:
     return host_of(cluster, installation).run27(
         dataclasses.replace(_program(cluster, MODULE), accepted=(0, NOTHING)),
         command,
         tail.absolute(),
         _zodb_conf(cluster),
         *arguments,
-        answer=Salvage,
+        answer=Recovery,
         seconds=SECONDS,
     )
 

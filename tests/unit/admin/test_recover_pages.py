@@ -25,8 +25,8 @@ from indico_zodbrepl.operations.recover import (
     Difference,
     LostObject,
     LostTransaction,
-    Salvage,
-    SalvagedEvent,
+    RecoveredEvent,
+    Recovery,
 )
 
 MakeClient = Callable[..., FlaskClient]
@@ -66,7 +66,7 @@ class DataPlane:
         self.goes_on = threading.Event()
         self.goes_on.set()
 
-    def show(self, *_arguments: object) -> Salvage:
+    def show(self, *_arguments: object) -> Recovery:
         return self._said(("show",), 0)
 
     def apply(
@@ -77,7 +77,7 @@ class DataPlane:
         picks: Sequence[str],
         *,
         dry_run: bool = False,
-    ) -> Salvage:
+    ) -> Recovery:
         return self._said((tuple(picks), dry_run), 4)
 
     def event(
@@ -88,16 +88,16 @@ class DataPlane:
         oid: str,
         *,
         dry_run: bool = False,
-    ) -> SalvagedEvent:
+    ) -> RecoveredEvent:
         self._said((oid, dry_run), 0)
-        return SalvagedEvent(tail.name, oid, "Lost", None, 17, None, None)
+        return RecoveredEvent(tail.name, oid, "Lost", None, 17, None, None)
 
-    def _said(self, asked: tuple[Any, ...], written: int) -> Salvage:
+    def _said(self, asked: tuple[Any, ...], written: int) -> Recovery:
         assert self.goes_on.wait(180)
         self.asked.append(asked)
         if self.error is not None:
             raise self.error
-        return Salvage(TAIL, "0400000000000000", None, written, HELD)
+        return Recovery(TAIL, "0400000000000000", None, written, HELD)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def data_plane(monkeypatch: pytest.MonkeyPatch) -> DataPlane:
     made = DataPlane()
     monkeypatch.setattr(recover, "show", made.show)
     monkeypatch.setattr(recover, "apply", made.apply)
-    monkeypatch.setattr(recover, "salvage_event", made.event)
+    monkeypatch.setattr(recover, "recover_event", made.event)
     return made
 
 

@@ -95,7 +95,7 @@ def test_a_loss_that_nobody_could_look_at_is_not_passed_over(of: Cluster) -> Non
     assert "rejoin a" in told
 
 
-def test_a_salvage_says_what_was_made_again_and_what_was_left(of: Cluster) -> None:
+def test_a_recovery_says_what_was_made_again_and_what_was_left(of: Cluster) -> None:
     plan = dataclasses.replace(PLAN, operation="recover", target="a-2-x", source="", steps=())
     made = {"written": "0400000000000009", "transactions": ["1", "2"], "objects": 7, "left": 1}
     told = "\n".join(ending_lines(of, ended(plan=plan, records=(), told=made)))

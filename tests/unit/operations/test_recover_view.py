@@ -1,4 +1,4 @@
-"""What `salvage` prints, and what it refuses before it does anything."""
+"""What `recover` prints, and what it refuses before it does anything."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from indico_zodbrepl.cli import App, data
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.operations import recover as salvaging
-from indico_zodbrepl.operations.recover import Difference, LostObject, LostTransaction, Salvage
+from indico_zodbrepl.operations import recover as recovering
+from indico_zodbrepl.operations.recover import Difference, LostObject, LostTransaction, Recovery
 
 HOME = Path(__file__).parents[3]
 TREE = LostObject(
@@ -39,21 +39,21 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """What the data plane says; the calls made to it."""
     calls: list[tuple[object, ...]] = []
 
-    def told(written: str | None) -> Salvage:
-        return Salvage("a-2-x", "0400000000000000", written, 1, (FINE, CONFLICT))
+    def told(written: str | None) -> Recovery:
+        return Recovery("a-2-x", "0400000000000000", written, 1, (FINE, CONFLICT))
 
-    def show(*_arguments: object) -> Salvage:
+    def show(*_arguments: object) -> Recovery:
         calls.append(("show",))
         return told(None)
 
     def apply(
         _cluster: object, _installation: object, _tail: Path, picks: list[str], *, dry_run: bool
-    ) -> Salvage:
+    ) -> Recovery:
         calls.append((picks, dry_run))
         return told(None if dry_run else "0400000000000009")
 
-    monkeypatch.setattr(salvaging, "show", show)
-    monkeypatch.setattr(salvaging, "apply", apply)
+    monkeypatch.setattr(recovering, "show", show)
+    monkeypatch.setattr(recovering, "apply", apply)
     return calls
 
 

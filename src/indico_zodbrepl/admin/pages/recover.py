@@ -128,14 +128,14 @@ def _look(found: Export, picks: Sequence[str], event: str) -> Survey | ResponseR
 
 def beside(
     cluster: Cluster, installation: Installation, found: Export, picks: Sequence[str], event: str
-) -> recover.Salvage | recover.SalvagedEvent:
+) -> recover.Recovery | recover.RecoveredEvent:
     """Compare an export with the database; with picks or an event, do a dry run of them.
 
     Raises OperatorError.
     """
     require(cluster, "recover")
     if event:
-        return recover.salvage_event(cluster, installation, found.folder, event, dry_run=True)
+        return recover.recover_event(cluster, installation, found.folder, event, dry_run=True)
     if picks:
         return recover.apply(cluster, installation, found.folder, picks, dry_run=True)
     return recover.show(cluster, installation, found.folder)
@@ -183,8 +183,8 @@ def _shown(
         event=event,
         error=error,
         form=form,
-        found=compared if isinstance(compared, recover.Salvage) else None,
-        brought=compared if isinstance(compared, recover.SalvagedEvent) else None,
+        found=compared if isinstance(compared, recover.Recovery) else None,
+        brought=compared if isinstance(compared, recover.RecoveredEvent) else None,
         told=told,
         shown_names=in_words,
         most=MOST_SHOWN,

@@ -100,21 +100,21 @@ class Notes(object):
 
     def __init__(self, folder, database):
         self._path = os.path.join(folder, 'salvaged.json')
-        self._salvages = self._read()
-        for salvage in self._salvages:
-            if salvage['tid'] is None:
+        self._recoveries = self._read()
+        for recovery in self._recoveries:
+            if recovery['tid'] is None:
                 there = [now for now in (database.current(oid.decode('hex'))
-                                         for oid in sorted(salvage['oids'].values())) if now]
-                salvage['tid'] = there[0][1].encode('hex') if there else None
-        self._salvages = [salvage for salvage in self._salvages if salvage['tid']]
+                                         for oid in sorted(recovery['oids'].values())) if now]
+                recovery['tid'] = there[0][1].encode('hex') if there else None
+        self._recoveries = [recovery for recovery in self._recoveries if recovery['tid']]
         self.done = {tuple(part.decode('hex') for part in record.split(':'))
-                     for salvage in self._salvages for record in salvage['records']}
+                     for recovery in self._recoveries for record in recovery['records']}
         self.oids = {lost.decode('hex'): oid.decode('hex')
-                     for salvage in self._salvages for lost, oid in salvage['oids'].items()}
+                     for recovery in self._recoveries for lost, oid in recovery['oids'].items()}
 
     def begin(self, records, oids):
         """Note that (lost tid, lost oid) are about to be recovered, with these {lost oid: oid}."""
-        self._salvages.append({
+        self._recoveries.append({
             'tid': None,
             'records': sorted('%s:%s' % (tid.encode('hex'), oid.encode('hex'))
                               for tid, oid in records),
@@ -123,12 +123,12 @@ class Notes(object):
 
     def finish(self, tid):
         """Note that the last recovery has been written."""
-        self._salvages[-1]['tid'] = tid.encode('hex')
+        self._recoveries[-1]['tid'] = tid.encode('hex')
         self._write()
 
     def forget(self):
         """Note that the last recovery was not written."""
-        self._salvages.pop()
+        self._recoveries.pop()
         self._write()
 
     def _read(self):
@@ -139,4 +139,4 @@ class Notes(object):
 
     def _write(self):
         disk.write_file(self._path, [json.dumps(
-            {'format': FORMAT, 'salvages': self._salvages}, indent=1, sort_keys=True)])
+            {'format': FORMAT, 'salvages': self._recoveries}, indent=1, sort_keys=True)])

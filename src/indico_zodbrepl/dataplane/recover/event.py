@@ -167,7 +167,7 @@ def _oid(text):
 def main(argv=None):
     parser = argparse.ArgumentParser(
         prog='python -m indico_zodbrepl.dataplane.recover.event',
-        description='Salvages one event of a lost tail under a new number.')
+        description='Recover one event of a recovery export under a new number.')
     parser.add_argument('tail', metavar='TAIL')
     parser.add_argument('oid', metavar='OID', type=_oid)
     parser.add_argument('--user', required=True, type=lambda text: text.decode('utf-8', 'replace'))
@@ -191,7 +191,7 @@ def main(argv=None):
         json.dump(said, sys.stdout)
         sys.stdout.write('\n')
         return DONE
-    sys.stderr.write('salvage_event: %s: %s\n' % (type(error).__name__, error))
+    sys.stderr.write('recover_event: %s: %s\n' % (type(error).__name__, error))
     return status
 
 

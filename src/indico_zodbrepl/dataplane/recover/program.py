@@ -172,7 +172,7 @@ def main(argv=None):
         json.dump(said, sys.stdout)
         sys.stdout.write('\n')
         return NOTHING if options.command == 'apply' and not said['objects_written'] else DONE
-    sys.stderr.write('salvage: %s: %s\n' % (type(error).__name__, error))
+    sys.stderr.write('recover: %s: %s\n' % (type(error).__name__, error))
     return status
 
 
