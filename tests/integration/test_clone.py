@@ -1,4 +1,4 @@
-"""The copy of a seed: it goes on where it was cut short, and brings an index that fits."""
+"""An interrupted clone continues where it stopped, and brings an index that fits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print(sum(1 for each in storage.iterator() if each.tid > tid))
 """
 
 
-class Seeding:
+class Cloning:
     """Node a's data, and the step that copies it to node b; no server runs."""
 
     def __init__(self, under_test: ClusterUnderTest) -> None:
@@ -66,7 +66,7 @@ class Seeding:
         )
         found = plan_clone(self.cluster, facts, "", Commands.here(self.cluster))
         assert isinstance(found, Plan)
-        step = next(step for step in found.steps if step.action == "seed-copy")
+        step = next(step for step in found.steps if step.action == "clone-copy")
         return step.do(
             Context(
                 cluster=self.cluster,
@@ -83,41 +83,41 @@ class Seeding:
 
 
 @pytest.fixture
-def seeding(cluster: ClusterUnderTest) -> Seeding:
-    return Seeding(cluster)
+def cloning(cluster: ClusterUnderTest) -> Cloning:
+    return Cloning(cluster)
 
 
 @pytest.mark.parametrize("left", ["Data.fs.part", "Data.fs"])
-def test_a_copy_that_was_cut_short_goes_on(seeding: Seeding, left: str) -> None:
-    seeding.target.parent.mkdir()
-    seeding.target.with_name(left).write_bytes(seeding.source.read_bytes()[:1_500_000])
-    figures = seeding.copy()
-    assert seeding.is_whole()
+def test_a_copy_that_was_cut_short_goes_on(cloning: Cloning, left: str) -> None:
+    cloning.target.parent.mkdir()
+    cloning.target.with_name(left).write_bytes(cloning.source.read_bytes()[:1_500_000])
+    figures = cloning.copy()
+    assert cloning.is_whole()
     resumed = figures["resumed_bytes"]
     assert isinstance(resumed, int)
     assert 0 < resumed <= 1_500_000
 
 
-def test_what_another_copy_had_left_is_not_taken_over(seeding: Seeding) -> None:
-    seeding.target.parent.mkdir()
-    seeding.target.with_name("Data.fs.part").write_bytes(1_500_000 * b"y")
-    seeding.copy()
-    assert seeding.is_whole()
+def test_what_another_copy_had_left_is_not_taken_over(cloning: Cloning) -> None:
+    cloning.target.parent.mkdir()
+    cloning.target.with_name("Data.fs.part").write_bytes(1_500_000 * b"y")
+    cloning.copy()
+    assert cloning.is_whole()
 
 
-def test_the_server_of_a_copy_reads_nothing_that_the_index_has(seeding: Seeding) -> None:
-    seeding.copy()
-    assert "0" == python27(seeding.under_test, READ_AT_START, seeding.target).strip()
+def test_the_server_of_a_copy_reads_nothing_that_the_index_has(cloning: Cloning) -> None:
+    cloning.copy()
+    assert "0" == python27(cloning.under_test, READ_AT_START, cloning.target).strip()
 
 
-def test_a_source_without_an_index_is_copied_without_one(seeding: Seeding) -> None:
-    seeding.source.with_name("Data.fs.index").unlink()
-    seeding.copy()
-    assert seeding.is_whole()
-    assert not seeding.target.with_name("Data.fs.index").exists()
+def test_a_source_without_an_index_is_copied_without_one(cloning: Cloning) -> None:
+    cloning.source.with_name("Data.fs.index").unlink()
+    cloning.copy()
+    assert cloning.is_whole()
+    assert not cloning.target.with_name("Data.fs.index").exists()
 
 
-def test_how_far_the_copy_is_is_told(seeding: Seeding) -> None:
-    seeding.copy()
-    assert seeding.told[0].startswith("data: ")
-    assert " MiB of 2 MiB" in seeding.told[0]
+def test_how_far_the_copy_is_is_told(cloning: Cloning) -> None:
+    cloning.copy()
+    assert cloning.told[0].startswith("data: ")
+    assert " MiB of 2 MiB" in cloning.told[0]

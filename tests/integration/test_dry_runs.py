@@ -110,7 +110,7 @@ def test_of_a_conversion(make_cluster: MakeCluster, tmp_path: Path) -> None:
     assert not Layout(target.cluster).var.exists()
 
 
-def test_of_a_seed_to_a_node_whose_disk_is_new(cluster: ClusterUnderTest) -> None:
+def test_of_a_clone_to_a_node_whose_disk_is_new(cluster: ClusterUnderTest) -> None:
     cluster.up()
     all_follow(cluster)
     succeed(cluster, "node", "stop", "b")

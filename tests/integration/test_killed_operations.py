@@ -201,7 +201,7 @@ def leave_somebody_behind(under_test: ClusterUnderTest, writer: Writer) -> None:
     writer.goes_on()
 
 
-def test_a_seed(working: Writer) -> None:
+def test_a_clone(working: Writer) -> None:
     cluster = working.under_test
     for action, when in moments(count_effects(cluster, "clone", behind(cluster))):
         if is_killed(cluster, "clone", action, when, behind(cluster)):

@@ -110,7 +110,7 @@ def test_a_silently_merged_node_rejoins(cluster: ClusterUnderTest) -> None:
     assert 4 == len(exported(folder))
 
 
-def test_a_node_with_another_database_needs_seeding_and_is_seeded_while_others_write(
+def test_a_node_with_another_database_needs_a_clone_and_is_cloned_while_others_write(
     cluster: ClusterUnderTest,
 ) -> None:
     cluster.up()
@@ -135,7 +135,7 @@ def test_a_node_with_another_database_needs_seeding_and_is_seeded_while_others_w
     assert tids
     same_files(cluster)
     assert "ok" == condition(cluster, "b")
-    (kept,) = node.data_directory.parent.glob("b.before-seed-*")
+    (kept,) = node.data_directory.parent.glob("b.before-clone-*")
     assert other == (kept / "Data.fs").read_bytes()
     assert not (node.data_directory / "clone").exists()
 

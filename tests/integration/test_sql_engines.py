@@ -475,7 +475,7 @@ def test_one_that_has_nothing_of_its_own_joins_and_nothing_is_said_to_be_lost(
 
 
 @in_common
-def test_data_that_can_not_be_opened_needs_seeding_and_is_left_as_it_is(
+def test_data_that_can_not_be_opened_needs_a_clone_and_is_left_as_it_is(
     pair: ClusterUnderTest,
 ) -> None:
     old, new = roles(pair)

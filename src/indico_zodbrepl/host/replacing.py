@@ -20,8 +20,10 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs
 from indico_zodbrepl.host.datafs import Copy, Progress
 
-PART = "seed"
-"""Folder in a node's data directory where a copy grows until it is complete."""
+PART, FORMER_PART = "clone", "seed"
+"""Folder in a node's data directory where a copy grows until it is complete; its name in earlier
+releases, whose interrupted copies continue.
+"""
 
 WITH_DATA = ("blobs", "Data.fs.index", "Data.fs.packed")  # a copy has these too
 BESIDE = ("Data.fs.tmp", "Data.fs.old", "lineage.json")
@@ -71,7 +73,9 @@ def put_aside(cluster: Cluster, node: Node, folder: Path) -> None:
 
 def part(node: Node) -> Path:
     """Return the data file of a copy that is not in its place yet."""
-    return node.data_directory / PART / "Data.fs"
+    data = node.data_directory
+    former = (data / FORMER_PART).exists() and not (data / PART).exists()
+    return data / (FORMER_PART if former else PART) / "Data.fs"
 
 
 def staged(node: Node) -> StagedCopy:

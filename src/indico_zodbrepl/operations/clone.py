@@ -145,7 +145,7 @@ def gather(
         source_problem=_source_problem(cluster, node, origin, primary),
         has_followers=any(upstream_of(cluster, other) == name for other in cluster.nodes),
         following=follows(cluster, node, primary),
-        aside=host.aside(name, "seed", time.time()),
+        aside=host.aside(name, "clone", time.time()),
         size=size_of(host, origin.name) + host.blob_bytes(origin.name),
         copied=host.staged_copy(name).bytes,
         free=host.free_bytes(name),
@@ -395,7 +395,7 @@ def _mib(size: int) -> str:
 class Copy(Step):
     """Copy the source's data into a folder of its own; an interrupted copy continues."""
 
-    action = "seed-copy"
+    action = "clone-copy"
 
     @classmethod
     def of(cls, facts: CloneFacts) -> Self:
@@ -427,7 +427,7 @@ class Copy(Step):
 class Swap(Step):
     """Put the copy in its place; the old data are kept in a folder beside it."""
 
-    action = "seed-swap"
+    action = "clone-swap"
 
     @classmethod
     def of(cls, facts: CloneFacts) -> Self:

@@ -146,7 +146,8 @@ class Step:
     def from_json(values: Mapping[str, Any]) -> Step:
         """Return a step as read from a file, without code; see ``operations.steps``."""
         step = Step(**{name: value for name, value in values.items() if name != "action"})
-        object.__setattr__(step, "action", values["action"])
+        action = FORMER_ACTIONS.get(values["action"], values["action"])
+        object.__setattr__(step, "action", action)
         return step
 
     def check(self, _context: Context) -> Figures | None:
@@ -247,6 +248,9 @@ FORMER_NAMES = {
     "node-release": "node-resume-writes",
 }
 """Former name of an operation, in journals and requests of earlier releases: its name."""
+
+FORMER_ACTIONS = {"seed-copy": "clone-copy", "seed-swap": "clone-swap"}
+"""Former name of a step, in operations and journals of earlier releases: its name."""
 
 
 def present_name(operation: str) -> str:

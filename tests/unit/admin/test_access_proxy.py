@@ -176,7 +176,7 @@ def test_below_a_path_a_stranger_comes_back_to_where_they_wanted_to_be(
     behind = Admin("127.0.0.1", 0, public_url=f"{PUBLIC}zodb/")
     with served(make_client({"admin": behind}).application, behind) as address:
         answer = requests.get(
-            f"{address}zodb/journal?kind=seed", allow_redirects=False, timeout=PATIENCE
+            f"{address}zodb/journal?kind=clone", allow_redirects=False, timeout=PATIENCE
         )
-        expected = "/zodb/login?next=/zodb/journal?kind%3Dseed"
+        expected = "/zodb/login?next=/zodb/journal?kind%3Dclone"
         assert (303, expected) == (answer.status_code, answer.headers["Location"])

@@ -25,7 +25,7 @@ from indico_zodbrepl.operations.planning import Request
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]
 PATIENCE = 120.0
-SEED = {"operation": "rejoin", "target": "b", "reason": "it is back", "expected": "1a2b"}
+REJOIN = {"operation": "rejoin", "target": "b", "reason": "it is back", "expected": "1a2b"}
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_an_operation_begins_and_is_followed_to_its_end(
     client: FlaskClient, stub: stub_command.Stub
 ) -> None:
     stub.hold()
-    begun = client.post("/api/operations", json=SEED)
+    begun = client.post("/api/operations", json=REJOIN)
     assert begun.json is not None
     assert 202 == begun.status_code
     assert begun.headers["Location"] == begun.json["href"]
@@ -102,7 +102,7 @@ def test_a_command_that_did_nothing_says_so(
     client: FlaskClient, stub: stub_command.Stub, code: int, state: str
 ) -> None:
     stub.let_go(code)
-    found = ended(client, client.post("/api/operations", json=SEED).headers["Location"])
+    found = ended(client, client.post("/api/operations", json=REJOIN).headers["Location"])
     assert (state, code) == (found["state"], found["job"]["exit_code"])
 
 
@@ -110,7 +110,7 @@ def test_a_job_shows_the_operation_that_it_carries_out_step_by_step(
     client: FlaskClient, stub: stub_command.Stub
 ) -> None:
     stub.hold()
-    href = client.post("/api/operations", json=SEED).headers["Location"]
+    href = client.post("/api/operations", json=REJOIN).headers["Location"]
     record = json.loads(
         (
             cluster_of(client).var_directory / "jobs" / href.rpartition("/")[2] / "job.json"
@@ -281,16 +281,16 @@ def test_a_viewer_plans_but_begins_and_ends_nothing(
     planned = client.post("/api/operations/plan", json={"operation": "rejoin", "target": "b"})
     assert planned.status_code not in (401, 403)
     for path in ("", "/x/resume", "/x/undo", "/x/abandon"):
-        answer = client.post(f"/api/operations{path}", json=SEED)
+        answer = client.post(f"/api/operations{path}", json=REJOIN)
         assert (403, "application/problem+json") == (answer.status_code, answer.content_type)
     assert [] == stub.calls
 
 
 def test_a_session_needs_its_csrf_token(make_client: MakeClient, stub: stub_command.Stub) -> None:
     session = make_client()
-    assert 202 == session.post("/api/operations", json=SEED).status_code
+    assert 202 == session.post("/api/operations", json=REJOIN).status_code
     del session.environ_base["HTTP_X_CSRFTOKEN"]
-    answer = session.post("/api/operations", json=SEED)
+    answer = session.post("/api/operations", json=REJOIN)
     assert (400, "application/problem+json") == (answer.status_code, answer.content_type)
     wait_until(lambda: len(stub.calls) == 1)
     assert "alice (admin page)" == stub.calls[0][0]
@@ -328,14 +328,14 @@ def test_a_body_that_can_t_be_used_begins_nothing(
 
 
 def test_a_body_of_another_kind_is_refused(client: FlaskClient) -> None:
-    assert 415 == client.post("/api/operations", data=SEED).status_code
+    assert 415 == client.post("/api/operations", data=REJOIN).status_code
 
 
 def test_nothing_begins_while_another_operation_is_open(
     client: FlaskClient, stub: stub_command.Stub
 ) -> None:
     leave_open(client)
-    answer = client.post("/api/operations", json=SEED)
+    answer = client.post("/api/operations", json=REJOIN)
     assert answer.json is not None
     assert (409, 8) == (answer.status_code, answer.json["exit_code"])
     assert "resume" in answer.json["hint"]
@@ -441,7 +441,7 @@ def test_a_command_that_can_t_be_started_is_told(
     client: FlaskClient, stub: stub_command.Stub
 ) -> None:
     (stub.home / "bin" / "zodbrepl").unlink()
-    answer = client.post("/api/operations", json=SEED)
+    answer = client.post("/api/operations", json=REJOIN)
     assert answer.json is not None
     assert (503, 1) == (answer.status_code, answer.json["exit_code"])
     assert "could not be started" in answer.json["notice"]

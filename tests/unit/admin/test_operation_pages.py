@@ -317,7 +317,7 @@ def test_what_is_not_there_is_not_found(client: FlaskClient, path: str) -> None:
     assert 404 == client.get(path).status_code
 
 
-def test_the_source_of_a_seed_and_the_days_of_a_pack_are_part_of_the_request(
+def test_the_source_of_a_clone_and_the_days_of_a_pack_are_part_of_the_request(
     make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Request] = []

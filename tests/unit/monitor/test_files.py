@@ -85,13 +85,13 @@ def test_a_damaged_lineage_file_says_why(here: Cluster, text: str) -> None:
 def test_operations_that_ended_are_left_out_and_a_dead_process_is_noticed(here: Cluster) -> None:
     write_operation(here, "1-failover", pid=2**22 + 1, began=5.0)
     write_operation(here, "2-rejoin", outcome="done")
-    write_operation(here, "3-seed", outcome="stopped")
+    write_operation(here, "3-clone", outcome="stopped")
     said = found(here)["operations", ""]
-    assert [("1-failover", "b", False), ("3-seed", "b", False)] == [
+    assert [("1-failover", "b", False), ("3-clone", "b", False)] == [
         (each.identifier, each.target, each.at_work) for each in said
     ]
     write_operation(here, "1-failover", outcome="undone", pid=2**22 + 1, began=5.0)
-    assert ["3-seed"] == [each.identifier for each in found(here)["operations", ""]]
+    assert ["3-clone"] == [each.identifier for each in found(here)["operations", ""]]
 
 
 def test_an_operation_that_nobody_can_read_counts_as_open(here: Cluster) -> None:

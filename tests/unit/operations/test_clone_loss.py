@@ -1,4 +1,4 @@
-"""A seed puts nothing out of sight that is nowhere else."""
+"""A clone puts nothing out of sight that is nowhere else."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_was_exported_is_out_of_sight_for_nobody() -> None:
     assert found.loss is None
 
 
-def test_a_node_that_cannot_rejoin_is_seeded_and_its_loss_is_told() -> None:
+def test_a_node_that_cannot_rejoin_is_cloned_and_its_loss_is_told() -> None:
     found = plan(given_up=True)
     assert isinstance(found, Plan)
     assert found.loss is not None
@@ -72,7 +72,7 @@ def test_what_may_be_lost_is_exported_before_the_old_data_are_moved_aside() -> N
     assert (None, False) == (found.loss.transactions, found.loss.exact)
     assert "up to 10 transactions of b that can't be shown to be common" in found.loss.text
     actions = [step.action for step in found.steps]
-    assert ["fence", "rejoin-export", "seed-copy", "seed-swap"] == actions[:4]
+    assert ["fence", "rejoin-export", "clone-copy", "clone-swap"] == actions[:4]
     export = found.steps[1].arguments
     assert ("0400000000000005", None) == (export["after"], export["private"])
 

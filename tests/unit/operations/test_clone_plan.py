@@ -1,8 +1,9 @@
-"""What a seed plans, and how it puts the copy in its place."""
+"""What a clone plans, and how it puts the copy in its place."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.replacing import aside, part
+from indico_zodbrepl.host.replacing import aside, part, staged
 from indico_zodbrepl.operations.clone import CloneFacts, plan_clone
-from indico_zodbrepl.operations.model import KINDS, Context, Plan, Refusal
+from indico_zodbrepl.operations.model import KINDS, Context, Plan, Refusal, plan_from_json
 
 HOME = Path(__file__).parents[3]
 GIGABYTE = 2**30
@@ -55,14 +56,14 @@ def test_the_old_data_is_in_its_place_until_the_copy_is_complete(cluster: Cluste
     assert isinstance(found, Plan)
     assert [
         "fence",
-        "seed-copy",
-        "seed-swap",
+        "clone-copy",
+        "clone-swap",
         "assign",
         "rejoin-mark",
         "start",
         "rejoin-catch-up",
     ] == [step.action for step in found.steps]
-    assert "seed-swap" == found.steps[found.no_return()].action
+    assert "clone-swap" == found.steps[found.no_return()].action
     assert all(KINDS[step.action] is type(step) for step in found.steps)
 
 
@@ -75,7 +76,7 @@ def test_the_old_data_is_in_its_place_until_the_copy_is_complete(cluster: Cluste
         ({"free": GIGABYTE}, "its disk has too little room"),
     ],
 )
-def test_what_stands_against_a_seed_is_said_before_anything_is_changed(
+def test_what_stands_against_a_clone_is_said_before_anything_is_changed(
     cluster: Cluster, more: dict[str, object], text: str
 ) -> None:
     found = plan(cluster, **more)
@@ -84,8 +85,24 @@ def test_what_stands_against_a_seed_is_said_before_anything_is_changed(
     assert ("switchover" if "node" in more else "repair what is named") in found.hint
 
 
-def test_what_an_interrupted_seed_has_left_counts_as_room(cluster: Cluster) -> None:
+def test_what_an_interrupted_clone_has_left_counts_as_room(cluster: Cluster) -> None:
     assert isinstance(plan(cluster, free=GIGABYTE, copied=GIGABYTE // 2), Plan)
+
+
+def test_an_operation_of_an_earlier_release_can_be_resumed(cluster: Cluster) -> None:
+    made = plan(cluster)
+    assert isinstance(made, Plan)
+    written = json.loads(json.dumps(made.to_json()).replace('"clone', '"seed'))
+    assert ["fence", "seed-copy", "seed-swap"] == [step["action"] for step in written["steps"][:3]]
+    assert made == plan_from_json(written)
+
+
+def test_an_interrupted_copy_of_an_earlier_release_is_used(disk: Disk) -> None:
+    (disk.data / "clone").rename(disk.data / "seed")
+    assert staged(disk.node).complete
+    disk.swap()
+    assert NEW == disk.files(disk.data)
+    assert disk.data / "clone/Data.fs" == part(disk.node)
 
 
 def test_the_time_limit_grows_with_the_data(cluster: Cluster) -> None:
@@ -113,10 +130,10 @@ class Disk:
             ("blobs/1", "old"),
             ("lineage.json", "old"),
             ("state.json", "state"),
-            ("seed/Data.fs", "new"),
-            ("seed/blobs/2", "new"),
-            ("seed/Data.fs.index", "new"),
-            ("seed/Data.fs.lock", ""),
+            ("clone/Data.fs", "new"),
+            ("clone/blobs/2", "new"),
+            ("clone/Data.fs.index", "new"),
+            ("clone/Data.fs.lock", ""),
         ):
             (self.data / path).parent.mkdir(parents=True, exist_ok=True)
             (self.data / path).write_text(text)
@@ -124,7 +141,7 @@ class Disk:
     def swap(self) -> None:
         found = plan(self.cluster, aside=self.kept)
         assert isinstance(found, Plan)
-        step = next(step for step in found.steps if step.action == "seed-swap")
+        step = next(step for step in found.steps if step.action == "clone-swap")
         step.do(self._context(found))
 
     def _context(self, found: Plan) -> Context:
@@ -208,12 +225,12 @@ def test_a_swap_without_a_copy_changes_nothing(disk: Disk) -> None:
 
 
 def test_old_data_is_kept_beside_the_data_directory(disk: Disk) -> None:
-    path = aside(disk.node, "seed", 1_700_000_000.0)
-    assert disk.data.parent / "b.before-seed-20231114T221320Z" == path
+    path = aside(disk.node, "clone", 1_700_000_000.0)
+    assert disk.data.parent / "b.before-clone-20231114T221320Z" == path
 
 
 def test_old_data_is_kept_inside_where_nothing_can_be_made_beside_it(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, _mode: path != disk.data.parent)
-    assert disk.data == aside(disk.node, "seed", 0.0).parent
+    assert disk.data == aside(disk.node, "clone", 0.0).parent

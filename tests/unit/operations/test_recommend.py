@@ -158,7 +158,7 @@ def test_a_node_that_diverged_has_to_rejoin_before_anything_else() -> None:
         assert "rejoin" in found[key].why_not
 
 
-def test_a_node_that_needs_seeding_is_seeded() -> None:
+def test_a_node_that_needs_a_clone_is_cloned() -> None:
     needs: dict[str, Any] = {"lineages": {"b": (Condition.NEEDS_SEEDING, "a pack hides it")}}
     found = of(cluster(), snapshot(**needs))
     assert [("clone", "b")] == urgent(found)

@@ -160,7 +160,7 @@ def test_a_node_that_joins_is_verified_up_to_the_common_transaction_and_was_not_
     assert (False, Condition.OK) == (found.was_writable, found.condition)
 
 
-def test_a_node_that_needs_seeding_says_why(cluster: Cluster) -> None:
+def test_a_node_that_needs_a_clone_says_why(cluster: Cluster) -> None:
     data_fs(cluster.node("a")).write_bytes(b"FS21")
     step(rejoin.Mark, against="b", condition="needs-seeding", detail="unrelated").do(
         context(cluster)
