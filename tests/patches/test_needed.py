@@ -149,3 +149,12 @@ def test_the_browser_shows_the_error_of_an_unavailable_service(trees):
     assert {'message': 'later', 'type': 'noReport'} == after['unavailable']['error']
     for each in ('ok', 'refused', 'other'):
         assert before[each] == after[each]
+
+
+def test_lists_of_countries_are_read_when_they_are_needed(trees, site):
+    without, with_it = trees.without_and_with('0023-countries-are-read-when-needed')
+    before, after = site.ask(without, 'countries'), site.ask(with_it, 'countries')
+    assert (True, False) == (before['at_import'], after['at_import'])
+    assert before['answers'] == after['answers']
+    assert ['Switzerland', 'Netherlands Antilles', None] == after['answers'][:3]
+    assert len(after['answers'][3]) > 200
