@@ -122,6 +122,7 @@ def test_the_data_file_is_sound_and_can_be_packed(pair, tmpdir):
     assert [] == Pair(pair.homes[0], other).differences()
 
 
+@pytest.mark.exhaustive
 def test_it_does_not_matter_in_which_sittings_and_ways_a_run_is_made(pair, made, used_indico):
     """Here on a storage that writes each record itself."""
     other = made(used_indico, in_sittings(ALL_KINDS, 'bulk', 'model', 'bulk'),

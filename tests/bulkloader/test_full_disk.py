@@ -65,7 +65,8 @@ def test_a_full_disk_ends_a_run_that_can_go_on(home_on_a_small_disk, small_disk)
     assert_goes_on(home)
 
 
-@pytest.mark.parametrize('method', ['bulk', 'model'])
+@pytest.mark.parametrize('method', [
+    'bulk', pytest.param('model', marks=pytest.mark.exhaustive)])
 def test_a_transaction_that_finds_no_room_is_not_there(home, method):
     """/dev/full takes the place of the file in which a transaction is gathered."""
     gathered = home.folder.join('Data.fs.tmp')

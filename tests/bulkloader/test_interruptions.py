@@ -39,6 +39,7 @@ def kill_twice_and_finish(home):
     assert 'Going on: ' in result.text
 
 
+@pytest.mark.exhaustive
 def test_a_run_killed_twice_on_a_file_storage_is_finished(home):
     kill_twice_and_finish(home)
     assert_complete(home)
@@ -51,7 +52,8 @@ def test_a_run_killed_twice_over_zeo_is_finished(zeo_home):
     assert_complete(zeo_home)
 
 
-@pytest.mark.parametrize('which', [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize('which', [
+    signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)])
 def test_an_interrupt_ends_a_run_in_order(home, which):
     loader = home.start_bulkload(COMMAND)
     wait_for_growth(home, loader, 1)
@@ -70,7 +72,8 @@ def test_an_interrupt_ends_a_run_in_order(home, which):
     assert_complete(home)
 
 
-@pytest.mark.parametrize('first, second', [('bulk', 'model'), ('model', 'bulk')])
+@pytest.mark.parametrize('first, second', [
+    ('bulk', 'model'), pytest.param('model', 'bulk', marks=pytest.mark.exhaustive)])
 def test_a_run_begun_by_one_method_is_finished_by_the_other(home, first, second):
     loader = home.start_bulkload('%s --method %s' % (COMMAND, first))
     wait_for_growth(home, loader, 1)
