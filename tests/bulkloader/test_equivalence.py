@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 from urllib import quote
 
+import pytest
 from ZODB.FileStorage import FileStorage
 from ZODB.scripts import fstest
 from ZODB.serialize import referencesf
