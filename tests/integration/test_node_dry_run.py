@@ -8,7 +8,7 @@ from pathlib import Path
 from clusters import ClusterUnderTest
 from operations import succeed, what_a_plan_could_change
 
-from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.layout import lineage_file
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host.server_control import NoServerError, ServerControl
@@ -19,16 +19,17 @@ UNCHANGED = "This was a dry run: nothing was changed."
 
 def everything(under_test: ClusterUnderTest) -> tuple[dict[Path, bytes], list[int], list[str]]:
     """Files, processes and what the servers say of themselves."""
-    nodes = under_test.cluster.nodes
+    cluster = under_test.cluster
+    nodes = cluster.nodes
     files = what_a_plan_could_change(under_test) | {
         path: path.read_bytes() for path in map(lineage_file, nodes) if path.exists()
     }
-    return files, sorted(under_test.processes()), [said_by(node) for node in nodes]
+    return files, sorted(under_test.processes()), [said_by(cluster, node) for node in nodes]
 
 
-def said_by(node: Node) -> str:
+def said_by(cluster: Cluster, node: Node) -> str:
     try:
-        status = ServerControl(node).status()
+        status = ServerControl(cluster, node).status()
     except NoServerError as error:
         return error.notice
     return str((status.role, status.epoch, status.known_epoch, status.held, status.upstream))

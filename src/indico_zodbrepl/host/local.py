@@ -182,7 +182,9 @@ class LocalHost(LocalData):
         from indico_zodbrepl.host.server_control import ServerControl
 
         upstream = self._node(str(wanted.upstream))
-        ServerControl(self._node(name)).follow(wanted.epoch, upstream.replication_address)
+        ServerControl(self._cluster, self._node(name)).follow(
+            wanted.epoch, upstream.replication_address
+        )
 
     def pause_writes(self, name: str, seconds: float) -> str:
         from indico_zodbrepl.host import verbs

@@ -326,7 +326,9 @@ class _ControlledServers:
         remarks: list[str],
     ) -> bool:
         node = change.cluster.node(claim.node)
-        order = partial(ServerControl(node).promote, claim.epoch, node.replication_address)
+        order = partial(
+            ServerControl(change.cluster, node).promote, claim.epoch, node.replication_address
+        )
         return self._change(change, claim, order, remarks)
 
     def follow(
@@ -343,7 +345,9 @@ class _ControlledServers:
                 stop_node(cluster, node.name, progress=change.progress)
             raise
         state.write(node, wanted)
-        order = partial(ServerControl(node).follow, wanted.epoch, above.replication_address)
+        order = partial(
+            ServerControl(cluster, node).follow, wanted.epoch, above.replication_address
+        )
         in_place = self._change(change, wanted, order, remarks)
         return Changed(in_place, tuple(remarks))
 
@@ -353,7 +357,7 @@ class _ControlledServers:
     def changes(self, cluster: Cluster, wanted: NodeState) -> str:
         node = cluster.node(wanted.node)
         try:
-            role = ServerControl(node).status().role
+            role = ServerControl(cluster, node).status().role
         except NoServerError:
             return f"start {node.program}"
         in_place = wanted.role is Role.PRIMARY or role in (wanted.role, Role.PRIMARY)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from indico_zodbrepl.cluster import Address, Node
+from indico_zodbrepl.cluster import Address, Cluster, Node
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import control_socket
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
@@ -89,10 +90,12 @@ class ServerControl:
     (exit 7) or ServerRefusedError (exit 8).
 
     Args:
+        cluster: its file is part of the commands in hints.
         node: the server's node; its data directory must be on this host.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        self._cluster = cluster
         self._node = node
 
     def status(self, seconds: float = ANSWER_SECONDS) -> ServerStatus:
@@ -141,7 +144,7 @@ class ServerControl:
             raise NoServerError(
                 f"the server of node {self._node.name} does not run",
                 f"{control_socket(self._node)}: {error.strerror}",
-                f"bin/zodbrepl node start {self._node.name}",
+                Commands.here(self._cluster).zodbrepl("node", "start", self._node.name),
                 ExitCode.NOT_RUNNING,
             ) from error
         except TimeoutError as error:
@@ -167,7 +170,7 @@ class ServerControl:
         return ServerSilentError(
             f"the server of node {self._node.name} did not confirm: {_words(request)}",
             detail,
-            "bin/zodbrepl status",
+            Commands.here(self._cluster).zodbrepl("status"),
             ExitCode.TIMED_OUT,
         )
 

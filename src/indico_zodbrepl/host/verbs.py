@@ -122,19 +122,19 @@ def pause_writes(cluster: Cluster, name: str, seconds: float = PAUSE_SECONDS) ->
         OperatorError: BAD_CONFIG, no such node; NOT_RUNNING, its server does not run; REFUSED, a
             client keeps a commit open or the node is no primary; TIMED_OUT, no answer.
     """
-    status = ServerControl(node_named(cluster, name)).pause_writes(seconds)
+    status = ServerControl(cluster, node_named(cluster, name)).pause_writes(seconds)
     return f"{status.last_tid:016x}"
 
 
 def resume_writes(cluster: Cluster, name: str) -> None:
     """Resume writes; no effect if they are not paused.  Raises as ``pause_writes``."""
-    ServerControl(node_named(cluster, name)).resume_writes()
+    ServerControl(cluster, node_named(cluster, name)).resume_writes()
 
 
 def _check_pause(
     cluster: Cluster, _installation: Installation, name: str, seconds: float
 ) -> DryRun:
-    status = ServerControl(node_named(cluster, name)).status()
+    status = ServerControl(cluster, node_named(cluster, name)).status()
     if status.role != Role.PRIMARY:
         raise OperatorError(
             f"node {name} can't pause writes",
@@ -148,7 +148,7 @@ def _check_pause(
 
 
 def _check_resume(cluster: Cluster, _installation: Installation, name: str) -> DryRun:
-    status = ServerControl(node_named(cluster, name)).status()
+    status = ServerControl(cluster, node_named(cluster, name)).status()
     if status.held != "operator":
         return DryRun((f"{_runs_as(name, status)}, and its writes are not paused",))
     return DryRun((_runs_as(name, status),), ("tell its server to begin commits again",))

@@ -31,7 +31,7 @@ def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None =
     for node in cluster.nodes:
         if node.name == name:
             continue
-        control = ServerControl(node)
+        control = ServerControl(cluster, node)
         try:
             status = control.status(ANSWER_SECONDS)
             if status.role == Role.PRIMARY:
@@ -91,7 +91,7 @@ def fence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
 def refuse_unpaused(cluster: Cluster, node: Node) -> None:
     """Raise OperatorError unless writes are paused: acknowledged commits would be lost."""
     try:
-        status = ServerControl(node).status()
+        status = ServerControl(cluster, node).status()
     except NoServerError:
         return
     if status.role == Role.PRIMARY and status.held not in ("operator", "epoch"):

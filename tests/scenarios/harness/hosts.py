@@ -83,7 +83,8 @@ class Hosts(ClusterUnderTest):
         above = self.cluster.node(upstream).replication_address
         self._links.append(Link(port, above.port))
         epoch = int(str(self.state(follower)["epoch"]))
-        ServerControl(self.cluster.node(follower)).follow(epoch, Address("127.0.0.1", port))
+        control = ServerControl(self.cluster, self.cluster.node(follower))
+        control.follow(epoch, Address("127.0.0.1", port))
         return self._links[-1]
 
     def cut_links(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.cluster import Address, Node, Role
+from indico_zodbrepl.cluster import Address, Cluster, Node, load
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host.server_control import (
     NoServerError,
@@ -20,6 +20,7 @@ from indico_zodbrepl.host.server_control import (
     ServerSilentError,
 )
 
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 STATUS = {
     "ok": True,
     "role": "primary",
@@ -37,11 +38,23 @@ Serve = Callable[[bytes | None], list[bytes]]
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """One whose data directory's path is longer than a socket's can be."""
-    directory = tmp_path / ("x" * 100)
-    directory.mkdir()
-    return Node("a", "127.0.0.1", 1, 2, directory, Role.PRIMARY)
+def cluster(tmp_path: Path) -> Cluster:
+    """A cluster whose data directories have longer paths than a socket can have."""
+    path = tmp_path / "cluster.conf"
+    path.write_text(EXAMPLE.read_text())
+    return load(path, tmp_path / ("x" * 100))
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> Node:
+    node = cluster.node("a")
+    node.data_directory.mkdir(parents=True)
+    return node
+
+
+@pytest.fixture
+def control(cluster: Cluster, node: Node) -> ServerControl:
+    return ServerControl(cluster, node)
 
 
 @pytest.fixture
@@ -81,9 +94,11 @@ def line(**values: object) -> bytes:
     return json.dumps({**STATUS, **values}).encode() + b"\n"
 
 
-def test_a_request_is_one_line_and_its_answer_is_typed(node: Node, serve: Serve) -> None:
+def test_a_request_is_one_line_and_its_answer_is_typed(
+    control: ServerControl, serve: Serve
+) -> None:
     requests = serve(line())
-    status = ServerControl(node).promote(4, Address("127.0.0.1", 8112))
+    status = control.promote(4, Address("127.0.0.1", 8112))
 
     assert json.loads(requests[0]) == {
         "do": "promote",
@@ -95,51 +110,58 @@ def test_a_request_is_one_line_and_its_answer_is_typed(node: Node, serve: Serve)
     assert (status.held, status.held_for, status.followers) == ("operator", 2.5, ("127.0.0.1:9",))
 
 
-def test_without_a_server_the_error_says_how_to_start_it(node: Node) -> None:
+def test_without_a_server_the_error_says_how_to_start_it(
+    cluster: Cluster, control: ServerControl
+) -> None:
     with pytest.raises(NoServerError) as raised:
-        ServerControl(node).status()
+        control.status()
     assert raised.value.exit_code is ExitCode.NOT_RUNNING
-    assert raised.value.hint == "bin/zodbrepl node start a"
+    assert raised.value.hint == f"bin/zodbrepl -c {cluster.source} node start a"
 
 
-def test_the_socket_of_a_killed_server_counts_as_no_server(node: Node, tmp_path: Path) -> None:
+def test_the_socket_of_a_killed_server_counts_as_no_server(
+    control: ServerControl, node: Node, tmp_path: Path
+) -> None:
     leftover = socket.socket(socket.AF_UNIX)
     leftover.bind(str(tmp_path / "s"))
     leftover.close()
     (tmp_path / "s").rename(node.data_directory / "control.sock")
     with pytest.raises(NoServerError):
-        ServerControl(node).status()
+        control.status()
 
 
-def test_a_refused_hold_is_told_in_words(node: Node, serve: Serve) -> None:
+def test_a_refused_hold_is_told_in_words(control: ServerControl, serve: Serve) -> None:
     serve(line(ok=False, error="it is a secondary", detail=""))
     with pytest.raises(ServerRefusedError) as raised:
-        ServerControl(node).pause_writes(20.0)
+        control.pause_writes(20.0)
     assert raised.value.notice == "node a refused to pause writes for 20 s: it is a secondary"
 
 
-def test_a_refusal_carries_the_servers_reason(node: Node, serve: Serve) -> None:
+def test_a_refusal_carries_the_servers_reason(control: ServerControl, serve: Serve) -> None:
     serve(line(ok=False, error="epoch 2 is over", detail="this server knows of epoch 3"))
     with pytest.raises(ServerRefusedError) as raised:
-        ServerControl(node).set_epoch(2)
+        control.set_epoch(2)
     assert raised.value.exit_code is ExitCode.REFUSED
     assert raised.value.notice == "node a refused to enter epoch 2: epoch 2 is over"
     assert raised.value.detail == "this server knows of epoch 3"
 
 
-def test_a_server_that_never_answers_is_left_at_the_deadline(node: Node, serve: Serve) -> None:
+def test_a_server_that_never_answers_is_left_at_the_deadline(
+    cluster: Cluster, control: ServerControl, serve: Serve
+) -> None:
     serve(None)
     with pytest.raises(ServerSilentError) as raised:
-        ServerControl(node).status(seconds=0.2)
+        control.status(seconds=0.2)
     assert raised.value.exit_code is ExitCode.TIMED_OUT
+    assert raised.value.hint == f"bin/zodbrepl -c {cluster.source} status"
 
 
 @pytest.mark.parametrize(
     "answer", [b"", b"what?\n", b"[]\n", b'{"ok": true}\n', line(last_tid="x")]
 )
 def test_an_answer_that_is_none_leaves_the_outcome_open(
-    node: Node, serve: Serve, answer: bytes
+    control: ServerControl, serve: Serve, answer: bytes
 ) -> None:
     serve(answer)
     with pytest.raises(ServerSilentError):
-        ServerControl(node).resume_writes()
+        control.resume_writes()
