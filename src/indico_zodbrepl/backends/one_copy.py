@@ -98,13 +98,13 @@ def require_data_of_before(cluster: Cluster, node: Node, *, has_data: bool) -> N
                 f"the data of node {node.name} are gone",
                 f"{node.data_directory} holds none, and did before",
                 "mount its disk, or restore a backup: "
-                f"{Commands.here(cluster).zodbrepl('restore', node.name)}; to begin anew without "
-                f"them remove {mark}",
+                f"{Commands.here(cluster).zodbrepl('restore', node.name)}; to start without "
+                f"them, remove {mark}",
                 ExitCode.REFUSED,
             )
     except OSError as error:
         raise OperatorError(
-            f"it can't be told whether node {node.name} had data before",
+            f"it is unknown whether node {node.name} had data before",
             f"{mark}: {error.strerror}",
             exit_code=ExitCode.REFUSED,
         ) from error

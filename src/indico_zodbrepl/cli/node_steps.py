@@ -92,7 +92,7 @@ def assign(name: str, role: str, upstream: str | None, epoch: int) -> Single:
     type=click.FloatRange(0, min_open=True),
     default=20.0,
     show_default=True,
-    help="It ends by itself after that.",
+    help="Writes resume automatically after that.",
 )
 @step
 def pause_writes(name: str, seconds: float) -> Single:

@@ -93,7 +93,7 @@ def first_user(indico: Indico27, file: Path, progress: Progress) -> Credentials:
         raise OperatorError(
             "the password of Indico's first user is lost",
             f"the database has the user {admin.login}, but {file} is missing",
-            f"put the file back from a backup, or move {file.parent.parent} away to begin anew",
+            f"put the file back from a backup, or move {file.parent.parent} away to start again",
         )
     progress(f"Indico's first user, {admin.login}, " + ("is made" if created else "is there"))
     return admin

@@ -95,7 +95,7 @@ def admit_follower(
     if known.was_writable:
         raise OperatorError(
             f"node {node.name} refuses to follow node {upstream.name}",
-            f"it was a primary, so it may hold transactions of its own, and that can't be told "
+            f"it was a primary, so it may hold transactions of its own, and that is unknown "
             f"without the data of node {upstream.name}: {problem}",
             f"bring node {upstream.name} back first",
             ExitCode.REFUSED,

@@ -243,9 +243,9 @@ def read_converting(cluster: Cluster) -> Conversion | None:
         return None
     except (OSError, ValueError, TypeError) as error:
         raise OperatorError(
-            "it can't be told whether a conversion into this cluster has ended",
+            "it is unknown whether a conversion into this cluster has ended",
             f"{path}: {error}",
-            "give the command `convert` again",
+            "rerun `convert`",
             ExitCode.REFUSED,
         ) from error
 

@@ -146,7 +146,7 @@ class NodeStatus:
         min_followers: followers without which its server takes no writes.
         refused: followers that its server refused.
         membership: its last transaction in the history of its primary; None when unknown.
-        condition: what its lineage file says; None when there is none or it is unusable.
+        condition: according to its history file; None when there is none or it is unusable.
         condition_detail: the same for people; why it is unusable.
         refusal: why it refused to start; None when it did not.
         facts: the engine's own figures.

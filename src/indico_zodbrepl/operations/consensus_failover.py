@@ -105,7 +105,7 @@ def _host(node: NodeFacts) -> Report:
 
 
 def _asked(node: NodeFacts) -> Report:
-    observer = "asked by itself"
+    observer = "its own answer"
     if node.role is Role.ADMIN and node.ping == ANSWERS:
         return Report(
             observer, Sight.INCONCLUSIVE, "NEO's part of it answers; the NEO monitor is more"
@@ -192,7 +192,7 @@ def _refuse(facts: ElectingFacts, node: NodeFacts, commands: Commands) -> Refusa
         findings += (Finding(Verdict.AGAINST, node.name, "supervisor is starting it"),)
     if _is_gone(facts, node) and not _is_there(node):
         return Refusal(
-            f"storage {node.name} is gone; the cluster goes on without it by itself",
+            f"storage {node.name} is gone; the cluster continues without it automatically",
             f"bring it back: {commands.zodbrepl('rejoin', node.name)}",
             (*findings, Finding(Verdict.AGAINST, node.name, "has no process that could hang")),
         )

@@ -123,7 +123,9 @@ def plan_native_rejoin(
         return against
     findings = [Finding(Verdict.FINE, facts.primary, "runs as the primary", f"epoch {facts.epoch}")]
     if not facts.history:
-        findings.append(Finding(Verdict.WARNING, name, "not everything can be told", NO_HISTORY))
+        findings.append(
+            Finding(Verdict.WARNING, name, "not everything can be determined", NO_HISTORY)
+        )
     lost = Loss(
         name,
         None,

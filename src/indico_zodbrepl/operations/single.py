@@ -201,7 +201,7 @@ class FenceNode(Single, Fence):
     def do(self, context: Context) -> Figures:
         figures = super().do(context)
         how = (
-            "it has ended, as supervisor was told not to run it"
+            "it has stopped, and supervisor no longer runs it"
             if figures["ran"]
             else "it did not run"
         )

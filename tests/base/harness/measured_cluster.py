@@ -128,7 +128,7 @@ class MeasuredCluster(ClusterOfKind):
         """Kill the primary for good, give the command at once, and let the old primary rejoin.
 
         A primary that waits for a secondary at each commit takes none before that. Where the old
-        primary can't rejoin with what it has, the cluster begins anew.
+        primary can't rejoin with what it has, the cluster starts again.
         """
         old, new = self._pair()
         tails = len(self._tails())

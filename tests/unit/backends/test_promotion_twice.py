@@ -13,7 +13,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 
 HOME = Path(__file__).resolve().parents[3]
 TOO_LATE = OperatorError(
-    "the PostgreSQL server of node b did not do as it was told",
+    "the PostgreSQL server of node b did not execute the order",
     "ERROR: recovery is not in progress",
 )
 

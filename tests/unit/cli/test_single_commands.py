@@ -174,7 +174,7 @@ CASES = [
             (Fenced((7, 8), SILENT, was_wanted=True), "killed 7, 8"),
             (
                 Fenced((), "", was_wanted=True),
-                "it has ended, as supervisor was told not to run it",
+                "it has stopped, and supervisor no longer runs it",
             ),
             (Fenced((), "", was_wanted=False), "it did not run"),
         )

@@ -137,7 +137,7 @@ def test_a_node_in_line_is_nothing_to_tell() -> None:
 
 def test_a_damaged_lineage_file_is_told() -> None:
     found = snapshot(lineages={"b": (None, "lineage.json is damaged")})
-    assert "--full" in alert(found, "the lineage file of node b is unusable").hint
+    assert "--full" in alert(found, "the history file of node b is unusable").hint
 
 
 @pytest.mark.parametrize("membership", [Membership.ABSENT, Membership.DIFFERENT])

@@ -1,4 +1,4 @@
-"""What the steps of a rejoin leave in a node's lineage file."""
+"""What the steps of a rejoin leave in a node's history file."""
 
 from __future__ import annotations
 

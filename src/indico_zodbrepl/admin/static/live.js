@@ -1,4 +1,4 @@
-// Refreshes the parts marked data-live from the page itself, rendered anew by the server.
+// Refreshes the parts marked data-live from the page itself, rendered again by the server.
 "use strict";
 
 (() => {

@@ -210,7 +210,7 @@ def _copy(cluster: Cluster, node: Node, primary: Node, database: str, deadline: 
             except subprocess.TimeoutExpired:
                 raise OperatorError(
                     f"node {node.name} was not cloned in time",
-                    "repeated, it begins anew",
+                    "rerun the command; it starts from the beginning",
                     exit_code=ExitCode.TIMED_OUT,
                 ) from None
             finally:

@@ -105,7 +105,7 @@ def administration(node: Node, deadline: float) -> Iterator[Session]:
     except ProbeError as error:
         silent = error.kind is FailureKind.SILENT
         raise OperatorError(
-            f"the MariaDB server of node {node.name} did not do as it was told",
+            f"the MariaDB server of node {node.name} did not execute the order",
             error.detail,
             exit_code=ExitCode.TIMED_OUT if silent else ExitCode.FAILED,
         ) from error

@@ -182,7 +182,7 @@ def _of_a_storage(
             node.name,
             f"{corrupted} partitions of storage {node.name} are corrupted",
             "a check found them different from the reference",
-            f"fill it anew from the others: `{rejoin}`",
+            f"refill it from the others: `{rejoin}`",
         )
     if known.cluster_state == RUNNING and process is not None and process.state == "PENDING":
         yield Alert(

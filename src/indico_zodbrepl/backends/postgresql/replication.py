@@ -109,15 +109,15 @@ def prove(cluster: Cluster, node: Node, primary: Node, deadline: float) -> str:
         facts = programs.control_data(cluster, primary)
     except OSError as error:
         raise OperatorError(
-            f"what node {primary.name} had can't be told",
+            f"the last transaction of node {primary.name} is unknown",
             f"{config.data_folder(primary)}: {error.strerror}",
             exit_code=ExitCode.REFUSED,
         ) from error
     ended = facts["Database cluster state"]
     if ended != "shut down":
         raise OperatorError(
-            f"node {primary.name} did not end in order",
-            f"pg_controldata says: {ended}; what it had can't be told by its last record",
+            f"node {primary.name} did not shut down cleanly",
+            f"pg_controldata says: {ended}; its last record does not show what it had",
             exit_code=ExitCode.REFUSED,
         )
     last = facts["Latest checkpoint location"]

@@ -75,7 +75,7 @@ def command(
     except ProbeError as error:
         silent = error.kind is FailureKind.SILENT
         raise OperatorError(
-            f"the PostgreSQL server of node {node.name} did not do as it was told",
+            f"the PostgreSQL server of node {node.name} did not execute the order",
             f"{node.storage_address}: {error.detail}",
             exit_code=ExitCode.TIMED_OUT if silent else ExitCode.FAILED,
         ) from error

@@ -194,7 +194,7 @@ def _problems(
             Level.NOTICE,
             node.name,
             "commits can do without a secondary when told so",
-            f"{waiting} wait on node {node.name} now; nobody is told that anything was saved",
+            f"{waiting} wait on node {node.name} now; no client gets a confirmation",
             f"bring one back: {start or 'start it'}; or do without: `synchronous false` in "
             f"<postgresql>, then `{command('up')}`",
         )
@@ -215,7 +215,7 @@ def _problems(
                 node.name,
                 f"node {node.name} no longer keeps what slot {name} needs",
                 f"its WAL is {status}: its follower was away for too long",
-                f"end it, then have it copy the data anew: `{new_copy(cluster, other)}`"
+                f"stop it, then copy the data again: `{new_copy(cluster, other)}`"
                 if other
                 else "drop the slot",
             )

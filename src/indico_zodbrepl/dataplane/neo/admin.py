@@ -80,10 +80,10 @@ def _parser():
     command('heal', lambda ask, given: healing.heal(ask, given.address, given.wait),
             'fill a storage that lost its disk', address=True, wait=300.0)
     command('ping', lambda ask, given: ping(given.address, given.wait),
-            'ask processes for a sign of life, each by itself', wait=5.0) \
+            'ask each process for a sign of life', wait=5.0) \
         .add_argument('address', type=parse, nargs='+', metavar='HOST:PORT')
     command('tweak', lambda ask, given: orders.tweak(ask, given.without),
-            'spread the partitions anew') \
+            'redistribute the partitions') \
         .add_argument('--without', type=parse, action='append', default=[],
                       metavar='HOST:PORT', help='to hold nothing; name each that is down')
     command('set-state', lambda ask, given: orders.set_state(ask, given.state),

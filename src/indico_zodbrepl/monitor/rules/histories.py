@@ -47,9 +47,9 @@ def _condition(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         yield Alert(
             Level.WARNING,
             node.name,
-            f"the lineage file of node {node.name} is unusable",
+            f"the history file of node {node.name} is unusable",
             node.condition_detail,
-            f"compare it in full: `{facts.commands.zodbrepl('lineage', node.name, '--full')}`"
+            f"compare it in full: `{facts.commands.zodbrepl('history', node.name, '--full')}`"
             if facts.can("lineage")
             else way_back(facts, node),
         )
@@ -112,7 +112,7 @@ def _refused_followers(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     hint = (
         way_back(facts, suspects[0])
         if len(suspects) == 1
-        else f"`{facts.commands.zodbrepl('lineage')}` compares all nodes"
+        else f"`{facts.commands.zodbrepl('history')}` compares all nodes"
         if facts.can("lineage")
         else "look at the log of each follower"
     )

@@ -112,7 +112,7 @@ def _ahead(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         else "it is not managed here"
     )
     then = (
-        f"; `{facts.commands.zodbrepl('lineage', node.name)}` then compares the two"
+        f"; `{facts.commands.zodbrepl('history', node.name)}` then compares the two"
         if facts.can("lineage")
         else f"; then {way_back(facts, node)}"
     )
