@@ -44,7 +44,7 @@ def test_the_time_left_follows_from_the_pace_so_far() -> None:
     assert None is time_left(done=0, total=4, elapsed=10.0)
 
 
-def test_speed_is_told_in_times_zeo_with_the_transactions_that_failed() -> None:
+def test_speed_is_reported_in_times_zeo_with_the_transactions_that_failed() -> None:
     lines = printed(measured())
     assert ["zeo", "1.00", "(1.00-1.00)", "-", "-", "-", "0"] in lines
     assert ["zrs", "1.00", "(0.50-2.00)", "-", "-", "-", "6"] in lines
@@ -55,7 +55,7 @@ def test_losses_of_all_rounds_are_added_up() -> None:
     assert line in printed(measured())
 
 
-def test_who_was_left_out_is_told_with_the_reason() -> None:
+def test_who_was_left_out_is_reported_with_the_reason() -> None:
     assert ["neo", "was", "left", "out:", "its", "program", "is", "missing"] in printed(measured())
 
 

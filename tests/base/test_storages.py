@@ -69,7 +69,7 @@ def test_an_instance_sees_at_once_what_another_one_saved(site: Site) -> None:
         assert title in seen.text
 
 
-def test_of_four_writers_at_once_none_loses_what_it_was_told(site: Site) -> None:
+def test_of_four_writers_at_once_none_loses_an_acknowledged_write(site: Site) -> None:
     before = len(site.told)
     writers = site.writers(count=COMMITS)
     assert writers.conflicts() > 0
@@ -152,7 +152,7 @@ def test_all_is_there_after_everything_was_restarted(site: Site) -> None:
     assert {200} == set(site.pages().values())
 
 
-def test_what_was_told_before_a_kill_is_there_after_it(site: Site) -> None:
+def test_what_was_acknowledged_before_a_kill_is_there_after_it(site: Site) -> None:
     stop = site.folder / "stop"
     writers = site.writers(stop=str(stop))
     try:

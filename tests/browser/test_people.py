@@ -89,7 +89,7 @@ def test_what_an_operator_did_not_send_from_the_form_begins_nothing(
     assert before == what_a_plan_could_change(page.under_test)
 
 
-def test_a_session_that_has_ended_is_told_and_goes_on_where_it_was(
+def test_a_session_that_has_ended_is_reported_and_goes_on_where_it_was(
     page: AdminPage, new_tab: NewTab
 ) -> None:
     tab = new_tab()

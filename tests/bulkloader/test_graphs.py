@@ -135,7 +135,7 @@ def one(change, **options):
     ('zone', pytz.timezone('Europe/Paris'), None),
     ('start', datetime.datetime(2026, 1, 1, 8), None),
 ])
-def test_another_value_of_an_attribute_is_told(name, value, told):
+def test_another_value_of_an_attribute_is_reported(name, value, told):
     said = found(lambda objects: setattr(objects['events']['1'], name, value))
     assert said
     for line in said:
@@ -145,7 +145,7 @@ def test_another_value_of_an_attribute_is_told(name, value, told):
         assert said[0].endswith(': ' + told)
 
 
-def test_an_attribute_that_only_one_has_is_told():
+def test_an_attribute_that_only_one_has_is_reported():
     assert "root.data['events']['1'].extra (test_graphs.Event, extra): only the other has it: 1" \
         == one(lambda objects: setattr(objects['events']['1'], 'extra', 1))
     assert "root.data['events']['1'].count (test_graphs.Event, count): only the one has it: 3" \
@@ -158,7 +158,7 @@ def test_a_part_without_a_record_is_looked_into():
                 lambda objects: setattr(objects['events']['2'].places['y'], 'name', 'Z'))
 
 
-def test_another_class_is_told():
+def test_another_class_is_reported():
     def turn(objects):
         objects['events']['1'].__class__ = Meeting
     said = found(turn)
@@ -166,7 +166,7 @@ def test_another_class_is_told():
         'test_graphs.Meeting' in said
 
 
-def test_another_class_in_a_reference_is_told_though_the_object_is_the_same():
+def test_another_class_in_a_reference_is_reported_though_the_object_is_the_same():
     class Stale(object):
         """Names another class in the references to one record."""
 
@@ -184,19 +184,19 @@ def test_another_class_in_a_reference_is_told_though_the_object_is_the_same():
     assert all('another reference' in line for line in said)
 
 
-def test_an_item_that_only_one_has_is_told():
+def test_an_item_that_only_one_has_is_reported():
     assert "root.data['many'][99999] (BTrees.IOBTree.IOBTree, ): only the other has it" == one(
         lambda objects: objects['many'].update({99999: 'x'}))
     assert "root.data['many'][17] (BTrees.IOBTree.IOBTree, ): only the one has it" == one(
         lambda objects: objects['many'].pop(17))
 
 
-def test_an_object_that_an_index_lacks_is_told():
+def test_an_object_that_an_index_lacks_is_reported():
     assert ("root.data['sorted'][Event '2'] (BTrees.OOBTree.OOTreeSet, ): only the one has it"
             == one(lambda objects: objects['sorted'].remove(objects['events']['2'])))
 
 
-def test_another_order_in_a_list_is_told():
+def test_another_order_in_a_list_is_reported():
     def turn(objects):
         objects['list'].reverse()
     said = found(turn)
@@ -204,7 +204,7 @@ def test_another_order_in_a_list_is_told():
     assert all(line.startswith("root.data['list']") for line in said)
 
 
-def test_another_order_in_an_index_of_objects_is_told():
+def test_another_order_in_an_index_of_objects_is_reported():
     """As an index of events is that was filled by number, while Indico compares their ids."""
     def disorder(objects):
         tree = OOTreeSet()
@@ -215,7 +215,7 @@ def test_another_order_in_an_index_of_objects_is_told():
             'other') == one(disorder)
 
 
-def test_a_reference_to_another_object_that_looks_the_same_is_told():
+def test_a_reference_to_another_object_that_looks_the_same_is_reported():
     def copy(objects):
         twin = Event(1)
         twin.__dict__.update(objects['events']['1'].__dict__)
@@ -237,7 +237,7 @@ class Lost(object):
         return self._storage.load(oid, version)
 
 
-def test_an_object_that_is_missing_is_told():
+def test_an_object_that_is_missing_is_reported():
     objects = graph()
     pair = database(graph()), database(objects)
     pair[1].storage = Lost(pair[1].storage, objects['events']['2']._p_oid)
@@ -246,7 +246,7 @@ def test_an_object_that_is_missing_is_told():
         in said
 
 
-def test_a_tree_whose_parts_do_not_fit_is_told():
+def test_a_tree_whose_parts_do_not_fit_is_reported():
     def cut(objects):
         children, first = objects['many'].__getstate__()
         objects['many'] = IOBTree()

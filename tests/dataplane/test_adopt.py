@@ -144,7 +144,7 @@ def test_an_empty_database_is_refused(site):
     assert 'holds no Indico; for a new one: firstrun' in error
 
 
-def test_a_read_only_storage_is_told(site, paths):
+def test_a_read_only_storage_is_reported(site, paths):
     site.write_storage(filestorage(site.folder, read_only=True))
     status, output, error = adopt(site)
     assert (1, '') == (status, output)

@@ -162,7 +162,7 @@ def test_when_the_server_goes_pages_are_503_until_it_is_back(site, server):
     site.wait_for_page()
 
 
-def test_an_empty_database_is_told_from_one_that_is_away(
+def test_an_empty_database_is_distinguished_from_one_that_is_away(
         processes, tmpdir, htdocs, empty_server):
     site = IndicoSite(
         processes, tmpdir.join('var'), htdocs, client_config([empty_server]))

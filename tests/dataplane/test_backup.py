@@ -223,7 +223,7 @@ def test_an_empty_file_is_not_backed_up(kept, tmpdir):
         kept.back_up(empty)
 
 
-def test_a_backup_of_the_future_is_told(kept, site):
+def test_a_backup_of_the_future_is_reported(kept, site):
     kept.clock.now = 100
     kept.back_up(site)
     kept.clock.now = 10
@@ -241,7 +241,7 @@ def test_two_do_not_work_in_one_folder(kept, site):
                 pass
 
 
-def test_how_far_it_is_is_told(kept, site, monkeypatch):
+def test_how_far_it_is_is_reported(kept, site, monkeypatch):
     monkeypatch.setattr(repository.Counted.add.__func__, '__defaults__', None)
     kept.back_up(site)
     assert {'copied'} >= set(each['stage'] for each in kept.said)

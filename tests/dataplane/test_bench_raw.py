@@ -66,7 +66,7 @@ def test_a_configuration_may_be_that_of_a_database(tmpdir):
     assert measured(path, 'throughput', '--prepare')['operations'] > 0
 
 
-def test_preparing_makes_the_shares_anew():
+def test_preparing_makes_the_shares_again():
     with_root = DB(MappingStorage()).open()
     for shares in (3, 2):
         raw.prepare(with_root.root(), shares, 10)

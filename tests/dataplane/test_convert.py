@@ -165,7 +165,7 @@ def test_an_empty_database_is_converted_too(tmpdir, sqlite):
     assert None is convert(sqlite, tmpdir.join('back.fs'))['last']
 
 
-def test_what_a_server_left_unfinished_is_left_out_and_told(site, sqlite):
+def test_what_a_server_left_unfinished_is_left_out_and_reported(site, sqlite):
     whole = transactions(site.path)
     with open(site.path, 'ab') as opened:
         opened.write(b'\x04\x00\x00\x00\x00\x00')

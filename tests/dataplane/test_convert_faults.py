@@ -231,7 +231,7 @@ def test_blobs_are_refused_rather_than_lost(site, target, tmpdir):
     assert '.blob is a blob' in said
 
 
-def test_a_damaged_source_is_told_and_no_copy_passes_for_whole(site, tmpdir):
+def test_a_damaged_source_is_reported_and_no_copy_passes_for_whole(site, tmpdir):
     target = tmpdir.mkdir('new').join('Data.fs')
     data = bytearray(content(site.path))
     data[len(data) // 2:len(data) // 2 + 40] = b'?' * 40
@@ -245,7 +245,7 @@ def test_a_damaged_source_is_told_and_no_copy_passes_for_whole(site, tmpdir):
     assert untouched == content(site.path)
 
 
-def test_a_source_that_is_not_there_is_told(tmpdir):
+def test_a_source_that_is_not_there_is_reported(tmpdir):
     for source in ('none.fs', 'none.conf'):
         process = start(tmpdir.join(source), tmpdir.join('new.fs'))
         _out, said = ended(process)

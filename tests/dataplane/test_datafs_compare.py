@@ -275,7 +275,7 @@ def test_a_private_transaction_is_not_hidden_by_a_later_pack_of_the_upstream(
     assert found['common']['tid'].decode('hex') <= last
 
 
-def test_what_a_pack_may_have_removed_is_told_with_the_last_tid(site, upstream):
+def test_what_a_pack_may_have_removed_is_reported_with_the_last_tid(site, upstream):
     private, = site.commit(u'a', text=u'private')
     upstream.commit(u'a', u'b', u'c')
     upstream.pack(upstream.tids()[-1])
@@ -424,7 +424,7 @@ def test_a_file_that_ends_in_garbage_is_damaged(site, upstream, garbage):
     assert size == caught.value.position
 
 
-def test_damage_in_the_middle_is_told_with_its_place(site, upstream):
+def test_damage_in_the_middle_is_reported_with_its_place(site, upstream):
     with DataFile(site.path) as data_file:
         place = list(data_file.forward())[2].position
     with open(site.path, 'r+b') as data_file:

@@ -131,13 +131,13 @@ def test_blobs_come_with_it(site, target, tmpdir):
     assert blobs.join('.layout').read() == copied.join('.layout').read()
 
 
-def test_a_missing_source_is_told_and_leaves_nothing(tmpdir, target):
+def test_a_missing_source_is_reported_and_leaves_nothing(tmpdir, target):
     with pytest.raises(Missing):
         copy(str(tmpdir.join('none')), str(target), ignore)
     assert [] == target.dirpath().listdir()
 
 
-def test_too_small_a_disk_is_told_before_anything_is_written(site, target, monkeypatch):
+def test_too_small_a_disk_is_reported_before_anything_is_written(site, target, monkeypatch):
     class Full(object):
         f_bavail = 0
         f_frsize = 4096

@@ -141,7 +141,7 @@ def test_a_record_that_can_not_be_read_is_listed_all_the_same(data):
     assert ('?', None) == describe(data)
 
 
-def test_blobs_are_copied_and_missing_ones_are_told(site, tmpdir, folder):
+def test_blobs_are_copied_and_missing_ones_are_reported(site, tmpdir, folder):
     after = site.tids()[-1]
     blobs = tmpdir.join('blobs')
     made = {key: ZODB.blob.Blob(key) for key in ('one', 'two')}

@@ -126,13 +126,13 @@ def test_databases_that_have_nothing_in_common_are_exported_whole(tmpdir, histor
 
 
 @pytest.mark.parametrize(('name', 'status'), [('own', 3), ('other', 4)])
-def test_who_can_not_be_read_is_told(pair, name, status, capsys):
+def test_who_can_not_be_read_is_reported(pair, name, status, capsys):
     shutil.rmtree(pair.folder.join(name).strpath)
     pair.folder.join(name).write('no folder')
     assert pair.export(capsys, status)
 
 
-def test_a_common_transaction_with_another_content_is_told(tmpdir, capsys):
+def test_a_common_transaction_with_another_content_is_reported(tmpdir, capsys):
     pair = Pair(tmpdir, 'true')
     with contextlib.closing(sqlite3.connect(
             tmpdir.join('other', 'main.sqlite3').strpath)) as database:

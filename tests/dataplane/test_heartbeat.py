@@ -93,7 +93,7 @@ def test_a_silent_server_is_given_up_at_the_limit_and_not_before(client, pulse):
     assert 1 == len(connection.pings)
 
 
-def test_an_answer_begins_the_count_anew(client, pulse):
+def test_an_answer_restarts_the_count(client, pulse):
     for _ in range(LIMIT):
         pulse.look()
     client.protocol.pings[-1].answered = True

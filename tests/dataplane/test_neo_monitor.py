@@ -89,7 +89,7 @@ def test_the_status_tells_what_the_cluster_is(whole):
     assert 0o600 == stat.S_IMODE(os.stat(whole.socket).st_mode)
 
 
-def test_the_status_is_asked_anew_all_the_time(whole):
+def test_the_status_is_queried_again_each_time(whole):
     asked = whole.status()['asked']
     whole.wait_for_status(lambda status: status['asked'] > asked, 'another look')
 
@@ -154,7 +154,7 @@ def test_a_hung_primary_master_is_ended_and_another_one_elected(whole):
         whole.deeds()[-1]['deed'], whole.deeds()[-1]['address'])
 
 
-def test_storages_of_which_neither_can_be_spared_are_left_alone_and_told(whole):
+def test_storages_of_which_neither_can_be_spared_are_left_alone_and_reported(whole):
     before = len(whole.deeds())
     whole.running['s1'].pause()
     whole.running['s2'].pause()
@@ -171,7 +171,7 @@ def test_storages_of_which_neither_can_be_spared_are_left_alone_and_told(whole):
     assert whole.running['s1'].is_running() and whole.running['s2'].is_running()
 
 
-def test_a_frozen_admin_node_does_not_freeze_the_warden_and_is_started_again(whole):
+def test_a_frozen_admin_node_does_not_freeze_the_neo_monitor_and_is_started_again(whole):
     pid = process.running(str(whole.data('a')))
     os.kill(pid, signal.SIGSTOP)
     status = whole.wait_for_status(lambda status: status['failure'] and status, 'the failure')
@@ -185,13 +185,13 @@ def test_a_frozen_admin_node_does_not_freeze_the_warden_and_is_started_again(who
         status['deeds'][-1]['address'], status['deeds'][-1]['result'])
 
 
-def test_the_admin_node_ends_with_the_warden_however_that_ends(whole):
+def test_the_admin_node_ends_with_the_neo_monitor_however_that_ends(whole):
     whole.warden.kill()
     wait_for(lambda: process.running(str(whole.data('a'))) is None, 'its end')
     whole.start_warden()
 
 
-def test_the_warden_ends_when_it_is_told_to_and_removes_its_socket(whole):
+def test_the_neo_monitor_stops_on_sigterm_and_removes_its_socket(whole):
     os.kill(whole.warden.pid, signal.SIGTERM)
     assert 0 == whole.warden.wait()
     assert not os.path.exists(whole.socket)

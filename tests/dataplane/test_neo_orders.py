@@ -93,7 +93,7 @@ def test_the_state_names_everything_by_address(cluster, capsys):
     assert dict((each, {'up_to_date': 4}) for each in storages) == table['cells']
 
 
-def test_partitions_are_spread_anew_without_an_argument(cluster, capsys):
+def test_partitions_are_redistributed_without_an_argument(cluster, capsys):
     assert (0, {'changed': False}) == run(cluster, capsys, 'tweak')
     # The trap: NEO's own command ends in a traceback.
     assert 'IndexError' in stock_neoctl(cluster, 'tweak')[1]

@@ -58,7 +58,7 @@ def test_a_hung_primary_master_is_ended_so_that_another_is_elected():
     assert ([('kill-process', 'm:1')], []) == kinds(TWICE, {'m:1': 10.0})
 
 
-def test_a_hung_master_on_another_host_is_told_as_a_problem():
+def test_a_hung_master_on_another_host_is_reported_as_a_problem():
     actions, problems = decide(TWICE, {'m:1': 10.0}, 10.0, frozenset())
     assert ([], ['m:1']) == (actions, [each.address for each in problems])
     assert 'on another host' in problems[0].text

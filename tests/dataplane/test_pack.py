@@ -40,7 +40,7 @@ def revisions(data_fs):
         storage.close()
 
 
-def test_old_revisions_are_gone_and_the_sizes_are_told(data_fs):
+def test_old_revisions_are_gone_and_the_sizes_are_reported(data_fs):
     before = data_fs.size()
     code, output, errors = run(data_fs, '0')
     assert (0, '') == (code, errors)

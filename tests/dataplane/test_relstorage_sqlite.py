@@ -184,7 +184,7 @@ def test_a_write_that_another_process_keeps_from_being_saved_is_away(
     assert 3 == get(db, 'a')
 
 
-def test_a_full_disk_is_told_and_nothing_is_saved(opened):
+def test_a_full_disk_is_reported_and_nothing_is_saved(opened):
     db = opened(pragmas='max_page_count 60')
     put(db, 'a', 1)
     with pytest.raises(ClientDisconnected) as raised:
@@ -216,7 +216,7 @@ def test_a_commit_whose_end_fails_has_an_unknown_outcome(opened):
     assert 2 == get(db, 'a')
 
 
-def test_a_broken_file_is_told_as_away(opened, tmpdir):
+def test_a_broken_file_is_reported_as_away(opened, tmpdir):
     opened().close()
     tmpdir.join('main.sqlite3').write('x' * 8192)
     for suffix in ('-wal', '-shm'):

@@ -232,7 +232,7 @@ def test_a_follower_that_is_late_is_cut_from_who_is_no_primary_any_more(primary,
     frozen._socket.close()
 
 
-def test_what_was_committed_past_the_primary_is_sent_when_it_is_told(primary):
+def test_what_was_committed_past_the_primary_is_sent_on_request(primary):
     found = follow(primary, z64)
     for _ in range(3):
         commit(primary._storage, b'past it')

@@ -137,7 +137,7 @@ def test_who_says_nothing_or_no_json_blocks_nobody(node):
     wrong.close()
 
 
-def test_a_hold_lets_a_running_commit_end_and_new_ones_wait(node, clients):
+def test_a_pause_lets_a_running_commit_end_and_new_ones_wait(node, clients):
     running, late = [open_client(node, clients) for _ in range(2)]
     transaction = vote(running)
     held = []
@@ -160,7 +160,7 @@ def test_a_hold_lets_a_running_commit_end_and_new_ones_wait(node, clients):
     assert tid < waiting.wait() == node.last_tid()
 
 
-def test_a_hold_ends_by_itself_and_every_waiting_commit_happens_once(
+def test_a_pause_ends_automatically_and_every_waiting_commit_happens_once(
         node, clients):
     commit(open_client(node, clients), pickle_of('x'))
     writers = [open_client(node, clients) for _ in range(4)]
@@ -175,7 +175,7 @@ def test_a_hold_ends_by_itself_and_every_waiting_commit_happens_once(
     assert 5 == len(node.tids())
 
 
-def test_a_second_hold_takes_the_place_of_the_first(node, clients):
+def test_a_second_pause_takes_the_place_of_the_first(node, clients):
     client = open_client(node, clients)
     node.control(do='hold', seconds=0.5)
     assert 99 < node.control(do='hold', seconds=100)['held_for']
@@ -185,7 +185,7 @@ def test_a_second_hold_takes_the_place_of_the_first(node, clients):
     assert Commit(client).wait()
 
 
-def test_a_hold_is_given_up_when_a_client_does_not_end_its_commit(
+def test_a_pause_is_given_up_when_a_client_does_not_end_its_commit(
         node, clients):
     stuck, other = [open_client(node, clients) for _ in range(2)]
     transaction = vote(stuck)
@@ -213,7 +213,7 @@ def test_a_client_that_waits_and_goes_away_leaves_nothing(node, clients):
     assert 1 == len(node.tids())
 
 
-def test_a_server_that_ends_during_a_hold_commits_nothing_that_waits(
+def test_a_server_that_ends_during_a_pause_commits_nothing_that_waits(
         node, clients):
     client = open_client(node, clients, patience=1)
     node.control(do='hold', seconds=60)
@@ -224,7 +224,7 @@ def test_a_server_that_ends_during_a_hold_commits_nothing_that_waits(
     assert [] == node.tids()
 
 
-def test_a_held_server_takes_no_new_writing_clients(node, clients):
+def test_a_paused_server_takes_no_new_writing_clients(node, clients):
     node.control(do='hold', seconds=60)
     client = open_client(node, clients, read_only_fallback=True)
     assert client.is_read_only()

@@ -187,14 +187,14 @@ def test_an_empty_file_holds_nothing(tmpdir):
     assert (0, 0, [], 0) == (sums.objects, sums.bytes, largest, found['transactions'])
 
 
-def test_object_ids_far_apart_are_told_from_each_other():
+def test_object_ids_far_apart_are_distinguished_from_each_other():
     seen = walks.Seen()
     oids = [('%016x' % number).decode('hex') for number in (0, 1, 7, 8, 32767, 32768, 1 << 40, (1 << 64) - 1)]
     assert [True] * 8 == [seen.add(oid) for oid in oids]
     assert [False] * 8 == [seen.add(oid) for oid in oids]
 
 
-def test_the_class_is_told_however_the_record_was_written(tmpdir):
+def test_the_class_is_found_however_the_record_was_written(tmpdir):
     writer = ObjectWriter()
     record = writer.serialize(PersistentMapping())
     older = b'(U\x09some.oddqU\x05Thingqt.'.replace(b'q', b'q\x01', 1)
@@ -228,7 +228,7 @@ def test_indicos_objects_are_told_by_name_and_nothing_of_it_is_imported(tmpdir):
     assert ['MaKaC.conference.Conference', MAPPING] == [each['name'] for each in answer['classes']]
 
 
-def test_progress_is_told_twice_a_second_and_counts_records():
+def test_progress_is_reported_twice_a_second_and_counts_records():
     now, lines = [0.0], []
     progress = program.Progress(lines.append, clock=lambda: now[0])
     for seconds in (0.1, 0.4, 0.6, 0.9, 1.2):
@@ -240,14 +240,14 @@ def test_progress_is_told_twice_a_second_and_counts_records():
 
 @pytest.mark.parametrize('make, status', [
     (lambda path: None, 3), (lambda path: path.write('no Data.fs at all'), 4)])
-def test_what_is_no_data_file_is_told_in_one_line(tmpdir, capfd, make, status):
+def test_what_is_no_data_file_is_reported_in_one_line(tmpdir, capfd, make, status):
     path = tmpdir.join('Data.fs')
     make(path)
     assert status == program.main(['file', str(path)])
     assert 1 == len(capfd.readouterr()[1].splitlines())
 
 
-def test_an_absent_server_is_told_in_one_line(tmpdir, capfd):
+def test_an_absent_server_is_reported_in_one_line(tmpdir, capfd):
     target = tmpdir.join('client.conf')
     target.write((CLIENT % 1).replace('wait-timeout 30', 'wait-timeout 1'))
     assert 6 == program.main(['storage', str(target)])

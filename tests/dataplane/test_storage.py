@@ -142,7 +142,7 @@ def test_a_client_of_a_read_only_server_raises_read_only_error(
     db.close()
 
 
-def test_a_full_disk_under_a_file_storage_is_told_as_away_and_nothing_is_saved(
+def test_a_full_disk_under_a_file_storage_is_reported_as_away_and_nothing_is_saved(
         filestorage, tmpdir):
     """Files that may not grow stand for a disk that is full."""
     db = DB(filestorage)

@@ -30,7 +30,7 @@ def settings(**options: object) -> Settings:
 @pytest.mark.parametrize(
     "storage", [pytest.param("filestorage", marks=pytest.mark.exhaustive), "zeo"]
 )
-def test_every_page_is_answered_and_the_programs_that_did_it_are_told(
+def test_every_page_is_answered_and_the_programs_that_did_it_are_reported(
     sites: Sites, tmp_path: Path, storage: str
 ) -> None:
     site = sites.site(STORAGES[storage], 2, FEW)

@@ -66,7 +66,7 @@ def test_a_database_in_memory_is_measured_without_being_prepared(sites: Sites) -
     assert measured(site, WRITE, objects=100).metrics["rate"] > 0
 
 
-def test_the_error_of_a_process_is_told_and_the_others_are_ended(
+def test_the_error_of_a_process_is_reported_and_the_others_are_ended(
     zeo: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[subprocess.Popen[str]] = []

@@ -117,7 +117,7 @@ def test_a_source_without_an_index_is_copied_without_one(cloning: Cloning) -> No
     assert not cloning.target.with_name("Data.fs.index").exists()
 
 
-def test_how_far_the_copy_is_is_told(cloning: Cloning) -> None:
+def test_how_far_the_copy_is_is_reported(cloning: Cloning) -> None:
     cloning.copy()
     assert cloning.told[0].startswith("data: ")
     assert " MiB of 2 MiB" in cloning.told[0]

@@ -48,7 +48,7 @@ def test_of_a_primary_that_lives_it_is_refused_and_changes_nothing(
     wait_until(lambda: take_snapshot(cluster.cluster).node("b").followers == ("a",), "a follows")
 
 
-def test_what_only_the_dead_primary_had_is_exported_and_told_and_clients_are_restarted(
+def test_what_only_the_dead_primary_had_is_exported_and_reported_and_clients_are_restarted(
     make_cluster: MakeCluster,
 ) -> None:
     under_test = make_cluster(indico=("one",))

@@ -124,7 +124,7 @@ def test_a_switchover(working: Writer) -> None:
         ends_soundly(cluster, working)
 
 
-def test_a_switchover_that_is_taken_back(working: Writer) -> None:
+def test_a_switchover_that_is_undone(working: Writer) -> None:
     cluster = working.under_test
     steps = [
         step

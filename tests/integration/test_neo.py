@@ -228,7 +228,7 @@ def test_a_hung_leading_master_is_ended_and_the_other_one_leads(whole: ClusterUn
     ]
 
 
-def test_a_frozen_warden_is_told_and_the_service_goes_on(whole: ClusterUnderTest) -> None:
+def test_a_frozen_neo_monitor_is_reported_and_the_service_goes_on(whole: ClusterUnderTest) -> None:
     pid = whole.pid_of("node-w")
     os.kill(pid, signal.SIGSTOP)
     try:

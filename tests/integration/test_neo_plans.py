@@ -204,7 +204,7 @@ def test_without_any_master_nothing_is_saved_until_a_failover_starts_one(
     assert copies(whole) == 2
 
 
-def test_a_hung_warden_is_ended_and_started_again(whole: ClusterUnderTest) -> None:
+def test_a_hung_neo_monitor_is_ended_and_started_again(whole: ClusterUnderTest) -> None:
     pid = whole.pid_of("node-w")
     os.kill(pid, signal.SIGSTOP)
     succeed(whole, "failover", "--reason", "the status shows nothing")

@@ -193,7 +193,7 @@ def test_what_was_committed_after_a_pack_is_exported_when_the_disk_comes_back(
     assert "10 can be recovered, 0 conflict" in run(cluster, "recover", str(folder))
 
 
-def test_what_a_pack_of_unknown_time_may_hide_is_told_and_exported_by_a_clone(
+def test_what_a_pack_of_unknown_time_may_hide_is_reported_and_exported_by_a_clone(
     cluster: ClusterUnderTest,
 ) -> None:
     """Unless the journal tells where the histories parted."""

@@ -346,9 +346,7 @@ def test_a_restore_that_was_killed_goes_on(alone: Kept, action: str, progress: s
 
 @ZEO
 @pytest.mark.parametrize(("action", "progress"), [MOMENT, *OTHERS_WITH_UNDO])
-def test_a_restore_that_was_killed_can_be_taken_back(
-    alone: Kept, action: str, progress: str
-) -> None:
+def test_a_restore_that_was_killed_can_be_undone(alone: Kept, action: str, progress: str) -> None:
     everything = alone.commit_and_back_up(2) | alone.commit("newer", 2)
     alone.kill_in_the_middle(action, progress)
     succeed(alone, "resume", "--undo")
@@ -451,7 +449,7 @@ def test_a_secondary_is_backed_up_so_that_the_primary_goes_on_undisturbed(pair: 
     )
 
 
-def test_while_another_node_has_the_data_the_better_way_is_told(pair: Kept) -> None:
+def test_while_another_node_has_the_data_the_better_way_is_reported(pair: Kept) -> None:
     pair.commit("kept", 2)
     pair.backup("a")
     pair.die("a")

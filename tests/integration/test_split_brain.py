@@ -71,7 +71,7 @@ def test_a_frozen_primary_takes_no_writes_when_it_thaws(
     assert not takes_writes(cluster, "a")
 
 
-def test_a_primary_that_has_passed_its_guard_does_not_open_beside_one_promoted_meanwhile(
+def test_a_primary_that_has_passed_its_start_up_check_does_not_open_beside_one_promoted_meanwhile(
     cluster: ClusterUnderTest,
 ) -> None:
     both_serve(cluster)
@@ -90,7 +90,7 @@ def test_a_primary_that_has_passed_its_guard_does_not_open_beside_one_promoted_m
     assert not takes_writes(cluster, "a")
 
 
-def test_a_held_primary_takes_no_writes_beside_one_that_was_forced(
+def test_a_paused_primary_takes_no_writes_beside_one_that_was_forced(
     cluster: ClusterUnderTest,
 ) -> None:
     both_serve(cluster)
@@ -141,7 +141,7 @@ def test_a_state_that_was_made_up_for_an_empty_disk_confirms_nobody(
     assert "no source confirms" in up.stderr
 
 
-def test_what_is_committed_after_the_hold_ran_out_is_handed_over_before_the_new_primary_opens(
+def test_what_is_committed_after_the_pause_ran_out_is_handed_over_before_the_new_primary_opens(
     cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.up()

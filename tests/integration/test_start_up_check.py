@@ -244,7 +244,7 @@ def test_a_crash_of_everything_needs_one_up_and_a_killed_primary_none(
     )
 
 
-def test_a_cluster_older_than_records_and_lineage_comes_up_without_a_hand(
+def test_a_cluster_older_than_records_and_history_comes_up_without_a_hand(
     cluster: ClusterUnderTest,
 ) -> None:
     cluster.up()

@@ -380,7 +380,7 @@ def commit_in_file(under_test: ClusterUnderTest, node: str) -> None:
     )
 
 
-def test_a_diverged_node_is_told_and_the_printed_steps_bring_it_back(
+def test_a_diverged_node_is_reported_and_the_printed_steps_bring_it_back(
     cluster: ClusterUnderTest,
 ) -> None:
     cluster.up()

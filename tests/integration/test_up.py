@@ -271,7 +271,7 @@ def test_a_program_new_in_the_cluster_file_is_started(cluster: ClusterUnderTest)
     assert kept == cluster.pid_of("node-a")
 
 
-def test_an_instance_whose_port_changed_is_started_anew(make_cluster: MakeCluster) -> None:
+def test_an_instance_whose_port_changed_is_started_again(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(indico=("one",))
     cluster.up()
     kept = cluster.pid_of("node-a")

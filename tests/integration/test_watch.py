@@ -116,7 +116,7 @@ def watched(cluster: ClusterUnderTest, receiver: Receiver) -> Watched:
     return made
 
 
-def test_a_lost_secondary_and_a_lost_primary_are_told_once_to_everybody(
+def test_a_lost_secondary_and_a_lost_primary_are_reported_once_to_everybody(
     watched: Watched, receiver: Receiver
 ) -> None:
     assert 1 == watched.metric("zodbrepl_primary", "a")

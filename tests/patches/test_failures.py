@@ -258,7 +258,7 @@ def test_a_commit_that_fails_otherwise_is_an_error_and_no_redirect(trees, new_si
 
 
 @pytest.mark.parametrize('surface', ['rpc', 'export', 'api'])
-def test_a_commit_that_fails_otherwise_is_told_by_every_surface(trees, new_site, surface):
+def test_a_commit_that_fails_otherwise_is_reported_by_every_surface(trees, new_site, surface):
     answer = write(new_site(), trees.full(), surface, 'ValueError:0:1')
     assert not answer['saved']
     if surface == 'rpc':

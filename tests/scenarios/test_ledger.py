@@ -56,7 +56,7 @@ def test_what_is_read_after_the_failover_and_is_not_there_is_a_phantom() -> None
     assert set() == account(ATTEMPTS, sights, held, frozenset(), settled=2.0).phantom
 
 
-def test_what_the_journal_says_is_out_of_reach_is_told_and_nothing_older_is() -> None:
+def test_what_the_journal_says_is_out_of_reach_is_reported_and_nothing_older_is() -> None:
     found = account(ATTEMPTS, [], NONE, NONE, settled=0.0, losses=[Declared("01")])
     assert {ONE, TWO} == found.missing
     assert {TWO} == found.told

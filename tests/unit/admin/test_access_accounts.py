@@ -85,7 +85,7 @@ def test_neither_passwords_nor_tokens_are_kept(tmp_path: Path) -> None:
         "\xff",
     ],
 )
-def test_with_a_damaged_file_nobody_gets_in_and_everybody_is_told(
+def test_with_a_damaged_file_nobody_gets_in_and_everybody_sees_why(
     make_client: MakeClient, tmp_path: Path, content: str
 ) -> None:
     client = make_client()
@@ -270,12 +270,12 @@ def test_a_dry_run_changes_nothing_and_asks_for_nothing(
     assert [] == journal()
 
 
-def test_the_last_operator_s_removal_is_told(home: Path) -> None:
+def test_the_last_operator_s_removal_is_reported(home: Path) -> None:
     accounts.write(home / "var" / "admin" / "accounts.json", Accounts({"alice": ALICE}))
     assert "no account has the level operator" in call("user", "remove", "alice").stderr
 
 
-def test_a_folder_that_can_t_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_can_t_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "admin").write_text("not a folder")
     with pytest.raises(OperatorError, match="cannot change the accounts"):
         accounts.make(

@@ -72,7 +72,7 @@ def test_names_are_taken_in_capitals_and_with_blanks_too(stranger: FlaskClient) 
         ("a" * 5000, "b" * 5000),
     ],
 )
-def test_a_wrong_name_and_a_wrong_password_are_told_alike(
+def test_a_wrong_name_and_a_wrong_password_are_reported_alike(
     stranger: FlaskClient, name: str, password: str
 ) -> None:
     answer = type_in(stranger, name, password)
@@ -163,7 +163,7 @@ def grow_old(client: FlaskClient) -> None:
         session["seen"] -= IDLE_SECONDS + 1
 
 
-def test_an_ended_session_is_told(make_client: MakeClient) -> None:
+def test_an_ended_session_is_reported(make_client: MakeClient) -> None:
     client = make_client()
     grow_old(client)
     answer = client.get("/node/a", follow_redirects=True)

@@ -53,7 +53,7 @@ def test_a_bearer_token_is_no_form_s_token(
         "md5:1$salt$00",
     ],
 )
-def test_a_damaged_password_in_the_accounts_is_told(
+def test_a_damaged_password_in_the_accounts_is_reported(
     make_client: MakeClient, anonymous: ClientFor, stored: str
 ) -> None:
     client = make_client()

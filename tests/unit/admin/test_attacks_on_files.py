@@ -82,7 +82,7 @@ def test_a_damaged_record_of_a_job_leaves_the_pages_whole(
         assert client.get(path).status_code in (200, 404), path
 
 
-def test_the_output_of_a_job_that_can_t_be_read_is_told(
+def test_the_output_of_a_job_that_can_t_be_read_is_reported(
     make_client: MakeClient, tmp_path: Path
 ) -> None:
     client = make_client()
@@ -93,7 +93,7 @@ def test_the_output_of_a_job_that_can_t_be_read_is_told(
     assert (200, True) == (answer.status_code, "Is a directory" in answer.text)
 
 
-def test_a_log_that_can_t_be_read_is_told(make_client: MakeClient) -> None:
+def test_a_log_that_can_t_be_read_is_reported(make_client: MakeClient) -> None:
     client = make_client()
     cluster = client.application.extensions["zodbrepl"].cluster
     Layout(cluster).program_log(cluster.node("b").program).mkdir(parents=True)

@@ -128,7 +128,7 @@ def test_the_last_look_is_shown_with_its_age(client: FlaskClient, of: Cluster) -
     assert "and 27 more with a total of 2.6 KiB" in told
 
 
-def test_a_file_that_can_not_be_used_is_told(client: FlaskClient, of: Cluster) -> None:
+def test_a_file_that_can_not_be_used_is_reported(client: FlaskClient, of: Cluster) -> None:
     Layout(of).statistics.write_text("{")
     assert "can't be used" in text_of(soup(client, "/data"), "[role=alert]")
 
@@ -338,7 +338,7 @@ def test_a_test_that_failed_says_why(client: FlaskClient, of: Cluster) -> None:
         (("settings", "options"), {}),
     ],
 )
-def test_results_that_can_not_be_shown_are_told(
+def test_results_that_can_not_be_shown_are_reported(
     client: FlaskClient, of: Cluster, path: tuple[Any, ...], value: object
 ) -> None:
     whole = kept.run(of, asked=kept.settings(READ[:1], 1))

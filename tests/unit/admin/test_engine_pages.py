@@ -40,7 +40,7 @@ def test_facts_are_on_the_node_s_page_and_below_the_table(client_of: ClientOf) -
     ][1]["facts"]  # type: ignore[index]
 
 
-def test_a_master_that_leads_is_told_from_one_that_stands_by(client_of: ClientOf) -> None:
+def test_a_master_that_leads_is_distinguished_from_one_that_stands_by(client_of: ClientOf) -> None:
     text = words(client_of(NEO).get("/").text)
     assert "master leads" in text
     assert "master standby" in text

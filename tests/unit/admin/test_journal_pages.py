@@ -174,7 +174,7 @@ def test_no_filter_ends_in_an_error_of_the_page(asked: dict[str, str]) -> None:
     assert found.fitting == len(found.entries) == sum(found.outcomes.values())
 
 
-def test_damaged_lines_are_told_and_the_others_shown(client: FlaskClient, of: Cluster) -> None:
+def test_damaged_lines_are_reported_and_the_others_shown(client: FlaskClient, of: Cluster) -> None:
     past.keep(of, past.packing(0))
     with Layout(of).journal.open("a") as file:
         file.write("<script>\n")
@@ -186,7 +186,7 @@ def test_damaged_lines_are_told_and_the_others_shown(client: FlaskClient, of: Cl
     assert f"{Layout(of).journal}:2" in told
 
 
-def test_a_journal_that_can_not_be_read_is_told(client: FlaskClient, of: Cluster) -> None:
+def test_a_journal_that_can_not_be_read_is_reported(client: FlaskClient, of: Cluster) -> None:
     Layout(of).journal.mkdir()
     assert "the journal can't be read" in text_of(soup(client, "/journal", 503)).lower()
 

@@ -228,7 +228,7 @@ def test_an_id_that_is_none_is_not_found(client: FlaskClient, path: str) -> None
     assert 404 == client.post(f"/api/operations/{path}/resume").status_code
 
 
-def test_a_plan_is_told_with_the_digest_that_a_begin_expects(
+def test_a_plan_is_reported_with_the_digest_that_a_begin_expects(
     client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = past.failover(Path("/tails")).plan
@@ -252,7 +252,7 @@ def test_a_plan_is_told_with_the_digest_that_a_begin_expects(
     assert "make b the primary of epoch 2" == answer.json["plan"]["steps"][2]["title"]
 
 
-def test_a_refusal_is_told_with_what_was_looked_at(
+def test_a_refusal_is_reported_with_what_was_looked_at(
     client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = Refusal(
@@ -380,7 +380,7 @@ def test_an_open_operation_is_ended(
     assert [*arguments, "--expect", identifier] == stub.calls[0][1][2:]
 
 
-def test_an_operation_whose_process_was_killed_is_told_as_stopped(client: FlaskClient) -> None:
+def test_an_operation_whose_process_was_killed_is_reported_as_stopped(client: FlaskClient) -> None:
     killed = dataclasses.replace(
         past.failover(Path("/tails")), outcome=Outcome.RUNNING, ended=None, pid=0
     )
@@ -437,7 +437,7 @@ def test_an_operation_whose_file_is_damaged_is_abandoned_and_not_gone_on_with(
     wait_until(lambda: stub.calls)
 
 
-def test_a_command_that_can_t_be_started_is_told(
+def test_a_command_that_can_t_be_started_is_reported(
     client: FlaskClient, stub: stub_command.Stub
 ) -> None:
     (stub.home / "bin" / "zodbrepl").unlink()

@@ -382,7 +382,7 @@ def test_what_is_done_already_is_no_refusal(
     assert "refused" not in shown
 
 
-def test_an_error_of_the_look_is_told_with_its_hint(
+def test_an_error_of_the_look_is_reported_with_its_hint(
     make_client: MakeClient, begun: Begun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del begun
@@ -526,7 +526,7 @@ def test_a_job_that_came_second_leads_to_the_operation_that_came_first(
 # What is followed
 
 
-def test_what_an_operation_came_to_is_told_as_on_the_command_line(
+def test_what_an_operation_came_to_is_reported_as_on_the_command_line(
     client: FlaskClient, begun: Begun, tmp_path: Path
 ) -> None:
     cluster = cluster_in(tmp_path)

@@ -168,7 +168,7 @@ def test_an_open_operation_is_a_banner_with_its_step(
     assert "by alice (admin page)" in banner
 
 
-def test_a_failed_step_is_told_with_its_error(cluster: Cluster) -> None:
+def test_a_failed_step_is_reported_with_its_error(cluster: Cluster) -> None:
     with states.operation_in(cluster, "operation failed") as seen:
         page = client_for(cluster, Given(seen)).get("/").text
     assert "node a&#39;s host does not answer" in part(page, "banner")
@@ -202,7 +202,7 @@ def test_what_is_old_says_so_and_does_not_look_healthy(cluster: Cluster) -> None
     assert 'class="situation unknown"' in page
 
 
-def test_the_picture_is_told_in_words_too(page_of: Serve, cluster: Cluster) -> None:
+def test_the_picture_is_reported_in_words_too(page_of: Serve, cluster: Cluster) -> None:
     told = overview(page_of, cluster, **PRIMARY_KILLED)
     told = words(
         told[told.index('<ul class="spoken">') : told.index("</ul>", told.index("spoken"))]
@@ -252,7 +252,7 @@ def test_a_node_s_page_has_its_last_hour_and_what_can_be_done(tmp_path: Path) ->
     ("seconds", "told"),
     [(5, ""), (60, "The monitor process has recorded no lag since 11:07:06 UTC.")],
 )
-def test_a_watching_program_that_keeps_nothing_any_more_is_told(
+def test_a_watching_program_that_keeps_nothing_any_more_is_reported(
     tmp_path: Path, seconds: int, told: str
 ) -> None:
     of = five.cluster(tmp_path)

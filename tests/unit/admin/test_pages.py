@@ -107,7 +107,7 @@ def test_a_diverged_node_is_shown_in_the_table_and_on_its_page(make_client: Make
     assert "bin/zodbrepl rejoin b --dry-run" in client.get("/").text
 
 
-def test_held_writes_and_refused_followers_are_shown(make_client: MakeClient) -> None:
+def test_paused_writes_and_refused_followers_are_shown(make_client: MakeClient) -> None:
     client = make_client(
         servers={
             "a": server(

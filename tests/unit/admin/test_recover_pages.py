@@ -345,7 +345,7 @@ def test_picks_of_another_form_are_refused(
     assert [] == data_plane.asked
 
 
-def test_an_error_of_the_data_plane_is_told_with_its_hint(
+def test_an_error_of_the_data_plane_is_reported_with_its_hint(
     client: FlaskClient, data_plane: DataPlane
 ) -> None:
     data_plane.error = OperatorError(

@@ -61,7 +61,7 @@ def test_without_a_file_there_is_nothing_and_no_problem(tmp_path: Path) -> None:
     assert ({}, None, "") == (found.nodes, found.last, found.problem)
 
 
-def test_a_file_that_can_t_be_read_is_told_and_read_once_it_can(
+def test_a_file_that_can_t_be_read_is_reported_and_read_once_it_can(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "x").mkdir()
@@ -128,7 +128,7 @@ def test_where_it_is_not_known_the_line_breaks_and_a_gap_is_marked() -> None:
     assert (2, 2) == (drawn.known, drawn.unknown)
 
 
-def test_the_worst_is_told_with_its_time_and_the_newest_too() -> None:
+def test_the_worst_is_reported_with_its_time_and_the_newest_too() -> None:
     drawn = plot(hour(Slot(9.0, NOW - 70), Slot(1.0, NOW)), "b")
     assert drawn is not None
     assert (9.0, NOW - 70, 1.0) == (drawn.worst, drawn.worst_at, drawn.latest)

@@ -69,13 +69,13 @@ def test_what_is_being_written_does_not_count_as_the_last_transaction(filestorag
         ask(filestorage)
 
 
-def test_a_file_that_is_something_else_is_told(filestorage: Cluster) -> None:
+def test_a_file_that_is_something_else_is_reported(filestorage: Cluster) -> None:
     data_fs(filestorage.nodes[0]).write_bytes(b"FS30" + bytes(100))
     with pytest.raises(ProbeError, match=r"no Data\.fs"):
         ask(filestorage)
 
 
-def test_a_folder_that_can_not_be_read_is_told(filestorage: Cluster) -> None:
+def test_a_folder_that_can_not_be_read_is_reported(filestorage: Cluster) -> None:
     os.symlink(data_fs(filestorage.nodes[0]), data_fs(filestorage.nodes[0]))
     with pytest.raises(ProbeError, match="symbolic links"):
         ask(filestorage)

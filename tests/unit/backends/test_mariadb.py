@@ -289,7 +289,7 @@ def test_what_a_server_executes_first_is_for_its_owner_alone(cluster: Cluster) -
     assert 0o600 == stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_primary_whose_data_are_gone_does_not_begin_anew(cluster: Cluster) -> None:
+def test_a_primary_whose_data_are_gone_does_not_start_empty(cluster: Cluster) -> None:
     """Its disk may not be mounted; Indico would find an empty database."""
     node = cluster.node("a")
     config.data_folder(node).mkdir(parents=True)
@@ -387,7 +387,7 @@ def test_a_secondary_that_is_as_it_should_be_has_no_problem(cluster: Cluster) ->
     assert () == found.problems
 
 
-def test_a_secondary_that_takes_writes_is_told_as_a_primary(cluster: Cluster) -> None:
+def test_a_secondary_that_takes_writes_is_reported_as_a_primary(cluster: Cluster) -> None:
     found = status.answer(
         cluster, cluster.node("b"), said(read_only=False, own=B, upstream=RUNNING)
     )
@@ -401,7 +401,7 @@ def test_a_primary_that_takes_no_writes_is_still_one(cluster: Cluster) -> None:
     assert (ServerRole.PRIMARY, True) == (found.replication.role, found.replication.read_only)
 
 
-def test_a_server_that_was_not_started_here_is_told(cluster: Cluster) -> None:
+def test_a_server_that_was_not_started_here_is_reported(cluster: Cluster) -> None:
     found = status.answer(
         cluster, cluster.node("a"), said(read_only=False, own=None, upstream=None)
     )
@@ -473,7 +473,7 @@ def test_a_secondary_without_a_copy_says_so(cluster: Cluster) -> None:
         ({"waits": 0}, "node a does not replicate semi-synchronously"),
     ],
 )
-def test_commits_that_wait_for_nobody_though_they_should_are_told(
+def test_commits_that_wait_for_nobody_though_they_should_are_reported(
     cluster: Cluster, values: dict[str, Any], text: str
 ) -> None:
     (problem,) = status.answer(
@@ -489,7 +489,7 @@ def test_commits_that_wait_for_nobody_though_they_should_are_told(
     )
 
 
-def test_what_somebody_elses_server_hides_is_told_with_the_cure(cluster: Cluster) -> None:
+def test_what_somebody_elses_server_hides_is_reported_with_the_cure(cluster: Cluster) -> None:
     node = dataclasses.replace(cluster.node("a"), managed=False)
     found = status.answer(
         cluster, node, said(read_only=False, own=None, upstream=None, denied=("SLAVE MONITOR",))
@@ -563,7 +563,7 @@ def test_a_server_that_drips_is_left_at_the_deadline(silent: tuple[Cluster, sock
         dripping.join()
 
 
-def test_nobody_there_is_told_at_once(silent: tuple[Cluster, socket.socket]) -> None:
+def test_nobody_there_is_reported_at_once(silent: tuple[Cluster, socket.socket]) -> None:
     silent[1].close()
     assert FailureKind.REFUSED is ask(silent[0], 60).kind
 

@@ -155,7 +155,7 @@ def test_every_command_names_the_masters_and_a_storages_writes_ahead(cluster: Cl
         assert ("--sqlite" in command) == (name in "ab")
 
 
-def test_the_warden_is_told_of_every_master_and_storage_and_of_the_time_limit(
+def test_the_neo_monitor_knows_every_master_and_storage_and_the_time_limit(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     command = NEO().server_command(cluster, Installation(Path("/home")), state_of(cluster, "w"))
@@ -169,7 +169,7 @@ def test_the_warden_is_told_of_every_master_and_storage_and_of_the_time_limit(
     assert command[command.index("--hung-after") + 1] == "10"
 
 
-def test_clients_know_every_master_and_wait_longer_than_the_warden(
+def test_clients_know_every_master_and_wait_longer_than_the_neo_monitor(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     files = NEO().client_files(cluster)
@@ -193,7 +193,7 @@ def test_a_host_by_name_is_refused(tmp_path: Path) -> None:
     assert "by IP address" in raised.value.detail
 
 
-def test_a_missing_driver_of_mariadb_is_told_with_what_brings_it(tmp_path: Path) -> None:
+def test_a_missing_driver_of_mariadb_is_reported_with_what_brings_it(tmp_path: Path) -> None:
     cluster = make(tmp_path, engine="adapter mariadb")
     python = Installation(tmp_path).python27
     python.parent.mkdir(parents=True)
@@ -331,7 +331,7 @@ def test_nobody_leads_while_the_cluster_does_not_answer(cluster: Cluster) -> Non
     assert neo_backend.read(cluster, known(failure="not ready")).leader is None
 
 
-def test_what_the_warden_did_is_news_for_ten_minutes_and_then_a_fact(cluster: Cluster) -> None:
+def test_what_the_neo_monitor_did_is_news_for_ten_minutes_and_then_a_fact(cluster: Cluster) -> None:
     deed = {
         "time": NOW - 60,
         "deed": "kill-storage",
@@ -345,7 +345,7 @@ def test_what_the_warden_did_is_news_for_ten_minutes_and_then_a_fact(cluster: Cl
     assert "silent for 10 s" in answer(cluster, "w", deeds=[old]).facts[-1].value
 
 
-def test_what_the_warden_leaves_alone_and_what_it_is_not_told_are_critical(
+def test_what_the_neo_monitor_leaves_alone_and_what_it_does_not_know_are_critical(
     cluster: Cluster,
 ) -> None:
     assert texts(cluster, "w", problems=["x is silent"]) == [
@@ -367,13 +367,13 @@ def test_what_the_warden_leaves_alone_and_what_it_is_not_told_are_critical(
         json.dumps(says(partitions=[1])).encode(),
     ],
 )
-def test_an_answer_that_is_none_of_a_warden_is_malformed(raw: bytes) -> None:
+def test_an_answer_that_is_none_of_a_neo_monitor_is_malformed(raw: bytes) -> None:
     with pytest.raises(ProbeError) as raised:
         status.known(raw, NOW)
     assert raised.value.kind is FailureKind.MALFORMED
 
 
-def test_a_warden_that_has_stopped_looking_counts_as_silent() -> None:
+def test_a_neo_monitor_that_has_stopped_looking_counts_as_silent() -> None:
     with pytest.raises(ProbeError) as raised:
         status.known(json.dumps(says()).encode(), NOW + 16)
     assert raised.value.kind is FailureKind.SILENT
@@ -383,7 +383,7 @@ def test_characters_that_steer_a_terminal_do_not_come_through() -> None:
     assert known(failure="\x1b[2J").failure == "?[2J"
 
 
-def test_a_warden_is_asked_by_its_socket_in_limited_time(cluster: Cluster) -> None:
+def test_a_neo_monitor_is_asked_by_its_socket_in_limited_time(cluster: Cluster) -> None:
     node = cluster.node("w")
     with pytest.raises(ProbeError) as raised:
         status.ask(cluster, time.monotonic() + 5)

@@ -54,7 +54,7 @@ def test_a_node_without_a_server_has_no_program_no_files_and_listens_on_nothing(
 
 
 @pytest.mark.parametrize("name", WITHOUT_SERVER)
-def test_where_there_were_data_nothing_is_begun_anew(name: str, tmp_path: Path) -> None:
+def test_where_there_were_data_nothing_starts_empty(name: str, tmp_path: Path) -> None:
     cluster = made(cluster_of(name, tmp_path))
     found(cluster)
     commit(cluster, "one")

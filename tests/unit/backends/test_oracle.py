@@ -53,7 +53,7 @@ def test_oracle_s_password_is_in_no_file_that_others_can_read(tmp_path: Path) ->
         assert [settings.dsn, settings.user, "tiger$1"] == json.loads(done.stdout)
 
 
-def test_oracle_without_its_driver_is_told_in_one_line_that_says_what_to_install(
+def test_oracle_without_its_driver_is_reported_in_one_line_that_says_what_to_install(
     tmp_path: Path,
 ) -> None:
     cluster = cluster_of("relstorage-oracle", tmp_path)

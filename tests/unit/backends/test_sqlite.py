@@ -90,7 +90,7 @@ def made_without_history(cluster: Cluster) -> Cluster:
     return plain
 
 
-def test_a_database_that_is_locked_or_broken_is_told_in_time(sqlite: Cluster) -> None:
+def test_a_database_that_is_locked_or_broken_is_reported_in_time(sqlite: Cluster) -> None:
     found(sqlite)
     path = sqlite_backend.database(sqlite.nodes[0])
     path.with_name(f"{path.name}-wal").unlink(missing_ok=True)

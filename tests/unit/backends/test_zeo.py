@@ -30,7 +30,7 @@ def test_clients_of_zeo_are_those_of_zrs_with_one_server(tmp_path: Path) -> None
     assert [str(cluster.node("a").storage_address)] == sections(text)["clientstorage"]["server"]
 
 
-def test_a_zeo_server_does_not_begin_anew_where_there_were_data(tmp_path: Path) -> None:
+def test_a_zeo_server_does_not_start_empty_where_there_were_data(tmp_path: Path) -> None:
     cluster = made(cluster_of("zeo", tmp_path))
     state = NodeState(cluster.name, "a", Role.PRIMARY, None, 1)
     path = data_fs(cluster.node("a"))

@@ -36,7 +36,7 @@ def test_a_secondarys_file_is_backed_up_where_there_is_one() -> None:
     assert {"zeo": {"none", "primary"}, "zrs": {"none", "primary", "secondary"}} == sources
 
 
-def test_each_kind_is_measured_by_itself_and_with_commits() -> None:
+def test_each_kind_is_measured_alone_and_with_commits() -> None:
     cases = [str(case) for case in SUITE.cases(SETTINGS, STORAGES["zeo"])]
     assert [
         "backup kind full from primary",

@@ -102,7 +102,7 @@ def test_as_json_a_program_can_read_it(bench: Run) -> None:
     )
 
 
-def test_a_measurement_that_failed_is_told_and_the_others_are_made(
+def test_a_measurement_that_failed_is_reported_and_the_others_are_made(
     bench: Run, cluster: Cluster
 ) -> None:
     done = bench([Counting("count", OperatorError("it broke"), 2)], "count", "--rounds", "1")
@@ -130,7 +130,9 @@ def test_a_storage_whose_supervisor_is_away_ends_no_run(
     ]
 
 
-def test_a_full_disk_is_told_and_what_was_measured_is_kept(bench: Run, cluster: Cluster) -> None:
+def test_a_full_disk_is_reported_and_what_was_measured_is_kept(
+    bench: Run, cluster: Cluster
+) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/scratch/x")
     done = bench([Counting("count", 7, full)], "count", "--rounds", "1")
     assert done.exit_code == 1
@@ -181,7 +183,7 @@ def test_all_suites_are_made_into_one_folder(bench: Run, cluster: Cluster) -> No
     assert f"bench report {runs[0].folder.parent}" in done.stdout
 
 
-def test_a_suite_that_fails_as_a_whole_is_told_and_the_others_are_made(
+def test_a_suite_that_fails_as_a_whole_is_reported_and_the_others_are_made(
     bench: Run, cluster: Cluster
 ) -> None:
     done = bench([Counting("broken"), Counting("whole", 2)], "all", "--quick")

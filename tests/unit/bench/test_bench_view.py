@@ -88,7 +88,7 @@ def test_no_line_is_longer_than_the_width_and_what_has_no_room_is_named() -> Non
     assert {"mean", "client misses"} <= set(told.split(", "))
 
 
-def test_a_parameter_that_all_rows_have_is_told_once() -> None:
+def test_a_parameter_that_all_rows_have_is_reported_once() -> None:
     text = "\n".join(printed(whole()))
     assert text.count("(modify description)") == 2
 

@@ -102,6 +102,6 @@ def test_without_followers_and_without_writing_there_are_no_such_sizes() -> None
     assert "record_bytes" not in made(answer()).metrics
 
 
-def test_nothing_in_time_is_told() -> None:
+def test_nothing_in_time_is_reported() -> None:
     with pytest.raises(OperatorError, match="nothing was measured"):
         made(answer(records=0, operations=0))

@@ -85,7 +85,7 @@ def test_the_secret_and_the_parameters_are_sent_and_the_result_comes_back(serve:
     ] == fake.asked
 
 
-def test_another_test_that_runs_is_told_with_who_began_it_and_when(serve: Serve) -> None:
+def test_another_test_that_runs_is_reported_with_who_began_it_and_when(serve: Serve) -> None:
     error = refusal(serve(409, json.dumps({"who": "Ada", "since": "today", "test": "testX"})))
     assert error.exit_code == ExitCode.REFUSED
     assert error.detail == "testX, begun by Ada at today"

@@ -127,7 +127,7 @@ def test_a_fixed_rate_tells_what_was_achieved(site: Site) -> None:
     assert made.details["held"]
 
 
-def test_the_time_in_calls_of_the_storage_is_told(site: Site) -> None:
+def test_the_time_in_calls_of_the_storage_is_reported(site: Site) -> None:
     made = SUITE.measure(
         Case("fixed rate", {"workers": 1, "rate": 40.0}), site, settings(limit_ms=10_000.0)
     )

@@ -39,7 +39,7 @@ def kind_of(path: str) -> str:
     return "help" if parts[0] else "start page"
 
 
-def test_the_list_has_the_mix_that_is_told() -> None:
+def test_the_list_has_the_mix_that_was_given() -> None:
     found = paths(HELD)
     assert len(found) == COUNT == 2500
     assert counts(COUNT) == collections.Counter(map(kind_of, found))
@@ -120,7 +120,7 @@ def test_what_a_site_holds_is_asked_of_indico(
     )
 
 
-def test_an_indico_without_events_or_that_fails_is_told(
+def test_an_indico_without_events_or_that_fails_is_reported(
     exporting: tuple[type[Export], IndicoInstance],
 ) -> None:
     handler, its_instance = exporting
@@ -143,6 +143,6 @@ def test_an_indico_that_sees_what_was_loaded_a_moment_later_is_asked_again(
     later.join()
 
 
-def test_an_indico_that_is_away_is_told() -> None:
+def test_an_indico_that_is_away_is_reported() -> None:
     with pytest.raises(OperatorError, match="does not tell"):
         held_by(instance(1))

@@ -38,7 +38,7 @@ def test_it_ends_when_the_time_is_up() -> None:
     assert time.monotonic() - began >= STALL_SECONDS
 
 
-def test_a_worker_that_does_not_answer_is_told_at_once() -> None:
+def test_a_worker_that_does_not_answer_is_reported_at_once() -> None:
     with two_servers() as (server, other):
         with pytest.raises(OperatorError, match="does not answer") as raised:
             warm([instance(server.base), instance(other.base)], [*PAGES, CLOSING], 60.0)

@@ -142,7 +142,7 @@ def test_without_a_folder_of_its_own_it_is_beside_the_results(tmp_path: Path) ->
     assert tmp_path / "report" / "index.html" == report.make(tmp_path)
 
 
-def test_each_figure_that_is_done_is_told(tmp_path: Path) -> None:
+def test_each_figure_that_is_done_is_reported(tmp_path: Path) -> None:
     kept(tmp_path, run([*rounds("zeo", 100, 110), *rounds("zrs", 90, 99)], "raw"))
     told: list[tuple[int, int]] = []
     folder = report.make(tmp_path, told=lambda done, planned: told.append((done, planned))).parent

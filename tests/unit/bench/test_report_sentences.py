@@ -89,7 +89,7 @@ def test_storages_without_servers_have_no_network_to_speak_of() -> None:
     assert sentences.ONE_HOST not in of_run(made("filestorage"))
 
 
-def test_more_programs_than_cores_are_told() -> None:
+def test_more_programs_than_cores_are_reported() -> None:
     cpu = {"a": 1.0, "b": 1.0, "c": 1.0}
     assert any("ZRS, 2 direct (3)" in text for text in of_run(made("zrs-2-direct", cpu=cpu)))
     assert not any("More programs" in text for text in of_run(made("zeo", cpu={"a": 1.0})))
@@ -97,7 +97,7 @@ def test_more_programs_than_cores_are_told() -> None:
     assert not any("More programs" in text for text in of_run(made("zrs-2-direct", cpu=idle)))
 
 
-def test_a_ratio_is_told_with_its_range_and_rounds() -> None:
+def test_a_ratio_is_reported_with_its_range_and_rounds() -> None:
     unit = {"unit": "commits/s"}
     (said,) = compared(
         *rounds("zeo", 100, 100, 100, details=unit), *rounds("zrs", 96, 93, 97, details=unit)
@@ -129,7 +129,7 @@ def test_a_storage_is_compared_with_the_plain_one_that_its_details_name() -> Non
 
 @settings(deadline=None)
 @given(RATES, RATES)
-def test_a_difference_is_only_told_when_all_rounds_agree(
+def test_a_difference_is_only_reported_when_all_rounds_agree(
     zeo: list[float], zrs: list[float]
 ) -> None:
     (said,) = compared(*rounds("zeo", *zeo), *rounds("zrs", *zrs))
@@ -163,7 +163,7 @@ def test_the_best_is_best_and_overlapping_ranges_are_no_difference(
             assert overlap == (name in text.partition("No difference")[2])
 
 
-def test_many_cases_are_told_in_sum() -> None:
+def test_many_cases_are_reported_in_sum() -> None:
     found = about(
         [
             each
@@ -243,7 +243,7 @@ def test_a_backup_slows_only_what_is_slower_than_by_chance() -> None:
     assert secondary.endswith("no slowing is shown: the range overlaps that without backups.")
 
 
-def test_where_there_is_no_lag_by_construction_that_is_told_once() -> None:
+def test_where_there_is_no_lag_by_construction_that_is_reported_once() -> None:
     details = {"lag": "none: a commit is acknowledged once all copies have it"}
     found = about(
         [made("neo-1", details=details), made("neo-1", 2, details=details)], suite="replication"

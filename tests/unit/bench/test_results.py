@@ -99,7 +99,7 @@ def test_suites_of_one_command_are_in_one_folder(tmp_path: Path) -> None:
     assert ["http"] == [run.suite for run in results.read_folder(folder / "http")]
 
 
-def test_a_folder_without_results_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_results_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="no results in") as raised:
         results.read_folder(tmp_path / "gone")
     assert raised.value.exit_code == ExitCode.BAD_CONFIG

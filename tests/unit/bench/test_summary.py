@@ -38,7 +38,7 @@ def test_half_of_the_range_of_nothing_is_none() -> None:
     assert Spread(0, 0, 5).half_range is None
 
 
-def test_a_round_that_failed_is_told_and_does_not_count() -> None:
+def test_a_round_that_failed_is_reported_and_does_not_count() -> None:
     (found,) = rows(run_of(measured(100, 1), measured(None, 2)))
     assert (1, 100, "away") == (found.rounds, found.metrics["rate"].median, found.error)
 

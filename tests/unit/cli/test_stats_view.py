@@ -66,7 +66,7 @@ def test_eighty_columns_are_enough() -> None:
     assert max(len(line) for line in printed().splitlines()) <= 80
 
 
-def test_totals_and_rate_are_told() -> None:
+def test_totals_and_rate_are_reported() -> None:
     text = printed()
     for expected in (
         "12,345,681 objects, 987.7 MB",

@@ -30,7 +30,7 @@ def test_keys_left_out_have_their_documented_defaults(tmp_path: Path) -> None:
     assert "127.0.0.1" == cluster.indico[0].host
 
 
-def test_a_missing_site_conf_is_told_with_its_line_but_stops_no_other_command(
+def test_a_missing_site_conf_is_reported_with_its_line_but_stops_no_other_command(
     tmp_path: Path,
 ) -> None:
     cluster = load_text(tmp_path, f"site-conf {tmp_path}/site.conf\n" + GOOD)

@@ -86,7 +86,7 @@ def test_a_file_alone_is_converted_with_a_command_that_names_it(
 
 
 @pytest.mark.parametrize("name", ["none.fs", "cluster.conf"])
-def test_what_is_no_data_file_is_told(tmp_path: Path, name: str) -> None:
+def test_what_is_no_data_file_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "cluster.conf").touch()
     with pytest.raises(OperatorError) as caught:
         source_of_file(tmp_path / name)
@@ -156,7 +156,7 @@ def test_a_source_that_is_itself_half_converted_is_refused(source: Cluster, pair
     plan(source_of_cluster(source), pair, Commands.here(source))
 
 
-def test_too_small_a_disk_is_told_with_figures(
+def test_too_small_a_disk_is_reported_with_figures(
     source: Cluster, pair: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Both nodes of the pair need room, on one disk here.

@@ -33,7 +33,7 @@ def run(home: Path, script: str, told: list[Progress] | None = None) -> program.
     )
 
 
-def test_progress_and_the_answer_are_told(tmp_path: Path) -> None:
+def test_progress_and_the_answer_are_reported(tmp_path: Path) -> None:
     told: list[Progress] = []
     done = run(tmp_path, f"{say(PROGRESS)} >&2\n{say(DONE)}", told)
     assert ([Progress(**PROGRESS)], 1) == (told, done.copied)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def test_progress_and_the_answer_are_told(tmp_path: Path) -> None:
         (9, ExitCode.REFUSED, "the target's disk is full"),
     ],
 )
-def test_a_failure_is_told_with_the_last_thing_it_said(
+def test_a_failure_is_reported_with_the_last_thing_it_said(
     tmp_path: Path, status: int, exit_code: ExitCode, notice: str
 ) -> None:
     with pytest.raises(OperatorError) as caught:

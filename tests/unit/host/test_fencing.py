@@ -102,7 +102,7 @@ def test_a_port_of_a_killed_process_that_nobody_seems_to_have_is_looked_at_again
     assert next(looks, None) is None
 
 
-def test_a_port_that_somebody_else_has_is_told_though_the_node_was_killed(
+def test_a_port_that_somebody_else_has_is_reported_though_the_node_was_killed(
     cluster: Cluster, server: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = cluster.node("a")

@@ -45,7 +45,9 @@ def test_the_last_ones_are_kept(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"null", b"\xff", b'{"format": 99}', b'{"format": 1}']
 )
-def test_a_file_of_something_else_is_told_with_what_to_do(cluster: Cluster, content: bytes) -> None:
+def test_a_file_of_something_else_is_reported_with_what_to_do(
+    cluster: Cluster, content: bytes
+) -> None:
     Layout(cluster).var.mkdir()
     Layout(cluster).statistics.write_bytes(content)
     with pytest.raises(OperatorError, match="can't be used") as error:
@@ -66,7 +68,7 @@ def test_a_file_of_something_else_is_told_with_what_to_do(cluster: Cluster, cont
         (("found", "modules"), 5),
     ],
 )
-def test_a_value_that_nobody_could_show_is_told(
+def test_a_value_that_nobody_could_show_is_reported(
     cluster: Cluster, path: tuple[Any, ...], value: object
 ) -> None:
     kept_statistics.keep(cluster, KEPT)
@@ -81,7 +83,7 @@ def test_a_value_that_nobody_could_show_is_told(
         kept_statistics.last(cluster)
 
 
-def test_a_place_that_can_not_be_written_is_told(cluster: Cluster) -> None:
+def test_a_place_that_can_not_be_written_is_reported(cluster: Cluster) -> None:
     Layout(cluster).var.write_text("a file")
     with pytest.raises(OperatorError, match="can't be kept"):
         kept_statistics.keep(cluster, KEPT)

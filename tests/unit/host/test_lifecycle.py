@@ -128,7 +128,7 @@ def test_a_lock_held_by_another_process_is_waited_for_and_named(tmp_path: Path) 
     assert f"waiting: another 'up' or 'down' is running (process {holder.pid})" == told[0]
 
 
-def test_what_several_programs_failed_of_is_told_once_and_without_blank_hints() -> None:
+def test_what_several_programs_failed_of_is_reported_once_and_without_blank_hints() -> None:
     same = OperatorError("no password", "/p: No such file", exit_code=ExitCode.REFUSED)
     other = OperatorError("node-c did not start", "it is EXITED", "see its log")
     told = lifecycle._partly_up({"node-a": same, "node-b": same, "node-c": other})

@@ -97,7 +97,9 @@ def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
     assert "Cannot assign requested address" in error.detail
 
 
-def test_programs_of_the_cluster_are_told_from_others_by_their_folder(tmp_path: Path) -> None:
+def test_programs_of_the_cluster_are_distinguished_from_others_by_their_folder(
+    tmp_path: Path,
+) -> None:
     cluster = load(EXAMPLE, tmp_path)
     inside = cluster.node("a").data_directory / "x"
     found = [

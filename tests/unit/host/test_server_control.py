@@ -130,7 +130,7 @@ def test_the_socket_of_a_killed_server_counts_as_no_server(
         control.status()
 
 
-def test_a_refused_hold_is_told_in_words(control: ServerControl, serve: Serve) -> None:
+def test_a_refused_pause_is_reported_in_words(control: ServerControl, serve: Serve) -> None:
     serve(line(ok=False, error="it is a secondary", detail=""))
     with pytest.raises(ServerRefusedError) as raised:
         control.pause_writes(20.0)

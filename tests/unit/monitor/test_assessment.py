@@ -63,7 +63,7 @@ def test_a_killed_secondary_degrades_the_cluster() -> None:
     assert "bin/zodbrepl restart b" in found.warnings[0].hint
 
 
-def test_a_frozen_secondary_is_told_from_a_stopped_one() -> None:
+def test_a_frozen_secondary_is_distinguished_from_a_stopped_one() -> None:
     found = snapshot(servers={"b": SILENT}, comparisons={"b": None})
     assert State.DEGRADED == found.state
     assert ["secondary b does not answer"] == texts(found)

@@ -21,7 +21,7 @@ def procedures(found: Snapshot) -> tuple[Procedure, ...]:
     return advise(cluster(), found, HOME)
 
 
-def test_an_empty_database_is_told_with_what_to_do() -> None:
+def test_an_empty_database_is_reported_with_what_to_do() -> None:
     found = with_instances("one", "two", built=False, set_up=False, failure="NotSetUp: empty")
     assert State.DOWN is found.state
     assert "The database holds no Indico, so each page is answered 503; primary a is writable." == (
@@ -44,7 +44,7 @@ def test_an_empty_database_is_told_with_what_to_do() -> None:
     assert "disk is mounted (var/node/a, var/node/b)" in procedure.steps[0].text
 
 
-def test_an_instance_that_can_not_begin_is_told_with_its_reason() -> None:
+def test_an_instance_that_can_not_begin_is_reported_with_its_reason() -> None:
     found = with_instances("one", built=False, failure=FAILURE)
     assert State.DEGRADED is found.state
     (alert,) = found.warnings

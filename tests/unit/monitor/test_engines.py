@@ -145,7 +145,7 @@ def test_no_hint_and_no_step_names_a_command_that_the_cluster_can_not_do(
 
 
 @EACH
-def test_everything_fits_80_columns_and_is_told(situation: Situation) -> None:
+def test_everything_fits_80_columns_and_is_reported(situation: Situation) -> None:
     text = printed(situation)
     for line in text.splitlines():
         assert len(line.rstrip()) <= 80 or "bin/" in line or "var/" in line, line
@@ -183,7 +183,7 @@ def test_of_two_masters_one_leads_and_it_is_the_one_that_takes_writes() -> None:
     assert re.search(r"m2 .*\n.*stands by", text)
 
 
-def test_two_masters_that_lead_are_told_at_once() -> None:
+def test_two_masters_that_lead_are_reported_at_once() -> None:
     split = NEO.but(servers={"m2": changed(NEO, "m1", node="m2")})
     assert "Split brain: m1 and m2 both lead as master" == texts(split)[0]
     assert Level.CRITICAL == split.snapshot.warnings[0].level
@@ -194,7 +194,7 @@ def test_nodes_that_say_the_same_share_its_lines() -> None:
     assert re.search(r"^s1, s2 +state +RUNNING", printed(NEO), re.MULTILINE)
 
 
-def test_an_engine_s_problem_is_told_with_its_hint() -> None:
+def test_an_engine_s_problem_is_reported_with_its_hint() -> None:
     alert = next(
         each
         for each in NEO_STORAGE_KILLED.snapshot.warnings

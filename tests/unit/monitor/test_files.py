@@ -51,7 +51,7 @@ def write_operation(here: Cluster, name: str, **changes: Any) -> None:
     (folder / f"{name}.json").write_text(json.dumps(values))
 
 
-def test_a_new_cluster_has_no_records_lineages_or_operations(here: Cluster) -> None:
+def test_a_new_cluster_has_no_records_histories_or_operations(here: Cluster) -> None:
     said = found(here)
     assert EpochWord("the control host", None, None, "") == said["record", "the control host"]
     assert () == said["operations", ""]
@@ -69,13 +69,13 @@ def test_a_record_says_epoch_and_primary_and_a_damaged_one_why(here: Cluster) ->
     assert "is no JSON" in said["record", "Indico instance one"].problem
 
 
-def test_a_lineage_file_says_its_condition(here: Cluster) -> None:
+def test_a_history_file_says_its_condition(here: Cluster) -> None:
     history.mark(here.node("a"), 1, Condition.DIVERGED, "3 private\x1b")
     assert (Condition.DIVERGED, "3 private?") == found(here)["lineage", "a"]
 
 
 @pytest.mark.parametrize("text", ['{"condition": "diverged"}', "[]", ""])
-def test_a_damaged_lineage_file_says_why(here: Cluster, text: str) -> None:
+def test_a_damaged_history_file_says_why(here: Cluster, text: str) -> None:
     lineage_file(here.node("a")).write_text(text)
     condition, detail = found(here)["lineage", "a"]
     assert condition is None

@@ -135,7 +135,7 @@ def test_a_node_in_line_is_nothing_to_tell() -> None:
     assert not found.node("b").out_of_line
 
 
-def test_a_damaged_lineage_file_is_told() -> None:
+def test_a_damaged_history_file_is_reported() -> None:
     found = snapshot(lineages={"b": (None, "lineage.json is damaged")})
     assert "--full" in alert(found, "the history file of node b is unusable").hint
 
@@ -154,14 +154,14 @@ def test_a_follower_whose_last_transaction_the_primary_never_had_is_critical(
     assert found.node("b").out_of_line
 
 
-def test_a_follower_ahead_of_its_primary_is_told_once() -> None:
+def test_a_follower_ahead_of_its_primary_is_reported_once() -> None:
     found = snapshot(
         comparisons={"b": Comparison("a", TID - 1, MissingAnswer(0, True), Membership.ABSENT)}
     )
     assert ["secondary b diverged from primary a"] == [each.text for each in found.warnings]
 
 
-def test_a_refused_start_is_told_in_the_words_of_the_guard() -> None:
+def test_a_refused_start_is_reported_in_the_words_of_the_start_up_check() -> None:
     refusal = StartRefusal(
         "node b refuses to start as the primary of epoch 1",
         "the record of the control host knows epoch 2",
@@ -246,7 +246,7 @@ def test_a_fenced_primary_beside_the_new_one_is_not_a_second_one_that_takes_writ
     assert alert(found, "primary a refuses writes: the cluster is in a later epoch")
 
 
-def test_a_hold_of_an_operator_is_told_with_the_command_that_ends_it() -> None:
+def test_a_pause_by_an_operator_is_reported_with_the_command_that_ends_it() -> None:
     found = snapshot(servers={"a": server("a", held=Hold.OPERATOR)})
     assert (State.DEGRADED, "a") == (found.state, found.primary)
     assert "bin/zodbrepl node resume-writes a" in alert(found, "has paused writes").hint
@@ -265,7 +265,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize(("word", "expected"), RECORDS.values(), ids=RECORDS)
-def test_a_record_that_disagrees_is_told(
+def test_a_record_that_disagrees_is_reported(
     word: EpochWord, expected: tuple[Level, str] | None
 ) -> None:
     found = snapshot(records=(word,))
@@ -276,7 +276,7 @@ def test_a_record_that_disagrees_is_told(
     assert (word,) == found.records
 
 
-def test_a_record_left_behind_is_told_and_the_highest_epoch_is_the_clusters() -> None:
+def test_a_record_left_behind_is_reported_and_the_highest_epoch_is_the_clusters() -> None:
     states = {"a": state("a", epoch=3), "b": state("b", epoch=3)}
     servers = {"a": server("a", epoch=3), "b": server("b", epoch=3)}
     found = snapshot(
@@ -293,7 +293,7 @@ def test_a_record_left_behind_is_told_and_the_highest_epoch_is_the_clusters() ->
         (False, Level.WARNING, "failover b was interrupted", "`bin/zodbrepl resume` continues it"),
     ],
 )
-def test_an_operation_that_has_not_ended_is_told(
+def test_an_operation_that_has_not_ended_is_reported(
     at_work: bool, level: Level, text: str, hint: str
 ) -> None:
     operation = OpenOperation(

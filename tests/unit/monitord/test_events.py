@@ -60,7 +60,7 @@ def test_the_first_look_tells_the_state_and_nothing_else_of_a_healthy_cluster() 
     )
 
 
-def test_what_stays_as_it_is_is_told_once(watching: Watching) -> None:
+def test_what_stays_as_it_is_is_reported_once(watching: Watching) -> None:
     first = watching.at(1, **SECONDARY_KILLED)
     assert [
         (Kind.STATE, Weight.WARNING),
@@ -73,7 +73,7 @@ def test_what_stays_as_it_is_is_told_once(watching: Watching) -> None:
     ]
 
 
-def test_a_lost_primary_is_critical_and_told_at_once(watching: Watching) -> None:
+def test_a_lost_primary_is_critical_and_reported_at_once(watching: Watching) -> None:
     found = watching.at(1, **PRIMARY_KILLED)
     assert Weight.CRITICAL == found[0].weight
     assert found[0].text.startswith("DOWN: Nothing can be saved: primary a is stopped")
@@ -81,7 +81,9 @@ def test_a_lost_primary_is_critical_and_told_at_once(watching: Watching) -> None
     assert "primary a is stopped" in told(found, Kind.ALERT)
 
 
-def test_what_is_over_is_told_once_it_has_been_over_for_some_seconds(watching: Watching) -> None:
+def test_what_is_over_is_reported_once_it_has_been_over_for_some_seconds(
+    watching: Watching,
+) -> None:
     watching.at(1, **SECONDARY_KILLED)
     assert [] == watching.at(2, **HEALTHY)
     assert [] == watching.at(3, **HEALTHY)
@@ -94,7 +96,7 @@ def test_what_is_over_is_told_once_it_has_been_over_for_some_seconds(watching: W
     assert {Weight.GOOD} == {event.weight for event in found}
 
 
-def test_a_server_that_misses_a_probe_now_and_then_is_told_once(watching: Watching) -> None:
+def test_a_server_that_misses_a_probe_now_and_then_is_reported_once(watching: Watching) -> None:
     missed = {"servers": {"b": SILENT}, "comparisons": {"b": None}}
     found = [
         event
@@ -127,7 +129,7 @@ def promoted() -> dict[str, Any]:
     }
 
 
-def test_a_promotion_is_told_by_primary_role_and_epoch(watching: Watching) -> None:
+def test_a_promotion_is_reported_by_primary_role_and_epoch(watching: Watching) -> None:
     watching.at(1, **PRIMARY_KILLED)
     found = watching.at(2, **promoted())
     assert ["the primary is b now; it was a"] == told(found, Kind.PRIMARY)
@@ -136,7 +138,7 @@ def test_a_promotion_is_told_by_primary_role_and_epoch(watching: Watching) -> No
     )
 
 
-def test_a_new_epoch_in_the_same_role_is_told(watching: Watching) -> None:
+def test_a_new_epoch_in_the_same_role_is_reported(watching: Watching) -> None:
     found = watching.at(1, servers={"b": server("b", epoch=2)})
     assert ["secondary b is in epoch 2 now; it was in 1"] == told(found, Kind.EPOCH)
 
@@ -147,7 +149,7 @@ def lagging(seconds: float) -> dict[str, Any]:
     return {"servers": {"b": server("b", tid)}, "comparisons": {"b": behind(7)}}
 
 
-def test_lag_over_the_limit_is_told_once_and_again_when_it_is_gone(watching: Watching) -> None:
+def test_lag_over_the_limit_is_reported_once_and_again_when_it_is_gone(watching: Watching) -> None:
     found = [event for second in range(1, 40) for event in watching.at(second, **lagging(second))]
     assert ["node b is more than 10 s behind the primary"] == told(found, Kind.LAG)
     (only,) = [event for event in found if event.kind is Kind.LAG]

@@ -443,7 +443,7 @@ def test_what_fails_is_tried_again_and_the_order_stays() -> None:
     assert [] == lost.events
 
 
-def test_what_fails_for_too_long_is_given_up_and_told() -> None:
+def test_what_fails_for_too_long_is_given_up_and_reported() -> None:
     recipient, lost = Recipient(failures=10**6), Lost()
     notifier = Notifier(recipient, lost, backoff=(0.01,), give_up_after=0.05)
     notifier.start()

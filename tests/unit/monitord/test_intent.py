@@ -77,7 +77,9 @@ def test_a_primary_that_is_back_within_moments_gives_no_cause(watching: Watching
     assert [] == watching.during(range(3, 60), **HEALTHY)
 
 
-def test_a_lost_primary_is_told_before_a_failover_is_due_and_when_it_is(watching: Watching) -> None:
+def test_a_lost_primary_is_reported_before_a_failover_is_due_and_when_it_is(
+    watching: Watching,
+) -> None:
     soon, due = watching.during(range(60), **PRIMARY_KILLED)
     command = "bin/zodbrepl failover b --reason 'primary a is gone'"
     by = "reported by 5 observers"
@@ -106,7 +108,7 @@ def test_it_says_whether_the_new_primary_has_what_was_seen_of_the_old_one(
     assert found[0].detail.endswith(expected)
 
 
-def test_its_return_is_told_when_something_was_told_before(watching: Watching) -> None:
+def test_its_return_is_reported_when_something_was_reported_before(watching: Watching) -> None:
     watching.during(range(5), **PRIMARY_KILLED)
     (over,) = watching.during(range(5, 60), **HEALTHY)
     assert Weight.GOOD == over.weight

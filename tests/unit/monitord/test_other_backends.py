@@ -95,7 +95,7 @@ def test_what_is_remembered_of_roles_without_epochs_outlives_the_program() -> No
     assert [] == events(again, SQLITE.snapshot, 10.0)
 
 
-def test_a_newly_elected_master_is_told_as_such() -> None:
+def test_a_newly_elected_master_is_reported_as_such() -> None:
     memory = Memory()
     events(memory, NEO.snapshot, 10.0)
     swapped = NEO.but(

@@ -157,14 +157,14 @@ def test_a_restarted_program_goes_on_where_it_was(looking: Looking, tmp_path: Pa
     assert [] == again.shown
 
 
-def test_after_its_end_nothing_is_told_any_more(looking: Looking) -> None:
+def test_after_its_end_nothing_is_reported_any_more(looking: Looking) -> None:
     looking.at(1, **HEALTHY)
     looking.detector.end()
     looking.at(2, **SECONDARY_KILLED)
     assert ["state"] == [event.kind for event in looking.shown]
 
 
-def test_a_full_disk_keeps_nothing_from_being_told(
+def test_a_full_disk_keeps_nothing_from_being_reported(
     looking: Looking, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("events.jsonl", "history.jsonl", ".last-seen.json.new", ".memory.json.new"):

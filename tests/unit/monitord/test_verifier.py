@@ -100,7 +100,7 @@ def test_a_long_comparison_holds_no_look_up_and_is_not_begun_twice() -> None:
     assert [] == verifier.look(seen())
 
 
-def test_a_divergence_is_told_with_the_way_back_once() -> None:
+def test_a_divergence_is_reported_with_the_way_back_once() -> None:
     comparing = Comparing()
     comparing.answer = Verified(None, "2 transactions only on node b")
     verifier = Verifier(comparing, Commands(cluster(), Path("/srv/indico")))

@@ -97,7 +97,7 @@ def test_a_dry_run_refuses_a_disk_that_is_only_read(
     )
 
 
-def test_a_link_whose_disk_is_away_is_told_with_its_target(
+def test_a_link_whose_disk_is_away_is_reported_with_its_target(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     link = tmp_path / "link"
@@ -109,6 +109,6 @@ def test_a_link_whose_disk_is_away_is_told_with_its_target(
     ) == (found.detail, found.hint)
 
 
-def test_a_node_without_data_is_told(cluster: Cluster) -> None:
+def test_a_node_without_data_is_reported(cluster: Cluster) -> None:
     found = refused(backup.prepare, cluster, Installation(HOME), "a", None)
     assert str(data_fs(cluster.node("a"))) in found.detail

@@ -49,7 +49,7 @@ def test_what_was_exported_is_out_of_sight_for_nobody() -> None:
     assert found.loss is None
 
 
-def test_a_node_that_cannot_rejoin_is_cloned_and_its_loss_is_told() -> None:
+def test_a_node_that_cannot_rejoin_is_cloned_and_its_loss_is_reported() -> None:
     found = plan(given_up=True)
     assert isinstance(found, Plan)
     assert found.loss is not None

@@ -175,7 +175,7 @@ def test_nothing_is_taken_from_a_storage_unless_the_others_hold_everything(
     assert against(rejoin(cluster, corrupted))
 
 
-def test_another_storage_that_is_away_comes_first_and_a_pending_one_is_only_told(
+def test_another_storage_that_is_away_comes_first_and_a_pending_one_is_only_reported(
     cluster: Cluster,
 ) -> None:
     """To spread partitions would take from one that is away what it has."""
@@ -298,7 +298,7 @@ def test_a_storage_that_is_gone_is_left_to_a_rejoin(cluster: Cluster) -> None:
     assert "rejoin a" in found.hint
 
 
-def test_a_leading_master_comes_before_a_storage_and_what_hangs_as_well_is_told(
+def test_a_leading_master_comes_before_a_storage_and_what_hangs_as_well_is_reported(
     cluster: Cluster,
 ) -> None:
     plan = failover(cluster, hung(hung(hung(WELL, "a"), "n"), "m"))
@@ -307,7 +307,7 @@ def test_a_leading_master_comes_before_a_storage_and_what_hangs_as_well_is_told(
     assert ["n", "a"] == [each.subject for each in plan.findings if "as well" in each.text]
 
 
-def test_a_frozen_warden_is_ended_though_its_child_answers(cluster: Cluster) -> None:
+def test_a_frozen_neo_monitor_is_ended_though_its_child_answers(cluster: Cluster) -> None:
     facts = but(WELL, "w", node={"process": Process.FROZEN})
     away = dataclasses.replace(facts, look=None, away="the NEO monitor does not answer")
     assert ["fence", "start", "electing-whole"] == actions(failover(cluster, away))

@@ -90,7 +90,7 @@ def test_one_that_has_ended_by_the_journal_is_in_nobodys_way(world: World) -> No
     assert not path.exists()
 
 
-def test_who_is_at_work_is_told_although_another_file_can_not_be_used(world: World) -> None:
+def test_who_is_at_work_is_reported_although_another_file_can_not_be_used(world: World) -> None:
     Layout(cluster(world.folder)).operations.mkdir()
     (Layout(cluster(world.folder)).operations / "x.json").write_text("{")
     with store.alone(cluster(world.folder)), pytest.raises(OperatorError, match="is running"):
@@ -162,7 +162,7 @@ def test_generated_files_without_room_stay_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["prove", "seal", "promote"])
-def test_without_room_on_the_way_everything_is_taken_back(
+def test_without_room_on_the_way_everything_is_undone(
     world: World, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full_from(monkeypatch, step)

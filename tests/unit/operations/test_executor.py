@@ -85,7 +85,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_end(
         assert len(set(world.done())) == len(NAMES)
 
 
-def test_killed_at_any_moment_it_is_taken_back_before_the_point_of_no_return_only(
+def test_killed_at_any_moment_it_is_undone_before_the_point_of_no_return_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = set()
@@ -217,7 +217,7 @@ def test_a_point_of_no_return_that_refused_takes_everything_back(world: World) -
     assert Outcome.UNDONE is journaled(world).outcome
 
 
-def test_what_was_refused_when_it_was_resumed_is_taken_back_too(
+def test_what_was_refused_when_it_was_resumed_is_undone_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed as its point of no return began, and meanwhile what stands before it went."""

@@ -260,7 +260,7 @@ def test_what_was_seen_of_an_earlier_epoch_of_the_primary_counts_no_more() -> No
     assert plan(**DEAD, compared={"a": compared(Relation.EQUAL)}, last_seen=seen).loss is None
 
 
-def test_when_nobody_saw_anything_newer_it_is_told_since_when_nobody_looked() -> None:
+def test_when_nobody_saw_anything_newer_it_is_reported_since_when_nobody_looked() -> None:
     made = plan(**DEAD, compared={"a": "gone"}, last_seen=LastSeen(TID_TIME + 50, "a", TID))
     assert made.loss is not None
     assert made.loss.text.endswith("but none looked in the last 10.0 s")
@@ -301,7 +301,7 @@ def test_a_primary_that_is_lost_with_its_state_file_is_known_by_the_epoch_record
     assert ["fence b", "promote c", "verify c"] == steps_of(made)
 
 
-def test_the_newest_follower_takes_over_by_itself() -> None:
+def test_the_newest_follower_takes_over_automatically() -> None:
     changes = star_dead(servers={"c": server("b", TID + ONE_SECOND, node="c", **CUT_OFF)})
     assert "c" == plan(STAR, **changes, compared={"a": EQUAL}).target
 

@@ -46,7 +46,7 @@ def test_without_a_file_there_are_no_entries(of: Cluster) -> None:
     assert ([], []) == journal.read(of)
 
 
-def test_a_torn_last_line_is_told_and_the_next_entry_is_whole(of: Cluster) -> None:
+def test_a_torn_last_line_is_reported_and_the_next_entry_is_whole(of: Cluster) -> None:
     journal.append(of, entry())
     path = Layout(of).journal
     whole = path.read_bytes()
@@ -159,7 +159,7 @@ def test_what_is_done_is_not_told_as_failed_when_only_its_end_can_t_be_journaled
         stop_while_the_disk_goes(of)
 
 
-def test_why_a_step_failed_is_told_although_that_can_t_be_journaled(of: Cluster) -> None:
+def test_why_a_step_failed_is_reported_although_that_can_t_be_journaled(of: Cluster) -> None:
     with pytest.raises(OperatorError, match="b is frozen"):
         stop_while_the_disk_goes(of, OperatorError("b is frozen"))
 
@@ -206,7 +206,7 @@ def test_the_actor_is_who_called_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "anna" == operation.actor()
 
 
-def test_a_journal_that_can_t_be_written_is_told(of: Cluster) -> None:
+def test_a_journal_that_can_t_be_written_is_reported(of: Cluster) -> None:
     os.mkdir(Layout(of).journal)
     with pytest.raises(OperatorError, match="the journal can't be written"):
         journal.append(of, entry())

@@ -35,7 +35,7 @@ def test_a_long_finding_is_folded_within_the_width() -> None:
     assert all(len(click.unstyle(line)) <= WIDTH for line in lines)
 
 
-def test_what_was_exported_is_told_with_the_command_that_shows_it(
+def test_what_was_exported_is_reported_with_the_command_that_shows_it(
     of: Cluster, tmp_path: Path
 ) -> None:
     folder = tmp_path / "var" / "lost-tails" / "a-2"

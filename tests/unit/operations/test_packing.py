@@ -24,7 +24,7 @@ from indico_zodbrepl.operations.pack import PackFacts
 from indico_zodbrepl.probing.answers import Alert, Level
 
 
-def test_each_node_of_a_pair_is_packed_by_itself_and_the_primary_last() -> None:
+def test_each_node_of_a_pair_is_packed_separately_and_the_primary_last() -> None:
     pair = cluster_of()
     assert [
         ("b", Layout(pair).node_zodb_conf(pair.node("b"))),

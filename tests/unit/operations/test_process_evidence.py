@@ -67,7 +67,7 @@ def told(cluster: Cluster) -> tuple[Process, int | None]:
     return facts.by_lock(host_of(cluster), "a")
 
 
-def test_a_server_that_runs_is_told_from_a_frozen_one_and_one_that_was_killed(
+def test_a_server_that_runs_is_distinguished_from_a_frozen_one_and_one_that_was_killed(
     cluster: Cluster,
 ) -> None:
     with server(cluster) as process:
@@ -82,7 +82,7 @@ def test_a_server_that_runs_is_told_from_a_frozen_one_and_one_that_was_killed(
         assert (Process.NONE, None) == told(cluster)
 
 
-def test_where_no_lock_is_or_somebody_elses_process_has_it_nothing_is_told(
+def test_where_no_lock_is_or_somebody_elses_process_has_it_nothing_is_reported(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     assert (Process.UNKNOWN, None) == told(cluster)

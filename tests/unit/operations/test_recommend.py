@@ -173,13 +173,13 @@ def test_one_of_two_that_take_writes_is_not_restarted() -> None:
     assert "Split brain" in found["restart", "a"].why_not
 
 
-def test_each_follower_of_a_chain_is_offered_by_itself() -> None:
+def test_each_follower_of_a_chain_is_offered_separately() -> None:
     chain = cluster_of(c=("b", Role.SECONDARY))
     found = of(chain, situation(chain).snapshot)
     assert {("switchover", "b"), ("switchover", "c")} <= possible(found)
 
 
-def test_the_limits_of_a_backend_are_told_once_and_with_what_to_do_instead() -> None:
+def test_the_limits_of_a_backend_are_reported_once_and_with_what_to_do_instead() -> None:
     found = of(engines.SQLITE.cluster, engines.SQLITE.snapshot)
     assert "one copy of the data" in found["failover", ""].why_not
     assert "has no server" in found["restart", "a"].why_not
@@ -240,12 +240,12 @@ def test_an_open_operation_is_ended_first() -> None:
     assert "Resume the switchover to b" == found["resume", ""].title
 
 
-def test_past_its_point_of_no_return_it_is_not_taken_back() -> None:
+def test_past_its_point_of_no_return_it_is_not_undone() -> None:
     found = of(cluster(), snapshot(), begun(Progress.DONE, Progress.DONE, Progress.FAILED))
     assert "step 2, do 1" in found["undo", ""].why_not
 
 
-def test_a_point_of_no_return_that_was_only_begun_may_be_taken_back() -> None:
+def test_a_point_of_no_return_that_was_only_begun_may_be_undone() -> None:
     found = of(cluster(), snapshot(), begun(Progress.DONE, Progress.FAILED, Progress.PENDING))
     assert "" == found["undo", ""].why_not
 

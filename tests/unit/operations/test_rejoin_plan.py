@@ -178,7 +178,7 @@ def test_what_a_pack_hides_does_no_harm_where_it_was_verified_or_parted_or_never
     assert found.loss is None
 
 
-def test_what_a_pack_may_hide_is_told_as_a_possible_loss(cluster: Cluster) -> None:
+def test_what_a_pack_may_hide_is_reported_as_a_possible_loss(cluster: Cluster) -> None:
     found = plan(cluster, facts(PACKED))
     assert isinstance(found, Plan)
     assert found.loss is not None

@@ -84,7 +84,7 @@ def test_a_node_whose_tail_could_not_be_exported_or_cut_is_quarantined(
     assert "No space left on device" in known(cluster).detail
 
 
-def test_blobs_that_could_not_be_exported_are_told(
+def test_blobs_that_could_not_be_exported_are_reported(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = cluster.var_directory / "tail"

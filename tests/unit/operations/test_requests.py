@@ -116,7 +116,7 @@ def test_what_can_not_be_asked_for_is_refused(request_: Request, expected: str) 
     assert ExitCode.BAD_CONFIG == raised.value.exit_code
 
 
-def test_a_step_is_told_from_another_by_what_it_acts_on() -> None:
+def test_a_step_is_distinguished_from_another_by_what_it_acts_on() -> None:
     def of(subject: str) -> Plan:
         step = Start(subject, {}, title="", seconds=1.0, after_no_return=True)
         return Plan("restart", "a", "", "", 1, (step,), None, ())

@@ -82,7 +82,7 @@ def test_a_primary_ends_starts_and_everybody_is_seen_to_be_back() -> None:
     assert "start a again" == plan.steps[0].undoes
 
 
-def test_who_cannot_save_meanwhile_and_where_pages_come_from_is_told() -> None:
+def test_who_cannot_save_meanwhile_and_where_pages_come_from_is_reported() -> None:
     plan = planned("a")
     assert "no user can write until it is back" in warnings(plan)[0]
     assert "a switchover first interrupts less" in warnings(plan)
@@ -124,7 +124,7 @@ def test_a_node_that_does_not_run_is_started() -> None:
     assert 0 == plan.no_return()
 
 
-def test_a_node_whose_server_hangs_is_killed_and_that_is_told() -> None:
+def test_a_node_whose_server_hangs_is_killed_and_that_is_reported() -> None:
     hangs = snapshot(servers={"b": situations.SILENT}, comparisons={"b": None})
     assert ["does not answer: if it hangs it is killed"] == warnings(planned("b", hangs))
 

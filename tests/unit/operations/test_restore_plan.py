@@ -96,7 +96,7 @@ def test_everything_goes_on_until_the_backup_is_a_database(cluster: Cluster) -> 
     assert found == plan_from_json(found.to_json())
 
 
-def test_what_is_newer_is_told_with_who_did_it_and_counts_as_lost(cluster: Cluster) -> None:
+def test_what_is_newer_is_reported_with_who_did_it_and_counts_as_lost(cluster: Cluster) -> None:
     found = planned(cluster, ALONE)
     texts = [each.text for each in found.findings]
     assert "has 3 transactions that the backup lacks" in texts

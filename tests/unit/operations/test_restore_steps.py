@@ -113,7 +113,7 @@ def test_data_that_changed_since_they_were_exported_are_not_replaced(disk: Disk)
     assert disk.step.is_untouched(disk.context)
 
 
-def test_a_restored_database_that_is_gone_is_told(disk: Disk) -> None:
+def test_a_restored_database_that_is_gone_is_reported(disk: Disk) -> None:
     for path in (disk.data / "restore").iterdir():
         path.unlink()
     (disk.data / "Data.fs").unlink()

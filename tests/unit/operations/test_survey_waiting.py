@@ -45,7 +45,7 @@ def test_a_target_that_catches_up_within_a_moment_is_looked_at_again(
     assert 1 == len(rounds)
 
 
-def test_a_target_that_stays_behind_is_told_as_it_is(
+def test_a_target_that_stays_behind_is_reported_as_it_is(
     rounds: list[Findings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survey, "CATCH_UP_SECONDS", 0.05)

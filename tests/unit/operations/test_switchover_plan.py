@@ -58,7 +58,7 @@ def test_of_a_pair_the_target_is_proved_equal_and_promoted_before_the_old_one_le
     assert ("promote", 2, None) == (made.steps[made.no_return()].action, made.epoch, made.loss)
 
 
-def test_before_the_point_of_no_return_each_step_is_taken_back_or_changes_nothing() -> None:
+def test_before_the_point_of_no_return_each_step_is_undone_or_changes_nothing() -> None:
     made = plan()
     before = made.steps[: made.no_return()]
     assert {"hold", "prove", "seal"} == {step.action for step in before}

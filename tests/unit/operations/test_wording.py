@@ -43,7 +43,7 @@ def with_told(**told: JsonValue) -> operation.Operation:
         ("left", {"before": 20}, ("packed left", "bytes before 20")),
     ],
 )
-def test_a_figure_is_told_in_words_with_its_unit(
+def test_a_figure_is_reported_in_words_with_its_unit(
     name: str, value: JsonValue, expected: tuple[str, str]
 ) -> None:
     assert [expected] == list(figures_in_words({name: value}))
@@ -77,7 +77,7 @@ def test_what_was_lost_is_zero_when_nothing_could_be() -> None:
         {"told": {"write_gap_seconds": "long"}},
     ],
 )
-def test_a_line_with_a_value_that_nobody_could_show_is_told_as_damaged(
+def test_a_line_with_a_value_that_nobody_could_show_is_reported_as_damaged(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     of = cluster(tmp_path)

@@ -243,7 +243,7 @@ def server_that_says(**replication: object) -> ServerAnswer:
         return probe_server(address, time.monotonic() + GENEROUS)
 
 
-def test_held_writes_and_refused_followers_are_read() -> None:
+def test_paused_writes_and_refused_followers_are_read() -> None:
     refused = [
         {"peer": "10.0.0.2:4711", "tid": "040d243a1e64b6aa", "at": 1795172767.1},
         {"peer": "10.0.0.3:4711", "tid": "0x040d243a1e64b6aa", "at": "then"},
@@ -320,7 +320,7 @@ def test_the_count_of_missing_transactions_is_asked_by_tid() -> None:
     assert (12, False, None) == (answer.transactions, answer.exact, answer.first)
 
 
-def test_the_first_missing_transaction_is_told_too() -> None:
+def test_the_first_missing_transaction_is_reported_too() -> None:
     said = framed(b"Z5", b'{"1": {"transactions": 1, "exact": true, "first": "040d243a1e64b6aa"}}')
     with listening(saying(said)) as address:
         answer = probe_missing(address, 1, time.monotonic() + GENEROUS)

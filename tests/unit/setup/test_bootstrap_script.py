@@ -38,7 +38,7 @@ def old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_python_that_is_too_old_without_a_later_one_is_told(
+def test_a_python_that_is_too_old_without_a_later_one_is_reported(
     script: ModuleType, old: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     executable(old / "python3.12", "exit 1")

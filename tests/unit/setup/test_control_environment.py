@@ -90,7 +90,7 @@ def test_a_kept_wheel_that_was_altered_is_not_installed(
     assert not environment.is_fresh()
 
 
-def test_it_is_made_anew_after_a_move_and_after_a_change_of_pins(
+def test_it_is_made_again_after_a_move_and_after_a_change_of_pins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_ensurepip(monkeypatch)
