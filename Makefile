@@ -24,7 +24,7 @@ scenarios:
 faults:
 	@trap : INT; ./bootstrap && bin/control-python tests/scenarios/random_faults.py --minutes 30 $(if $(SEED),--seed $(SEED))
 
-# How long failovers, switchovers, comparisons of data files and seeds take, medians of five.
+# How long failovers, switchovers, comparisons of data files and clones take, medians of five.
 figures:
 	@trap : INT; ./bootstrap && bin/control-python tests/scenarios/figures.py
 

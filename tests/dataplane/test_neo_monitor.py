@@ -1,4 +1,4 @@
-"""The warden as a program, beside a real cluster: it tells the truth, and ends what hangs."""
+"""The NEO monitor reports the state of a real cluster, and kills processes that hang."""
 import json
 import os
 import signal
@@ -23,12 +23,12 @@ HUNG_AFTER = 4.0  # seconds
 
 
 class WardedCluster(NEOCluster):
-    """A cluster whose warden runs the admin node; `status` asks it as the control plane does."""
+    """A cluster whose NEO monitor runs the admin node; `status` asks it as the control plane does."""
 
     def start(self, *names):
         NEOCluster.start(self, *(names or self.masters + self.storages))
 
-    def start_warden(self):
+    def start_monitor(self):
         arguments = ['python', '-m', 'indico_zodbrepl.dataplane.neo.monitor', '--folder',
                      str(self.data('a')), '--admin', self.written('a'), '--hung-after',
                      str(HUNG_AFTER)]
@@ -36,20 +36,20 @@ class WardedCluster(NEOCluster):
             arguments += ['--node', '%s=%s' % (self.written(name), self.data(name))]
         arguments += ['--', '-f', str(self.conf), '-s', 'a', '-m',
                       ' '.join(self.written(each) for each in self.masters)]
-        self.warden = self.processes.start(arguments, name='warden')
-        wait_for(lambda: os.path.exists(self.socket), 'the socket of the warden')
+        self.monitor = self.processes.start(arguments, name='monitor')
+        wait_for(lambda: os.path.exists(self.socket), 'the socket of the NEO monitor')
 
     @property
     def socket(self):
         return str(self.data('a').join('control.sock'))
 
     def status(self):
-        return sizes.ask_warden(str(self.data('a')))
+        return sizes.ask_monitor(str(self.data('a')))
 
     def wait_for_status(self, condition, what):
         return wait_for(lambda: condition(self.status()), what)
 
-    def deeds(self):
+    def actions(self):
         path = self.data('a').join('warden.jsonl')
         lines = path.readlines() if path.check() else []
         return [json.loads(each) for each in lines]
@@ -59,7 +59,7 @@ class WardedCluster(NEOCluster):
 def cluster(tmpdir_factory):
     cluster = WardedCluster(tmpdir_factory.mktemp('neo'), masters=2, storages=3)
     try:
-        cluster.start_warden()
+        cluster.start_monitor()
         cluster.found()
         yield cluster
     finally:
@@ -68,7 +68,7 @@ def cluster(tmpdir_factory):
 
 @pytest.fixture
 def whole(cluster):
-    """The cluster with everything in it running, and known to the warden to be."""
+    """The cluster with everything in it running, and known to the NEO monitor to be."""
     for name in cluster.masters + cluster.storages:
         if not cluster.running[name].is_running():
             cluster.start(name)
@@ -124,9 +124,9 @@ def test_a_hung_storage_is_ended_and_a_waiting_write_is_saved(whole):
     writer.start()
     whole.running['s0'].wait()
     wait_for(done.is_set, 'the write')
-    deeds = [(each['deed'], each['address']) for each in whole.deeds()[-2:]]
+    actions = [(each['deed'], each['address']) for each in whole.actions()[-2:]]
     assert [('kill-storage', whole.written('s0')),
-            ('kill-process', whole.written('s0'))] == deeds
+            ('kill-process', whole.written('s0'))] == actions
     whole.wait_for_status(lambda status: status['deeds'] and status['deeds'][-1]['result'] ==
                           'process %d ended' % whole.running['s0'].pid, 'the deed')
     database.close()
@@ -151,11 +151,11 @@ def test_a_hung_primary_master_is_ended_and_another_one_elected(whole):
         lambda status: status['writable'] and status['primary'] not in (
             None, whole.written(primary)), 'another primary')
     assert ('kill-process', whole.written(primary)) == (
-        whole.deeds()[-1]['deed'], whole.deeds()[-1]['address'])
+        whole.actions()[-1]['deed'], whole.actions()[-1]['address'])
 
 
 def test_storages_of_which_neither_can_be_spared_are_left_alone_and_reported(whole):
-    before = len(whole.deeds())
+    before = len(whole.actions())
     whole.running['s1'].pause()
     whole.running['s2'].pause()
     try:
@@ -167,7 +167,7 @@ def test_storages_of_which_neither_can_be_spared_are_left_alone_and_reported(who
     finally:
         whole.running['s1'].resume()
         whole.running['s2'].resume()
-    assert before == len(whole.deeds())
+    assert before == len(whole.actions())
     assert whole.running['s1'].is_running() and whole.running['s2'].is_running()
 
 
@@ -186,17 +186,17 @@ def test_a_frozen_admin_node_does_not_freeze_the_neo_monitor_and_is_started_agai
 
 
 def test_the_admin_node_ends_with_the_neo_monitor_however_that_ends(whole):
-    whole.warden.kill()
+    whole.monitor.kill()
     wait_for(lambda: process.running(str(whole.data('a'))) is None, 'its end')
-    whole.start_warden()
+    whole.start_monitor()
 
 
 def test_the_neo_monitor_stops_on_sigterm_and_removes_its_socket(whole):
-    os.kill(whole.warden.pid, signal.SIGTERM)
-    assert 0 == whole.warden.wait()
+    os.kill(whole.monitor.pid, signal.SIGTERM)
+    assert 0 == whole.monitor.wait()
     assert not os.path.exists(whole.socket)
     assert process.running(str(whole.data('a'))) is None
-    whole.start_warden()
+    whole.start_monitor()
 
 
 def test_a_ping_tells_a_process_that_works_from_one_that_is_frozen_and_from_none(whole):
@@ -222,14 +222,14 @@ def test_what_was_done_is_kept_over_a_restart_and_a_torn_line_is_passed_over(tmp
     action = Action('kill-process', 'm:1', 'silent for 10 s')
     ActionLog(str(path)).do('kill-process', action, lambda action: 'process 1 ended')
     path.write(path.read() + '{"time": 1')
-    deeds = ActionLog(str(path))
-    assert ['process 1 ended'] == [each['result'] for each in deeds.latest(5)]
+    actions = ActionLog(str(path))
+    assert ['process 1 ended'] == [each['result'] for each in actions.latest(5)]
 
 
 def test_what_can_not_be_done_is_written_down_and_ends_nothing(tmpdir):
     def fail(action):
         raise ValueError('no')
-    deeds = ActionLog(str(tmpdir.join('warden.jsonl')))
-    deeds.do('kill-storage', Action('kill-storage', 's:1', 'silent'), fail)
-    assert 'failed: ValueError: no' == deeds.latest(1)[0]['result']
-    assert abs(time.time() - deeds.latest(1)[0]['time']) < 60
+    actions = ActionLog(str(tmpdir.join('warden.jsonl')))
+    actions.do('kill-storage', Action('kill-storage', 's:1', 'silent'), fail)
+    assert 'failed: ValueError: no' == actions.latest(1)[0]['result']
+    assert abs(time.time() - actions.latest(1)[0]['time']) < 60

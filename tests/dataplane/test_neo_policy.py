@@ -1,4 +1,4 @@
-"""What the warden decides; no cluster is needed for that."""
+"""What the NEO monitor decides; no cluster is needed for that."""
 from indico_zodbrepl.dataplane.neo.policy import about_strays, decide, holds_everything, strays
 
 HERE = frozenset(['m:1', 'm:2', 's:1', 's:2', 's:3'])

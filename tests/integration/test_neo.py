@@ -60,7 +60,7 @@ os._exit(0)
 
 @pytest.fixture(scope="module")
 def neo(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
-    """Two masters, two storages with a copy each, the warden and two Indico instances."""
+    """Two masters, two storages with a copy each, the NEO monitor and two Indico instances."""
     folder = tmp_path_factory.mktemp("neo")
     with running(
         ClusterUnderTest(folder, home, NODES, ("one", "two"), backend="neo", engine=ENGINE)
@@ -92,7 +92,7 @@ def known(neo: ClusterUnderTest) -> status.Known:
 
 
 def wait_until_whole(neo: ClusterUnderTest) -> None:
-    """Every copy is there, Indico writes, and nothing is wrong but what the warden tells of."""
+    """Wait until every copy exists, Indico writes, and only the NEO monitor raises alerts."""
 
     def whole() -> bool:
         try:
@@ -194,7 +194,7 @@ def test_no_acknowledged_write_is_lost_when_a_storage_and_then_the_master_are_ki
 
 
 def test_a_hung_storage_is_ended_and_the_service_goes_on(whole: ClusterUnderTest) -> None:
-    """The writer's own limit is longer than the warden's: it waits for the warden."""
+    """The writer's own limit is longer than the NEO monitor's: it waits for the NEO monitor."""
     pid = whole.pid_of("node-s2")
     with Writer(whole) as writer:
         os.kill(pid, signal.SIGSTOP)

@@ -1,6 +1,6 @@
 """NEO's own plans on a real cluster: a storage without its disk, and what hangs, come back.
 
-The warden of this cluster waits for an hour, so that what hangs is left to the commands.  All
+The NEO monitor of this cluster waits for an hour, so that what hangs is left to the commands.  All
 tests share the cluster; each leaves it whole.
 """
 

@@ -168,7 +168,7 @@ def postgresql(world: World) -> None:
     engine(world, PAIR, backend="relstorage-postgresql")
 
 
-@given("NEO with a master m, storages s1 and s2 of one copy each, and the warden w")
+@given("NEO with a master m, storages s1 and s2 of one copy each, and the NEO monitor w")
 def neo(world: World) -> None:
     engine(
         world,
@@ -426,9 +426,9 @@ def told_diverged(world: World, node: str) -> None:
     )
 
 
-@when(parsers.parse("the operator seeds node {node} from the primary"))
-def seed(world: World, node: str) -> None:
-    world.run("seed", node, "--reason", "an empty disk")
+@when(parsers.parse("the operator clones the primary to node {node}"))
+def clone(world: World, node: str) -> None:
+    world.run("clone", node, "--reason", "an empty disk")
 
 
 @then(parsers.parse("the journal tells after which transaction everything is out of reach"))
@@ -470,8 +470,8 @@ def missing(world: World) -> None:
     assert world.account.missing
 
 
-@then(parsers.parse("the warden kills storage {node} and supervisor starts it again"))
-def killed_by_the_warden(world: World, node: str) -> None:
+@then(parsers.parse("the NEO monitor kills storage {node} and supervisor starts it again"))
+def killed_by_the_neo_monitor(world: World, node: str) -> None:
     wait_until(lambda: not Path(f"/proc/{world.hung}").exists(), f"{node} was killed")
     wait_until(
         lambda: (

@@ -17,10 +17,10 @@ Feature: Other storages keep or account for what was acknowledged
 
   @exhaustive
   Scenario: A storage of NEO hangs
-    Given NEO with a master m, storages s1 and s2 of one copy each, and the warden w
+    Given NEO with a master m, storages s1 and s2 of one copy each, and the NEO monitor w
     And 2 writers and 1 reader at work
     When storage s1 hangs
-    Then the warden kills storage s1 and supervisor starts it again
+    Then the NEO monitor kills storage s1 and supervisor starts it again
     And all clients succeed again
     And status comes to say that all is well
     And nothing that was acknowledged is missing

@@ -55,7 +55,7 @@ Feature: After a failover everything that was acknowledged is there or accounted
     And the operator fails over to b
     Then the journal tells after which transaction everything is out of reach
     And all clients succeed again
-    When the operator seeds node a from the primary
+    When the operator clones the primary to node a
     Then nodes a and b come to hold the same
     And nothing is missing but what the journal tells
     And nobody read what is not there

@@ -3,8 +3,8 @@
     bin/control-python tests/scenarios/figures.py [--rounds N] [--parts PART...] [...]
 
 - takeovers: failover and switchover of a pair under load, the two nodes in turn
-- lineage: the comparison of two data files that went apart
-- seed: filling an empty secondary, beside zc.zrs's own first synchronisation
+- histories: the comparison of two data files that went apart
+- clone: filling an empty secondary, beside zc.zrs's own first synchronisation
 
 What it prints is kept as JSON in var/scenarios/, also when it is interrupted. The figures are those
 of this machine as busy as it is, so leave it alone meanwhile.
@@ -29,8 +29,8 @@ import takeovers  # noqa: E402
 from measurements import Figures, keep, show  # noqa: E402
 from world import World  # noqa: E402
 
-TAKEOVERS, LINEAGE, SEED = "takeovers", "lineage", "seed"
-PARTS = (TAKEOVERS, LINEAGE, SEED)
+TAKEOVERS, HISTORIES, CLONE = "takeovers", "histories", "clone"
+PARTS = (TAKEOVERS, HISTORIES, CLONE)
 BACKENDS = ("zrs", "relstorage-postgresql")
 
 
@@ -67,8 +67,8 @@ def read_options() -> argparse.Namespace:
         default=["zrs"],
         help="of which takeovers are measured",
     )
-    parser.add_argument("--lineage-megabytes", type=int, default=2000)
-    parser.add_argument("--seed-megabytes", type=int, default=1000)
+    parser.add_argument("--histories-megabytes", type=int, default=2000)
+    parser.add_argument("--clone-megabytes", type=int, default=1000)
     return parser.parse_args()
 
 
@@ -79,14 +79,14 @@ def measured(options: argparse.Namespace, home: Path) -> Iterator[tuple[str, flo
             with world_of(home) as world:
                 for name, value in takeovers.takeovers(world, backend, options.rounds):
                     yield f"{backend}: {name}", value
-    if LINEAGE in options.parts:
+    if HISTORIES in options.parts:
         with tempfile.TemporaryDirectory(prefix="zodbrepl-figures-") as folder:
-            yield from big_files.lineages(
-                Path(folder), home, options.lineage_megabytes, options.rounds
+            yield from big_files.histories(
+                Path(folder), home, options.histories_megabytes, options.rounds
             )
-    if SEED in options.parts:
+    if CLONE in options.parts:
         with world_of(home) as world:
-            yield from big_files.seeds(world, options.seed_megabytes, options.rounds)
+            yield from big_files.clones(world, options.clone_megabytes, options.rounds)
 
 
 @contextlib.contextmanager

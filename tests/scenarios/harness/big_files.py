@@ -19,13 +19,13 @@ from indico_zodbrepl.host.supervisor import Supervisor
 APART = (1, 100, 10_000)  # transactions that either file has of its own
 SMALL = 20  # MB, of a file to hold the large one against
 HOUR = 3600.0
-TIMES = "seed: times faster than zc.zrs"
+TIMES = "clone: times faster than zc.zrs"
 TO_REACH = {TIMES: ">= 10"}
 
 Measured = Iterator[tuple[str, float]]
 
 
-def lineages(folder: Path, home: Path, megabytes: int, rounds: int) -> Measured:
+def histories(folder: Path, home: Path, megabytes: int, rounds: int) -> Measured:
     """Compare two data files, small ones and large ones, that go apart by more and more.
 
     Yields a name and a number of seconds, those of the Python program's start included.
@@ -44,7 +44,7 @@ def lineages(folder: Path, home: Path, megabytes: int, rounds: int) -> Measured:
                 assert (apart, apart) == (found.private, found.missing)
                 yield (
                     (
-                        f"lineage: {size} MB, {apart:,} transactions of its own each, "
+                        f"histories: {size} MB, {apart:,} transactions of its own each, "
                         f"{found.examined:,} looked at"
                     ),
                     time.monotonic() - began,
@@ -53,11 +53,11 @@ def lineages(folder: Path, home: Path, megabytes: int, rounds: int) -> Measured:
             path.unlink()
 
 
-def seeds(world: World, megabytes: int, rounds: int) -> Measured:
-    """Fill an empty secondary by zc.zrs's own first synchronisation, then by ``seed``.
+def clones(world: World, megabytes: int, rounds: int) -> Measured:
+    """Fill an empty secondary by zc.zrs's own first synchronisation, then by ``clone``.
 
     Yields a name and a number of seconds, from the command until the node has everything; and how
-    many times faster the seed was in the same round.
+    many times faster the clone was in the same round.
     """
     cluster = world.make_cluster(PAIR)
     cluster.up()
@@ -68,12 +68,12 @@ def seeds(world: World, megabytes: int, rounds: int) -> Measured:
     grow(cluster.home, cluster.data_fs("a"), "size", megabytes)
     world.run("node", "start", "a")
     for number in range(1, rounds + 1):
-        print(f"seed: round {number} of {rounds}", flush=True)
+        print(f"clone: round {number} of {rounds}", flush=True)
         by_zrs = filled(world, "node", "start", "b")
         yield f"first synchronisation of {megabytes} MB by zc.zrs", by_zrs
-        by_seed = filled(world, "seed", "b", "--reason", "to measure it")
-        yield f"seed of {megabytes} MB", by_seed
-        yield TIMES, by_zrs / by_seed
+        by_clone = filled(world, "clone", "b", "--reason", "to measure it")
+        yield f"clone of {megabytes} MB", by_clone
+        yield TIMES, by_zrs / by_clone
 
 
 def filled(world: World, *command: str) -> float:

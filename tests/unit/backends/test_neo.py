@@ -1,4 +1,4 @@
-"""What the backend neo writes, and what it makes of a warden's answer; no cluster runs."""
+"""What the backend neo writes, and what it makes of a NEO monitor's answer; no cluster runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def state_of(cluster: Cluster, name: str) -> NodeState:
 
 
 def says(**changes: object) -> dict[str, object]:
-    """The answer of a warden of a cluster in which all is well, but for the changes."""
+    """The answer of a NEO monitor of a cluster in which all is well, but for the changes."""
     processes = [
         (MASTER, "master", "M1"),
         (SECOND, "master", "M2"),

@@ -92,7 +92,7 @@ def client_files(cluster: Cluster) -> Mapping[Path, str]:
             cache_size=CLIENT_CACHE,
             wait_timeout=CONNECT_SECONDS,
             answer_limit=f"{settings_of(cluster).hung_after + CLIENT_PATIENCE:g}",
-            warden=admin.data_directory,
+            monitor=admin.data_directory,
         )
     }
 
@@ -113,7 +113,7 @@ _CLIENT_CONF = """\
     cache-size {cache_size}
     wait-timeout {wait_timeout}
     answer-limit {answer_limit}
-    warden-folder {warden}
+    warden-folder {monitor}
   </neo>
 </indicostorage>
 """

@@ -112,7 +112,7 @@ def _facts(node: Node, known: Known, cells: Mapping[str, int]) -> Iterator[Fact]
             else "ends nothing",
         )
         if known.deeds:
-            yield Fact("its last deed", _told(known.deeds[-1]))
+            yield Fact("its last action", _told(known.deeds[-1]))
 
 
 def _problems(

@@ -77,13 +77,13 @@ class NEOClient(Storage):
         connect_limit: seconds in which a primary master must be found, when it
             is opened and whenever its primary is lost.
         answer_limit: seconds after which a silent server is given up.
-        warden_folder: of the NEO monitor on this host, or None.
+        monitor_folder: of the NEO monitor on this host, or None.
 
     Raises StorageAway if no primary master is found in time.
     """
 
     def __init__(self, masters, name, cache_size, connect_limit=CONNECT_LIMIT,
-                 answer_limit=ANSWER_LIMIT, warden_folder=None):
+                 answer_limit=ANSWER_LIMIT, monitor_folder=None):
         app = LimitedApplication(
             ' '.join(format_address(each) for each in masters), name,
             cache_size=cache_size)
@@ -91,7 +91,7 @@ class NEOClient(Storage):
         Storage.__init__(self, None, name, _app=app)
         self.__name__ = '%s at %s' % (
             name, ', '.join(format_address(each) for each in masters))
-        self._warden_folder = warden_folder
+        self._monitor_folder = monitor_folder
         self._liveness = Liveness(self.app, answer_limit)
         try:
             self.app._getMasterConnection()
@@ -158,7 +158,7 @@ class NEOClient(Storage):
 
     def getSize(self):
         """Return the bytes of one copy in the storages; 0 if unknown on this host."""
-        return sizes.of_one_copy(self._warden_folder)
+        return sizes.of_one_copy(self._monitor_folder)
 
 
 def _readable_without(table, silent):

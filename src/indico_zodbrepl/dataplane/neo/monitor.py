@@ -42,7 +42,7 @@ from indico_zodbrepl.dataplane.programs.addresses import format_address
 from indico_zodbrepl.dataplane.programs.clock import install, monotonic
 from indico_zodbrepl.dataplane.server.control import ControlSocket, Refused
 
-log = logging.getLogger('zodbrepl.warden')
+log = logging.getLogger('zodbrepl.neo.monitor')
 
 INTERVAL = 0.5  # seconds
 ANSWER_LIMIT = 2.0  # seconds for each query to the cluster
@@ -187,19 +187,19 @@ def _writable(state, silent):
     return not taking_part & set(silent) and holds_everything(state, ())
 
 
-def _look(warden):
+def _check(monitor):
     """Check once; after a failure return the previous result with its age."""
     try:
-        warden.look()
+        monitor.look()
     except Exception:
-        log.exception('this look failed')
+        log.exception('this check failed')
 
 
-def _handler(warden):
+def _handler(monitor):
     def handle(request):
         if request.get('do') != 'status':
             raise Refused('unknown request', 'known is: status')
-        return warden.status()
+        return monitor.status()
     return handle
 
 
@@ -226,16 +226,16 @@ def main(arguments=None):
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
-    deeds = ActionLog(os.path.join(given.folder, 'warden.jsonl'))
+    actions = ActionLog(os.path.join(given.folder, 'warden.jsonl'))
     child = Child(given.folder, given.options[1:]) if given.options else None
-    warden = Monitor(dict(given.node), given.admin, child, deeds, given.hung_after)
-    _look(warden)
-    socket = ControlSocket(given.folder, _handler(warden))
+    monitor = Monitor(dict(given.node), given.admin, child, actions, given.hung_after)
+    _check(monitor)
+    socket = ControlSocket(given.folder, _handler(monitor))
     # Without a time limit Python 2 would wait in a way that no signal interrupts.
     while not ending.wait(INTERVAL):
-        _look(warden)
+        _check(monitor)
     socket.close()
-    warden.close()
+    monitor.close()
     return 0
 
 

@@ -77,7 +77,7 @@ def main(arguments=None):
     run(given.role, given.options)
 
 
-log = logging.getLogger('zodbrepl.warden')
+log = logging.getLogger('zodbrepl.neo.monitor')
 
 _PR_SET_PDEATHSIG = 1
 # Seconds after which a child that exited is restarted.

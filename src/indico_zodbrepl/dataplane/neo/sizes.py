@@ -37,9 +37,9 @@ def of_one_copy(folder):
     if folder is None:
         return 0
     try:
-        status = ask_warden(folder)
+        status = ask_monitor(folder)
     except (socket.error, ValueError) as error:
-        log.warning('the warden in %s does not say how large the database is: %s',
+        log.warning('the NEO monitor in %s does not report the size of the database: %s',
                     folder, error)
         return 0
     return one_copy(status)
@@ -57,7 +57,7 @@ def one_copy(status):
     return sum(sizes[each] for each in storages) // (table['replicas'] + 1)
 
 
-def ask_warden(folder):
+def ask_monitor(folder):
     """Return a NEO monitor's status; raise socket.error or ValueError if there is none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     descriptor = None
