@@ -34,6 +34,12 @@ VALUES = {
     "supervisor": {"SupervisorAwayError", "SupervisorSilentError"},
     "verifying": {"Verified"},
 }
+# Modules outside of host/ that read the kernel's state of processes, and which processes.
+READS_PROCESSES = {
+    "admin/jobs.py": "the commands that the page has started",
+    "bench": "the processes of clusters on this host",
+}
+PROCESS_STATE = "indico_zodbrepl.probing.process_state"
 # What else may be imported where, and why: these act on the host on which they run.
 ON_THIS_HOST = {
     # A benchmark makes its clusters on this host, and measures their processes.
@@ -152,6 +158,21 @@ def test_hosts_are_reached_through_their_interface_alone() -> None:
         if not may_import(path, module, name)
     ]
     assert wrong == []
+
+
+def test_the_kernel_is_asked_for_a_nodes_processes_in_host_alone() -> None:
+    reading = {
+        path
+        for path in modules()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom)
+        and node.module == PROCESS_STATE
+        and {alias.name for alias in node.names} - {"FROZEN"}
+    }
+    found = {
+        next((part for part in READS_PROCESSES if is_in(path, part)), str(path)) for path in reading
+    }
+    assert found == set(READS_PROCESSES)
 
 
 def test_each_exception_is_needed() -> None:

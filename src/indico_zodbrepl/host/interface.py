@@ -218,6 +218,9 @@ class Host(DataHost, Protocol):
     def last_refusal(self, name: str) -> OperatorError | None:
         """Return why the node refused to start, by its log."""
 
+    def process_state(self, name: str, pid: int) -> str:
+        """Return the state of a process on the node's host; see ``process_state.state_of``."""
+
     def is_of_cluster(self, pid: int) -> bool:
         """Return True if a process works in one of the cluster's folders."""
 

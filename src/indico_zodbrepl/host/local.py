@@ -19,6 +19,7 @@ from indico_zodbrepl.host import disks, epochs, history, state, supervisor
 from indico_zodbrepl.host.interface import Answer, Tell, ignore
 from indico_zodbrepl.host.local_data import LocalData
 from indico_zodbrepl.host.supervisor import Supervisor
+from indico_zodbrepl.probing.process_state import state_of
 
 if TYPE_CHECKING:
     from indico_zodbrepl.host.disks import Disk
@@ -226,6 +227,10 @@ class LocalHost(LocalData):
 
     def last_refusal(self, name: str) -> OperatorError | None:
         return supervisor.last_refusal(Layout(self._cluster).program_log(self._node(name).program))
+
+    def process_state(self, name: str, pid: int) -> str:
+        self._node(name)
+        return state_of(pid)
 
     def is_of_cluster(self, pid: int) -> bool:
         from indico_zodbrepl.host import ports

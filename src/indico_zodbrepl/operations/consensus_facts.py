@@ -128,7 +128,7 @@ def gather(
             node.name,
             node.role,
             program.state if program else UNREACHABLE,
-            process_of(program.pid or 0) if program and known else Process.UNKNOWN,
+            process_of(host, node.name, program.pid or 0) if program and known else Process.UNKNOWN,
             pings.get(node.name, ""),
             host.has_data(node.name),
             host.has_folder(node.name),

@@ -19,7 +19,7 @@ from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer
-from indico_zodbrepl.probing.process_state import FROZEN, state_of
+from indico_zodbrepl.probing.process_state import FROZEN
 from indico_zodbrepl.probing.wire import ProbeError
 
 
@@ -91,17 +91,19 @@ def look(
     A running but silent supervisord may restart a node at any moment, so the lock counts only while
     none runs.
     """
-    nodes = list(nodes)
-    processes = {node.name: process_of(node.program.pid) for node in nodes if node.program}
+    nodes, host = list(nodes), host_of(cluster)
+    processes = {
+        node.name: process_of(host, node.name, node.program.pid) for node in nodes if node.program
+    }
     holders = {}
     unknown = [
         node
         for node in nodes
         if node.program is None and not node.reachable and _has_lock(cluster, node.name)
     ]
-    if unknown and host_of(cluster).supervisor_is_away():
+    if unknown and host.supervisor_is_away():
         for node in unknown:
-            process, pid = by_lock(host_of(cluster), node.name)
+            process, pid = by_lock(host, node.name)
             processes[node.name] = process
             if pid is not None:
                 holders[node.name] = pid
@@ -113,9 +115,9 @@ def _has_lock(cluster: Cluster, name: str) -> bool:
     return backend_of(cluster).data_file(cluster.node(name)) is not None
 
 
-def process_of(pid: int) -> Process:
-    """Return the state of a supervised process; ``pid`` is 0 if supervisor has none."""
-    state = state_of(pid) if pid else ""
+def process_of(host: Host, name: str, pid: int) -> Process:
+    """Return the state of a node's process; ``pid`` is 0 if supervisor has none."""
+    state = host.process_state(name, pid) if pid else ""
     if not state:
         return Process.NONE
     return Process.FROZEN if state in FROZEN else Process.RUNS
@@ -136,7 +138,7 @@ def by_lock(host: Host, name: str) -> tuple[Process, int | None]:
         return Process.NONE, None
     if held.pid is None or not held.is_node:
         return Process.UNKNOWN, None
-    return process_of(held.pid), held.pid
+    return process_of(host, name, held.pid), held.pid
 
 
 ANSWER_SECONDS = 2.0
