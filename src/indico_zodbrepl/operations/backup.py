@@ -23,9 +23,9 @@ from indico_zodbrepl.host.backup import Made
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations.facts import current_primary, follows
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import JsonValue
-from indico_zodbrepl.operations.rejoin import current_primary, follows
 
 MARK = "cluster.json"
 FORMAT = 1

@@ -28,7 +28,14 @@ from indico_zodbrepl.operations.divergence import (
     verified_against,
 )
 from indico_zodbrepl.operations.exports import exported_before
-from indico_zodbrepl.operations.facts import tail_folder
+from indico_zodbrepl.operations.facts import (
+    current_primary,
+    follows,
+    size_of,
+    tail_folder,
+    upstream_of,
+    why_not_serving,
+)
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import (
     Context,
@@ -40,16 +47,7 @@ from indico_zodbrepl.operations.model import (
     Step,
     Verdict,
 )
-from indico_zodbrepl.operations.rejoin import (
-    Export,
-    Mark,
-    current_primary,
-    follows,
-    size_of,
-    start,
-    upstream_of,
-    why_not_serving,
-)
+from indico_zodbrepl.operations.rejoin_steps import Export, Mark, start
 from indico_zodbrepl.operations.roles import Assign, Fence
 from indico_zodbrepl.probing import tid
 

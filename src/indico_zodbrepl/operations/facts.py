@@ -9,8 +9,11 @@ from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Comparison
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.interface import Host, host_of
@@ -18,7 +21,7 @@ from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 from indico_zodbrepl.operations.evidence import Process
-from indico_zodbrepl.probing.answers import Replication, ServerAnswer
+from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.process_state import FROZEN
 from indico_zodbrepl.probing.wire import ProbeError
 
@@ -169,3 +172,56 @@ def own(node: Node, answer: ServerAnswer) -> Replication | None:
     """Return the part of an answer about a node; None if it comes from another server."""
     found = answer.replication
     return found if found is not None and found.node == node.name else None
+
+
+def current_primary(cluster: Cluster) -> tuple[Node, int]:
+    """Return the primary and its epoch by the records; raise OperatorError (exit 8)."""
+    record = host_of(cluster).newest_record()
+    if record is None:
+        raise OperatorError(
+            "it is not known who the primary is",
+            "no record of the epoch can be read, or two name different ones",
+            Commands.here(cluster).zodbrepl("status"),
+            ExitCode.REFUSED,
+        )
+    return node_named(cluster, record.primary), record.epoch
+
+
+def why_not_serving(cluster: Cluster, primary: Node, epoch: int) -> str:
+    """Return why a node is not the running primary of an epoch; empty if it is."""
+    try:
+        found = replication_of(cluster, primary)
+    except ProbeError as error:
+        return error.detail
+    if found is None:
+        return f"another server answers on {primary.storage_address}"
+    if found.role is not ServerRole.PRIMARY or found.epoch != epoch:
+        return f"it runs as {found.role} of epoch {found.epoch}"
+    return ""
+
+
+def size_of(host: Host, name: str) -> int:
+    """Return the bytes of a node's data file; 0 if there is none."""
+    found = host.data_file(name)
+    return 0 if found is None else found.bytes
+
+
+def follows(cluster: Cluster, node: Node, primary: Node) -> bool:
+    """Return True if a node's server runs and is connected to the primary."""
+    try:
+        found = replication_of(cluster, node)
+    except ProbeError:
+        return False
+    return (
+        found is not None
+        and found.connected is True
+        and found.upstream == str(primary.link_address)
+    )
+
+
+def upstream_of(cluster: Cluster, node: Node) -> str | None:
+    """Return the node's assigned upstream; None also if its state file is unusable."""
+    try:
+        return host_of(cluster).state(node.name).upstream
+    except OperatorError:
+        return None  # status reports an unusable state file

@@ -29,7 +29,13 @@ from indico_zodbrepl.host.sql_export import DiffersError, Divergent, UnreadableE
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CATCH_UP_SECONDS, CatchUp
 from indico_zodbrepl.operations.exports import contents
-from indico_zodbrepl.operations.facts import replication_of, tail_folder
+from indico_zodbrepl.operations.facts import (
+    current_primary,
+    follows,
+    replication_of,
+    tail_folder,
+    why_not_serving,
+)
 from indico_zodbrepl.operations.model import (
     Context,
     Figures,
@@ -40,7 +46,6 @@ from indico_zodbrepl.operations.model import (
     Step,
     Verdict,
 )
-from indico_zodbrepl.operations.rejoin import current_primary, follows, why_not_serving
 from indico_zodbrepl.operations.roles import QUICK_SECONDS, Assign, Fence, Stop
 from indico_zodbrepl.probing.wire import ProbeError
 

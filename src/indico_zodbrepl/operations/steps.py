@@ -16,7 +16,7 @@ from indico_zodbrepl.operations import (  # noqa: F401  # each registers its ste
     failover,
     native_rejoin,
     pack,
-    rejoin,
+    rejoin_steps,
     restart,
     restore_steps,
     roles,

@@ -17,7 +17,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs
 from indico_zodbrepl.operations.exports import contents, exported_before
 from indico_zodbrepl.operations.model import Context, Plan
-from indico_zodbrepl.operations.rejoin import Export
+from indico_zodbrepl.operations.rejoin_steps import Export
 
 HOME = home_from_environment()
 COMMIT = """

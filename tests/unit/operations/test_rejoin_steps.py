@@ -14,7 +14,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import datafs, history
 from indico_zodbrepl.host.datafs import Common, Comparison, Export, Relation
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.operations import rejoin
+from indico_zodbrepl.operations import rejoin_steps
 from indico_zodbrepl.operations.model import Context, Figures, Plan, Step
 
 HOME = Path(__file__).parents[3]
@@ -68,7 +68,7 @@ def known(cluster: Cluster) -> history.Lineage:
 
 
 @pytest.mark.parametrize(
-    ("kind", "function"), [(rejoin.Export, "export"), (rejoin.Cut, "truncate")]
+    ("kind", "function"), [(rejoin_steps.Export, "export"), (rejoin_steps.Cut, "truncate")]
 )
 def test_a_node_whose_tail_could_not_be_exported_or_cut_is_quarantined(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kind: type[Step], function: str
@@ -104,7 +104,7 @@ def test_blobs_that_could_not_be_exported_are_reported(
     )
     monkeypatch.setattr(datafs, "export", lambda *_arguments: done)
     said: list[str] = []
-    figures = step(rejoin.Export, after=COMMON, folder=str(folder), private=1).do(
+    figures = step(rejoin_steps.Export, after=COMMON, folder=str(folder), private=1).do(
         dataclasses.replace(context(cluster), say=said.append)
     )
     assert 2 == figures["missing_blobs"]
@@ -117,7 +117,9 @@ def test_an_export_that_is_there_already_is_not_made_again(
     monkeypatch.setattr(datafs, "export", None)
     folder = cluster.var_directory / "tail"
     folder.mkdir(parents=True)
-    figures = step(rejoin.Export, after=COMMON, folder=str(folder), private=5).do(context(cluster))
+    figures = step(rejoin_steps.Export, after=COMMON, folder=str(folder), private=5).do(
+        context(cluster)
+    )
     assert {"exported_to": str(folder), "exported_objects": [], "lost_transactions": 5} == figures
 
 
@@ -139,7 +141,7 @@ def test_a_plan_that_no_longer_fits_the_files_goes_no_further(
     fits: bool,
 ) -> None:
     monkeypatch.setattr(datafs, "compare", lambda *_arguments, **_options: found)
-    wanted = step(rejoin.Compare, against="b", cut_after=cut_after)
+    wanted = step(rejoin_steps.Compare, against="b", cut_after=cut_after)
     if fits:
         assert COMMON == wanted.do(context(cluster))["common"]
     else:
@@ -152,7 +154,7 @@ def test_a_node_that_joins_is_verified_up_to_the_common_transaction_and_was_not_
 ) -> None:
     history.mark(cluster.node("a"), 1, Condition.DIVERGED, "for the test")
     compared: Figures = {"common": COMMON, "common_digest": "dd"}
-    step(rejoin.Mark, against="b", condition="ok", detail="").do(
+    step(rejoin_steps.Mark, against="b", condition="ok", detail="").do(
         context(cluster, {("rejoin-compare", "a"): compared})
     )
     found = known(cluster)
@@ -162,7 +164,7 @@ def test_a_node_that_joins_is_verified_up_to_the_common_transaction_and_was_not_
 
 def test_a_node_that_needs_a_clone_says_why(cluster: Cluster) -> None:
     data_fs(cluster.node("a")).write_bytes(b"FS21")
-    step(rejoin.Mark, against="b", condition="needs-seeding", detail="unrelated").do(
+    step(rejoin_steps.Mark, against="b", condition="needs-seeding", detail="unrelated").do(
         context(cluster)
     )
     assert (Condition.NEEDS_SEEDING, "unrelated") == (

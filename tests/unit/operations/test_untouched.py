@@ -14,7 +14,7 @@ from indico_zodbrepl.host import epochs, state
 from indico_zodbrepl.host.replacing import part
 from indico_zodbrepl.operations.clone import Swap
 from indico_zodbrepl.operations.model import Context, Plan, Step
-from indico_zodbrepl.operations.rejoin import Cut
+from indico_zodbrepl.operations.rejoin_steps import Cut
 from indico_zodbrepl.operations.roles import Promote
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
