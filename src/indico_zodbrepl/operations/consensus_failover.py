@@ -13,7 +13,7 @@ from indico_zodbrepl.backends.consensus import ANSWERS, REFUSES, SILENT
 from indico_zodbrepl.cluster import Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.operations.consensus_facts import ElectingFacts, NodeFacts
-from indico_zodbrepl.operations.consensus_rejoin import START_SECONDS, Serves, Whole
+from indico_zodbrepl.operations.consensus_steps import START_SECONDS, Serves, Whole
 from indico_zodbrepl.operations.evidence import (
     STARTING,
     Process,

@@ -32,8 +32,8 @@ from indico_zodbrepl.operations.checks import (
     wait,
 )
 from indico_zodbrepl.operations.consensus_facts import ElectingFacts
-from indico_zodbrepl.operations.consensus_rejoin import START_SECONDS as ELECTING_START_SECONDS
-from indico_zodbrepl.operations.consensus_rejoin import Whole
+from indico_zodbrepl.operations.consensus_steps import START_SECONDS as ELECTING_START_SECONDS
+from indico_zodbrepl.operations.consensus_steps import Whole
 from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication_of
 from indico_zodbrepl.operations.model import Context, Figures, Finding, Plan, Refusal, Step, Verdict
 from indico_zodbrepl.operations.rejoin_steps import INDEXED_PER_SECOND

@@ -12,7 +12,7 @@ from indico_zodbrepl.operations import (  # noqa: F401  # each registers its ste
     checks,
     clone,
     consensus_failover,
-    consensus_rejoin,
+    consensus_steps,
     failover,
     native_rejoin,
     pack,
