@@ -38,7 +38,7 @@ from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication_of
 from indico_zodbrepl.operations.model import Context, Figures, Finding, Plan, Refusal, Step, Verdict
 from indico_zodbrepl.operations.rejoin_steps import INDEXED_PER_SECOND
 from indico_zodbrepl.operations.roles import Start
-from indico_zodbrepl.operations.switchover import StopPrimary
+from indico_zodbrepl.operations.switchover_steps import StopPrimary
 from indico_zodbrepl.probing.probes import probe_indico
 
 

@@ -29,7 +29,7 @@ from indico_zodbrepl.operations.model import (
     Verdict,
 )
 from indico_zodbrepl.operations.roles import Assign, Fence
-from indico_zodbrepl.operations.switchover import PauseWrites
+from indico_zodbrepl.operations.switchover_steps import PauseWrites
 
 LIMIT_SECONDS = 240.0
 """Seconds for a verb that hangs; each has a shorter limit of its own."""

@@ -20,7 +20,7 @@ from indico_zodbrepl.operations import (  # noqa: F401  # each registers its ste
     restart,
     restore_steps,
     roles,
-    switchover,
+    switchover_steps,
 )
 from indico_zodbrepl.operations.model import KINDS, Step
 

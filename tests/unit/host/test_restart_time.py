@@ -11,7 +11,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.host import interface, starts
 from indico_zodbrepl.operations.roles import Demote, Follow, Promote
-from indico_zodbrepl.operations.switchover import PauseWrites
+from indico_zodbrepl.operations.switchover_steps import PauseWrites
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 

@@ -26,7 +26,7 @@ from indico_zodbrepl.operations.model import Plan
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.planning import OPERATIONS
 from indico_zodbrepl.operations.recommend import Offer, offers
-from indico_zodbrepl.operations.switchover import PauseWrites
+from indico_zodbrepl.operations.switchover_steps import PauseWrites
 from indico_zodbrepl.probing.answers import ServerRole
 
 ENDINGS = {"resume", "undo", "abandon"}
