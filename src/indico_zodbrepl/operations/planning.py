@@ -23,7 +23,7 @@ from indico_zodbrepl.operations import (
     pack,
     preflight,
     rejoin,
-    restart,
+    restart_facts,
     store,
     survey,
 )
@@ -172,7 +172,7 @@ def _pack(cluster: Cluster, installation: Installation, request: Request) -> Pla
 def _restart(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
     store.refuse_open(cluster)
     _refuse_disk(cluster, request, needs_room=False)
-    facts = restart.gather(cluster, installation, _named(request))
+    facts = restart_facts.gather(cluster, installation, _named(request))
     return plan_restart(cluster, facts, request.reason, Commands(cluster, installation.home))
 
 

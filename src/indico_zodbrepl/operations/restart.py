@@ -1,64 +1,29 @@
 """Restart of a node's server or of an Indico instance.
 
 Nothing is lost: a server stops cleanly and starts from its own data.  The findings say which
-clients have to wait meanwhile, and if it may start again.  ``plan_restart`` is pure; ``gather``
-reads the facts.
+clients have to wait meanwhile, and if it may start again.  ``plan_restart`` is pure;
+``restart_facts`` gathers the facts, and the steps are in ``restart_steps``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterator
 
-from indico_zodbrepl.backends import backend_of, can
-from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.lookup import node_with_program
 from indico_zodbrepl.cluster.model import Cluster, Role
-from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.interface import START_SECONDS, host_of
-from indico_zodbrepl.monitor import take_snapshot
+from indico_zodbrepl.host.interface import START_SECONDS
 from indico_zodbrepl.monitor.rules.facts import RUNNING
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot
-from indico_zodbrepl.operations import consensus_facts
-from indico_zodbrepl.operations.checks import (
-    CATCH_UP_POLL_SECONDS,
-    FOLLOW_SECONDS,
-    INDICO_SECONDS,
-    Following,
-    gap,
-    wait,
-)
-from indico_zodbrepl.operations.consensus_facts import ElectingFacts
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus
 from indico_zodbrepl.operations.consensus_steps import START_SECONDS as ELECTING_START_SECONDS
 from indico_zodbrepl.operations.consensus_steps import Whole
-from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication_of
-from indico_zodbrepl.operations.model import Context, Figures, Finding, Plan, Refusal, Step, Verdict
+from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Step, Verdict
 from indico_zodbrepl.operations.rejoin_steps import INDEXED_PER_SECOND
+from indico_zodbrepl.operations.restart_facts import RestartFacts
+from indico_zodbrepl.operations.restart_steps import Instance, SeeInstance, SeeNode
 from indico_zodbrepl.operations.roles import Start
 from indico_zodbrepl.operations.switchover_steps import StopPrimary
-from indico_zodbrepl.probing.probes import probe_indico
-
-
-@dataclasses.dataclass(frozen=True)
-class RestartFacts:
-    """Facts for a restart.
-
-    Attributes:
-        is_node: True if ``name`` is a node's; otherwise it is an Indico instance's.
-        admitted: why the node's server may start again, one line; empty without a start-up check.
-        refusal: why it would not start; None if it would.
-        electing: facts of a cluster that elects its leader.
-    """
-
-    name: str
-    is_node: bool
-    snapshot: Snapshot
-    admitted: str = ""
-    refusal: OperatorError | None = None
-    electing: ElectingFacts | None = None
 
 
 def plan_restart(
@@ -97,19 +62,6 @@ class _Restart:
                 "supervisord does not answer, so no program can be stopped or started",
                 self.snapshot.supervisor_problem,
             )
-
-    def see_instance(self, name: str, *, writable: bool) -> Step:
-        what = "can write" if writable else "shows pages"
-        return SeeInstance(
-            name,
-            {"writable": writable},
-            title=f"Wait until Indico instance {name} {what}",
-            checks="it reconnects automatically",
-            command=self.commands.zodbrepl("status"),
-            seconds=INDICO_SECONDS,
-            after_no_return=True,
-            may_fail=True,
-        )
 
 
 class _Instance(_Restart):
@@ -163,22 +115,8 @@ class _Instance(_Restart):
 
     def steps(self) -> Iterator[Step]:
         name = self.facts.name
-        title = (
-            f"Replace the worker of Indico instance {name} by a new one"
-            if self.in_turn
-            else f"Restart Indico instance {name}"
-        )
-        yield Instance(
-            name,
-            {},
-            title=title,
-            checks="its cached objects are dropped",
-            command=self.commands.zodbrepl("node", "restart-client", name),
-            seconds=INDICO_SECONDS,
-            after_no_return=True,
-            may_fail=True,
-        )
-        yield self.see_instance(name, writable=self.snapshot.primary is not None)
+        yield Instance.of(self.commands, name, in_turn=self.in_turn)
+        yield SeeInstance.of(self.commands, name, writable=self.snapshot.primary is not None)
 
 
 class _Node(_Restart):
@@ -411,157 +349,9 @@ class _Node(_Restart):
             return
         seconds = START_SECONDS + (self.node.size or 0) / INDEXED_PER_SECOND
         yield Start.of(commands, name, seconds=seconds)
-        yield self._see_node(name, self.node.assigned_upstream)
+        yield SeeNode.of(commands, name, self.node.assigned_upstream)
         for follower in self.followers:
-            yield self._see_node(follower.name, name)
+            yield SeeNode.of(commands, follower.name, name)
         for instance in self.snapshot.indico:
             if instance.up and instance.serves and (self.leads or instance.name in self.served):
-                yield self.see_instance(instance.name, writable=instance.writable)
-
-    def _see_node(self, name: str, upstream: str | None) -> Step:
-        title = (
-            f"Wait until {name} follows {upstream}"
-            if upstream
-            else f"Wait until {name} takes writes"
-        )
-        return SeeNode(
-            name,
-            {"upstream": upstream},
-            title=title,
-            checks=f"connected, and it has what {upstream} had when this began"
-            if upstream
-            else "it runs as it is assigned",
-            command=self.commands.zodbrepl("status"),
-            seconds=FOLLOW_SECONDS,
-            after_no_return=True,
-            may_fail=True,
-        )
-
-
-def gather(cluster: Cluster, installation: Installation, name: str) -> RestartFacts:
-    """Return the facts for a restart.  A follower's data are compared with its upstream's.
-
-    Raises:
-        OperatorError: exit 2, nothing has that name, or a node and an instance have it; exit 8,
-            the node has no program of ours, or a conversion into the cluster has not ended.
-    """
-    node = _node_named(cluster, name)
-    installation.check()
-    if node is None:
-        host_of(cluster).refuse_unfinished_conversion()
-        return RestartFacts(name, is_node=False, snapshot=take_snapshot(cluster))
-    node_with_program(cluster, name)
-    electing = backend_of(cluster).elects_leader and consensus_facts.gather(
-        cluster, installation, name, pinging=False
-    )
-    admitted, refusal = _admitted(cluster, installation, node)
-    return RestartFacts(
-        name,
-        is_node=True,
-        snapshot=take_snapshot(cluster),
-        admitted=admitted,
-        refusal=refusal,
-        electing=electing or None,
-    )
-
-
-def _node_named(cluster: Cluster, name: str) -> Node | None:
-    """Return the node of that name; None if it is an Indico instance's name."""
-    nodes = [node for node in cluster.nodes if node.name == name]
-    instances = [each.name for each in cluster.indico]
-    if nodes and name in instances:
-        raise OperatorError(
-            f"{name} is a node and an Indico instance",
-            "it is ambiguous what to restart",
-            f"give one of them another name in {cluster.source}",
-            ExitCode.BAD_CONFIG,
-        )
-    if not nodes and name not in instances:
-        known = ", ".join([*(node.name for node in cluster.nodes), *instances])
-        raise OperatorError(
-            f"no node or Indico instance {name!r} in {cluster.source}",
-            f"it has: {known}",
-            exit_code=ExitCode.BAD_CONFIG,
-        )
-    return nodes[0] if nodes else None
-
-
-def _admitted(
-    cluster: Cluster, installation: Installation, node: Node
-) -> tuple[str, OperatorError | None]:
-    """Return why a node may start again, one line, or why not; as its start-up check does."""
-    if not backend_of(cluster).has_epochs:
-        return "", None
-    try:
-        found = host_of(cluster, installation).dry_run("restart_node", node.name).found
-        return "; ".join(found), None
-    except OperatorError as error:
-        if error.exit_code not in (ExitCode.REFUSED, ExitCode.TIMED_OUT):
-            raise
-        return "", error
-
-
-class Instance(Step):
-    """Restart an Indico instance; a running one gets a new worker first."""
-
-    action = "restart-instance"
-
-    def do(self, context: Context) -> Figures:
-        context.host.restart_instance(
-            self.subject, progress=context.say, seconds=self.seconds - 1.0
-        )
-        return {}
-
-
-class SeeNode(Step):
-    """Wait until a node accepts writes, or follows and has what its upstream had at the start."""
-
-    action = "see-node"
-
-    def do(self, context: Context) -> Figures:
-        _refuse_not_begun(context, self)
-        cluster, upstream = context.cluster, self.arguments["upstream"]
-        node = cluster.node(self.subject)
-        if upstream is not None:
-            above = cluster.node(str(upstream))
-            wait(context, self, Following(cluster, node, above, above), CATCH_UP_POLL_SECONDS)
-            return {}
-
-        def missing() -> str | None:
-            found = replication_of(cluster, node)
-            if found is None:
-                return "another server answers at its address"
-            return "it is read-only" if found.read_only else None
-
-        wait(context, self, missing)
-        return gap(context) if ("end", self.subject) in context.results else {}
-
-
-class SeeInstance(Step):
-    """Wait until an Indico instance has its storage, and can write if it should."""
-
-    action = "see-instance"
-
-    def do(self, context: Context) -> Figures:
-        _refuse_not_begun(context, self)
-        instance = next(each for each in context.cluster.indico if each.name == self.subject)
-
-        def missing() -> str | None:
-            answer = probe_indico(instance.address, time.monotonic() + ANSWER_SECONDS)
-            if not answer.connected:
-                return "it has no storage"
-            return "it is read-only" if self.arguments["writable"] and answer.read_only else None
-
-        wait(context, self, missing)
-        return {}
-
-
-def _refuse_not_begun(context: Context, step: Step) -> None:
-    """Raise OperatorError if the restart itself failed, as there is nothing to wait for."""
-    target = context.plan.target
-    if not {("start", target), ("restart-instance", target)} & set(context.results):
-        raise OperatorError(
-            f"{step.subject} was not waited for",
-            f"{target} did not start",
-            exit_code=ExitCode.NOT_RUNNING,
-        )
+                yield SeeInstance.of(commands, instance.name, writable=instance.writable)

@@ -17,7 +17,7 @@ from indico_zodbrepl.operations import (  # noqa: F401  # each registers its ste
     native_rejoin,
     pack,
     rejoin_steps,
-    restart,
+    restart_steps,
     restore_steps,
     roles,
     switchover_steps,

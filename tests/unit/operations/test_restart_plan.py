@@ -23,7 +23,8 @@ from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations.consensus_facts import ElectingFacts, NodeFacts
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.operations.model import Plan, Refusal, Verdict
-from indico_zodbrepl.operations.restart import RestartFacts, plan_restart
+from indico_zodbrepl.operations.restart import plan_restart
+from indico_zodbrepl.operations.restart_facts import RestartFacts
 from indico_zodbrepl.probing.answers import ServerRole
 
 
