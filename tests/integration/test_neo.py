@@ -92,7 +92,7 @@ def known(neo: ClusterUnderTest) -> status.Known:
 
 
 def wait_until_whole(neo: ClusterUnderTest) -> None:
-    """Wait until every copy exists, Indico writes, and only the NEO monitor raises alerts."""
+    """Wait until both copies are up to date, Indico writes, and the state is healthy."""
 
     def whole() -> bool:
         try:
