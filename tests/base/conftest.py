@@ -28,7 +28,20 @@ def home() -> Path:
     return Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=[kind.backend for kind in KINDS])
+# One of each way to store: a data file behind servers, SQL without a server, and SQL servers. The
+# other storages repeat their tests.
+IN_EVERY_RUN = ("zrs", "relstorage-sqlite", "relstorage-postgresql")
+PARAMETERS = [
+    pytest.param(
+        kind,
+        id=kind.backend,
+        marks=() if kind.backend in IN_EVERY_RUN else pytest.mark.exhaustive,
+    )
+    for kind in KINDS
+]
+
+
+@pytest.fixture(scope="module", params=PARAMETERS)
 def site(request: pytest.FixtureRequest, home: Path) -> Iterator[Site]:
     """An Indico with data on one kind of storage, for all tests of the module."""
     kind: Kind = request.param
