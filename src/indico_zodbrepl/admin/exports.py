@@ -20,6 +20,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.operations.exports import contents
 from indico_zodbrepl.operations.operation import Operation
+from indico_zodbrepl.probing import typed_json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,150}")
 LIST = "tail.json"
@@ -144,7 +145,7 @@ def _read(folder: Path) -> Export:
             size = f"{about.st_size:,}"
             problem = _("%(path)s is too long for a page: %(count)s bytes", path=path, count=size)
             return Export(folder, at, problem=problem)
-        found = msgspec.json.decode(path.read_bytes(), type=_List)
+        found = typed_json.decode(path.read_bytes(), _List)
         return Export(
             folder,
             at,

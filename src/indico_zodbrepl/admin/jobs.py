@@ -33,6 +33,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import journal, store
 from indico_zodbrepl.operations.operation import ACTOR_VARIABLE, Operation
 from indico_zodbrepl.operations.planning import OPERATIONS, Request
+from indico_zodbrepl.probing import typed_json
 from indico_zodbrepl.probing.process_state import birth_of
 
 logger = logging.getLogger(__name__)
@@ -365,7 +366,7 @@ def read(folder: Path, identifier: str) -> Record | None:
     if not IDENTIFIER.fullmatch(identifier):
         return None
     try:
-        record = msgspec.json.decode((folder / identifier / RECORD).read_bytes(), type=Record)
+        record = typed_json.decode((folder / identifier / RECORD).read_bytes(), Record)
         shlex.split(record.command)
         if record.identifier != identifier:
             return None

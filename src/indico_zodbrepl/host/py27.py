@@ -23,6 +23,7 @@ import msgspec
 
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import typed_json
 
 CHILD = "indico_zodbrepl.dataplane.programs.child"
 INTERRUPTED = 130
@@ -316,7 +317,7 @@ def _check(process: subprocess.Popen[str], clock: _Clock, program: Program) -> N
 
 def _decode(program: Program, line: bytes, kind: type[Value]) -> Value:
     try:
-        return msgspec.json.decode(line, type=kind, dec_hook=_path)
+        return typed_json.decode(line, kind, _path)
     except msgspec.MsgspecError as error:
         quoted = line[:QUOTED].decode("utf-8", "replace")
         raise ProgramError(

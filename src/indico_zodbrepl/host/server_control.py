@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster import Address, Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import control_socket
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import typed_json
 
 # Seconds for an answer, in addition to the duration of a longer request.
 ANSWER_SECONDS = 5.0
@@ -187,9 +188,9 @@ def _words(request: Mapping[str, object]) -> str:
 
 def _decode(raw: bytes) -> ServerStatus | _Refusal:
     """Return a server's answer.  Raises msgspec.MsgspecError or ValueError."""
-    if not msgspec.json.decode(raw, type=_Outcome).ok:
-        return msgspec.json.decode(raw, type=_Refusal)
-    found = msgspec.json.decode(raw, type=_Status)
+    if not typed_json.decode(raw, _Outcome).ok:
+        return typed_json.decode(raw, _Refusal)
+    found = typed_json.decode(raw, _Status)
     return ServerStatus(**msgspec.structs.asdict(found) | {"last_tid": int(found.last_tid, 16)})
 
 

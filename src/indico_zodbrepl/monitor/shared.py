@@ -19,6 +19,7 @@ from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.collect import take_snapshot
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import Taken
+from indico_zodbrepl.probing import typed_json
 from indico_zodbrepl.probing.race import Race
 
 FORMAT = 1
@@ -54,7 +55,7 @@ def read(file: Path, now: float) -> Taken | None:
         now: seconds since 1970.
     """
     try:
-        shared = msgspec.json.decode(file.read_bytes(), type=_Shared)
+        shared = typed_json.decode(file.read_bytes(), _Shared)
     except (OSError, msgspec.MsgspecError):
         return None
     age = now - shared.snapshot.taken_at - shared.snapshot.duration

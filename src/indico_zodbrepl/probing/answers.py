@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing import tid, typed_json
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 MAX_TEXT = 200
@@ -375,7 +375,7 @@ def _storage(raw: bytes, kind: type[Kind]) -> Kind:
 
 def _decode(raw: bytes, kind: type[Kind]) -> Kind:
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return typed_json.decode(raw, kind)
     except (msgspec.MsgspecError, RecursionError) as error:
         quoted = clean(raw[:40].decode("ascii", "replace"))
         raise ProbeError(

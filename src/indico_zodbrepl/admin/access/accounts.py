@@ -22,6 +22,7 @@ import msgspec
 from indico_zodbrepl.admin.access import passwords
 from indico_zodbrepl.cluster.files import alone, write_atomically
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import typed_json
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 FIELDS = {"account": "users", "token": "tokens"}
@@ -175,7 +176,7 @@ def read(path: Path) -> Accounts:
     if mode & 0o077:
         raise _unusable(path, f"its mode is {mode:04o}: others may use it", f"chmod 600 {path}")
     try:
-        found = msgspec.json.decode(text, type=_Document)
+        found = typed_json.decode(text, _Document)
     except (msgspec.DecodeError, RecursionError) as error:
         raise _unusable(path, f"damaged: {error}") from error
     if not all(passwords.is_hash(each.password) for each in found.users.values()):

@@ -23,6 +23,7 @@ from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Admin, Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import typed_json
 
 IDLE_SECONDS = 60 * 60
 LONGEST_SECONDS = 12 * 60 * 60
@@ -179,7 +180,7 @@ class Ended:
 def _read(path: Path) -> dict[str, float]:
     """Return the content of the file; empty if it does not exist.  Raises OperatorError."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+        return typed_json.decode(path.read_bytes(), dict[str, float])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError, RecursionError) as error:

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-import msgspec
-
 from indico_zodbrepl.admin.jobs import Job
 from indico_zodbrepl.admin.journal_view import Wanted
 from indico_zodbrepl.errors import ExitCode
@@ -15,6 +13,7 @@ from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.operations.model import Finding, Loss, Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
 from indico_zodbrepl.operations.procedures import Procedure
+from indico_zodbrepl.probing import typed_json
 
 Figures = dict[str, Any]
 
@@ -365,7 +364,7 @@ def page(
 
 
 def planned(plan: Plan, digest: str) -> PlanAnswer:
-    return PlanAnswer(digest, msgspec.convert(plan.to_json(), PlannedOperation))
+    return PlanAnswer(digest, typed_json.convert(plan.to_json(), PlannedOperation))
 
 
 def in_short(entry: Operation, href: str) -> OperationInShort:

@@ -13,6 +13,7 @@ from indico_zodbrepl.admin.api.answers import Problem
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations.model import Refusal
 from indico_zodbrepl.operations.planning import OPERATIONS, Request
+from indico_zodbrepl.probing import typed_json
 
 PROBLEM_TYPE = "application/problem+json"
 STATUS = {ExitCode.BAD_CONFIG: 422, ExitCode.NOT_RUNNING: 409, ExitCode.REFUSED: 409}
@@ -104,7 +105,7 @@ def decode(kind: type[Body], content: bytes) -> Body:
     if not content.lstrip().startswith(b"{"):
         raise Unusable(400, "the body is not a JSON object")
     try:
-        return msgspec.json.decode(content, type=kind)
+        return typed_json.decode(content, kind)
     except msgspec.ValidationError as error:
         raise Unusable(422, str(error)) from None
     except msgspec.DecodeError as error:
