@@ -62,6 +62,7 @@ def test_every_page_is_answered_and_the_programs_that_did_it_are_reported(
         assert each.parameters["workers"] == len(trial["shares"]["calls"])
 
 
+@pytest.mark.exhaustive
 def test_a_quick_search_finds_a_rate(sites: Sites) -> None:
     site = sites.site(STORAGES["zeo"], 2, FEW)
     patient = settings(timeout=60.0, limit_ms=60_000.0)

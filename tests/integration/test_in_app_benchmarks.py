@@ -107,6 +107,7 @@ def test_modifications_reach_both_nodes_and_are_put_back_on_both(
     assert compare(pair.cluster, indico) == before
 
 
+@pytest.mark.exhaustive
 def test_two_instances_at_once_share_no_conference_and_try_again_after_conflicts(
     pair: ClusterUnderTest,
 ) -> None:

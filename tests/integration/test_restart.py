@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from clusters import MakeCluster
 from indico_load import prepare
 from operations import kill_in_the_middle, last_entry, succeed
@@ -41,6 +42,7 @@ def test_a_pair_and_its_indico_are_restarted_under_a_writer(make_cluster: MakeCl
         assert set(writer.acknowledged) <= numbers_on(cluster, node)
 
 
+@pytest.mark.exhaustive
 def test_a_node_that_would_not_start_again_goes_on_and_one_cut_short_is_resumed(
     make_cluster: MakeCluster,
 ) -> None:

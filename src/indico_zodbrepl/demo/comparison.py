@@ -55,7 +55,7 @@ def compare(cluster: Cluster, indico: Indico27) -> dict[str, Counts]:
                 f"{first}: {found[first]}\n{other}: {found[other]}",
                 _see(cluster),
             )
-    return found
+    return {name: found[name] for name in files}
 
 
 def is_loaded(found: Mapping[str, Counts]) -> bool:
