@@ -1,7 +1,9 @@
 """A private MariaDB server for tests: a folder and a port of its own, ended by process id."""
 import getpass
 import os
+import socket
 import subprocess
+from contextlib import closing
 
 import pymysql
 
@@ -66,8 +68,12 @@ class MariaDBServer(object):
         if stale.check():
             stale.remove()
         self.process = self._processes.start(self._command, 'mariadb', self.port)
-        wait_for(lambda: self.folder.join('socket').check(),
-                 'the socket of %s' % self.folder)
+        wait_for(self._listens, 'the socket of %s' % self.folder)
+
+    def _listens(self):
+        """Whether a connection is accepted; the file is there a moment earlier."""
+        with closing(socket.socket(socket.AF_UNIX)) as client:
+            return client.connect_ex(str(self.folder.join('socket'))) == 0
 
     def close(self):
         """Lets it be ended with the others."""
