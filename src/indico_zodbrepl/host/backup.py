@@ -126,7 +126,7 @@ class Tail:
 
 @dataclasses.dataclass(frozen=True)
 class Replaced:
-    """What a restore is about to replace, and what was exported of it.
+    """The data that a restore will replace, and what was exported from them.
 
     Attributes:
         fingerprint: changes whenever the data do.

@@ -96,11 +96,8 @@ def refuse_unpaused(cluster: Cluster, node: Node) -> None:
         return
     if status.role == Role.PRIMARY and status.held not in ("operator", "epoch"):
         command = Commands.here(cluster).zodbrepl
-        raise OperatorError(
-            f"node {node.name} is a primary that takes writes",
-            "it would lose what it acknowledges now",
-            f"{command('switchover')}, or first: {command('node', 'pause-writes', node.name)}",
-            ExitCode.REFUSED,
+        raise _takes_writes(
+            node, f"{command('switchover')}, or first: {command('node', 'pause-writes', node.name)}"
         )
 
 
@@ -108,13 +105,17 @@ def refuse_writable(cluster: Cluster, node: Node) -> None:
     """Raise OperatorError (exit 8) if a node runs as a primary that accepts writes."""
     found = _role(cluster, node)
     if found is not None and found[0] is ServerRole.PRIMARY and not found[1]:
-        command = Commands.here(cluster).zodbrepl
-        raise OperatorError(
-            f"node {node.name} is a primary that takes writes",
-            "it would lose what it acknowledges now",
-            f"end it first: {command('node', 'stop', node.name)}",
-            ExitCode.REFUSED,
-        )
+        stop = Commands.here(cluster).zodbrepl("node", "stop", node.name)
+        raise _takes_writes(node, f"end it first: {stop}")
+
+
+def _takes_writes(node: Node, hint: str) -> OperatorError:
+    return OperatorError(
+        f"node {node.name} is a primary that takes writes",
+        "it would lose what it acknowledges now",
+        hint,
+        ExitCode.REFUSED,
+    )
 
 
 def _may_write(cluster: Cluster, node: Node) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Self
 
-from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster import Address, Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations.facts import ANSWER_SECONDS, ask, own
@@ -168,17 +168,27 @@ def wait_writable(context: Context, step: Step, primary: str) -> None:
     Raises OperatorError (exit 7) if the step's time runs out.
     """
     instance = next(each for each in context.cluster.indico if each.name == step.subject)
-    address = context.cluster.node(primary).storage_address
+    server = context.cluster.node(primary).storage_address
+    wait(context, step, lambda: indico_lacks(instance.address, server=server))
 
-    def missing() -> str | None:
-        answer = probe_indico(instance.address, time.monotonic() + ANSWER_SECONDS)
-        if not answer.connected:
-            return "it has no storage"
-        if answer.server != str(address):
-            return f"it is connected to {answer.server}"
-        return "it is read-only" if answer.read_only else None
 
-    wait(context, step, missing)
+def indico_lacks(
+    address: Address, *, writable: bool = True, server: Address | None = None
+) -> str | None:
+    """Return what an Indico instance lacks to show pages or, if ``writable``, to save.
+
+    Args:
+        address: the instance's.
+        server: the storage server that it has to be connected to; None: any.
+
+    Raises ProbeError if it does not answer.
+    """
+    answer = probe_indico(address, time.monotonic() + ANSWER_SECONDS)
+    if not answer.connected:
+        return "it has no storage"
+    if server is not None and answer.server != str(server):
+        return f"it is connected to {answer.server}"
+    return "it is read-only" if writable and answer.read_only else None
 
 
 def gap(context: Context) -> Figures:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Self
 
 from indico_zodbrepl.cluster.commands import Commands
@@ -13,11 +12,11 @@ from indico_zodbrepl.operations.checks import (
     INDICO_SECONDS,
     Following,
     gap,
+    indico_lacks,
     wait,
 )
-from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication_of
+from indico_zodbrepl.operations.facts import replication_of
 from indico_zodbrepl.operations.model import Context, Figures, Step
-from indico_zodbrepl.probing.probes import probe_indico
 
 
 class Instance(Step):
@@ -111,14 +110,8 @@ class SeeInstance(Step):
     def do(self, context: Context) -> Figures:
         _refuse_not_begun(context, self)
         instance = next(each for each in context.cluster.indico if each.name == self.subject)
-
-        def missing() -> str | None:
-            answer = probe_indico(instance.address, time.monotonic() + ANSWER_SECONDS)
-            if not answer.connected:
-                return "it has no storage"
-            return "it is read-only" if self.arguments["writable"] and answer.read_only else None
-
-        wait(context, self, missing)
+        writable = bool(self.arguments["writable"])
+        wait(context, self, lambda: indico_lacks(instance.address, writable=writable))
         return {}
 
 

@@ -10,18 +10,16 @@ from typing import Self
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.lookup import instance_named
-from indico_zodbrepl.cluster.model import Address
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.backup import Backup, Swapped
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.candidates import transactions
-from indico_zodbrepl.operations.checks import wait
+from indico_zodbrepl.operations.checks import indico_lacks, wait
 from indico_zodbrepl.operations.exports import contents
 from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.probing.answers import ServerRole
-from indico_zodbrepl.probing.probes import probe_indico
 from indico_zodbrepl.probing.wire import ProbeError
 
 POLL_SECONDS = 0.2
@@ -247,7 +245,7 @@ class Client(Step):
         context.host.restart_instance(
             self.subject, progress=context.say, seconds=self.seconds - 2.0
         )
-        missing = partial(_missing, instance.address)
+        missing = partial(indico_lacks, instance.address)
         wait(context, self, missing, POLL_SECONDS, deadline)
         return {}
 
@@ -291,13 +289,6 @@ class See(Step):
                 exit_code=ExitCode.REFUSED,
             )
         return {"last_tid": f"{found:016x}"}
-
-
-def _missing(address: Address) -> str | None:
-    answer = probe_indico(address, time.monotonic() + ANSWER_SECONDS)
-    if not answer.connected:
-        return "it has no storage"
-    return "it is read-only" if answer.read_only else None
 
 
 def _kept(found: Swapped) -> Figures:

@@ -66,6 +66,10 @@ class Single(Step):
             after_no_return=False,
         )
 
+    def new_epoch(self) -> int:
+        """Return the epoch that the plan begins; 0 if it begins none that is known before."""
+        return 0
+
 
 @dataclasses.dataclass(frozen=True)
 class _Context(Context):
@@ -130,8 +134,7 @@ def take(
 
 
 def _plan(step: Single, reason: str) -> Plan:
-    epoch = int(step.number("epoch")) if isinstance(step, PromoteNode) else 0
-    return Plan(step.action, step.subject, "", reason, epoch, (step,), None, ())
+    return Plan(step.action, step.subject, "", reason, step.new_epoch(), (step,), None, ())
 
 
 class StartNode(Single):
@@ -262,6 +265,9 @@ class PromoteNode(Single):
     is_alone = True
     kept = ("in_place",)
     done = "node {name} is the primary of epoch {epoch}{how}"
+
+    def new_epoch(self) -> int:
+        return int(self.number("epoch"))
 
     def do(self, context: Context) -> Figures:
         changed = context.host.promote(

@@ -5,34 +5,20 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from clone_facts import FACTS
+
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.operations.clone import CloneFacts, plan_clone
+from indico_zodbrepl.operations.clone import plan_clone
 from indico_zodbrepl.operations.model import Plan, Refusal
 
 HOME = Path(__file__).parents[3]
 CLUSTER = load(HOME / "etc" / "cluster.conf", HOME)
-FACTS = CloneFacts(
-    now=1_700_000_000.0,
-    node="b",
-    primary="a",
-    epoch=3,
-    primary_problem="",
-    source="a",
-    source_problem="",
-    has_followers=False,
-    following=False,
-    aside=Path("/kept"),
-    size=2**20,
-    copied=0,
-    free=2**30,
-    has_data=True,
-    private=35,
-)
+OWN = dataclasses.replace(FACTS, private=35)
 
 
 def plan(**more: object) -> Plan | Refusal:
-    facts = dataclasses.replace(FACTS, **more)  # type: ignore[arg-type]
+    facts = dataclasses.replace(OWN, **more)  # type: ignore[arg-type]
     return plan_clone(CLUSTER, facts, "a reason", Commands(CLUSTER, HOME))
 
 

@@ -8,17 +8,17 @@ import os
 from pathlib import Path
 
 import pytest
+from clone_facts import FACTS, GIGABYTE
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.replacing import aside, part, staged
-from indico_zodbrepl.operations.clone import CloneFacts, plan_clone
+from indico_zodbrepl.operations.clone import plan_clone
 from indico_zodbrepl.operations.model import KINDS, Context, Plan, Refusal, plan_from_json
 
 HOME = Path(__file__).parents[3]
-GIGABYTE = 2**30
 
 
 @pytest.fixture
@@ -26,24 +26,6 @@ def cluster(tmp_path: Path) -> Cluster:
     path = tmp_path / "cluster.conf"
     path.write_text((HOME / "etc" / "cluster.conf").read_text())
     return load(path, tmp_path)
-
-
-FACTS = CloneFacts(
-    now=1_700_000_000.0,
-    node="b",
-    primary="a",
-    epoch=3,
-    primary_problem="",
-    source="a",
-    source_problem="",
-    has_followers=False,
-    following=False,
-    aside=Path("/kept"),
-    size=GIGABYTE,
-    copied=0,
-    free=2 * GIGABYTE,
-    has_data=True,
-)
 
 
 def plan(cluster: Cluster, **more: object) -> Plan | Refusal:

@@ -92,7 +92,7 @@ NOBODY_ELSE = Identity(())
 
 @functools.cache
 def identity() -> Identity:
-    """Return the way that works on this host.
+    """Return how this host can run the servers as a user other than root.
 
     Raises OperatorError (exit 4) if there is none.
     """
