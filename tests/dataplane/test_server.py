@@ -390,3 +390,18 @@ def test_help_shows_every_option():
     for option in ('-C', '--cluster', '--node', '--epoch', '--reconnect-delay',
                    '--min-followers'):
         assert option in text
+
+
+def test_it_starts_without_pkg_resources_which_is_whole_for_others():
+    """Importing it would be the longest part of the start."""
+    subprocess.check_call([
+        sys.executable, '-c',
+        'import sys\n'
+        'from indico_zodbrepl.dataplane.server import main\n'
+        'main.NodeOptions()\n'
+        'main.repairs.check_versions()\n'
+        'assert "pkg_resources" not in sys.modules\n'
+        'import pkg_resources, ZEO.monitor\n'
+        'for name in ("zc.zrs", "ZODB"):\n'
+        '    assert (pkg_resources.get_distribution(name).version\n'
+        '            == main.repairs.version_of(name))\n'])

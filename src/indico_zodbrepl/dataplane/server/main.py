@@ -36,17 +36,22 @@ import zc.zrs.primary
 import ZConfig
 from twisted.internet.error import CannotListenError
 from zc.zrs.primary import Primary
-from ZEO.runzeo import ZEOOptions, ZEOServer
 from ZODB.FileStorage.FileStorage import FileStorageError
 from ZODB.FileStorage.format import CorruptedError
 
 from indico_zodbrepl.dataplane.programs.addresses import format_address
 from indico_zodbrepl.dataplane.programs.clock import install, monotonic
+from indico_zodbrepl.dataplane.programs.distributions import without_pkg_resources
+
+with without_pkg_resources():
+    from ZEO.runzeo import ZEOOptions, ZEOServer
+
+    from indico_zodbrepl.dataplane.server.storage_server import NodeStorageServer
+
 from indico_zodbrepl.dataplane.server.control import ControlSocket, ServerControl
 from indico_zodbrepl.dataplane.server.log import log_to_stderr
 from indico_zodbrepl.dataplane.server.role_change import leave_out_ids
 from indico_zodbrepl.dataplane.server.shutdown import Termination, drain_and_close
-from indico_zodbrepl.dataplane.server.storage_server import NodeStorageServer
 from indico_zodbrepl.dataplane.zrs import links, repairs
 from indico_zodbrepl.dataplane.zrs.links import require_listening
 

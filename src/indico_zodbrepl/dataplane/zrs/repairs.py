@@ -18,11 +18,12 @@ from __future__ import absolute_import
 import struct
 import sys
 
-import pkg_resources
 import zc.zrs.secondary
 import ZODB.FileStorage
 from ZODB.Connection import TransactionMetaData
 from ZODB.utils import u64, z64
+
+from indico_zodbrepl.dataplane.programs.distributions import version_of
 
 WRITTEN_FOR = '3.1.0'
 
@@ -71,7 +72,7 @@ def _receive_with_empty_blobs(protocol, message):
 
 def check_versions():
     """Raise UnknownVersion unless the installed libraries can be repaired."""
-    found = pkg_resources.get_distribution('zc.zrs').version
+    found = version_of('zc.zrs')
     if found != WRITTEN_FOR:
         raise UnknownVersion(
             'zc.zrs %s is installed, but this repair was written for %s: '
@@ -79,7 +80,7 @@ def check_versions():
     if not hasattr(TransactionMetaData, 'extension_bytes'):
         raise UnknownVersion(
             'ZODB %s is installed, but this repair needs 5.6 or later'
-            % pkg_resources.get_distribution('ZODB').version)
+            % version_of('ZODB'))
 
 
 def is_applied():
