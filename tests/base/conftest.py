@@ -28,9 +28,8 @@ def home() -> Path:
     return Path(os.environ.get("ZODBREPL_HOME", HERE.parents[1])).absolute()
 
 
-# One of each way to store: a data file behind servers, SQL without a server, and SQL servers. The
-# other storages repeat their tests.
-IN_EVERY_RUN = ("zrs", "relstorage-sqlite", "relstorage-postgresql")
+# A data file behind servers, and SQL. The other storages repeat their tests.
+IN_EVERY_RUN = ("zrs", "relstorage-postgresql")
 PARAMETERS = [
     pytest.param(
         kind,

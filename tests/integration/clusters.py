@@ -68,6 +68,7 @@ class ClusterUnderTest:
         self.folder = folder
         self.home = home
         self.path = folder / "cluster.conf"
+        self._loaded: tuple[str, Cluster] | None = None
         self.nodes: Roles = nodes or PAIR
         self.indico = indico
         self.ports = free_ports(2 * len(self.nodes) + len(indico) + 1)
@@ -75,8 +76,11 @@ class ClusterUnderTest:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster as its file says now."""
-        return load(self.path, self.home)
+        """The cluster as its file says now, which is read again when it has changed."""
+        text = self.path.read_text()
+        if self._loaded is None or self._loaded[0] != text:
+            self._loaded = (text, load(self.path, self.home))
+        return self._loaded[1]
 
     @property
     def installation(self) -> Installation:

@@ -22,7 +22,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host import secrets
 from indico_zodbrepl.host.indico_programs import Indico27
 
-PAUSE = 0.1  # seconds between two requests of a user
+PAUSE = 0.25  # seconds between two requests of a user; with less, both cores are busy
 # What users add, as a page shows it.
 TITLE = re.compile(r"(?:form|contribution) \d+ on \w+")
 END_SECONDS = 240

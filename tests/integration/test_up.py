@@ -123,7 +123,9 @@ def test_a_chain_over_a_relay_comes_up_and_ends_in_drain_order(make_cluster: Mak
     assert [True, True, False] == is_listening(
         cluster, "a replication-port", "b replication-port", "c replication-port"
     )
-    assert ["admin", "node-a", "node-b", "node-c"] == lifecycle.down(cluster.cluster)
+    assert ["admin", "node-a", "node-b", "node-c"] == lifecycle.down(
+        cluster.cluster, cluster.installation
+    )
 
 
 def test_a_taken_port_is_named_before_anything_starts(cluster: ClusterUnderTest) -> None:
@@ -141,27 +143,6 @@ def test_a_taken_port_is_named_before_anything_starts(cluster: ClusterUnderTest)
 def test_a_port_taken_on_all_addresses_is_noticed(cluster: ClusterUnderTest) -> None:
     with contextlib.closing(socket.create_server(("", cluster.ports[0]))):
         assert ExitCode.PORT_TAKEN == cluster.cli("up").returncode
-
-
-def test_programs_of_a_killed_supervisord_are_recognised(cluster: ClusterUnderTest) -> None:
-    cluster.up()
-    orphan = cluster.pid_of("node-a")
-    os.kill(cluster.supervisord_pid(), signal.SIGKILL)
-    wait_until(
-        lambda: (
-            not Layout(cluster.cluster).supervisor_socket.exists()
-            or supervisor.program_states(cluster.cluster)["node-a"].state == "UNREACHABLE"
-        ),
-        "supervisord is gone",
-    )
-    up, down = cluster.cli("up"), cluster.cli("down")
-    assert ExitCode.PORT_TAKEN == up.returncode
-    assert f"is taken by process {orphan}: " in up.stderr
-    assert "left behind by a supervisord that was killed" in up.stderr
-    assert f"kill {orphan}" in up.stderr
-    assert (1, True) == (down.returncode, str(orphan) in down.stderr)
-    cluster.close()
-    cluster.up()
 
 
 def test_a_frozen_supervisord_is_told_of_and_hangs_nothing(cluster: ClusterUnderTest) -> None:
@@ -209,7 +190,7 @@ def test_down_ends_everything_although_a_state_file_is_damaged(cluster: ClusterU
     cluster.up()
     for name in ("a", "b"):
         state_file(cluster.cluster.node(name)).write_text("{")
-    assert ["admin", "node-a", "node-b"] == lifecycle.down(cluster.cluster)
+    assert ["admin", "node-a", "node-b"] == lifecycle.down(cluster.cluster, cluster.installation)
     assert [] == cluster.processes()
 
 
@@ -257,7 +238,7 @@ def test_a_node_resumes_the_role_of_its_state_file(cluster: ClusterUnderTest) ->
         state_file(node).write_text(text)
     cluster.up()
     assert [False, True] == is_listening(cluster, "a replication-port", "b replication-port")
-    assert ["admin", "node-b", "node-a"] == lifecycle.down(cluster.cluster)
+    assert ["admin", "node-b", "node-a"] == lifecycle.down(cluster.cluster, cluster.installation)
 
 
 def test_a_program_new_in_the_cluster_file_is_started(cluster: ClusterUnderTest) -> None:

@@ -7,6 +7,7 @@ ZConfig takes longer to import than `--help` takes to run.
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import urllib.parse
@@ -44,8 +45,9 @@ def parse(path: Path, text: str, home: Path) -> tuple[Any, Positions]:
     return values, loader.positions
 
 
+@functools.cache
 def schema() -> Any:
-    """Return the ZConfig schema of cluster files."""
+    """Return the ZConfig schema of cluster files, which nothing changes."""
     text = Path(__file__).with_name("schema.xml").read_text("utf-8")
     return ZConfig.loadSchemaFile(io.StringIO(text), "package:schema.xml")
 

@@ -119,7 +119,7 @@ def _storage_up(
         lifecycle.up_storage(cluster, installation, tell)
         yield
     finally:
-        lifecycle.down(cluster, tell)
+        lifecycle.down(cluster, installation, tell)
 
 
 def _named(conversion: Conversion) -> Path:

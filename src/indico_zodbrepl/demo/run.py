@@ -71,7 +71,7 @@ def run(
                 with held_off():
                     if daemon.is_running(cluster):
                         say("stopping ...")
-                        lifecycle.down(cluster, progress)
+                        lifecycle.down(cluster, installation, progress)
 
 
 def prepare(cluster: Cluster, installation: Installation, progress: Progress) -> str:

@@ -32,6 +32,9 @@ STOP_SECONDS = 40.0
 CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
 """For a change of role: a server that can't change in place is stopped and started."""
 
+SUPERVISOR_AWAY = "supervisord is not running"
+"""The problem of a supervisord that does not exist; one that is frozen has another."""
+
 Tell = Callable[[str], None]
 Answer = TypeVar("Answer")
 

@@ -21,6 +21,7 @@ from indico_zodbrepl.host import (
     daemon,
     epochs,
     generated,
+    orphans,
     ports,
     precheck,
     programs,
@@ -110,7 +111,8 @@ def _up(
             if storage_only
             else cluster.program_names()
         )
-        missing = _missing(cluster, states, running, wanted)
+        left = orphans.find(cluster, installation, running or ())
+        missing = _missing(cluster, states, [*(running or ()), *left], wanted)
         write_all(generated.cluster_files(cluster, installation))
         if running is None:
             daemon.start(cluster, installation)
@@ -119,9 +121,16 @@ def _up(
             changed = _adopt_changes(cluster, deadline, progress)
             missing = [name for name in changed if name not in failures] + missing
         _found(cluster, states, progress)
-        nodes, *rest = stages.starting(cluster, states)
+        replaced = orphans.replace(
+            cluster, installation, states, left, deadline=deadline, progress=progress
+        )
+        failures |= replaced.failures
+        nodes, *rest = [
+            [entry for entry in stage if entry[0] not in replaced.failures]
+            for stage in stages.starting(cluster, states)
+        ]
         done = start(cluster, nodes, missing, deadline, progress)
-        started, failures = done.programs, failures | done.failures
+        started, failures = replaced.programs + done.programs, failures | done.failures
         leaderless = _is_leaderless(cluster, states, failures)
         patience = min(deadline, time.monotonic() + LEADERLESS_SECONDS) if leaderless else deadline
         try:
@@ -148,7 +157,8 @@ def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryR
     states, failures = _states(cluster, state.current)
     known = Supervisor(cluster).states() if daemon.is_running(cluster) else None
     running = None if known is None else {n for n, each in known.items() if each.state in STARTED}
-    missing = _missing(cluster, states, running, cluster.program_names())
+    left = orphans.find(cluster, installation, running or ())
+    missing = _missing(cluster, states, [*(running or ()), *left], cluster.program_names())
     files = generated.cluster_files(cluster, installation)
     changed = [] if running is None else _changed_programs(cluster, files)
     new = [each for name, each in states.items() if not state_file(cluster.node(name)).exists()]
@@ -164,8 +174,19 @@ def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryR
     found: list[str] = []
     problems = [_why_not(program, error) for program, error in failures.items()]
     nodes = {cluster.node(name).program: each for name, each in states.items()}
+    for name in orphans.replacement_order(cluster, states, list(left)):
+        found.append(f"{left[name]} was left by a supervisord that was killed")
+        try:
+            if name in nodes:
+                run.dry_run(cluster, installation, nodes[name])
+        except OperatorError as error:
+            problems.append(_why_not(name, error))
+        else:
+            does.append(f"stop {left[name]}, start {name} under supervisord")
     for stage in stages.starting(cluster, states):
         for program, _ready in stage:
+            if program in left:
+                continue
             if program not in missing and program not in changed:
                 found.append(f"{program} runs")
             elif program not in nodes or founds:
@@ -219,7 +240,12 @@ def _see_storage(cluster: Cluster, started: Iterable[str], deadline: float, prog
             progress(f"{instance.program} has no storage yet; it goes on trying")
 
 
-def down(cluster: Cluster, progress: Tell = ignore, seconds: float = DOWN_SECONDS) -> list[str]:
+def down(
+    cluster: Cluster,
+    installation: Installation,
+    progress: Tell = ignore,
+    seconds: float = DOWN_SECONDS,
+) -> list[str]:
     """Stop the admin page and Indico, then the primary, which drains, then its followers.
 
     Args:
@@ -230,31 +256,45 @@ def down(cluster: Cluster, progress: Tell = ignore, seconds: float = DOWN_SECOND
         The names of the programs that were ended; empty when nothing ran.
 
     Raises:
-        OperatorError: exit 7, something did not end in time, or supervisord is frozen;
-            exit 1, programs are left of a supervisord that was killed.
+        OperatorError: exit 7, something did not end in time, or supervisord is frozen.
     """
     deadline = time.monotonic() + seconds
     if not Layout(cluster).run.is_dir():
         return []
     with exclusive(Layout(cluster).lock, seconds, progress):
         if not daemon.is_running(cluster):
-            refuse_orphans(cluster)
-            return []
+            return _end_orphans(cluster, installation, (), deadline, progress)
         ended: list[str] = []
         for stage in stages.ending(cluster):
             ended += end(cluster, stage, deadline, progress)
         ended += end(cluster, list(Supervisor(cluster).states()), deadline, progress)
         daemon.end(cluster)
         progress("supervisord ended")
-        refuse_orphans(cluster)
-        return ended
+        return ended + _end_orphans(cluster, installation, ended, deadline, progress)
 
 
-def dry_run_down(cluster: Cluster, _installation: Installation, _name: str) -> DryRun:
+def _end_orphans(
+    cluster: Cluster,
+    installation: Installation,
+    ended: Collection[str],
+    deadline: float,
+    progress: Tell,
+) -> list[str]:
+    left = orphans.find(cluster, installation, ended)
+    for stage in stages.ending(cluster):
+        found = [left[name] for name in stage if name in left]
+        orphans.stop(cluster, found, deadline)
+        for orphan in found:
+            progress(f"{orphan}, which a killed supervisord had left, ended")
+    return list(left)
+
+
+def dry_run_down(cluster: Cluster, installation: Installation, _name: str) -> DryRun:
     """Make the checks of ``down``; change nothing."""
     if not daemon.is_running(cluster):
-        refuse_orphans(cluster)
-        return DryRun(("supervisord does not run",))
+        left = orphans.find(cluster, installation)
+        names = [name for stage in stages.ending(cluster) for name in stage if name in left]
+        return DryRun(("supervisord does not run",), tuple(f"stop {left[name]}" for name in names))
     staged = [program for stage in stages.ending(cluster) for program in stage]
     names = programs.running(cluster, dict.fromkeys([*staged, *Supervisor(cluster).states()]))
     return DryRun(
@@ -348,18 +388,3 @@ def _adopt_changes(cluster: Cluster, deadline: float, progress: Tell) -> list[st
     for program in [*added, *changed]:
         supervisor.add(program)
     return changed
-
-
-def refuse_orphans(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 1) if programs of a killed supervisord still run."""
-    left = []
-    for endpoint in cluster.endpoints():
-        owner = ports.owner_of(endpoint.address)
-        if owner and ports.is_of_cluster(owner, cluster) and owner.pid not in left:
-            left.append(owner.pid)
-    if left:
-        raise OperatorError(
-            "supervisord is not running, but programs it started are",
-            f"processes {', '.join(map(str, left))}: left behind when it was killed",
-            f"kill {' '.join(map(str, left))}",
-        )

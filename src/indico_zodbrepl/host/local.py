@@ -133,7 +133,7 @@ class LocalHost(LocalData):
     def down(self, *, progress: Tell = ignore) -> list[str]:
         from indico_zodbrepl.host import lifecycle
 
-        return lifecycle.down(self._cluster, progress)
+        return lifecycle.down(self._cluster, self._installation, progress)
 
     def start_node(self, name: str, **options: Any) -> bool:
         from indico_zodbrepl.host import verbs

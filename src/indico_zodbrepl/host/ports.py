@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from indico_zodbrepl.cluster import Address, Cluster, Endpoint
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 LISTEN = "0A"  # state column of /proc/net/tcp (proc(5))
@@ -79,7 +80,7 @@ def check_free(cluster: Cluster, endpoints: list[Endpoint]) -> None:
 
     The error names all taken ports, each with its line in cluster.conf and its process.
     """
-    complaints, ours = [], []
+    complaints, ours = [], False
     for endpoint in endpoints:
         where = cluster.where(endpoint.kind, endpoint.name, endpoint.key)
         try:
@@ -91,15 +92,12 @@ def check_free(cluster: Cluster, endpoints: list[Endpoint]) -> None:
         owner = owner_of(endpoint.address)
         who = f"process {owner.pid}: {owner.command}" if owner else "a process of another user"
         complaints.append(f"{endpoint.address} ({endpoint}, {where}) is taken by {who}")
-        if owner and is_of_cluster(owner, cluster) and owner.pid not in ours:
-            ours.append(owner.pid)
+        ours = ours or (owner is not None and is_of_cluster(owner, cluster))
     if complaints:
         hint = "end what is there, or choose another port in the cluster file"
         if ours:
-            hint = (
-                "left behind by a supervisord that was killed; end it, then try again: "
-                f"kill {' '.join(map(str, ours))}"
-            )
+            up = Commands.here(cluster).zodbrepl("up")
+            hint = f"left behind by a supervisord that was killed; this replaces it: {up}"
         raise OperatorError(
             "a port is not free"
             if len(complaints) == 1

@@ -18,6 +18,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 
 # A stopped supervisord accepts connections but never answers.
 ANSWER_SECONDS = 2.0  # for queries
@@ -131,7 +132,7 @@ class Supervisor:
                 return getattr(proxy.supervisor, method)(*arguments)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise SupervisorAwayError(
-                "supervisord is not running",
+                SUPERVISOR_AWAY,
                 f"nothing listens on {path}",
                 Commands.here(self._cluster).zodbrepl("up"),
                 ExitCode.NOT_RUNNING,

@@ -86,6 +86,36 @@ def start_everything(snapshot: Snapshot, commands: Commands) -> Procedure:
     )
 
 
+def supervise_again(commands: Commands) -> Procedure:
+    """Return the procedure for programs that a killed supervisord has left."""
+    return Procedure(
+        "Start supervisord again",
+        (
+            ProcedureStep(
+                "What stops now is not started again. This replaces the programs that run, one "
+                "after another, the primary last, and starts what does not run:",
+                (commands.zodbrepl("up"),),
+            ),
+            look(commands),
+        ),
+    )
+
+
+def wake_supervisord(commands: Commands) -> Procedure:
+    """Return the procedure for a supervisord that runs but does not answer."""
+    pid_file = shlex.quote(commands.path(Layout(commands.cluster).supervisord_pid))
+    return Procedure(
+        "Bring supervisord back",
+        (
+            ProcedureStep(
+                "It runs but does not answer. Continue its process if it was stopped (state T):",
+                (f"ps -o pid,stat,args $(cat {pid_file})", f"kill -CONT $(cat {pid_file})"),
+            ),
+            look(commands),
+        ),
+    )
+
+
 def fence(node: NodeStatus, commands: Commands) -> Procedure:
     """Return the procedure for the node of a split brain that must stop."""
     title = f"Split brain: fence node {node.name} now"

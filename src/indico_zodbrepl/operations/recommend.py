@@ -16,6 +16,7 @@ from indico_zodbrepl.backends import backend_of, can, limit
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.promotion import best_candidate
 from indico_zodbrepl.monitor.rules.facts import RESTARTED, RUNNING, reviving
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus, OpenOperation, Snapshot, State
@@ -161,7 +162,12 @@ class _Recommender:
             yield Recommendation("up", "", words.start_everything(snapshot, commands))
             yield from self._for_writes()
             return
+        problem = self._snapshot.supervisor_problem
+        if problem == SUPERVISOR_AWAY:  # without it nothing else can be stopped or started
+            yield Recommendation("up", "", words.supervise_again(self._commands))
         yield from self._for_writes()
+        if problem and problem != SUPERVISOR_AWAY:
+            yield Recommendation("", "", words.wake_supervisord(self._commands))
         yield from self._nodes()
         yield from self._instances()
 

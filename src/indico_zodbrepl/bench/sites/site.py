@@ -109,7 +109,7 @@ class Site:
 
         Raises OperatorError (exit 1) if processes survive SIGKILL.
         """
-        end(self.cluster, self.folder)
+        end(self.cluster, self.installation, self.folder)
 
     def run27(
         self,
@@ -263,10 +263,10 @@ def clear(parent: Path | None, home: Path, say: Callable[[str], None]) -> None:
     for folder in sorted((parent or Path(tempfile.gettempdir())).glob(f"{PREFIX}*")):
         if _is_abandoned(folder):
             say(f"ending what a killed benchmark left in {folder}")
-            end(_cluster_of(folder, home), folder)
+            end(_cluster_of(folder, home), Installation(home), folder)
 
 
-def end(cluster: Cluster | None, folder: Path) -> None:
+def end(cluster: Cluster | None, installation: Installation, folder: Path) -> None:
     """Stop everything that runs in a scratch folder and remove the folder.  Idempotent.
 
     Processes that do not stop cleanly are killed: nobody needs their data.
@@ -276,7 +276,7 @@ def end(cluster: Cluster | None, folder: Path) -> None:
     """
     try:
         if cluster is not None and daemon.is_running(cluster):
-            lifecycle.down(cluster, seconds=DOWN_SECONDS)
+            lifecycle.down(cluster, installation, seconds=DOWN_SECONDS)
     except OperatorError:  # programs that it could not stop are killed
         pass
     finally:

@@ -82,8 +82,7 @@ def _supervisor(facts: Facts) -> Iterator[Alert]:
             "",
             "supervisord does not answer",
             f"{problem}; what stops now is not started again.",
-            f"when Indico may be away for some seconds: `{up}` names the processes to end first; "
-            "end them and give it again"
+            f"replace the programs that it left, one after another, the primary last: `{up}`"
             if runs
             else f"start everything: `{up}`",
         )
