@@ -14,6 +14,12 @@ def trees(tmpdir_factory):
     subprocess.check_call(['rm', '-rf', str(folder)])
 
 
+@pytest.fixture
+def tree(trees, request):
+    """The tree that `since` names."""
+    return trees.full() if request.param == 'whole series' else trees.through(request.param)
+
+
 @pytest.fixture(scope='session')
 def template(trees, tmpdir_factory):
     """A site with an administrator, a category, an event and an API key; not for changes."""
@@ -22,7 +28,7 @@ def template(trees, tmpdir_factory):
     return site
 
 
-@pytest.fixture
+@pytest.fixture(scope='session')
 def new_site(template, tmpdir_factory):
     return lambda: copy_of(template, tmpdir_factory)
 

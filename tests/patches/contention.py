@@ -139,8 +139,8 @@ def measure(options, folder, storages):
         storages: {name: path of its zodb.conf}.
     """
     made = Trees(tempfile.mkdtemp(dir=folder))
-    before, pauses = made.without_and_with(PATCHES[0])
-    trees = dict(zip(VARIANTS, (before, pauses, made.without_and_with(PATCHES[1])[1])))
+    before = made.before(PATCHES[0])
+    trees = dict(zip(VARIANTS, (before, made.through(PATCHES[0]), made.through(PATCHES[1]))))
     categories = {name: new_site(folder, conf).ask(before, 'firstrun')['category']
                   for name, conf in storages.items()}
     runs = {}

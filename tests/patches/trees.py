@@ -2,7 +2,8 @@
 import os
 import py_compile
 import subprocess
-import tarfile
+
+import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -28,6 +29,12 @@ def apply_patch(tree, name, *options):
             stdin=content, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         output = patch.communicate()[0]
     return patch.returncode, output
+
+
+def since(patch):
+    """Run a test with the fixture `tree` of the whole series; exhaustively also with no patch after this one."""
+    alone = pytest.param(patch, marks=pytest.mark.exhaustive)
+    return pytest.mark.parametrize('tree', ['whole series', alone], indirect=True)
 
 
 def compile_modules(tree):
@@ -56,42 +63,46 @@ class Trees(object):
         self._made = {}
 
     def pristine(self):
-        """Returns the path of the unpacked sdist, with its modules compiled."""
+        """Return the path of the unpacked sdist, with its modules compiled."""
+        return self._with(0)
+
+    def full(self):
+        """Return the path of a tree with the whole series."""
+        return self._with(len(series()))
+
+    def before(self, patch):
+        """Return the path of a tree with all patches before this one."""
+        return self._with(series().index(patch + '.patch'))
+
+    def through(self, patch):
+        """Return the path of a tree with this patch and all before it."""
+        return self._with(series().index(patch + '.patch') + 1)
+
+    def _with(self, count):
+        """Return the path of a tree with the first `count` patches, made from the nearest one before it."""
         if 0 not in self._made:
-            with tarfile.open(SDIST) as sdist:
-                sdist.extractall(self._folder)
-            tree = os.path.join(self._folder, 'indico-1.2.2')
-            os.symlink(os.path.join('indico', 'MaKaC'), os.path.join(tree, 'MaKaC'))
-            self._share(os.path.join(tree, 'indico', 'htdocs'))
+            self._made[0] = self._unpack()
+        if count not in self._made:
+            nearest = max(made for made in self._made if made < count)
+            tree = os.path.join(self._folder, 'with-%d' % count)
+            subprocess.check_call(['cp', '-al', self._made[nearest], tree])
+            for name in series()[nearest:count]:
+                status, output = apply_patch(tree, name)
+                assert status == 0, output
             compile_modules(tree)
-            self._made[0] = tree
-        return self._made[0]
+            self._made[count] = tree
+        return self._made[count]
+
+    def _unpack(self):
+        subprocess.check_call(['tar', '-xzf', SDIST, '-C', self._folder])
+        tree = os.path.join(self._folder, 'indico-1.2.2')
+        os.symlink(os.path.join('indico', 'MaKaC'), os.path.join(tree, 'MaKaC'))
+        self._share(os.path.join(tree, 'indico', 'htdocs'))
+        compile_modules(tree)
+        return tree
 
     def _share(self, htdocs):
         for name in SHARED:
             place = os.path.join(self._folder, 'shared-' + os.path.basename(name))
             os.rename(os.path.join(htdocs, name), place)
             os.symlink(place, os.path.join(htdocs, name))
-
-    def upto(self, count):
-        """Returns the path of a tree with the first `count` patches of the series."""
-        if count == 0:
-            return self.pristine()
-        if count not in self._made:
-            name = series()[count - 1]
-            tree = os.path.join(self._folder, 'upto-' + name.split('.')[0])
-            subprocess.check_call(['cp', '-al', self.upto(count - 1), tree])
-            status, output = apply_patch(tree, name)
-            assert status == 0, output
-            compile_modules(tree)
-            self._made[count] = tree
-        return self._made[count]
-
-    def full(self):
-        """Returns the path of a tree with the whole series."""
-        return self.upto(len(series()))
-
-    def without_and_with(self, name):
-        """Returns a tree with all patches before `name`, and one that has it as well."""
-        count = series().index(name + '.patch')
-        return self.upto(count), self.upto(count + 1)

@@ -14,7 +14,7 @@ port, key = int(sys.argv[1]), sys.argv[2]
 zeo = server.Server(port)
 zeo.start()
 mails = client.Mails()
-writes = dict((name, surfaces.make(name, key)) for name in ('page', 'rpc', 'export', 'api'))
+writes = surfaces.make(key)
 browser = client.Client()
 browser.login()
 assert browser.get('/category/0/')['status'] == 200

@@ -33,46 +33,53 @@ class Surface(object):
     """One write.
 
     Args:
-        owner, method: the function that writes; its calls are counted, and it also sends a mail.
-        write: function of a Client that makes the request.
+        owner, method: the function that writes. While this surface writes, its calls are counted and it also
+            sends a mail.
+        request: function of a Client that makes the request.
         value: function that reads from the database what the write is to change.
     """
 
-    def __init__(self, owner, method, write, value):
+    def __init__(self, owner, method, request, value):
         self.tries = 0
-        self.write = write
+        self.request = request
         self.value = value
+        self._writing = False
         original = getattr(owner, method).__func__
 
         @functools.wraps(original)
         def counted(*args, **kwargs):
-            self.tries += 1
-            GenericMailer.send(dict(MAIL))
+            if self._writing:
+                self.tries += 1
+                GenericMailer.send(dict(MAIL))
             return original(*args, **kwargs)
         setattr(owner, method, counted)
 
+    def write(self, client):
+        self._writing = True
+        try:
+            return self.request(client)
+        finally:
+            self._writing = False
+
     def read(self):
-        """Returns what is saved, read by a connection of its own."""
+        """Return what is saved, read by a connection of its own."""
         with DBMgr.getInstance().global_connection():
             return self.value()
 
 
-def make(name, key):
-    """Returns the surface called page, rpc, export or api."""
-    if name == 'page':
-        return Surface(RHCategoryPerformCreation, '_process',
-                       lambda client: client.create_category(next(wanted)),
-                       lambda: [each.getName() for each in CategoryManager().getRoot().getSubCategoryList()])
-    if name == 'rpc':
-        return Surface(ConferenceTitleModification, '_getAnswer',
+def make(key):
+    """Return the surfaces by name; `key` is the API key for two of them."""
+    return {
+        'page': Surface(RHCategoryPerformCreation, '_process',
+                        lambda client: client.create_category(next(wanted)),
+                        lambda: [each.getName() for each in CategoryManager().getRoot().getSubCategoryList()]),
+        'rpc': Surface(ConferenceTitleModification, '_getAnswer',
                        lambda client: client.set_title('0', next(wanted)),
-                       lambda: ConferenceHolder().getById('0').getTitle())
-    if name == 'export':
-        return Surface(APIKey, 'used',
-                       lambda client: client.get('/export/event/0.json?nc=yes&ak=' + key),
-                       lambda: APIKeyHolder().getById(key).getUseCount())
-    if name == 'api':
-        return Surface(RenameHook, 'api_rename',
+                       lambda: ConferenceHolder().getById('0').getTitle()),
+        'export': Surface(APIKey, 'used',
+                          lambda client: client.get('/export/event/0.json?nc=yes&ak=' + key),
+                          lambda: APIKeyHolder().getById(key).getUseCount()),
+        'api': Surface(RenameHook, 'api_rename',
                        lambda client: client.post('/api/rename/0.json', ak=key),
-                       lambda: ConferenceHolder().getById('0').getTitle())
-    raise ValueError(name)
+                       lambda: ConferenceHolder().getById('0').getTitle()),
+    }

@@ -1,7 +1,7 @@
 """Makes writes that find the storage unable to load an event at first, and take it for missing.
 
-Arguments: surface, API key, how many loads fail. The page goes on without the event, as many do;
-JSON-RPC says that there is none.
+Arguments: API key, then for each write SURFACE:FAILURES: how many loads fail. The page goes on
+without the event, as many do; JSON-RPC says that there is none.
 """
 import json
 import sys
@@ -53,12 +53,18 @@ RefusingStorage.loadBefore = fail_to_load
 ConferenceHolder.getById = look
 RHCategoryPerformCreation._process = create_without_event
 
-surface = surfaces.make(*sys.argv[1:3])
+made = surfaces.make(sys.argv[1])
 browser = client.Client()
 browser.login()
-before = surface.read()
-failures = int(sys.argv[3])
-answer = surface.write(browser)
-left, failures = failures, 0
-print json.dumps(dict(answer, tries=surface.tries, failed=int(sys.argv[3]) - left,
-                      saved=surface.read() != before))
+answers = []
+for case in sys.argv[2:]:
+    name, number = case.split(':')
+    surface = made[name]
+    before = surface.read()
+    surface.tries = 0
+    failures = int(number)
+    answer = surface.write(browser)
+    left, failures = failures, 0
+    answers.append(dict(answer, tries=surface.tries, failed=int(number) - left,
+                        saved=surface.read() != before))
+print json.dumps(answers)

@@ -1,6 +1,6 @@
 """Makes writes while the storage refuses commits.
 
-Arguments: surface, API key, then for each write ERROR:PASSES:REFUSALS: how many commits get through,
+Arguments: API key, then for each write SURFACE:ERROR:PASSES:REFUSALS: how many commits get through,
 and how many are refused after that with which error (LostWhileSaving: they are saved all the same).
 """
 import json
@@ -17,21 +17,25 @@ ERRORS = {'ConflictError': ConflictError(), 'ClientDisconnected': ClientDisconne
           'LostWhileSaving': LOST, 'POSKeyError': POSKeyError('\0' * 8),
           'ValueError': ValueError('A different object already has the same oid')}
 
-surface = surfaces.make(*sys.argv[1:3])
+made = surfaces.make(sys.argv[1])
 mails = client.Mails()
 browser = client.Client()
 browser.login()
 
 answers = []
-for case in sys.argv[3:]:
+for case in sys.argv[2:]:
+    name, error, passes, refusals = case.split(':')
+    surface = made[name]
     before = surface.read()
     surface.tries = 0
     del mails[:]
-    error, passes, refusals = case.split(':')
     RefusingStorage.error = ERRORS[error]
     RefusingStorage.passes, RefusingStorage.refusals = int(passes), int(refusals)
-    answer = surface.write(browser)
+    with open('indico.log') as log:
+        log.seek(0, 2)
+        answer = surface.write(browser)
+        logged = log.read()
     RefusingStorage.passes = RefusingStorage.refusals = 0
-    answers.append(dict(answer, tries=surface.tries, mails=len(mails),
+    answers.append(dict(answer, tries=surface.tries, mails=len(mails), logged=logged,
                         open_connections=client.open_connections(), saved=surface.read() != before))
 print json.dumps(answers)
