@@ -12,7 +12,7 @@ from indico_zodbrepl.monitord.memory import Memory
 from indico_zodbrepl.operations.evidence import (
     Process,
     Report,
-    Sight,
+    count_down,
     is_gone,
     reports_of,
     too_few,
@@ -83,15 +83,17 @@ class _Gone:
 
     def event(self) -> Event:
         commands, snapshot = self.commands, self.situation.snapshot
-        gone = sum(each.sight is Sight.DOWN for each in self.said)
         if not is_gone(self.said):
             return self._made(
                 Weight.WARNING,
-                f"Failover not advised. {too_few(gone)}; primary {self.primary} has not served for "
-                f"{self.lasted:.0f} s",
+                f"Failover not advised. {too_few(self.said)}; primary {self.primary} has not "
+                f"served for {self.lasted:.0f} s",
                 f"check the cluster: `{commands.zodbrepl('status')}`",
             )
-        since = f"primary {self.primary} down for {self.lasted:.0f} s, reported by {gone} observers"
+        count = count_down(self.said)
+        since = (
+            f"primary {self.primary} down for {self.lasted:.0f} s, reported by {count} observers"
+        )
         recommended = recommend(commands.cluster, snapshot, commands.home)
         failover = next((each for each in recommended if each.operation == "failover"), None)
         if failover is None or failover.refusal:

@@ -3,12 +3,17 @@
 All observers see a dead process at once.  A frozen one keeps its connections, and an Indico
 instance leaves it only after some seconds.  So an observer that is still connected is
 inconclusive.  A failover needs two observers that report it down, and none that reports it serving.
+
+Observers on one machine lose their network together.  They count once, unless the primary is on
+the control host too: its kernel then knows about the process.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import ipaddress
+import urllib.parse
 from collections.abc import Iterator, Sequence
 
 from indico_zodbrepl.monitor.findings import Findings
@@ -18,7 +23,8 @@ from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
-PROBE = "the control host's probe"
+CONTROL_HOST = "the control host"
+PROBE = f"{CONTROL_HOST}'s probe"
 NEEDED = 2
 """Number of observers that must report the primary down."""
 RUNNING = ("RUNNING",)
@@ -44,11 +50,15 @@ class Sight(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What one observer reports, and how it knows."""
+    """What one observer reports, and how it knows.
+
+    ``machine`` is the host that it shares with others; empty if it counts by itself.
+    """
 
     observer: str
     sight: Sight
     text: str
+    machine: str = ""
 
 
 def reports_of(
@@ -63,18 +73,28 @@ def reports_of(
         holder: process that has its data file open, if supervisor does not answer.
     """
     node = snapshot.node(primary)
-    return (
+    said = (
         _probe(findings, node),
         _host(node, process, holder),
         *_instances(findings, snapshot, primary),
         *_followers(snapshot, primary),
     )
+    known = node.program is not None or process is not Process.UNKNOWN
+    if known or _machine_of(node) == CONTROL_HOST:
+        return tuple(dataclasses.replace(each, machine="") for each in said)
+    return said
 
 
 def is_gone(said: Sequence[Report]) -> bool:
     """Return True if enough observers report it down and none reports it serving."""
-    down = sum(each.sight is Sight.DOWN for each in said)
-    return down >= NEEDED and all(each.sight is not Sight.SERVING for each in said)
+    return count_down(said) >= NEEDED and all(each.sight is not Sight.SERVING for each in said)
+
+
+def count_down(said: Sequence[Report]) -> int:
+    """Return how many observers report it down; those on one machine count once."""
+    down = [each for each in said if each.sight is Sight.DOWN]
+    machines = {each.machine for each in down if each.machine}
+    return len(machines) + sum(not each.machine for each in down)
 
 
 def findings_of(said: Sequence[Report], primary: str) -> Iterator[Finding]:
@@ -82,28 +102,30 @@ def findings_of(said: Sequence[Report], primary: str) -> Iterator[Finding]:
     for each in said:
         verdict = Verdict.AGAINST if each.sight is Sight.SERVING else Verdict.FINE
         yield Finding(verdict, primary, f"{each.observer}: {each.sight}", each.text)
-    down = sum(each.sight is Sight.DOWN for each in said)
-    if down < NEEDED:
-        yield Finding(
-            Verdict.AGAINST,
-            primary,
-            too_few(down),
-        )
+    if count_down(said) < NEEDED:
+        yield Finding(Verdict.AGAINST, primary, too_few(said))
 
 
-def too_few(down: int) -> str:
+def too_few(said: Sequence[Report]) -> str:
     """Return the text that too few observers report the primary down."""
-    return f"Only {down} of {NEEDED} required observers report{'s' if down == 1 else ''} it down"
+    count = count_down(said)
+    text = f"Only {count} of {NEEDED} required observers report{'s' if count == 1 else ''} it down"
+    together = [each for each in said if each.sight is Sight.DOWN and each.machine]
+    for machine in dict.fromkeys(each.machine for each in together):
+        names = [each.observer for each in together if each.machine == machine]
+        if len(names) > 1:
+            text += f"; {', '.join(names[:-1])} and {names[-1]} are on {machine} and count once"
+    return text
 
 
 def _probe(findings: Findings, node: NodeStatus) -> Report:
     found = findings.servers[node.name]
     if isinstance(found, Failure):
-        return Report(PROBE, Sight.DOWN, found.detail)
+        return Report(PROBE, Sight.DOWN, found.detail, CONTROL_HOST)
     if node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
         return Report(PROBE, Sight.SERVING, f"it answers as {node.actual_role}")
     what = f"answers as {node.actual_role}" if node.actual_role else "is not this node's"
-    return Report(PROBE, Sight.DOWN, f"the server on {node.address} {what}")
+    return Report(PROBE, Sight.DOWN, f"the server on {node.address} {what}", CONTROL_HOST)
 
 
 def _host(node: NodeStatus, process: Process, holder: int | None) -> Report:
@@ -135,7 +157,8 @@ def _instances(findings: Findings, snapshot: Snapshot, primary: str) -> Iterator
             yield _connected(observer, instance, cut_off=cut_off)
         else:
             where = f"reads from {instance.server_node}" if instance.connected else "has no storage"
-            yield Report(observer, Sight.DOWN, f"it {where}")
+            machine = _machine(urllib.parse.urlsplit(instance.url).hostname or "")
+            yield Report(observer, Sight.DOWN, f"it {where}", machine)
 
 
 def _connected(observer: str, instance: IndicoStatus, *, cut_off: bool) -> Report:
@@ -157,4 +180,18 @@ def _followers(snapshot: Snapshot, primary: str) -> Iterator[Report]:
         if node.upstream == primary and node.connected:
             yield Report(observer, Sight.INCONCLUSIVE, "its replication link still stands")
         else:
-            yield Report(observer, Sight.DOWN, "its replication link is broken")
+            yield Report(observer, Sight.DOWN, "its replication link is broken", _machine_of(node))
+
+
+def _machine_of(node: NodeStatus) -> str:
+    return _machine((node.address or "").rpartition(":")[0])
+
+
+def _machine(host: str) -> str:
+    """Return the machine at a host name or address; the loopback is the control host."""
+    plain = host.strip("[]")
+    try:
+        loopback = ipaddress.ip_address(plain).is_loopback
+    except ValueError:
+        loopback = plain == "localhost"
+    return CONTROL_HOST if loopback else plain

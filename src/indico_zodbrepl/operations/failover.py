@@ -174,11 +174,34 @@ def _refuse_target(
             f"start it again: {commands.zodbrepl('node', 'start', old.name)}",
             (Finding(Verdict.AGAINST, old.name, "is the primary"),),
         )
+    mute = _mute(situation, old.name)
+    if mute:
+        names = " and ".join(mute)
+        runs = "runs, but doesn't answer" if len(mute) == 1 else "run, but don't answer"
+        return Refusal(
+            f"no node can take over: {names} {runs} this host",
+            "check the network and the firewall between this host and the addresses in "
+            f"{commands.path(cluster.source)}; if a server hangs: "
+            f"{commands.zodbrepl('restart', mute[0])}",
+            tuple(_unfit(situation, old.name)),
+        )
     return Refusal(
         "no node can take over",
         f"start a follower: {_up_or_restore(cluster, old.name, commands)}",
         tuple(_unfit(situation, old.name)),
     )
+
+
+def _mute(situation: Situation, primary: str) -> list[str]:
+    """Return the followers whose processes run although they don't answer, if all do that."""
+    alive = (Process.RUNS, Process.FROZEN)
+    followers = [node for node in situation.snapshot.nodes if node.name != primary]
+    mute = [
+        node.name
+        for node in followers
+        if not node.reachable and situation.processes.get(node.name) in alive
+    ]
+    return mute if len(mute) == len(followers) else []
 
 
 def _unfit(situation: Situation, primary: str) -> Iterator[Finding]:
@@ -212,7 +235,10 @@ def _loss_findings(new: NodeStatus, lost: Loss | None, others: Sequence[Loss]) -
         )
     for each in others:
         yield Finding(
-            Verdict.WARNING, each.node, f"has {each.text}", f"choosing {each.node} would keep it"
+            Verdict.WARNING,
+            each.node,
+            f"is ahead of {new.name}: {each.text}",
+            f"choosing {each.node} would keep it",
         )
 
 

@@ -103,6 +103,35 @@ def test_a_frozen_one_is_seen_by_its_host_at_once_and_by_its_clients_only_later(
     assert isinstance(planned(**FROZEN), Plan)
 
 
+def test_observers_on_one_machine_count_once_unless_it_is_the_primarys() -> None:
+    """A primary on another host: this host and all that runs on it may have lost the network."""
+    [a, b] = PAIR.nodes
+    away = dataclasses.replace(PAIR, nodes=(dataclasses.replace(a, host="10.0.0.7"), b))
+    unknown = {**DEAD, "programs": {"node-a": None}, "processes": {"a": Process.UNKNOWN}}
+    told = refusal(away, **unknown)
+    assert "it is not certain that primary a is down" == told.notice
+    [sentence] = [each.text for each in told.findings if each.verdict is Verdict.AGAINST]
+    assert (
+        "Only 1 of 2 required observers reports it down; the control host's probe, Indico instance "
+        "one, Indico instance two and follower b are on the control host and count once"
+    ) == sentence
+    elsewhere = dataclasses.replace(b, host="10.0.0.8")
+    assert isinstance(
+        planned(dataclasses.replace(away, nodes=(away.nodes[0], elsewhere)), **unknown), Plan
+    )
+    assert isinstance(planned(**unknown), Plan)
+
+
+def test_followers_that_run_but_do_not_answer_this_host_are_no_reason_to_start_them() -> None:
+    changes = star_dead(servers={"b": UNREACHABLE, "c": UNREACHABLE})
+    changes["processes"] = {"a": Process.NONE, "b": Process.RUNS, "c": Process.RUNS}
+    told = refusal(STAR, **changes)
+    assert "no node can take over: b and c run, but don't answer this host" == told.notice
+    assert "check the network and the firewall" in told.hint
+    assert "bin/zodbrepl restart b" in told.hint
+    assert " up" not in told.hint
+
+
 def test_one_that_only_does_not_answer_us_is_not_gone_until_its_clients_have_left() -> None:
     assert "it is not certain that primary a is down" == refusal(**MUTE).notice
     left = {
@@ -332,6 +361,7 @@ def test_an_older_one_that_is_named_loses_what_the_newer_has_and_fences_it() -> 
         "verify b",
     ] == steps_of(made)
     warning = next(each for each in made.findings if each.subject == "c")
+    assert warning.text.startswith("is ahead of b: 2 transactions that only c has and b lacks")
     assert ("choosing c would keep it", Verdict.WARNING) == (warning.evidence, warning.verdict)
 
 
