@@ -76,6 +76,44 @@ def test_commits_without_followers_are_refused_while_the_clock_is_put_back(
     wait_for(lambda: node.status()['held'] == 'followers', 'the refusal', 15)
 
 
+def test_ids_increase_on_a_primary_whose_clock_is_put_back(processes, tmpdir, clock):
+    node = Node(processes, tmpdir, 'a', listens=True, environment=clock.environment)
+    node.start()
+    client = node.client()
+    try:
+        _, before = commit(client, 'before it')
+        clock.put(-HOUR)
+        _, first = commit(client, 'after it')
+        _, second = commit(client, 'after that')
+    finally:
+        client.close()
+    assert before < first < second
+
+
+def test_ids_increase_on_a_new_primary_whose_clock_is_behind(pair, clock):
+    primary, secondary = pair
+    clock.put(-HOUR)
+    primary.start()
+    secondary.start()
+    primary.wait_for_followers()
+    client = primary.client()
+    try:
+        _, before = commit(client, 'the old primary')
+    finally:
+        client.close()
+    wait_for(lambda: secondary.last_tid() == before, 'the secondary has it')
+    primary.process.kill()
+    promoted = secondary.control(
+        do='promote', epoch=4, replicate_to='127.0.0.1:%d' % secondary.replication_port)
+    assert 'error' not in promoted
+    client = secondary.client()
+    try:
+        _, after = commit(client, 'the new primary')
+    finally:
+        client.close()
+    assert before < after
+
+
 def test_the_systems_clock_is_for_time_stamps_only():
     """Deadlines, intervals and durations are of `clock.monotonic`."""
     folder = py.path.local(dataplane.__file__).dirpath()

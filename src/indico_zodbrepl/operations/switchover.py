@@ -31,6 +31,7 @@ from indico_zodbrepl.operations.switchover_steps import (
     ProveStopped,
     StopPrimary,
 )
+from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Level
 
 
@@ -230,6 +231,13 @@ def target_fit(situation: Situation, new: NodeStatus) -> Iterator[Finding]:
             f"runs as {new.actual_role}",
             f"epoch {new.epoch}, last transaction {new.last_tid or 0:016x}",
         )
+        if lag := tid.clock_lag(new.last_tid, situation.findings.taken_at):
+            yield Finding(
+                Verdict.WARNING,
+                new.name,
+                f"the clock is {lag:.0f} s behind its last transaction",
+                "ids of new transactions count on from it; set the clock of its host",
+            )
 
 
 def _lag(new: NodeStatus) -> Finding:

@@ -12,6 +12,8 @@ import datetime
 import time
 
 EMPTY = 0
+CLOCK_SLACK = 5.0
+"""Seconds by which clocks may differ unnoticed."""
 
 
 def parse(text: str) -> int:
@@ -49,6 +51,20 @@ def committed_at(tid: int) -> float | None:
     except ValueError:
         return None
     return calendar.timegm(date.timetuple()) + fraction * 60 / (1 << 32)
+
+
+def clock_lag(tid: int | None, now: float) -> float:
+    """Return how many seconds a clock is behind a transaction; 0 if it is right.
+
+    Args:
+        now: the clock's time, seconds since 1970.
+
+    New transactions count on from the last one until the clock has caught up, so that their ids
+    increase.
+    """
+    at = None if tid is None else committed_at(tid)
+    lag = 0.0 if at is None else at - now
+    return lag if lag > CLOCK_SLACK else 0.0
 
 
 def moment(tid: int) -> str:

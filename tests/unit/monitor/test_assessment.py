@@ -472,3 +472,13 @@ def test_every_warning_says_what_to_do(situation: dict[str, Any]) -> None:
     for warning in snapshot(**situation).warnings:
         assert warning.hint
         assert not re.search(r"/srv/indico", warning.hint), "commands are relative to the folder"
+
+
+def test_a_clock_that_is_behind_the_last_transaction_is_told_and_degrades_nothing() -> None:
+    found = snapshot(taken_at=TID_TIME - 3600)
+    [told] = [each for each in found.warnings if "clock" in each.text]
+    assert (Level.NOTICE, "a") == (told.level, told.subject)
+    assert "the clock is 3600 s behind the last transaction of primary a" == told.text
+    assert "count on from it" in told.detail
+    assert State.HEALTHY is found.state
+    assert not any("clock" in each.text for each in snapshot(taken_at=TID_TIME - 4).warnings)

@@ -475,3 +475,10 @@ def test_only_the_disk_of_the_new_primary_hinders_a_failover(node: str, verdict:
         (each.subject, each.text, each.verdict) for each in found.findings
     ]
     assert isinstance(found, Refusal) == (node == "b")
+
+
+def test_a_new_primary_whose_clock_is_behind_is_promoted_with_a_warning() -> None:
+    made = plan(**DEAD, taken_at=TID_TIME - 3600)
+    told = [each for each in made.findings if "clock" in each.text]
+    assert [(Verdict.WARNING, "b")] == [(each.verdict, each.subject) for each in told]
+    assert "the clock is 3600 s behind its last transaction" == told[0].text

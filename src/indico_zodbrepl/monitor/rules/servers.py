@@ -20,6 +20,7 @@ from indico_zodbrepl.monitor.rules.facts import (
 from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.probing.answers import Alert, Level, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Failure
+from indico_zodbrepl.probing.tid import clock_lag
 
 
 def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -34,6 +35,21 @@ def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         yield from _epoch(facts, node)
         yield from _read_only(facts, node)
         yield from _unsupervised(facts, node)
+        yield from _clock(facts, node)
+
+
+def _clock(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    """Tell of a clock that was set back: ids go on from the last transaction."""
+    lag = clock_lag(node.last_tid, facts.findings.taken_at)
+    if lag and node.writable_primary:
+        yield Alert(
+            Level.NOTICE,
+            node.name,
+            f"the clock is {lag:.0f} s behind the last transaction of {facts.called(node)}",
+            "Nothing is lost: the ids of new transactions count on from it. Their times are wrong "
+            "until the clock has caught up.",
+            "set the clock of its host, and keep it right with NTP",
+        )
 
 
 def _state_file(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
