@@ -1,5 +1,7 @@
 """Sites with what the bulk loader made, for the tests of benchmarks."""
+import json
 import os
+import subprocess
 
 import requests
 
@@ -22,13 +24,32 @@ def load(site):
     assert 0 == status, error
 
 
-def give_secret(site, mode=0o600):
-    """Gives a site that does not run yet the secret of its control plane; returns the file."""
-    path = site.folder.join('bench-secret')
-    path.write(SECRET + '\n')
-    path.chmod(mode)
-    site.environment['ZODBREPL_BENCH_SECRET'] = str(path)
-    return path
+def give_secret(site):
+    """Gives a site that does not run yet the secret of its control plane, the file `site.secret`."""
+    site.secret = site.folder.join('bench-secret')
+    site.secret.write(SECRET + '\n')
+    site.secret.chmod(0o600)
+    site.environment['ZODBREPL_BENCH_SECRET'] = str(site.secret)
+
+
+class Describer(object):
+    """Describes data files by one process of describe_loaded.py, configured as a site is."""
+
+    def __init__(self, site):
+        self._process = site.popen(
+            os.path.join(os.path.dirname(os.path.abspath(__file__)), 'describe_loaded.py'),
+            stdin=subprocess.PIPE)
+
+    def describe(self, path):
+        self._process.stdin.write(path + '\n')
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, self._process.communicate()[1]
+        return json.loads(answer)
+
+    def close(self):
+        """Ends the process: its standard input ends."""
+        self._process.communicate()
 
 
 def site_with_events(processes, folder, htdocs, data):

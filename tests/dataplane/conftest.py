@@ -16,7 +16,7 @@ def processes(tmpdir):
 
 @pytest.fixture(scope='session')
 def htdocs(tmpdir_factory):
-    """An HtdocsDir for Indico, shared so that style sheets are built once."""
+    """An HtdocsDir for Indico, shared so that style sheets and templates are built once."""
     from indico_site import overlay_htdocs
     return overlay_htdocs(tmpdir_factory.mktemp('htdocs'))
 

@@ -1,6 +1,6 @@
-"""Prints as JSON what a test of writing may have changed, from a data file that may be in use.
+"""Prints as JSON what a test of writing may have changed, from data files that may be in use.
 
-    describe_loaded.py DATA
+Reads paths of data files from standard input and answers each with one line.
 """
 import json
 import re
@@ -59,8 +59,10 @@ def main(path):
         'found_by_mark': sorted(titles.search('benchmark')),
         'trash': len(TrashCanManager()._getIdx()),
     }))
+    sys.stdout.flush()
     manager._db.close()
 
 
 if __name__ == '__main__':
-    main(sys.argv[1])
+    for line in iter(sys.stdin.readline, ''):
+        main(line.rstrip('\n'))

@@ -44,8 +44,10 @@ def filestorage(site_folder, read_only=False):
 def overlay_htdocs(folder):
     """Makes an HtdocsDir in which style sheets can be built, and returns its path.
 
-    Everything but the folder `static` is a link to the installed one.
+    Everything but the folder `static` is a link to the installed one.  Its folder `templates` is
+    for the compiled templates of all sites.
     """
+    folder.ensure('templates', dir=True)
     for name in os.listdir(HTDOCS):
         if name != 'static':
             folder.join(name).mksymlinkto(os.path.join(HTDOCS, name))
@@ -87,6 +89,8 @@ class IndicoSite(object):
         self.address = 'http://127.0.0.1:%d' % self.port
         for each in FOLDERS:
             self.folder.ensure(each, dir=True)
+        self.folder.join('indico', 'tmp', 'one', 'mako_modules').mksymlinkto(
+            os.path.join(htdocs, 'templates'))
         self.write_storage(storage)
         values = dict(
             zodb_conf=self.folder.join('zodb.conf'), url=self.address,
@@ -122,11 +126,16 @@ class IndicoSite(object):
         return json.loads(output)
 
     def python(self, *args):
-        process = subprocess.Popen(
-            (sys.executable,) + args, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=dict(os.environ, **self.environment))
+        """Runs Python; returns (exit status, standard output, standard error)."""
+        process = self.popen(*args)
         output, error = process.communicate()
         return process.returncode, output, error
+
+    def popen(self, *args, **options):
+        """Starts Python with pipes for its output; the caller ends it."""
+        return subprocess.Popen(
+            (sys.executable,) + args, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=dict(os.environ, **self.environment), **options)
 
     def start(self):
         """Starts gunicorn as a cluster does and waits for its port."""

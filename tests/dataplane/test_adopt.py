@@ -34,6 +34,13 @@ def paths(site, existing):
     return paths
 
 
+@pytest.fixture(scope='module')
+def adopted(tmpdir_factory, htdocs, existing):
+    """Path of the Data.fs of that site after its adoption, for copies; the answer of that."""
+    site = site_with_file(None, tmpdir_factory.mktemp('adopted'), htdocs, existing[0])
+    return site.data, run_json(site, '-m', 'indico_zodbrepl.dataplane.indico.adopt')
+
+
 def run_json(site, *args):
     status, output, error = site.python(*args)
     assert 0 == status, error
@@ -59,11 +66,12 @@ def start_read_only(site):
     site.start()
 
 
-def test_an_adopted_sites_pages_are_served_from_a_read_only_storage(site, paths):
-    status, output, error = adopt(site)
-    assert 0 == status, error
+def test_an_adopted_sites_pages_are_served_from_a_read_only_storage(site, existing, adopted):
+    _, paths = existing
+    data, result = adopted
     assert {'users': 2, 'categories': 2, 'conferences': 3, 'contributions': 3,
-            'damaged': []} == json.loads(output)
+            'damaged': []} == result
+    shutil.copy(data, site.data)
     start_read_only(site)
     assert 'Physics' in site.wait_for_page('/indico/').text
     assert dict.fromkeys(PAGES, 200) == statuses(site, paths, PAGES)
@@ -75,18 +83,18 @@ def test_without_adoption_pages_of_a_read_only_storage_fail(site, paths):
     """Which is why adoption is there."""
     start_read_only(site)
     site.wait_for_page('/zodbrepl/health')
-    assert 503 in statuses(site, paths, PAGES).values()
+    assert any(503 in statuses(site, paths, [page]).values() for page in PAGES)
 
 
-def test_adoption_changes_no_user_right_or_modification_date(site, paths):
+def test_adoption_changes_no_user_right_or_modification_date(site, paths, adopted):
     before = describe(site)
-    adopt(site)
+    shutil.copy(adopted[0], site.data)
     assert before == describe(site)
     assert ['owner@example.org'] == before['admins']
 
 
-def test_a_second_adoption_writes_nothing(site, paths):
-    adopt(site)
+def test_a_second_adoption_writes_nothing(site, adopted):
+    shutil.copy(adopted[0], site.data)
     before = site.folder.join('Data.fs').computehash()
     status, _, error = adopt(site, '--batch', '1')
     assert 0 == status, error

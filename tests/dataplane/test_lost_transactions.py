@@ -32,12 +32,12 @@ def our_server(processes, folder, name):
 
 
 each_kind = pytest.mark.parametrize(
-    'servers', [stock_server, our_server], indirect=True)
+    'pair', [pytest.param(stock_server, marks=pytest.mark.exhaustive), our_server], indirect=True)
 
 
 @pytest.fixture
-def servers(request, processes, tmpdir):
-    """Two servers that hold the same pair, x and y; only a runs."""
+def pair(request, processes, tmpdir):
+    """Two servers that hold the same pair, x and y; neither runs."""
     make = getattr(request, 'param', our_server)
     a, b = [make(processes, tmpdir, name) for name in 'ab']
     db = DB(FileStorage(a.data))
@@ -46,8 +46,14 @@ def servers(request, processes, tmpdir):
         connection.root()['y'] = PersistentMapping(value=0)
     db.close()
     shutil.copy(a.data, b.data)
-    a.start()
     return a, b
+
+
+@pytest.fixture
+def servers(pair):
+    """As `pair`, and a runs."""
+    pair[0].start()
+    return pair
 
 
 class Client(object):
@@ -206,10 +212,9 @@ def test_a_lost_file_in_the_blob_cache_is_not_read(processes, client, tmpdir):
 
 
 @pytest.fixture
-def taken_over(servers, client):
+def taken_over(pair, client):
     """A client that saved 1 on a, whose clock is ahead; on b x and y are 0."""
-    a, b = servers
-    a.kill()
+    a, b = pair
     storage = FileStorage(a.data)
     begin = storage.tpc_begin
     tid = TimeStamp(*time.gmtime(time.time() + AHEAD)[:6]).raw()
@@ -231,9 +236,9 @@ def take_over(reader, a, b):
     reader.wait_for_reconnection(generation)
 
 
-def test_transactions_after_a_loss_read_one_moment_each(servers, client, taken_over):
-    take_over(taken_over, *servers)
-    writer = client([servers[1]])
+def test_transactions_after_a_loss_read_one_moment_each(pair, client, taken_over):
+    take_over(taken_over, *pair)
+    writer = client([pair[1]])
     for value in range(2, 5):
         root = taken_over.begin()
         x = root['x']['value']
@@ -246,8 +251,8 @@ def test_transactions_after_a_loss_read_one_moment_each(servers, client, taken_o
 
 @pytest.mark.parametrize('begins', ['connected', 'without a server'])
 def test_a_transaction_that_began_before_a_loss_reads_nothing_more(
-        servers, client, taken_over, begins):
-    a, b = servers
+        pair, client, taken_over, begins):
+    a, b = pair
     generation = taken_over.storage._connection_generation
     root = taken_over.begin()
     root['y']._p_deactivate()
@@ -266,7 +271,7 @@ def test_a_transaction_that_began_before_a_loss_reads_nothing_more(
 
 
 def test_a_commit_that_meets_the_new_server_is_refused_and_blocks_no_other(
-        servers, taken_over):
+        pair, taken_over):
     """It waited for a writable server, where it would be the first transaction."""
     storage = taken_over.storage
     taken_over.begin()['x']['value'] = 'of the lost y'
@@ -274,7 +279,7 @@ def test_a_commit_that_meets_the_new_server_is_refused_and_blocks_no_other(
 
     def begin_on_the_new_server(meta):
         storage.tpc_begin = begin
-        take_over(taken_over, *servers)
+        take_over(taken_over, *pair)
         begin(meta)
 
     storage.tpc_begin = begin_on_the_new_server

@@ -50,8 +50,8 @@ def test_commits_extension_data_blobs_and_undo_arrive(chain):
     assert 5 == len(chain[0].blob_files())
 
 
-@pytest.mark.parametrize('count', [1000, pytest.param(10000, marks=pytest.mark.exhaustive)])
-def test_thousands_of_transactions_arrive(chain, monkeypatch, count):
+@pytest.mark.parametrize('count', [400, pytest.param(10000, marks=pytest.mark.exhaustive)])
+def test_many_transactions_arrive(chain, monkeypatch, count):
     """Nine in ten by the first synchronisation, the others from two writers meanwhile."""
     monkeypatch.setattr(
         sys.modules['ZODB.FileStorage.FileStorage'], 'fsync', None)
@@ -97,17 +97,17 @@ def test_a_first_synchronisation_brings_all_that_was_before(chain):
     assert_same(chain)
 
 
-@pytest.mark.parametrize('which', [0, 1, 2],
-                         ids=['primary', 'relay', 'tertiary'])
-def test_each_node_can_be_restarted(chain, which):
+def test_each_node_can_be_restarted(chain):
+    """The tertiary first, then the relay, then the primary."""
     start(chain)
     chain[2].wait_for_tid(write_everything(chain[0]))
-    end([chain[which]])
-    if which:
-        write_everything(chain[0], u'meanwhile')
-    chain[which].start()
-    tid = write_everything(chain[0], u'after')
-    chain[2].wait_for_tid(tid)
+    for node in chain[::-1]:
+        end([node])
+        if node is not chain[0]:
+            write_everything(chain[0], u'without ' + node.name)
+        node.start()
+        tid = write_everything(chain[0], u'after ' + node.name)
+        chain[2].wait_for_tid(tid)
     end(chain)
 
     assert_same(chain)

@@ -13,6 +13,9 @@ from processes import PATIENCE, wait_for
 from zeo_servers import open_client
 
 
+PAUSE = 0.01  # seconds between two calls, in which other processes run
+
+
 class Worker(threading.Thread):
     """Repeats one call until told to stop; keeps when it succeeded.
 
@@ -21,7 +24,7 @@ class Worker(threading.Thread):
         gap: the longest time between two successes, in seconds.
     """
 
-    def __init__(self, call, pause=0.0):
+    def __init__(self, call, pause=PAUSE):
         threading.Thread.__init__(self)
         self.daemon = True
         self.results = []
@@ -62,7 +65,7 @@ def work():
     """Starts Workers on one client of several nodes; stops and closes all."""
     storages, workers = [], []
 
-    def start(nodes, call, pause=0.0):
+    def start(nodes, call, pause=PAUSE):
         storage = open_client(nodes)
         storages.append(storage)
         workers.append(Worker(lambda: call(storage), pause))
@@ -144,7 +147,7 @@ def test_a_handover_under_load_loses_no_commit_and_makes_none_twice(
         trio, work):
     old, new, third = trio
     writers = [work(trio, write) for _ in range(3)]
-    reader = work(trio, read, 0.005)
+    reader = work(trio, read)
     for each in writers + [reader]:
         each.goes_on()
     hand_over(old, new)
