@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from homes import ROOT, ZEO_CLIENT, ZEO_SERVER, Home
+from homes import ROOT, SMALL, ZEO_CLIENT, ZEO_SERVER, Home, loaded_home
 from processes import Processes, free_ports
 
 sys.path.insert(0, str(ROOT))
@@ -12,11 +12,24 @@ sys.path.insert(0, str(ROOT))
 from equivalent import ALL_KINDS, EVENTS_BEFORE, Pair, by  # noqa: E402  (needs the line above)
 
 
+@pytest.fixture(scope='session', autouse=True)
+def templates(tmpdir_factory):
+    """Indico's templates are compiled once for all homes."""
+    Home.templates = tmpdir_factory.mktemp('templates')
+
+
 @pytest.fixture(scope='session')
 def empty_indico(tmpdir_factory):
     """A Data.fs as the first run leaves it; copied, never changed."""
     with closing(Home(tmpdir_factory.mktemp('empty'))) as home:
         home.first_run()
+        return home.data
+
+
+@pytest.fixture(scope='session')
+def small_indico(tmpdir_factory, empty_indico):
+    """A Data.fs with the complete run of SMALL; copied, never changed."""
+    with loaded_home(tmpdir_factory.mktemp('small'), empty_indico, SMALL) as home:
         return home.data
 
 

@@ -94,6 +94,9 @@ ZEO_SERVER = """
 """
 
 
+SMALL = '--conferences 3 --contributions 1'      # a run in which amounts prove nothing
+
+
 class Result(object):
     """How a process ended: exit code and what it wrote to standard output and error."""
 
@@ -114,13 +117,20 @@ class Home(object):
         folder: a py.path.local, made if missing.
         storage: text of zodb.conf; may have {folder}.
         smtp_port: where Indico would send mail to.
+
+    Attributes:
+        templates: a folder for the compiled templates of all homes; without it each has its own.
     """
+
+    templates = None
 
     def __init__(self, folder, storage=FILE_STORAGE, smtp_port=1):
         self.folder = folder
         self._started = []
         for name in ('etc', 'log', 'cache', 'tmp', 'archive'):
             folder.ensure(name, dir=True)
+        if self.templates is not None:
+            folder.join('tmp', 'mako_modules').mksymlinkto(self.templates)
         folder.join('indico.conf').write(_INDICO_CONF.format(folder=folder, smtp_port=smtp_port))
         folder.join('etc', 'logging.conf').write(_LOGGING_CONF)
         folder.join('zodb.conf').write(storage.format(folder=folder))

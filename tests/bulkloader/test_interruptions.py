@@ -5,11 +5,12 @@ import time
 import pytest
 
 from bulkloader.specification import Parameters, Specification
-from homes import FILE_STORAGE, Result
+from homes import FILE_STORAGE, SMALL, Result
 from processes import wait_for
 
 COMMAND = '--conferences 60 --contributions 3 --categories 2 --batch 5'
-SPECIFICATION = Specification(Parameters(60, 3, 2, 50, 1))
+SHORTER_COMMAND = COMMAND.replace('60', '20')
+PARAMETERS = Parameters(60, 3, 2, 50, 1)
 BATCH_BYTES = 200000     # about what a batch of COMMAND adds to Data.fs
 
 
@@ -20,11 +21,12 @@ def wait_for_growth(home, loader, batches):
     assert loader.is_running(), loader.output()
 
 
-def assert_complete(home):
+def assert_complete(home, count=60):
     found = home.script('contents.py').json
-    assert [SPECIFICATION.conference(index).title for index in range(60)] == [
+    wanted = Specification(PARAMETERS._replace(conferences=count))
+    assert [wanted.conference(index).title for index in range(count)] == [
         each['title'] for each in found['conferences']]
-    assert (60, 180, 180, 0, []) == tuple(found['verified'][key] for key in (
+    assert (count, 3 * count, 3 * count, 0, []) == tuple(found['verified'][key] for key in (
         'conferences', 'contributions', 'schedule_entries', 'others', 'problems'))
 
 
@@ -117,12 +119,10 @@ def test_a_storage_that_is_away_from_the_start_is_one_message(zeo_home):
     assert (6, 'NOTICE: the storage is away') == (ended.code, ended.text.splitlines()[0])
 
 
-def test_a_read_only_storage_is_one_message_and_can_be_verified(zeo_home):
-    server = zeo_home.serve()
-    assert 0 == zeo_home.bulkload('--conferences 3 --contributions 1').code
-    server.terminate()
+def test_a_read_only_storage_is_one_message_and_can_be_verified(zeo_home, small_indico):
+    small_indico.copy(zeo_home.data)
     zeo_home.serve(read_only=True)
-    ended = zeo_home.bulkload('--conferences 3 --contributions 1 --add')
+    ended = zeo_home.bulkload(SMALL + ' --add')
     assert (7, 'NOTICE: the storage is read-only') == (ended.code, ended.text.splitlines()[0])
     assert 0 == zeo_home.bulkload('verify').code
 
@@ -144,10 +144,10 @@ def test_a_data_file_that_a_server_holds_is_refused(zeo_home):
         result.code, result.text.splitlines()[0])
 
 
-def test_verify_reads_a_storage_that_a_server_holds(zeo_home):
+def test_verify_reads_a_storage_that_a_server_holds(zeo_home, small_indico):
     """FileStorage takes no lock when it is opened read-only, as verify does."""
+    small_indico.copy(zeo_home.data)
     zeo_home.serve()
-    assert 0 == zeo_home.bulkload('--conferences 3 --contributions 1').code
     conf = zeo_home.folder.join('file.conf')
     conf.write('<filestorage>\n path %s\n</filestorage>\n' % zeo_home.data)
     assert 3 == zeo_home.bulkload('verify --json --storage-conf %s' % conf).json['conferences']
@@ -162,14 +162,14 @@ def test_two_loaders_at_once_share_one_run(zeo_home):
 
 
 def test_a_batch_that_conflicts_is_made_again(home):
-    result = home.script('conflicts.py', 2, *COMMAND.split())
+    result = home.script('conflicts.py', 2, *SHORTER_COMMAND.split())
     assert 0 == result.code, result.text
-    assert_complete(home)
+    assert_complete(home, 20)
 
 
 def test_too_many_conflicts_end_a_run_that_can_go_on(home):
-    result = home.script('conflicts.py', 1000, *COMMAND.split())
+    result = home.script('conflicts.py', 1000, *SHORTER_COMMAND.split())
     assert (8, 'NOTICE: other writers were faster 10 times in a row') == (
         result.code, result.text.splitlines()[-3])
-    assert 0 == home.bulkload(COMMAND).code
-    assert_complete(home)
+    assert 0 == home.bulkload(SHORTER_COMMAND).code
+    assert_complete(home, 20)

@@ -2,14 +2,15 @@
 """What a run leaves in the storage is what its specification says, and what Indico shows."""
 from __future__ import unicode_literals
 
+from contextlib import closing
+
 import pytest
 
 from bulkloader.specification import Parameters, Specification, estimated_bytes
-from homes import loaded_home
+from homes import SMALL, Home, loaded_home
 
 COMMAND = '--conferences 30 --contributions 4 --categories 3 --rooms 5 --seed 7 --batch 8'
 SPECIFICATION = Specification(Parameters(30, 4, 3, 5, 7))
-SMALL = '--conferences 3 --contributions 1'
 
 
 @pytest.fixture(scope='module')
@@ -97,16 +98,9 @@ def test_indico_shows_it_and_its_pages_write_nothing(loaded, contents):
     assert not result['wrote']
 
 
-@pytest.fixture(scope='module')
-def small_data(tmpdir_factory, empty_indico):
-    """A Data.fs with a complete run of three conferences; copied, never changed."""
-    with loaded_home(tmpdir_factory.mktemp('small'), empty_indico, SMALL) as home:
-        return home.data
-
-
 @pytest.fixture
-def small(home, small_data):
-    small_data.copy(home.data)
+def small(home, small_indico):
+    small_indico.copy(home.data)
     return home
 
 
@@ -138,11 +132,20 @@ def test_many_categories_are_grouped_and_conferences_may_be_empty(home):
     assert '' == home.maintenance_problems()
 
 
-@pytest.fixture
-def older(small):
+@pytest.fixture(scope='module')
+def older_indico(tmpdir_factory, small_indico):
     """What a loader of generator 1 left: a complete run without the later parameters."""
-    assert 0 == small.script('older.py').code
-    return small
+    with closing(Home(tmpdir_factory.mktemp('older'))) as home:
+        small_indico.copy(home.data)
+        result = home.script('older.py')
+        assert 0 == result.code, result.text
+        return home.data
+
+
+@pytest.fixture
+def older(home, older_indico):
+    older_indico.copy(home.data)
+    return home
 
 
 def test_a_run_of_an_older_generator_is_verified(older):
@@ -152,8 +155,7 @@ def test_a_run_of_an_older_generator_is_verified(older):
 
 
 def test_a_contribution_that_an_older_run_lacks_is_reported(older):
-    assert 0 == older.script('damage.py', 'contribution').code
-    assert '0 of 1 contributions' in older.bulkload('verify').text
+    assert '0 of 1 contributions' in older.script('damage.py', 'contribution').text
 
 
 def test_a_complete_older_run_does_not_hinder_another(older):
@@ -197,8 +199,7 @@ def test_verify_of_a_missing_file_is_one_message(blank_home):
 ])
 def test_damage_is_reported(small, damage, to_verify, to_indico):
     """By `verify`, and by Indico's own integrity scripts as far as they look for it."""
-    assert 0 == small.script('damage.py', damage).code
-    result = small.bulkload('verify')
+    result = small.script('damage.py', damage)
     assert 1 == result.code
     assert to_verify in result.text
     if to_indico:

@@ -47,7 +47,7 @@ def outside(home, **others):
 
 @pytest.mark.parametrize('kind, further', [
     ('conference', []), ('meeting', ['webfactoryregistry OOBTree']),
-    ('lecture', ['webfactoryregistry OOBTree'])])
+    pytest.param('lecture', ['webfactoryregistry OOBTree'], marks=pytest.mark.exhaustive)])
 def test_indico_changes_nothing_else_when_it_makes_an_event(home, kind, further):
     found = outside(home, events=kind)
     assert (CHANGED + further, NEW) == (found['changed'], found['new'])

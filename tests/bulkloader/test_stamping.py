@@ -41,7 +41,7 @@ def test_an_event_without_contributions_is_as_indico_makes_it(plain):
 
 
 @pytest.mark.parametrize('parameters', [
-    {'contributions': '0-12', 'sessions': '0-5'},
+    pytest.param({'contributions': '0-12', 'sessions': '0-5'}, marks=pytest.mark.exhaustive),
     {'contributions': '0-6', 'sessions': '0-2', 'speakers': '0-3', 'materials': '0-6',
      'events': 'conference,meeting,lecture', 'conferences': 20},
 ])

@@ -1,4 +1,4 @@
-"""Breaks something that Indico's integrity scripts and `bulkload verify` look for.
+"""Breaks something that Indico's integrity scripts look for, and runs `bulkload verify`.
 
 Argument: 'holder' takes a conference out of the holder of all conferences,
 'count' makes a category count one event too many, 'contribution' takes one
@@ -8,6 +8,7 @@ session out of the timetable, 'kind' makes a meeting a conference.
 """
 import sys
 
+from bulkloader.__main__ import main
 from indico.core.db import DBMgr
 from MaKaC.common.contextManager import ContextManager
 from MaKaC.conference import CategoryManager, ConferenceHolder
@@ -41,3 +42,4 @@ elif what == 'kind':
     del dbi.getDBConnection().root()['webfactoryregistry'][meeting.getId()]
 dbi.endRequest(True)
 dbi._db.close()
+sys.exit(main(['verify']))
