@@ -395,6 +395,12 @@ class Copy(Step):
 
     action = "clone-copy"
 
+    def writes(self, context: Context) -> int:
+        """Return what an interrupted copy still lacks, and the room for new transactions."""
+        source, host = self.text("source"), context.host
+        size = size_of(host, source) + host.blob_bytes(source)
+        return max(0, size - host.staged_copy(self.subject).bytes) + SPARE
+
     @classmethod
     def of(cls, facts: CloneFacts) -> Self:
         return cls(

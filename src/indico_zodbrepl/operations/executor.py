@@ -19,7 +19,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.operations import journal, operation, preflight, steps, store
+from indico_zodbrepl.operations import journal, operation, preflight, room, steps, store
 from indico_zodbrepl.operations.model import Context, Figures, Plan, Step
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress, StepRecord
 
@@ -253,6 +253,7 @@ class _Run:
     def _failed(self, index: int, error: OperatorError) -> None:
         """Record a step's failure; return if the step may fail, else raise OperatorError."""
         step = self._plan.steps[index]
+        error = room.explained(self._context(), self._steps[index], error)
         record = dataclasses.replace(
             self._now.records[index], progress=Progress.FAILED, ended=time.time(), error=str(error)
         )
@@ -290,9 +291,8 @@ class _Run:
             f"{what} stopped after its point of no return",
             f"{step.title}: {_told(error)}\nnot done yet: {left or 'only this step'}"
             + (problem and f"\n{problem}"),
-            f"{error.hint}; then: {self._resume}"
-            if when and error.hint
-            else f"{when}{self._resume}",
+            (f"{error.hint}; then: {self._resume}" if when and error.hint else when + self._resume)
+            + (f"; to do without it: {self._resume} --abandon" if room.is_full(error) else ""),
             error.exit_code,
         ) from error
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.host.disks import PROBE_BYTES
 from indico_zodbrepl.host.interface import Host, host_of
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
@@ -163,6 +164,10 @@ class Step:
 
     def undo(self, context: Context) -> None:
         """Undo ``do``, wholly or partly; may be called although nothing was done."""
+
+    def writes(self, _context: Context) -> int:
+        """Return the bytes that ``do`` still has to write, at most, for a disk that is full."""
+        return PROBE_BYTES
 
     def is_untouched(self, _context: Context) -> bool:
         """Return True if ``do`` has begun but has certainly changed nothing that counts.

@@ -146,6 +146,10 @@ class Export(_Quarantining):
             )
         return super().do(context)
 
+    def writes(self, context: Context) -> int:
+        """Return the bytes of the transactions, and what every step writes."""
+        return super().writes(context) + _bytes_after(context, self)
+
     def _do(self, context: Context) -> Figures:
         folder = Path(str(self.arguments["folder"]))
         if self.arguments.get("reused"):  # the loss was counted when it was exported
@@ -163,6 +167,12 @@ class Export(_Quarantining):
         )
         context.say(f"{transactions(done.transactions)} exported")
         return {**_exported(context, folder), "exported": done.transactions, **lost, **lacking}
+
+
+def _bytes_after(context: Context, step: Step) -> int:
+    """Return the bytes of a node's file after the transaction that a step names."""
+    folder = Path(step.text("folder"))
+    return context.host.truncate(step.subject, step.text("after"), folder, dry_run=True).bytes
 
 
 class Cut(_Quarantining):
@@ -188,6 +198,10 @@ class Cut(_Quarantining):
             Path(str(self.arguments["folder"])),
         )
         return {"cut_transactions": done.transactions, "cut_bytes": done.bytes}
+
+    def writes(self, context: Context) -> int:
+        """Return the bytes that are kept before they are removed, and what every step writes."""
+        return super().writes(context) + _bytes_after(context, self)
 
     def is_untouched(self, _context: Context) -> bool:
         """Return True if nothing was truncated: what is removed is noted first."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -403,3 +405,28 @@ def test_a_step_of_another_release_is_refused_before_anything_is_changed(world: 
     assert "started by another release" in refused.value.detail
     assert (effects, False) == (world.effects(), store.the_open_one(of).outcome is Outcome.DONE)
     assert Outcome.ABANDONED is store.abandon(of, "downgraded").outcome
+
+
+def test_a_full_disk_is_named_with_what_is_free_there_and_what_the_step_needs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(step: FakeStep, context: Context) -> Figures:
+        if step.action == "stop":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/Data.fs")
+        return original(step, context)
+
+    original = FakeStep.do
+    monkeypatch.setattr(FakeStep, "do", fails)
+    monkeypatch.setattr(FakeStep, "writes", lambda _step, _context: 2**60)
+    (world.folder / "a").mkdir()
+    with pytest.raises(OperatorError) as caught:
+        execute(world)
+    told = caught.value
+    assert told.notice == "switchover to b stopped after its point of no return"
+    assert f"the disk of node a ({world.folder}/a): " in told.detail
+    assert " free of " in told.detail
+    assert f"the step still writes {2**40} MiB" in told.detail
+    assert "No space left on device: '/data/Data.fs'" in told.detail
+    assert "Traceback" not in told.detail
+    assert re.search(r"make room there: df -h \S+/a \S+; then: \S+ .*resume; to do", told.hint)
+    assert told.hint.endswith("resume --abandon")
