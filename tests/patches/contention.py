@@ -141,7 +141,7 @@ def measure(options, folder, storages):
     made = Trees(tempfile.mkdtemp(dir=folder))
     before = made.before(PATCHES[0])
     trees = dict(zip(VARIANTS, (before, made.through(PATCHES[0]), made.through(PATCHES[1]))))
-    categories = {name: new_site(folder, conf).ask(before, 'firstrun')['category']
+    categories = {name: new_site(folder, conf).ask(trees['turns'], 'firstrun')['category']
                   for name, conf in storages.items()}
     runs = {}
     for number in range(options.rounds):
