@@ -43,7 +43,7 @@ def require(name):
         raise UnknownTest('there is no test %r; these are: %s' % (str(name), ', '.join(NAMES)))
 
 
-def run(name, parameters, instance, stop):
+def run(name, parameters, instance, began, stop):
     """Run a test and return its result.
 
     First undo the modifications that an earlier test left.  The test's own modifications are
@@ -52,13 +52,13 @@ def run(name, parameters, instance, stop):
     Args:
         name: one of NAMES.  parameters: a `Parameters`.
         instance: the name of this Indico instance; no other test runs in it.
+        began: when its turn began, see `alone`.
         stop: called without arguments; True means to end early.
 
     Returns: a dict for JSON, described in docs/reference/benchmarks/in-app.md.
     Raises BenchmarkError.
     """
     manager = DBMgr.getInstance()
-    began = now()
     try:
         manager.startRequest()
         try:
@@ -226,7 +226,7 @@ class AtWork(Exception):
 
 @contextlib.contextmanager
 def alone(path, who, test):
-    """Hold the lock file until the context or the process ends.
+    """Hold the lock file until the context or the process ends; yield since when.
 
     Raises AtWork at once if another thread or process has it, EnvironmentError if the file cannot
     be used.
@@ -241,9 +241,10 @@ def alone(path, who, test):
                 raise
             raise _holder(lock)
         os.ftruncate(lock, 0)
-        os.write(lock, json.dumps({'who': who, 'since': now(), 'test': test}))
+        since = now()
+        os.write(lock, json.dumps({'who': who, 'since': since, 'test': test}))
         try:
-            yield
+            yield since
         finally:
             os.ftruncate(lock, 0)
     finally:

@@ -53,8 +53,8 @@ class RHBenchmark(RHJson):
             wanted = parameters.parsed(request.form)
             lock = os.path.join(
                 Config.getInstance().getUploadedFilesTempDir(), 'benchmark.lock')
-            with turn.alone(lock, self._who, name):
-                return 200, self._run(name, wanted)
+            with turn.alone(lock, self._who, name) as began:
+                return 200, self._run(name, wanted, began)
         except turn.AtWork as error:
             return 409, {'error': str(error), 'who': error.who, 'since': error.since,
                          'test': error.test}
@@ -64,10 +64,10 @@ class RHBenchmark(RHJson):
             log.exception('the test %s failed', name)
             return 500, {'error': '%s: %s' % (type(error).__name__, error)}
 
-    def _run(self, name, wanted):
+    def _run(self, name, wanted, began):
         """Run the test in a thread, so that it has a connection and transactions of its own."""
         instance = os.environ.get('ZODBREPL_INSTANCE') or 'indico'
-        work = _Work(running.run, name, wanted, instance)
+        work = _Work(running.run, name, wanted, instance, began)
         gone = _watcher_of_client(request.environ.get('gunicorn.socket'))
         while not work.ended(LOOK_EVERY):
             if gone():
