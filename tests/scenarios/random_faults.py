@@ -1,11 +1,13 @@
 """Random faults on real three-node ZRS clusters: `make faults`.
 
-    bin/control-python tests/scenarios/random_faults.py [--minutes M] [--seed N] [--round R]
+    bin/control-python tests/scenarios/random_faults.py [--minutes M] [--rounds N] [--seed N]
+        [--round R]
 
 Writers append keys all the time, readers compare pairs that are always equal. After each fault an
 operator follows the advice of the tool, and nothing else, until the cluster is healthy. Then each
 node's data file is read by itself: each acknowledged key has to be in all of them, in an export, or
-part of a loss that the journal declares.
+part of a loss that the journal declares. Each read has to show a prefix of one history: the present
+one, or one that the cluster abandoned.
 
 ``--seed`` and ``--round`` of a problem repeat its round on a fresh cluster. What is known of it is
 kept in var/faults/. Exit code 1 if something is unaccounted for, was read though it is lost, or if
@@ -27,7 +29,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 
-from fault_report import keep, table  # noqa: E402
+from fault_report import closing_line, keep, table  # noqa: E402
 from fault_rounds import Round, Site, is_old, plan  # noqa: E402
 
 MOST_NOT_STARTED = 3
@@ -47,6 +49,7 @@ def main() -> None:
         print("interrupted; what was found so far:")
     finally:
         print(table(found, options.seed, time.monotonic() - began))
+        print(closing_line(found))
         print(f"kept in {keep(found, options.seed, home / 'var/faults')}")
     sys.exit(1 if any(each.problems for each in found) else 0)
 
@@ -54,13 +57,17 @@ def main() -> None:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--rounds", type=int, default=sys.maxsize, help="stop after so many")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--round", type=int, help="this round alone, on a fresh cluster")
     return parser.parse_args()
 
 
 def run(options: argparse.Namespace, home: Path, found: list[Round]) -> None:
-    """Add rounds to ``found`` until the time is over; a round that began is completed."""
+    """Add rounds to ``found`` until there are enough or the time is over.
+
+    A round that began is completed.
+    """
     deadline = time.monotonic() + 60 * options.minutes
     rounds = plan(options.seed)
     if options.round:
@@ -86,7 +93,7 @@ def run(options: argparse.Namespace, home: Path, found: list[Round]) -> None:
                     say_result(done)
                     if done.problems:
                         site.keep(home / f"var/faults/{options.seed}-{place}-{done.fault}")
-                    if time.monotonic() > deadline:
+                    if len(found) >= options.rounds or time.monotonic() > deadline:
                         return
                     if done.problems or is_old(site):
                         break
@@ -100,7 +107,9 @@ def say_result(done: Round) -> None:
     print(
         f"    {done.seconds:.0f} s: {done.acknowledged} acknowledged, {len(done.missing)} missing, "
         f"{len(done.exported)} exported, {len(done.declared)} declared, "
-        f"{len(done.unaccounted)} unaccounted",
+        f"{len(done.unaccounted)} unaccounted; {done.prefixes.checked} sights, "
+        f"{len(done.prefixes.violations)} not a prefix, {done.prefixes.unjudged} unjudged, "
+        f"{done.prefixes.back}+{done.prefixes.back_after_change} went back",
         *(f"    PROBLEM: {problem}" for problem in done.problems),
         sep="\n",
         flush=True,

@@ -218,7 +218,7 @@ class MeasuredCluster(ClusterOfKind):
     def _exported(self) -> frozenset[Record]:
         tails = self._tails()
         found = examine(self, "tails", tails) if tails else []
-        return frozenset((name, number) for tail in found for name, number in tail)
+        return frozenset((name, number) for tail in found for name, number, _ in tail)
 
     def _tails(self) -> list[Path]:
         return sorted((Layout(self.cluster).var / "lost-tails").glob("*/tail.fs"))

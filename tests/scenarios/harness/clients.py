@@ -160,7 +160,14 @@ class Reader(Client):
     def sights(self) -> Iterator[Sight]:
         for each in self.entries():
             if each["kind"] == "seen":
-                yield Sight(each["seen"], each["began"], each["ended"], str(each["pid"]))
+                yield Sight(
+                    each["seen"],
+                    each["began"],
+                    each["ended"],
+                    str(each["pid"]),
+                    each["server"],
+                    each["newest"],
+                )
 
     def torn(self, since: float) -> list[dict[str, Any]]:
         """The reads that began at a moment or later and saw a pair whose halves differ."""

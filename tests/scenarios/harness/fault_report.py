@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import io
 import json
 import time
@@ -24,17 +25,23 @@ COLUMNS = (
     "unaccounted",
     "phantom",
     "torn",
+    "reads",
+    "no prefix",
+    "unjudged",
+    "back",
+    "abandoned",
     "refused",
     "problems",
 )
-WIDTH = 130
+WIDTH = 175
 
 
 def table(rounds: list[Round], seed: int, seconds: float) -> str:
     """Sums by fault, the problems, and the commands that failed with what worked next."""
-    made = Table("fault", box=rich.box.SIMPLE, pad_edge=False)
+    made = Table(box=rich.box.SIMPLE, pad_edge=False, collapse_padding=True)
+    made.add_column("fault", no_wrap=True)
     for column in COLUMNS:
-        made.add_column(column, justify="right")
+        made.add_column(column, justify="right", no_wrap=True)
     by_fault = collections.defaultdict(list)
     for each in rounds:
         by_fault[each.fault].append(each)
@@ -49,6 +56,21 @@ def table(rounds: list[Round], seed: int, seconds: float) -> str:
     for line in (*problems(rounds), *refusals(rounds)):
         console.print(line, soft_wrap=True, markup=False)
     return output.getvalue()
+
+
+def closing_line(rounds: list[Round]) -> str:
+    """Return the result of a run in one line."""
+    reads = [each.prefixes for each in rounds]
+    unaccounted = sum(len(each.unaccounted) for each in rounds)
+    return (
+        f"{len(rounds)} rounds: {sum(bool(each.status) for each in rounds)} dead ends, "
+        f"{unaccounted} unaccounted, {sum(bool(each.problems) for each in rounds)} with problems, "
+        f"{sum(each.checked for each in reads)} sights checked, "
+        f"{sum(len(each.violations) for each in reads)} not a prefix, "
+        f"{sum(each.unjudged for each in reads)} unjudged, "
+        f"{sum(each.back for each in reads)} went back in the same history, "
+        f"{sum(each.back_after_change for each in reads)} after a change of history"
+    )
 
 
 def figures(rounds: Iterable[Round]) -> list[int]:
@@ -74,6 +96,11 @@ def figures(rounds: Iterable[Round]) -> list[int]:
             )
         ),
         sum(each.torn for each in those),
+        sum(each.prefixes.checked for each in those),
+        sum(len(each.prefixes.violations) for each in those),
+        sum(each.prefixes.unjudged for each in those),
+        sum(each.prefixes.back for each in those),
+        sum(each.prefixes.back_after_change for each in those),
         sum(len(each.refused()) for each in those),
         sum(bool(each.problems) for each in those),
     ]
@@ -113,6 +140,7 @@ def _json(done: Round) -> dict[str, object]:
         "seconds": round(done.seconds, 1),
         "acknowledged": done.acknowledged,
         **{name: sorted(getattr(done, name)) for name in names},
+        "prefixes": dataclasses.asdict(done.prefixes),
         "problems": done.problems,
         "status": done.status,
         "typed": [

@@ -12,7 +12,7 @@ import random
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from clients import Reader
@@ -22,6 +22,7 @@ from faults import FAULTS, Fault
 from hosts import Hosts
 from ledger import Account, Record, account
 from on_call import Look, OnCall, Typed
+from prefixes import Prefixes, histories, judge
 from world import World
 
 STAR: Roles = {**PAIR, "c": ("secondary", "a")}
@@ -43,6 +44,7 @@ class Round:
         cluster: the number of its cluster, and its shape.
         problems: what must not be, one line each; empty if all went well.
         missing, exported, declared, unaccounted: of the account, without those of earlier rounds.
+        prefixes: of all reads since the last account; none of a cluster that was not brought back.
         status: text of ``status`` where the operator gave up; empty if he did not.
     """
 
@@ -58,6 +60,7 @@ class Round:
     unaccounted: frozenset[Record] = frozenset()
     phantom: frozenset[Record] = frozenset()
     torn: int = 0
+    prefixes: Prefixes = dataclasses.field(default_factory=Prefixes)
     typed: list[Typed] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
     status: str = ""
@@ -108,6 +111,7 @@ class Site:
         self.rounds = 0
         self._known: frozenset[Record] = frozenset()
         self._acknowledged = 0
+        self._judged_until = 0.0
         try:
             self.disk = self._make_cluster()
             self.cached = self._start_clients()
@@ -214,7 +218,7 @@ class Site:
     def _account(self, found: Round, fault: Fault, began: float, settled: float) -> None:
         world = self.world
         held = world.held_in_files()
-        everywhere = frozenset.intersection(*held.values())
+        everywhere = frozenset.intersection(*map(frozenset, held.values()))
         closed: Account = account(
             (each for writer in world.writers for each in writer.attempts()),
             (each for reader in world.readers for each in reader.sights() if each.began >= began),
@@ -232,8 +236,9 @@ class Site:
         found.torn = sum(len(reader.torn(began)) for reader in world.readers)
         self._acknowledged, self._known = closed.acknowledged, self._known | closed.missing
         for node, records in held.items():
-            if extra := records - everywhere:
+            if extra := records.keys() - everywhere:
                 found.problems.append(f"{len(extra)} records are in {node}, but not in each node")
+        self._judge_reads(found, held[world.primary()])
         if found.unaccounted:
             found.problems.append(f"unaccounted: {_some(found.unaccounted)}")
         if found.missing and fault.lossless:
@@ -249,6 +254,22 @@ class Site:
             found.problems.append(f"two primaries took writes at once: {both[0]}")
         world.go_on_writing()
 
+    def _judge_reads(self, found: Round, present: Mapping[Record, str]) -> None:
+        """Compare what readers saw since the last account with the histories of the cluster."""
+        world, now = self.world, time.monotonic()
+        sights = [
+            sight
+            for reader in world.readers
+            for sight in reader.sights()
+            if self._judged_until < sight.ended <= now
+        ]
+        attempts = [each for writer in world.writers for each in writer.attempts()]
+        those = histories(present, world.exports(), world.declared_losses(), attempts, sights)
+        found.prefixes = judge(sights, those)
+        self._judged_until = now
+        if bad := found.prefixes.violations:
+            found.problems.append(f"{len(bad)} reads of no prefix of a history, such as: {bad[0]}")
+
     def _account_of_the_rest(self, found: Round) -> None:
         """Of a cluster that could not be brought back: what no data file has any more."""
         world = self.world
@@ -257,7 +278,7 @@ class Site:
         closed = account(
             attempts,
             [],
-            frozenset.union(*held.values()),
+            frozenset().union(*held.values()),
             world.exported(),
             settled=0.0,
             losses=world.declared_losses(),

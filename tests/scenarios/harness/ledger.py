@@ -37,12 +37,16 @@ class Sight:
 
     Attributes:
         client: who read; empty for a look that was taken when all clients had ended.
+        server: the address that the client was connected to; empty if it does not say.
+        newest: of each writer, the transaction of the record with the highest number.
     """
 
     seen: Ranges
     began: float
     ended: float
     client: str = ""
+    server: str = ""
+    newest: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

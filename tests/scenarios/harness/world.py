@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from clients import Reader, Writer, examine
 from clusters import Roles, wait_until
 from hosts import Hosts
 from ledger import Account, Declared, Ranges, Record, account, records
+from prefixes import Export
 from sampler import Sampler
 from visitors import ROUNDS, Visitors, titles_in
 
@@ -164,8 +166,8 @@ class World:
         """The last transaction of each node as a text."""
         return ", ".join(f"{node}: {self.last(node)}" for node in self.cluster.nodes)
 
-    def held_in_files(self, *, tolerant: bool = False) -> dict[str, frozenset[Record]]:
-        """The records in each node's data file, whatever its server says.
+    def held_in_files(self, *, tolerant: bool = False) -> dict[str, dict[Record, str]]:
+        """The records in each node's data file with their transactions, whatever its server says.
 
         Args:
             tolerant: whether a file that can't be read counts as an empty one.
@@ -177,8 +179,8 @@ class World:
             except AssertionError:
                 if not tolerant:
                     raise
-                held = {}
-            found[node] = records(held)
+                held = []
+            found[node] = _with_transactions(held)
         return found
 
     def examine(self, nodes: Sequence[str]) -> dict[str, Any]:
@@ -281,14 +283,33 @@ class World:
         return found
 
     def exported(self) -> frozenset[Record]:
-        """What the lost tails hold, as their own data files say."""
-        tails = sorted((self.cluster.layout.var / "lost-tails").glob("*/tail.fs"))
-        found = examine(self.cluster, "tails", tails) if tails else []
-        exported = frozenset((name, number) for tail in found for name, number in tail)
-        for tail in tails:
-            if self.visitors:
+        """The records that the exports hold, as their own data files say."""
+        exported = frozenset(record for each in self.exports() for record in each.records)
+        if self.visitors:
+            for tail in self._tails():
                 exported |= titles_in(tail.read_bytes(), list(self.visitors.attempts()))
         return exported
 
+    def exports(self) -> list[Export]:
+        """Each export: its list says where it begins, its data file what it holds."""
+        tails = self._tails()
+        found = examine(self.cluster, "tails", tails) if tails else []
+        return [
+            Export(
+                listed["after"],
+                frozenset(each["tid"] for each in listed["transactions"]),
+                _with_transactions(held),
+            )
+            for tail, held in zip(tails, found, strict=True)
+            for listed in [json.loads(tail.with_suffix(".json").read_bytes())]
+        ]
+
+    def _tails(self) -> list[Path]:
+        return sorted((self.cluster.layout.var / "lost-tails").glob("*/tail.fs"))
+
     def close(self) -> None:
         self._opened.close()
+
+
+def _with_transactions(found: Iterable[tuple[str, int, str]]) -> dict[Record, str]:
+    return {(name, number): tid for name, number, tid in found}

@@ -20,6 +20,8 @@ from ZEO.Exceptions import ClientDisconnected
 from ZODB.POSException import ConflictError
 from ZODB.utils import z64
 
+from indico_zodbrepl.dataplane.client.status import storage_status
+
 OPENING_ATTEMPTS = 300
 END_LIMIT = 20  # seconds for an attempt that runs when the end is asked for
 KEY = 'scenario %s'
@@ -99,6 +101,10 @@ class Work(object):
         """
         own = self.connection._storage
         getattr(own, 'history', self.storage.history)(z64, 1)
+
+    def server(self):
+        """The address of the server that is used now; None if the storage does not know."""
+        return storage_status(self.db)['server']
 
     def repeat(self, attempt, pause):
         """Calls `attempt` again and again, each a transaction of its own; ends the process.

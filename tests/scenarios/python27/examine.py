@@ -3,8 +3,9 @@
 usage: examine.py nodes ZODB_CONF...    of each node, the numbers of each writer's records, and a
                                         digest of the present state of every object
        examine.py held ZODB_CONF...     the numbers of each writer's records, through any storage
-       examine.py files DATA_FS...      the same, of data files that a server may have open
-       examine.py tails DATA_FS...      writer and number of each record in exported tails
+       examine.py files DATA_FS...      writer, number and transaction of each record in data files
+                                        that a server may have open
+       examine.py tails DATA_FS...      the same of exported tails
 """
 import hashlib
 import json
@@ -44,22 +45,31 @@ def data_file(path):
     folder = tempfile.mkdtemp()
     try:
         os.symlink(os.path.abspath(path), os.path.join(folder, 'Data.fs'))
-        return _held(FileStorage(os.path.join(folder, 'Data.fs'), read_only=True))
+        storage = FileStorage(os.path.join(folder, 'Data.fs'), read_only=True)
+        return [[name, number, record._p_serial.encode('hex')]
+                for name, tree in _trees(storage) for number, record in _records(name, tree)]
     finally:
         shutil.rmtree(folder)
 
 
 def _held(storage):
-    found = {}
+    return {name: client.ranges([number for number, _ in _records(name, tree)])
+            for name, tree in _trees(storage)}
+
+
+def _trees(storage):
+    """The records of each writer by their numbers."""
     root = ZODB.DB(storage).open().root()
     for key, tree in root.items():
         if key.startswith(client.KEY % ''):
-            name = key[len(client.KEY % ''):]
-            for number, record in tree.items():
-                if record['marker'] != '%s %d' % (name, number):
-                    raise AssertionError('%s %d is %r' % (name, number, record['marker']))
-            found[name] = client.ranges(tree.keys())
-    return found
+            yield key[len(client.KEY % ''):], tree
+
+
+def _records(name, tree):
+    for number, record in tree.items():
+        if record['marker'] != '%s %d' % (name, number):
+            raise AssertionError('%s %d is %r' % (name, number, record['marker']))
+        yield number, record
 
 
 def tail(path):
@@ -71,7 +81,7 @@ def tail(path):
             marker = each.description[len(b'scenario '):]
             if any(record.data and marker in record.data for record in each):
                 name, number = marker.decode('ascii').rsplit(' ', 1)
-                found.append([name, int(number)])
+                found.append([name, int(number), each.tid.encode('hex')])
     return found
 
 

@@ -2,9 +2,9 @@
 
 usage: reader.py ZODB_CONF LOG PAUSE
 
-"seen" is logged with the numbers of all records of each writer, and with the pairs whose halves
-differ.  Each round asks the server, too,
-so that a cache alone is no success.
+"seen" is logged with the numbers of all records of each writer, the transaction of the newest one,
+the pairs whose halves differ, and the server.  Each round asks the server, too, so that a cache
+alone is no success.
 """
 import sys
 
@@ -18,19 +18,22 @@ def main(configuration, log, pause):
 
     def attempt(began):
         work.ask_the_server()
-        seen, torn, root = {}, {}, work.root()
+        seen, newest, torn, root = {}, {}, {}, work.root()
         for key, tree in root.items():
             if key.startswith(client.KEY % ''):
                 name = key[len(client.KEY % ''):]
                 first = root[client.PAIR % (name, 'x')]['number']
                 numbers = list(tree.keys())
                 for number in numbers[-LAST:]:
-                    tree[number]['marker']
+                    record = tree[number]
+                    record['marker']
+                    newest[name] = record._p_serial.encode('hex')
                 seen[name] = client.ranges(numbers)
                 second = root[client.PAIR % (name, 'y')]['number']
                 if first != second:
                     torn[name] = [first, second]
-        work.log.write('seen', began, seen=seen, torn=torn)
+        work.log.write('seen', began, seen=seen, newest=newest, torn=torn,
+                       server=work.server() or '')
 
     work.repeat(attempt, float(pause))
 
