@@ -78,9 +78,10 @@ def test_the_table_has_sums_problems_and_what_worked_after_a_refusal() -> None:
     bad.unaccounted = bad.missing = frozenset({("w", 1)})
     bad.problems.append("unaccounted: 1: w 1")
     back = Setback("7", 1.0, ("a", "b"), 3, 0.5, same_history=True)
+    bad.failures.update(POSKeyError=2, ClientDisconnected=3)
     bad.prefixes = Prefixes(checked=40, unjudged=2, setbacks=(back,))
     shown = table([bad, Round(4, "KillBoth", "1 star", acknowledged=2)], 9, 60.0)
-    sums = ["2", "7", "1", "0", "0", "1", "0", "0", "40", "0", "2", "3", "0", "1", "1"]
+    sums = ["2", "7", "1", "0", "0", "1", "0", "0", "5", "2", "40", "0", "2", "3", "0", "1", "1"]
     assert ["KillBoth", *sums] in [line.split() for line in shown.splitlines()]
     assert "PROBLEM in round 3, KillBoth b (cluster 1 star): unaccounted: 1: w 1" in shown
     assert "refused 1 x: bin/zodbrepl restart a: 8 no; then bin/zodbrepl rejoin a worked" in shown
@@ -93,9 +94,11 @@ def test_the_closing_line_has_the_result_of_all_rounds() -> None:
     bad = Round(2, "KillBoth", "1 star", unaccounted=frozenset({("w", 1)}), problems=["1", "2"])
     back = Setback("7", 1.0, ("a", "b"), 3, 0.5, same_history=False)
     bad.prefixes = Prefixes(30, 2, (missing,), (back,))
+    bad.failures.update(POSKeyError=2, ClientDisconnected=3)
     assert (
         "2 rounds: 1 dead ends, 1 unaccounted, 2 with problems, 35 sights checked, "
-        "1 not a prefix, 2 unjudged, 0 went back in the same history, 3 after a change of history"
+        "1 not a prefix, 2 unjudged, 2 POSKeyErrors, 0 went back in the same history, "
+        "3 after a change of history"
     ) == closing_line([dead, bad])
 
 

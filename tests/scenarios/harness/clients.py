@@ -152,10 +152,16 @@ class Writer(Client):
 
 
 class Reader(Client):
-    """Reads what all writers wrote."""
+    """Reads what all writers wrote.
 
-    def __init__(self, under_test: ClusterUnderTest, configuration: Path, log: Path) -> None:
-        super().__init__(under_test, "reader.py", configuration, log, "0.1")
+    Args:
+        within: seconds that pass within a transaction, between the records of two writers.
+    """
+
+    def __init__(
+        self, under_test: ClusterUnderTest, configuration: Path, log: Path, within: str = "0"
+    ) -> None:
+        super().__init__(under_test, "reader.py", configuration, log, "0.1", within)
 
     def sights(self) -> Iterator[Sight]:
         for each in self.entries():
@@ -168,6 +174,12 @@ class Reader(Client):
                     each["server"],
                     each["newest"],
                 )
+
+    def failures(self, since: float) -> Iterator[str]:
+        """Yield the exception of each read that began at a moment or later and failed."""
+        for each in self.entries():
+            if each["kind"] == "failed" and each["began"] >= since:
+                yield str(each["error"]).partition(":")[0]
 
     def torn(self, since: float) -> list[dict[str, Any]]:
         """The reads that began at a moment or later and saw a pair whose halves differ."""

@@ -25,6 +25,8 @@ COLUMNS = (
     "unaccounted",
     "phantom",
     "torn",
+    "failed",
+    "key errors",
     "reads",
     "no prefix",
     "unjudged",
@@ -33,7 +35,7 @@ COLUMNS = (
     "refused",
     "problems",
 )
-WIDTH = 175
+WIDTH = 190
 
 
 def table(rounds: list[Round], seed: int, seconds: float) -> str:
@@ -68,6 +70,7 @@ def closing_line(rounds: list[Round]) -> str:
         f"{sum(each.checked for each in reads)} sights checked, "
         f"{sum(len(each.violations) for each in reads)} not a prefix, "
         f"{sum(each.unjudged for each in reads)} unjudged, "
+        f"{sum(each.failures['POSKeyError'] for each in rounds)} POSKeyErrors, "
         f"{sum(each.back for each in reads)} went back in the same history, "
         f"{sum(each.back_after_change for each in reads)} after a change of history"
     )
@@ -96,6 +99,8 @@ def figures(rounds: Iterable[Round]) -> list[int]:
             )
         ),
         sum(each.torn for each in those),
+        sum(each.failures.total() for each in those),
+        sum(each.failures["POSKeyError"] for each in those),
         sum(each.prefixes.checked for each in those),
         sum(len(each.prefixes.violations) for each in those),
         sum(each.prefixes.unjudged for each in those),
@@ -140,6 +145,7 @@ def _json(done: Round) -> dict[str, object]:
         "seconds": round(done.seconds, 1),
         "acknowledged": done.acknowledged,
         **{name: sorted(getattr(done, name)) for name in names},
+        "failures": done.failures,
         "prefixes": dataclasses.asdict(done.prefixes),
         "problems": done.problems,
         "status": done.status,

@@ -6,6 +6,7 @@ then the account. Each node's data file is read by itself, once all have caught 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import random
@@ -30,6 +31,7 @@ SMALL = "c"  # the node with the small disk
 ROUNDS_OF_A_CLUSTER = 9
 RECORD_BYTES = 200
 WRITERS, WRITER_PAUSE = 2, "0.1"
+SLOW_READERS, WITHIN = 2, "0.4"  # seconds of a read, so that a change of primary falls into one
 SUCCESSES = 5  # of each client before a fault and after it
 OPERATOR_SECONDS = 240
 CATCH_UP_SECONDS = 60
@@ -44,6 +46,7 @@ class Round:
         cluster: the number of its cluster, and its shape.
         problems: what must not be, one line each; empty if all went well.
         missing, exported, declared, unaccounted: of the account, without those of earlier rounds.
+        failures: the number of reads that ended in each exception.
         prefixes: of all reads since the last account; none of a cluster that was not brought back.
         status: text of ``status`` where the operator gave up; empty if he did not.
     """
@@ -60,6 +63,7 @@ class Round:
     unaccounted: frozenset[Record] = frozenset()
     phantom: frozenset[Record] = frozenset()
     torn: int = 0
+    failures: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     prefixes: Prefixes = dataclasses.field(default_factory=Prefixes)
     typed: list[Typed] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
@@ -129,6 +133,8 @@ class Site:
 
     def _start_clients(self) -> Reader:
         self.world.start_clients(WRITERS, 1, RECORD_BYTES, WRITER_PAUSE)
+        for number in range(1, SLOW_READERS + 1):
+            self.world.start_reader(f"slow-reader-{number}", within=WITHIN)
         cached = self.world.start_cached_reader("cached-reader")
         self.world.wait_for_clients(time.monotonic(), 1)
         return cached
@@ -234,6 +240,7 @@ class Site:
         found.unaccounted = closed.unaccounted - self._known
         found.phantom = closed.phantom
         found.torn = sum(len(reader.torn(began)) for reader in world.readers)
+        found.failures.update(name for reader in world.readers for name in reader.failures(began))
         self._acknowledged, self._known = closed.acknowledged, self._known | closed.missing
         for node, records in held.items():
             if extra := records.keys() - everywhere:

@@ -100,11 +100,14 @@ class World:
         self.writers.append(Writer(self.cluster, configuration, log, name, size, pause=pause))
         self._opened.callback(self.writers[-1].kill)
 
-    def start_reader(self, name: str, configuration: Path | None = None) -> Reader:
+    def start_reader(
+        self, name: str, configuration: Path | None = None, within: str = "0"
+    ) -> Reader:
         reader = Reader(
             self.cluster,
             configuration or self.cluster.layout.zodb_conf,
             self.folder / f"{name}.log",
+            within,
         )
         self.readers.append(reader)
         self._opened.callback(reader.kill)

@@ -1,19 +1,21 @@
 """Reads what the writers wrote, again and again; Python 2.7.
 
-usage: reader.py ZODB_CONF LOG PAUSE
+usage: reader.py ZODB_CONF LOG PAUSE WITHIN
 
+Between two reads are about PAUSE seconds; a read takes WITHIN seconds between two writers' records.
 "seen" is logged with the numbers of all records of each writer, the transaction of the newest one,
 the pairs whose halves differ, and the server.  Each round asks the server, too, so that a cache
 alone is no success.
 """
 import sys
+import time
 
 import client
 
 LAST = 5  # records that are loaded in each round, of each writer
 
 
-def main(configuration, log, pause):
+def main(configuration, log, pause, within):
     work = client.Work(configuration, client.Log(log))
 
     def attempt(began):
@@ -21,6 +23,8 @@ def main(configuration, log, pause):
         seen, newest, torn, root = {}, {}, {}, work.root()
         for key, tree in root.items():
             if key.startswith(client.KEY % ''):
+                if seen:
+                    time.sleep(float(within))
                 name = key[len(client.KEY % ''):]
                 first = root[client.PAIR % (name, 'x')]['number']
                 numbers = list(tree.keys())
