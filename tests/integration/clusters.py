@@ -20,7 +20,7 @@ import commands
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.host import supervisor
+from indico_zodbrepl.host import lifecycle, supervisor
 from indico_zodbrepl.host.fencing import freeze
 
 # Below the ports that the kernel gives to outgoing connections; other suites have others.
@@ -119,6 +119,10 @@ class ClusterUnderTest:
     def up(self) -> None:
         """``zodbrepl up``, which has to succeed."""
         self._must("up")
+
+    def start(self) -> None:
+        """Start the nodes and Indico without the admin page, which costs as much as two nodes."""
+        lifecycle.up_serving(self.cluster, self.installation)
 
     def begin_indico(self) -> None:
         """Put an Indico into the database, with an administrator; the storage has to run."""
@@ -286,7 +290,7 @@ MakeCluster = Callable[..., ClusterUnderTest]
 
 @contextlib.contextmanager
 def running(under_test: ClusterUnderTest) -> Iterator[ClusterUnderTest]:
-    """The cluster, up; ended afterwards."""
+    """The cluster, without its admin page; ended afterwards."""
     with contextlib.closing(under_test):
-        under_test.up()
+        under_test.start()
         yield under_test

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from clusters import ClusterUnderTest, MakeCluster, Roles, running
+from clusters import ClusterUnderTest, MakeCluster, Roles
 
 from indico_zodbrepl.bench.sites.pool import Sites
 from indico_zodbrepl.cluster.installation import Installation
@@ -54,7 +54,8 @@ def cluster(make_cluster: MakeCluster) -> ClusterUnderTest:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
     """A running primary a and secondary b, for the tests of a module that leave them healthy."""
-    with running(ClusterUnderTest(tmp_path_factory.mktemp("shared"), home)) as made:
+    with contextlib.closing(ClusterUnderTest(tmp_path_factory.mktemp("shared"), home)) as made:
+        made.up()
         yield made
 
 

@@ -6,6 +6,7 @@ frozen and out of disk space. Afterwards the storages of both nodes are counted,
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import resource
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from clusters import ClusterUnderTest, running, wait_until
-from indico_load import Answer, Held, Users, held_by, prepare
+from indico_load import Answer, Held, Users, held_in_file_of, prepare, titles_served_by
 
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.host import supervisor
@@ -63,6 +64,7 @@ def kill_a_gunicorn_worker(under_test: ClusterUnderTest, users: Users) -> None:
         wait_until_all_goes_well(users)
         master = under_test.pid_of("indico-one")
         [worker] = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+        wait_until(lambda: users.is_writing("one"), "a write is under way")
         os.kill(int(worker), signal.SIGKILL)
         wait_until_all_goes_well(users)
         if felt(users, began):
@@ -125,6 +127,7 @@ class History:
     answers: list[Answer]
     renamed: dict[str, list[Answer]]
     during: dict[Fault, list[Answer]]
+    served: dict[str, collections.Counter[str]]
     held: dict[str, Held]
     data: dict[str, bytes]
 
@@ -150,11 +153,14 @@ def history(home: Path, tmp_path_factory: pytest.TempPathFactory) -> History:
         wait_until(
             lambda: take_snapshot(under_test.cluster).node("b").lag_transactions == 0, "b holds all"
         )
+        served = {node: titles_served_by(under_test, node) for node in "ab"}
+        under_test.down()
         return History(
             users.answers,
             users.renamed,
             during,
-            {node: held_by(under_test, node) for node in "ab"},
+            served,
+            {node: held_in_file_of(under_test, node) for node in "ab"},
             {
                 node: (under_test.cluster.node(node).data_directory / "Data.fs").read_bytes()
                 for node in "ab"
@@ -224,6 +230,7 @@ def test_both_nodes_hold_the_same_and_every_object_can_be_loaded(history: Histor
     held = history.held["a"]
     assert [] == held.unreadable
     assert held == history.held["b"]
+    assert held.titles() == history.served["a"] == history.served["b"]
     assert history.data["a"] == history.data["b"]
 
 

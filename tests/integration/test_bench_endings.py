@@ -61,7 +61,9 @@ def begun(cluster: ClusterUnderTest, scratch: Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)]
+)
 def test_an_interruption_ends_all_and_shows_and_keeps_what_was_measured(
     cluster: ClusterUnderTest, scratch: Path, number: signal.Signals
 ) -> None:

@@ -92,7 +92,7 @@ def test_while_all_is_well(make_cluster: MakeCluster) -> None:
 
 def test_of_a_conversion(make_cluster: MakeCluster, tmp_path: Path) -> None:
     source = make_cluster()
-    source.up()
+    source.start()
     commit(source, "a", "kept", 3)
     source.down()
     target = make_cluster(folder=tmp_path / "target")
@@ -111,7 +111,7 @@ def test_of_a_conversion(make_cluster: MakeCluster, tmp_path: Path) -> None:
 
 
 def test_of_a_clone_to_a_node_whose_disk_is_new(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     succeed(cluster, "node", "stop", "b")
     folder = cluster.cluster.node("b").data_directory
@@ -123,7 +123,7 @@ def test_of_a_clone_to_a_node_whose_disk_is_new(cluster: ClusterUnderTest) -> No
 
 
 def test_after_a_failover_that_was_cut_short(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     commit(cluster, "a", "kept", 5)
     succeed(cluster, "node", "stop", "b")

@@ -175,7 +175,7 @@ def test_an_existing_site_comes_onto_the_pair_and_goes_back(
     node_a = cluster.node("a")
     node_a.data_directory.mkdir(parents=True, mode=0o700)
     shutil.copy(site.data_fs, data_fs(node_a))
-    under_test.up()
+    under_test.start()
 
     adopted = dataplane(cluster, under_test, "adopt")
     assert {"users": 1, "conferences": 6, "contributions": 12, "damaged": []} == {
@@ -228,7 +228,7 @@ def test_a_secondary_that_starts_with_a_copy_of_the_file_follows(
     for node in cluster.nodes:
         node.data_directory.mkdir(parents=True)
         shutil.copy(site.data_fs, data_fs(node))
-    under_test.up()
+    under_test.start()
     admin = site.data_fs.with_name("admin.json")
     admin.touch(mode=0o600)
     admin.write_text(json.dumps({**OWNER, "login": "new", "email": "new@example.org"}))
@@ -242,7 +242,7 @@ def test_a_site_conf_that_is_missing_stops_check_and_up_but_not_down(
 ) -> None:
     site.conf.parent.mkdir()
     site.conf.write_text("")
-    under_test.up()
+    under_test.start()
     site.conf.unlink()
     for command in ("check", "up"):
         done = under_test.cli(command)

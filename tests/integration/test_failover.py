@@ -28,7 +28,7 @@ def is_seen_gone(under_test: ClusterUnderTest, node: str) -> bool:
 def test_of_a_primary_that_lives_it_is_refused_and_changes_nothing(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     before = what_a_plan_could_change(cluster)
     refused = cluster.cli("failover", "--reason", "impatience")
@@ -52,7 +52,7 @@ def test_what_only_the_dead_primary_had_is_exported_and_reported_and_clients_are
     make_cluster: MakeCluster,
 ) -> None:
     under_test = make_cluster(indico=("one",))
-    under_test.up()
+    under_test.start()
     all_follow(under_test)
     client = under_test.pid_of("indico-one")
     with Writer(under_test) as writer:
@@ -82,7 +82,7 @@ def test_what_only_the_dead_primary_had_is_exported_and_reported_and_clients_are
 
 
 def test_one_that_is_killed_in_the_middle_is_resumed(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     for old, new, epoch, action in (("a", "b", 2, "fence"), ("b", "a", 3, "promote")):
         cluster.die(old)
@@ -100,7 +100,7 @@ def test_one_that_is_killed_in_the_middle_is_resumed(cluster: ClusterUnderTest) 
 def test_a_refusal_of_before_the_failover_is_not_replayed_after_it(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     settles_at(commit(cluster, "a"), lambda: last_tid(cluster, "b"))
     cluster.die("a")

@@ -39,7 +39,7 @@ def on_a_small_disk(cluster: ClusterUnderTest) -> Iterator[ClusterUnderTest]:
     if disk is None:
         pytest.skip("only root can mount a small disk")
     with contextlib.closing(disk):
-        cluster.up()
+        cluster.start()
         all_follow(cluster)
         yield cluster
         cluster.close()

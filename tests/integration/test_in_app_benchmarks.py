@@ -142,7 +142,7 @@ def test_what_a_killed_instance_left_is_put_back_after_a_switchover(pair: Cluste
         assert isinstance(asked.exception(PATIENCE), OperatorError)
     done = pair.cli("switchover", "b")
     assert done.returncode == 0, done.stdout + done.stderr
-    pair.up()
+    pair.start()
     found = bench(pair, "--quick", "--test", "testReadCategoryThroughput")
     repaired = [each["put_back_of_earlier"] for each in by_cell(found).values()]
     assert repaired[0] > 0
@@ -216,7 +216,7 @@ def test_an_indico_that_does_not_run_is_said_to(pair: ClusterUnderTest) -> None:
     try:
         done = pair.cli("bench", "in-app", "--quick")
     finally:
-        pair.up()
+        pair.start()
     assert done.returncode == 6
     assert "indico-one does not answer" in done.stderr
 

@@ -107,7 +107,7 @@ def exported(under_test: ClusterUnderTest) -> int:
 @pytest.fixture
 def working(cluster: ClusterUnderTest) -> Iterator[Writer]:
     """A cluster in which somebody writes."""
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     with Writer(cluster) as writer:
         yield writer

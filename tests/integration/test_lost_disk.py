@@ -24,7 +24,7 @@ TRIO = {"a": ("primary", None), "b": ("secondary", "a"), "c": ("secondary", "a")
 def primary_b(make_cluster: MakeCluster) -> ClusterUnderTest:
     """a, b and c after a switchover: the primary, b, is a secondary by the cluster file."""
     cluster = make_cluster(TRIO)
-    cluster.up()
+    cluster.start()
     commit(cluster, "a", "common", 5)
     all_follow(cluster)
     succeed(cluster, "switchover", "b")
@@ -104,7 +104,7 @@ def test_after_a_switchover_the_commits_on_a_lost_disk_are_declared_and_come_bac
 def test_a_frozen_follower_that_thaws_is_not_believed_to_have_all_that_a_lost_disk_had(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     commit(cluster, "a", "common", 5)
     all_follow(cluster)
     succeed(cluster, "switchover", "b")
@@ -121,7 +121,7 @@ def test_a_primary_with_a_shorter_file_than_its_follower_does_not_start(
     cluster: ClusterUnderTest,
 ) -> None:
     """The whole copy takes over, and loses nothing."""
-    cluster.up()
+    cluster.start()
     commit(cluster, "a", "common", 5)
     all_follow(cluster)
     whole = data_fs(cluster.cluster.node("a")).read_bytes()
@@ -146,7 +146,7 @@ def test_a_primary_with_a_shorter_file_than_its_follower_does_not_start(
 def test_a_damaged_state_file_is_derived_from_the_records_of_the_epoch(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     commit(cluster, "a", "common", 5)
     all_follow(cluster)
     succeed(cluster, "switchover", "b")
@@ -169,7 +169,7 @@ def test_a_damaged_state_file_is_derived_from_the_records_of_the_epoch(
 def test_a_follower_with_a_damaged_data_file_is_cloned_as_its_refusal_says(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     commit(cluster, "a", "common", 5)
     all_follow(cluster)
     succeed(cluster, "node", "stop", "b")

@@ -115,7 +115,7 @@ def test_status_shows_both_threads_of_a_follower(pair: ClusterUnderTest) -> None
 
 def test_up_once_more_changes_nothing(pair: ClusterUnderTest) -> None:
     before = tell(pair, "a", "SELECT @@GLOBAL.gtid_binlog_pos AS gtid")
-    pair.up()
+    pair.start()
     assert before == tell(pair, "a", "SELECT @@GLOBAL.gtid_binlog_pos AS gtid")
 
 
@@ -129,7 +129,7 @@ def test_a_database_with_history_is_not_opened_as_one_without(pair: ClusterUnder
     finally:
         pair.engine = SEMI_SYNC
         pair.write()
-    pair.up()
+    pair.start()
 
 
 def test_nobody_gets_in_without_a_password(pair: ClusterUnderTest) -> None:

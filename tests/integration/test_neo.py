@@ -264,7 +264,7 @@ def test_a_restart_brings_everything_back_and_empty_disks_are_no_new_cluster(
             begun.unlink()
     for path in files:
         path.with_name(f"kept.{path.name}").rename(path)
-    whole.up()
+    whole.start()
     wait_until_whole(whole)
     assert expected == numbers(whole)
     assert browsers(whole)[0].get("/").status_code == requests.codes.ok

@@ -43,7 +43,7 @@ def tried(under_test: ClusterUnderTest, *arguments: str) -> str:
 def test_a_dry_run_of_any_step_tells_what_it_would_do_and_changes_nothing(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     before = everything(cluster)
     does = {
         ("stop", "b"): "stop node-b",
@@ -84,7 +84,7 @@ def test_a_dry_run_of_any_step_tells_what_it_would_do_and_changes_nothing(
 
 
 def test_a_dry_run_of_a_start_asks_as_the_start_does(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+    cluster.start()
     for name in "ab":
         succeed(cluster, "node", "fence", name)
     before = everything(cluster)

@@ -207,7 +207,7 @@ var-directory {self.folder}/var
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[PostgreSQLUnderTest]:
     with contextlib.closing(PostgreSQLUnderTest(tmp_path_factory.mktemp("pair"), home)) as made:
-        made.up()
+        made.start()
         yield made
 
 
@@ -218,7 +218,7 @@ def healthy(request: pytest.FixtureRequest) -> Iterator[None]:
     if "pair" in request.fixturenames:
         pair = request.getfixturevalue("pair")
         if not pair.is_healthy():
-            pair.cli("up")
+            pair.start()
         wait_until(pair.is_healthy, "the cluster is healthy again")
 
 
@@ -262,7 +262,7 @@ def test_without_its_synchronous_standby_commits_wait_until_synchronous_is_switc
 ) -> None:
     pair.synchronous = True
     pair.write()
-    pair.up()
+    pair.start()
     assert 0 == pair.commit("synchronous").returncode
     assert {"quorum"} == {
         row[0] for row in pair.sql("a", "SELECT sync_state FROM pg_stat_replication")
@@ -285,7 +285,7 @@ def test_without_its_synchronous_standby_commits_wait_until_synchronous_is_switc
         writer.communicate()
         pair.synchronous = False
         pair.write()
-        pair.up()
+        pair.start()
 
 
 def test_clients_with_the_standby_first_in_their_list_fail_every_commit(
@@ -355,7 +355,7 @@ def test_servers_of_somebody_elses_are_founded_and_watched_without_being_run(
         )
     )
     with contextlib.closing(visitor):
-        visitor.up()
+        visitor.start()
         assert 0 == visitor.commit("by hand").returncode
         wait_until(lambda: visitor.node("b").lag_transactions == 0, "b has it")
         snapshot = visitor.look()

@@ -59,7 +59,7 @@ def fail_over(under_test: ClusterUnderTest, lost: int, kept: int) -> list[str]:
 def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_recovered(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     lost = fail_over(cluster, lost=5, kept=3)
     before = data_fs(cluster.cluster.node("a")).read_bytes()
 
@@ -100,7 +100,7 @@ def test_an_old_primary_rejoins_and_its_lost_transactions_are_exported_and_recov
 
 def test_a_silently_merged_node_rejoins(cluster: ClusterUnderTest) -> None:
     """Its own transaction lies before others that it shares with the primary."""
-    cluster.up()
+    cluster.start()
     lost = fail_over(cluster, lost=1, kept=3)
     python27(cluster, MERGE, *(data_fs(node) for node in cluster.cluster.nodes))
     run(cluster, "rejoin", "a")
@@ -113,7 +113,7 @@ def test_a_silently_merged_node_rejoins(cluster: ClusterUnderTest) -> None:
 def test_a_node_with_another_database_needs_a_clone_and_is_cloned_while_others_write(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     commit(cluster, "a", "common", 5)
     cluster.stop("node-b")
     node = cluster.cluster.node("b")
@@ -146,7 +146,7 @@ def test_data_directories_may_be_links_to_other_disks(cluster: ClusterUnderTest)
         disk.mkdir()
         node.data_directory.parent.mkdir(parents=True, exist_ok=True)
         node.data_directory.symlink_to(disk)
-    cluster.up()
+    cluster.start()
     lost = fail_over(cluster, lost=5, kept=3)
     run(cluster, "rejoin", "a")
     same_files(cluster)
@@ -181,7 +181,7 @@ def test_what_was_committed_after_a_pack_is_exported_when_the_disk_comes_back(
     cluster: ClusterUnderTest,
 ) -> None:
     """A pack explains only what is older than it, also when nobody else has committed since."""
-    cluster.up()
+    cluster.start()
     lost = part_after_a_pack(cluster, lost=10, kept=3)
     assert "10 transactions, exported and cut off" in run(cluster, "rejoin", "a", "--dry-run")
     refused = run(cluster, "clone", "a", exit_code=ExitCode.REFUSED)
@@ -197,7 +197,7 @@ def test_what_a_pack_of_unknown_time_may_hide_is_reported_and_exported_by_a_clon
     cluster: ClusterUnderTest,
 ) -> None:
     """Unless the journal tells where the histories parted."""
-    cluster.up()
+    cluster.start()
     lost = part_after_a_pack(cluster, lost=10, kept=3)
     for node in cluster.cluster.nodes:
         data_fs(node).with_name("Data.fs.packed").unlink()

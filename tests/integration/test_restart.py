@@ -17,7 +17,7 @@ from indico_zodbrepl.operations.operation import Outcome
 
 def test_a_pair_and_its_indico_are_restarted_under_a_writer(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(indico=("one",))
-    cluster.up()
+    cluster.start()
     prepare(cluster, 1)
     all_follow(cluster)
     programs = ("node-a", "node-b", "indico-one")
@@ -47,7 +47,7 @@ def test_a_node_that_would_not_start_again_goes_on_and_one_cut_short_is_resumed(
     make_cluster: MakeCluster,
 ) -> None:
     cluster = make_cluster()
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     pid = cluster.pid_of("node-b")
     history.mark(cluster.cluster.node("b"), 1, history.Condition.QUARANTINED, "a test says so")
@@ -72,7 +72,7 @@ def test_after_a_pack_of_its_last_transaction_a_pair_switches_over(
     make_cluster: MakeCluster,
 ) -> None:
     cluster = make_cluster()
-    cluster.up()
+    cluster.start()
     with Writer(cluster) as writer:
         writer.goes_on()
     all_follow(cluster)
@@ -92,7 +92,7 @@ def test_a_stopped_primary_is_started_by_the_command_that_its_hint_names(
     make_cluster: MakeCluster,
 ) -> None:
     under_test = make_cluster()
-    under_test.up()
+    under_test.start()
     under_test.stop("node-a")
     seen = take_snapshot(under_test.cluster)
     assert any("restart a`" in alert.hint for alert in seen.warnings if alert.subject == "a")

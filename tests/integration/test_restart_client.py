@@ -15,6 +15,8 @@ from clusters import ClusterUnderTest, MakeCluster, wait_until
 from indico_load import prepare
 from operations import succeed
 
+PAUSE = 0.1  # seconds between two requests of a reader; without it both cores are busy
+
 
 def workers(under_test: ClusterUnderTest) -> list[int]:
     master = under_test.pid_of("indico-one")
@@ -52,7 +54,7 @@ def slow_request(under_test: ClusterUnderTest, path: str, seconds: float) -> Cal
 
 def test_a_new_worker_takes_over_and_no_request_fails(make_cluster: MakeCluster) -> None:
     under_test = make_cluster(indico=("one",))
-    under_test.up()
+    under_test.start()
     prepare(under_test, 1)
     home = f"{under_test.cluster.indico[0].base_url}/"
     assert requests.get(home, timeout=60).ok
@@ -62,7 +64,7 @@ def test_a_new_worker_takes_over_and_no_request_fails(make_cluster: MakeCluster)
     ended = threading.Event()
 
     def read() -> None:
-        while not ended.is_set():
+        while not ended.wait(PAUSE):
             answers.append(requests.get(home, timeout=60).status_code)
 
     readers = [threading.Thread(target=read) for _ in range(2)]

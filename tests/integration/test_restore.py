@@ -201,12 +201,13 @@ def running(
     folder: Path, home: Path, backend: str, nodes: dict[str, tuple[str, str | None]]
 ) -> Iterator[Kept]:
     with contextlib.closing(Kept(folder, home, nodes, backend=backend)) as made:
-        made.up()
+        made.start()
         yield made
 
 
 # Without a server the data file is the same.
 FILESTORAGE = pytest.param("filestorage", marks=pytest.mark.exhaustive)
+REPEATED = pytest.param("relstorage-sqlite", marks=pytest.mark.exhaustive)
 
 
 @pytest.fixture(scope="module", params=["zeo", FILESTORAGE, "relstorage-sqlite"])
@@ -231,6 +232,8 @@ def pair(tmp_path: Path, home: Path) -> Iterator[Kept]:
 
 
 ZEO = pytest.mark.parametrize("shared", ["zeo"], indirect=True)
+# What does not depend on the format of the data and the backups.
+in_common = pytest.mark.parametrize("shared", ["zeo", FILESTORAGE, REPEATED], indirect=True)
 
 
 def test_what_is_newer_than_the_backup_is_exported_and_all_is_accounted_for(alone: Kept) -> None:
@@ -246,6 +249,7 @@ def test_what_is_newer_than_the_backup_is_exported_and_all_is_accounted_for(alon
     assert 4 == last_entry(alone).figures["lost_transactions"]
 
 
+@in_common
 def test_what_a_restore_exported_can_be_made_again(alone: Kept) -> None:
     before = alone.commit_and_back_up(3)
     after = alone.commit("newer", 3)
@@ -373,13 +377,14 @@ def test_who_writes_to_the_data_is_not_overwritten(alone: Kept) -> None:
     assert everything == alone.names()
 
 
+@in_common
 def test_without_supervisord_the_data_are_exchanged_and_nothing_is_started(alone: Kept) -> None:
     before = alone.commit_and_back_up(2)
     alone.commit("newer", 1)
     alone.down()
     assert "next, when it is done" in alone.restore()
     assert [] == alone.processes()
-    alone.up()
+    alone.start()
     assert before == alone.names()
 
 
@@ -390,6 +395,7 @@ def test_a_damaged_backup_is_not_restored(alone: Kept) -> None:
     assert everything == alone.names()
 
 
+@in_common
 def test_an_older_backup_is_restored_by_its_time(alone: Kept) -> None:
     before = alone.commit_and_back_up(2)
     date = re.findall(r"\d{4}(?:-\d\d){5}", " ".join(map(str, alone.backups.iterdir())))[0]
@@ -401,6 +407,7 @@ def test_an_older_backup_is_restored_by_its_time(alone: Kept) -> None:
     assert "there is no backup" in alone.refused("--at", "2001-01-01T00:00").stderr
 
 
+@in_common
 def test_backups_are_for_their_owner_and_in_the_journal(alone: Kept) -> None:
     alone.commit("kept", 2)
     folder = alone.cluster.backup_directory

@@ -49,13 +49,18 @@ def takes_writes(cluster: ClusterUnderTest, node: str) -> bool:
 
 
 def both_serve(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+    cluster.start()
     settles_at(commit(cluster, "a"), lambda: last_tid(cluster, "b"))
 
 
 @pytest.mark.parametrize(
     "promotion",
-    [("promote", "b", "--epoch", "2"), ("start", "b", "--force", "--reason", "a is silent")],
+    [
+        ("promote", "b", "--epoch", "2"),
+        pytest.param(
+            ("start", "b", "--force", "--reason", "a is silent"), marks=pytest.mark.exhaustive
+        ),
+    ],
 )
 def test_a_frozen_primary_takes_no_writes_when_it_thaws(
     cluster: ClusterUnderTest, promotion: tuple[str, ...]
@@ -104,7 +109,7 @@ def test_a_paused_primary_takes_no_writes_beside_one_that_was_forced(
 def test_a_failover_whose_primary_came_back_is_not_resumed_but_undone(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     cluster.die("a")
     wait_until(lambda: is_seen_gone(cluster, "a"), "a is seen gone")
@@ -144,7 +149,7 @@ def test_a_state_that_was_made_up_for_an_empty_disk_confirms_nobody(
 def test_what_is_committed_after_the_pause_ran_out_is_handed_over_before_the_new_primary_opens(
     cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     raise_everywhere = epochs.raise_everywhere
     late: list[str] = []

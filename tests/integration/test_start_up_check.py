@@ -8,9 +8,12 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
-from clusters import PATIENCE, ClusterUnderTest, free_ports, settles_at, wait_until
+import pytest
+from clusters import PATIENCE, ClusterUnderTest, free_ports, running, settles_at, wait_until
 
 from indico_zodbrepl.cluster.layout import Layout, lineage_file, state_file
 from indico_zodbrepl.errors import ExitCode
@@ -86,10 +89,17 @@ def program_state(cluster: ClusterUnderTest, program: str) -> str:
     return supervisor.program_states(cluster.cluster, PATIENCE)[program].state
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
+    """A pair whose primary is a, in epoch 1, before and after each test."""
+    with running(ClusterUnderTest(tmp_path_factory.mktemp("pair"), home)) as made:
+        yield made
+
+
 def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_is_silent(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     settles_at(commit(cluster, "a"), partial(last_tid, cluster, "b"))
     cluster.stop("node-b")
     lost = commit(cluster, "a", 4)
@@ -155,7 +165,7 @@ def test_after_a_lossy_failover_the_old_primary_neither_starts_nor_follows_nor_i
 def test_a_primary_that_no_source_confirms_starts_only_by_force_which_is_recorded(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     written = commit(cluster, "a")
     settles_at(written, partial(last_tid, cluster, "b"))
     for name in ("a", "b"):
@@ -185,8 +195,8 @@ def test_a_primary_that_no_source_confirms_starts_only_by_force_which_is_recorde
 
 def test_each_of_those_who_can_know_confirms_alone(cluster: ClusterUnderTest) -> None:
     """Records of the control host and of an Indico host, and a peer: its server, its state file."""
-    cluster.up()
-    commit(cluster, "a")
+    cluster.start()
+    settles_at(commit(cluster, "a"), partial(last_tid, cluster, "b"))
     cluster.stop("node-a")
     cluster.indico = ("one",)
     cluster.ports += free_ports(1)
@@ -221,21 +231,20 @@ def tried_start(cluster: ClusterUnderTest) -> str:
 
 
 def test_a_crash_of_everything_needs_one_up_and_a_killed_primary_none(
-    cluster: ClusterUnderTest,
+    pair: ClusterUnderTest,
 ) -> None:
-    cluster.up()
-    written = commit(cluster, "a")
-    settles_at(written, partial(last_tid, cluster, "b"))
-    killed = cluster.pid_of("node-a")
+    written = commit(pair, "a")
+    settles_at(written, partial(last_tid, pair, "b"))
+    killed = pair.pid_of("node-a")
     os.kill(killed, signal.SIGKILL)
-    settles_at(written, partial(last_tid, cluster, "a"))
-    assert killed != cluster.pid_of("node-a")
-    kill_all(cluster)
-    cluster.up()
-    assert ("primary", 1, True) == runs_as(cluster, "a")
-    written = commit(cluster, "a")
-    settles_at(written, partial(last_tid, cluster, "b"))
-    remembered = history.read(cluster.cluster.node("b"))
+    settles_at(written, partial(last_tid, pair, "a"))
+    assert killed != pair.pid_of("node-a")
+    kill_all(pair)
+    pair.start()
+    assert ("primary", 1, True) == runs_as(pair, "a")
+    written = commit(pair, "a")
+    settles_at(written, partial(last_tid, pair, "b"))
+    remembered = history.read(pair.cluster.node("b"))
     assert remembered is not None
     assert (Condition.OK, "a", False) == (
         remembered.condition,
@@ -245,37 +254,35 @@ def test_a_crash_of_everything_needs_one_up_and_a_killed_primary_none(
 
 
 def test_a_cluster_older_than_records_and_history_comes_up_without_a_hand(
-    cluster: ClusterUnderTest,
+    pair: ClusterUnderTest,
 ) -> None:
-    cluster.up()
-    written = commit(cluster, "a")
-    settles_at(written, partial(last_tid, cluster, "b"))
-    cluster.down()
-    Layout(cluster.cluster).epoch_record.unlink()
-    for node in cluster.cluster.nodes:
+    written = commit(pair, "a")
+    settles_at(written, partial(last_tid, pair, "b"))
+    pair.down()
+    Layout(pair.cluster).epoch_record.unlink()
+    for node in pair.cluster.nodes:
         lineage_file(node).unlink()
         values = json.loads(state_file(node).read_text())
         del values["forced"]
         state_file(node).write_text(json.dumps(values | {"format": 1}))
-    cluster.up()
-    assert written == last_tid(cluster, "b")
-    record = epochs.read(cluster.cluster, Layout(cluster.cluster).epoch_record)
+    pair.start()
+    assert written == last_tid(pair, "b")
+    record = epochs.read(pair.cluster, Layout(pair.cluster).epoch_record)
     assert record is not None
     assert (1, "a") == (record.epoch, record.primary)
 
 
 def test_a_frozen_node_is_fenced_and_stays_ended_until_it_is_started(
-    cluster: ClusterUnderTest,
+    pair: ClusterUnderTest,
 ) -> None:
-    cluster.up()
-    pid = cluster.pid_of("node-a")
+    pid = pair.pid_of("node-a")
     os.kill(pid, signal.SIGSTOP)
-    assert (pid,) == verbs.fence(cluster.cluster, "a").killed
-    node = cluster.cluster.node("a")
+    assert (pid,) == verbs.fence(pair.cluster, "a").killed
+    node = pair.cluster.node("a")
     assert not any(
         ports.is_listening(address) for address in (node.storage_address, node.replication_address)
     )
-    wait_until(lambda: program_state(cluster, "node-a") == "STOPPED", "supervisor knows")
-    assert () == verbs.fence(cluster.cluster, "a").killed
-    assert 0 == cluster.cli("node", "start", "a").returncode
-    settles_at(("primary", 1, True), partial(runs_as, cluster, "a"))
+    wait_until(lambda: program_state(pair, "node-a") == "STOPPED", "supervisor knows")
+    assert () == verbs.fence(pair.cluster, "a").killed
+    assert 0 == pair.cli("node", "start", "a").returncode
+    settles_at(("primary", 1, True), partial(runs_as, pair, "a"))

@@ -45,7 +45,7 @@ def sums(found: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def test_a_cluster_is_summed_from_files_and_through_its_server(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+    cluster.start()
     layout = Layout(cluster.cluster)
     subprocess.run(
         [cluster.installation.python27, "-c", FILL, layout.zodb_conf], timeout=PATIENCE, check=True

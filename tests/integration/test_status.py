@@ -98,6 +98,16 @@ def page(session: requests.Session, under_test: ClusterUnderTest) -> str:
     return answer.text
 
 
+def wait_for_healthy(under_test: ClusterUnderTest) -> None:
+    """Wait until status is healthy, of a cluster whose admin page does not run."""
+    snapshot_when(under_test, lambda found: found.state is State.HEALTHY)
+
+
+def wait_until_caught_up(under_test: ClusterUnderTest, node: str) -> None:
+    """Wait until a node has all transactions of the primary."""
+    snapshot_when(under_test, lambda found: found.node(node).lag_transactions == 0)
+
+
 def wait_for(under_test: ClusterUnderTest, state: State) -> None:
     """Wait until status and the admin page have both come to that state."""
     wait_until(lambda: take_snapshot(under_test.cluster).state is state, f"status {state}")
@@ -117,7 +127,7 @@ def test_a_healthy_cluster_exits_0_and_shows_its_followers(
     wait_for(shared, State.HEALTHY)
     before = commit(shared, "a", 1)  # a read-only client cannot open an empty database
     assert before + 4 == commit(shared, "a", 4)
-    wait_until(lambda: status(shared)[1]["nodes"][1]["lag_transactions"] == 0, "lag 0")
+    wait_until_caught_up(shared, "b")
     found = settled_status(shared, 0, [])
     assert "healthy" == found["state"]
     first, second = found["nodes"]
@@ -205,12 +215,12 @@ def test_indico_reads_from_the_secondary_while_the_primary_is_away(
     make_cluster: MakeCluster,
 ) -> None:
     under_test = make_cluster(indico=("one",))
-    under_test.up()
+    under_test.start()
     found = snapshot_when(under_test, lambda found: found.indico[0].set_up is False)
     assert State.DOWN is found.state
     assert found.sentence.startswith("The database holds no Indico, so each page is answered 503")
     under_test.begin_indico()
-    wait_for(under_test, State.HEALTHY)
+    wait_for_healthy(under_test)
     found = snapshot_when(under_test, lambda found: found.indico[0].writable is True)
     assert ("*", "a") == (found.indico[0].mark, found.indico[0].server_node)
     under_test.stop("node-a")
@@ -229,7 +239,7 @@ def test_indico_reads_from_the_secondary_while_the_primary_is_away(
         "Nothing can be saved: primary a is stopped. Pages can be read (1 of 1 Indico instances)."
     ) == found.sentence
     supervisor.Supervisor(under_test.cluster).start("node-a")
-    wait_for(under_test, State.HEALTHY)
+    wait_for_healthy(under_test)
 
 
 def test_a_killed_primary_is_restarted_by_supervisor(shared: ClusterUnderTest) -> None:
@@ -251,10 +261,10 @@ def test_a_cluster_that_does_not_run_is_down(cluster: ClusterUnderTest) -> None:
 
 def test_what_a_disconnected_secondary_lacks_is_counted(cluster: ClusterUnderTest) -> None:
     """Started before its primary, the secondary waits so long that it misses transactions."""
-    cluster.up()
-    wait_for(cluster, State.HEALTHY)
+    cluster.start()
+    wait_for_healthy(cluster)
     commit(cluster, "a", 1)
-    wait_until(lambda: status(cluster)[1]["nodes"][1]["lag_transactions"] == 0, "lag 0")
+    wait_until_caught_up(cluster, "b")
     cluster.path.write_text(f"reconnect-delay 600\n{cluster.path.read_text()}")
     control = supervisor.Supervisor(cluster.cluster)
     for program in ("node-b", "node-a"):
@@ -265,6 +275,10 @@ def test_what_a_disconnected_secondary_lacks_is_counted(cluster: ClusterUnderTes
     control.start("node-a")
     wait_until(lambda: take_snapshot(cluster.cluster).node("a").reachable, "a answers")
     commit(cluster, "a", 20)
+    snapshot_when(
+        cluster,
+        lambda found: (found.node("b").lag_transactions, found.node("a").mark) == (20, "*"),
+    )
     code, found = settled(
         partial(status, cluster),
         lambda found: (found[1]["nodes"][1]["lag_transactions"], found[1]["nodes"][0]["mark"]),
@@ -279,8 +293,8 @@ def test_what_a_disconnected_secondary_lacks_is_counted(cluster: ClusterUnderTes
     }
     cluster.stop("node-b")
     control.start("node-b")
-    wait_for(cluster, State.HEALTHY)
-    wait_until(lambda: status(cluster)[1]["nodes"][1]["lag_transactions"] == 0, "lag 0")
+    wait_for_healthy(cluster)
+    wait_until_caught_up(cluster, "b")
     assert 21 == commit(cluster, "b", 0)
 
 
@@ -291,7 +305,7 @@ def test_another_clusters_server_on_the_port_is_noticed(
     other.ports = [*cluster.ports[:4], other.ports[4]]
     other.write()
     other.path.write_text(other.path.read_text().replace("name test", "name other"))
-    other.up()
+    other.start()
     code, found = settled(
         partial(status, cluster),
         lambda found: texts(found[1])[:1],
@@ -304,13 +318,13 @@ def test_another_clusters_server_on_the_port_is_noticed(
 
 def test_the_lag_of_a_tertiary_is_measured_against_the_primary(make_cluster: MakeCluster) -> None:
     chain = make_cluster(CHAIN)
-    chain.up()
+    chain.start()
     commit(chain, "a", 3)
-    wait_for(chain, State.HEALTHY)
+    wait_for_healthy(chain)
     found = snapshot_when(chain, lambda found: found.state is State.HEALTHY)
     assert ["a", "b"] == [found.node("b").upstream, found.node("c").upstream]
     assert [("b",), ("c",), ()] == [node.followers for node in found.nodes]
-    wait_until(lambda: take_snapshot(chain.cluster).node("c").lag_transactions == 0, "lag 0 of c")
+    wait_until_caught_up(chain, "c")
 
 
 def follow(under_test: ClusterUnderTest, procedure: Procedure) -> None:
@@ -337,10 +351,11 @@ def test_the_steps_for_a_lost_primary_lead_to_a_healthy_cluster_and_lose_nothing
     under_test = make_cluster(
         {"a": ("primary", None), "b": ("secondary", "a"), "c": ("secondary", "a")}
     )
-    under_test.up()
+    under_test.start()
     assert 10 == commit(under_test, "a", 10)
-    wait_for(under_test, State.HEALTHY)
-    wait_until(lambda: commit(under_test, "b", 0) == 10, "b holds all")
+    wait_for_healthy(under_test)
+    wait_until_caught_up(under_test, "b")
+    assert 10 == commit(under_test, "b", 0)
     control = supervisor.Supervisor(under_test.cluster)
     for program in ("node-b", "node-c"):
         under_test.stop(program)
@@ -354,15 +369,13 @@ def test_the_steps_for_a_lost_primary_lead_to_a_healthy_cluster_and_lose_nothing
     failover = advise(under_test.cluster, found, under_test.home)[1]
     assert "fail over to node b" in failover.title
     follow(under_test, failover)
-    wait_for(under_test, State.HEALTHY)
+    wait_for_healthy(under_test)
     found = snapshot_when(under_test, lambda found: found.state is State.HEALTHY)
     assert ("b", {2}) == (found.primary, {node.epoch for node in found.nodes})
     assert 11 == commit(under_test, "b", 1)
     for follower in ("a", "c"):
-        wait_until(
-            lambda name=follower: commit(under_test, name, 0) == 11,  # type: ignore[misc]
-            f"{follower} holds all",
-        )
+        wait_until_caught_up(under_test, follower)
+        assert 11 == commit(under_test, follower, 0)
     settled_status(under_test, 0, [])
     (tail, *_) = Layout(under_test.cluster).lost_tails.glob("a-*/tail.json")
     assert 5 == len(json.loads(tail.read_text())["transactions"])
@@ -383,9 +396,10 @@ def commit_in_file(under_test: ClusterUnderTest, node: str) -> None:
 def test_a_diverged_node_is_reported_and_the_printed_steps_bring_it_back(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     commit(cluster, "a", 3)
-    wait_until(lambda: commit(cluster, "b", 0) == 3, "b holds all")
+    wait_until_caught_up(cluster, "b")
+    assert 3 == commit(cluster, "b", 0)
     cluster.stop("node-b")
     commit_in_file(cluster, "b")
     commit(cluster, "a", 1)
@@ -402,16 +416,16 @@ def test_a_diverged_node_is_reported_and_the_printed_steps_bring_it_back(
     (procedure,) = advise(cluster.cluster, found, cluster.home)
     assert "Rejoin node b" == procedure.title
     follow(cluster, procedure)
-    wait_for(cluster, State.HEALTHY)
-    wait_until(lambda: commit(cluster, "b", 0) == 4, "b holds what a holds")
+    wait_for_healthy(cluster)
+    wait_until_caught_up(cluster, "b")
+    assert 4 == commit(cluster, "b", 0)
     (tail,) = Layout(cluster.cluster).lost_tails.glob("b-*/tail.json")
     assert 1 == len(json.loads(tail.read_text())["transactions"])
 
 
-def test_watch_shows_each_second_and_exits_with_the_last_state(cluster: ClusterUnderTest) -> None:
-    cluster.up()
-    wait_for(cluster, State.HEALTHY)
-    command = [str(cluster.installation.zodbrepl), "-c", str(cluster.path), "status", "--watch"]
+def test_watch_shows_each_second_and_exits_with_the_last_state(shared: ClusterUnderTest) -> None:
+    wait_for(shared, State.HEALTHY)
+    command = [str(shared.installation.zodbrepl), "-c", str(shared.path), "status", "--watch"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         shown = (
@@ -422,8 +436,10 @@ def test_watch_shows_each_second_and_exits_with_the_last_state(cluster: ClusterU
         assert ["HEALTHY"] * 2 == list(
             itertools.islice((state for state in shown if state == "HEALTHY"), 2)
         )
-        cluster.stop("node-b")
+        shared.stop("node-b")
         assert "DEGRADED" in shown
         watching.send_signal(signal.SIGINT)
         last = ["DEGRADED", *shown][-1]
         assert State(last.lower()).exit_code == watching.wait(PATIENCE)
+    supervisor.Supervisor(shared.cluster).start("node-b")
+    wait_for(shared, State.HEALTHY)

@@ -36,7 +36,7 @@ def all_follow(under_test: ClusterUnderTest) -> None:
 
 def test_under_a_writer_nothing_is_lost_and_nobody_is_restarted(make_cluster: MakeCluster) -> None:
     under_test = make_cluster(indico=("one",))
-    under_test.up()
+    under_test.start()
     all_follow(under_test)
     pids = {name: under_test.pid_of(name) for name in ("node-a", "node-b", "indico-one")}
     before = what_a_plan_could_change(under_test)
@@ -65,7 +65,7 @@ def test_under_a_writer_nothing_is_lost_and_nobody_is_restarted(make_cluster: Ma
 def test_a_control_plane_that_is_killed_in_the_middle_is_resumed_or_undone(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     all_follow(cluster)
     with Writer(cluster) as writer:
         kill_in_the_middle(cluster, "switchover", "seal", "done")
@@ -107,7 +107,7 @@ def resume_with_a_frozen_target(cluster: ClusterUnderTest) -> None:
 def test_a_running_follower_that_is_told_its_upstream_by_hand_is_not_restarted(
     cluster: ClusterUnderTest,
 ) -> None:
-    cluster.up()
+    cluster.start()
     before = cluster.pid_of("node-b")
     succeed(cluster, "node", "follow", "b", "--upstream", "a", "--epoch", "1")
     assert before == cluster.pid_of("node-b")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import socket
 import stat
 import subprocess
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -59,6 +61,36 @@ AS_NOBODY = (
 )
 
 
+VARIABLE = "SECRET_OF_THE_CALLER"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[ClusterUnderTest]:
+    """As in the other modules; its ``up`` had a secret in the environment."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.closing(ClusterUnderTest(tmp_path_factory.mktemp("shared"), home)) as made,
+    ):
+        patch.setenv(VARIABLE, "x")
+        made.up()
+        yield made
+
+
+@dataclasses.dataclass(frozen=True)
+class Serving:
+    """A cluster with Indico, which the tests change in order, and what its ``up`` said."""
+
+    under_test: ClusterUnderTest
+    up: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Serving]:
+    folder = tmp_path_factory.mktemp("serving")
+    with contextlib.closing(ClusterUnderTest(folder, home, indico=("one", "two"))) as made:
+        yield Serving(made, made.cli("up"))
+
+
 def is_listening(cluster: ClusterUnderTest, *which: str) -> list[bool]:
     """Whether a connection to each address is accepted, e.g. of "a storage-port"."""
     addresses = {
@@ -72,7 +104,9 @@ def is_listening(cluster: ClusterUnderTest, *which: str) -> list[bool]:
     return found
 
 
-def test_up_starts_all_and_down_ends_all(cluster: ClusterUnderTest) -> None:
+def test_up_starts_all_and_down_ends_all_and_both_may_be_repeated(
+    cluster: ClusterUnderTest,
+) -> None:
     up = cluster.cli("up")
     assert (0, "") == (up.returncode, up.stderr)
     *_, page, hint = map(str.rstrip, up.stdout.splitlines())
@@ -85,18 +119,13 @@ def test_up_starts_all_and_down_ends_all(cluster: ClusterUnderTest) -> None:
     assert {"RUNNING"} == {
         program.state for program in supervisor.program_states(cluster.cluster, PATIENCE).values()
     }
-    assert 0 == cluster.cli("down").returncode
-    assert [] == cluster.processes()
-    assert all(ports.is_free(endpoint.address) for endpoint in cluster.cluster.endpoints())
-
-
-def test_up_and_down_may_be_repeated(cluster: ClusterUnderTest) -> None:
-    cluster.up()
     pids = {name: cluster.pid_of(name) for name in cluster.cluster.program_names()}
     again = cluster.cli("up")
     assert (0, True) == (again.returncode, "everything is running" in again.stdout)
     assert pids == {name: cluster.pid_of(name) for name in pids}
-    cluster.down()
+    assert 0 == cluster.cli("down").returncode
+    assert [] == cluster.processes()
+    assert all(ports.is_free(endpoint.address) for endpoint in cluster.cluster.endpoints())
     again = cluster.cli("down")
     assert (0, "nothing is running\n") == (again.returncode, again.stdout)
 
@@ -119,13 +148,11 @@ def test_two_ups_at_once_start_everything_once(cluster: ClusterUnderTest) -> Non
 
 def test_a_chain_over_a_relay_comes_up_and_ends_in_drain_order(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(nodes=CHAIN)
-    cluster.up()
+    cluster.start()
     assert [True, True, False] == is_listening(
         cluster, "a replication-port", "b replication-port", "c replication-port"
     )
-    assert ["admin", "node-a", "node-b", "node-c"] == lifecycle.down(
-        cluster.cluster, cluster.installation
-    )
+    assert ["node-a", "node-b", "node-c"] == lifecycle.down(cluster.cluster, cluster.installation)
 
 
 def test_a_taken_port_is_named_before_anything_starts(cluster: ClusterUnderTest) -> None:
@@ -145,39 +172,39 @@ def test_a_port_taken_on_all_addresses_is_noticed(cluster: ClusterUnderTest) -> 
         assert ExitCode.PORT_TAKEN == cluster.cli("up").returncode
 
 
-def test_a_frozen_supervisord_is_told_of_and_hangs_nothing(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+def test_a_frozen_supervisord_is_reported_and_one_that_is_slow_to_answer_is_waited_for(
+    cluster: ClusterUnderTest,
+) -> None:
+    """It is slow on a busy machine; status has not that much time."""
+    cluster.start()
     pid = cluster.supervisord_pid()
     os.kill(pid, signal.SIGSTOP)
     states = supervisor.program_states(cluster.cluster)
     assert {"UNREACHABLE"} == {program.state for program in states.values()}
     down = cluster.cli("down")
     assert (ExitCode.TIMED_OUT, True) == (down.returncode, f"kill -CONT {pid}" in down.stderr)
-    os.kill(pid, signal.SIGCONT)
-    cluster.down()
-
-
-def test_a_supervisord_that_is_slow_to_answer_is_waited_for(cluster: ClusterUnderTest) -> None:
-    """As one is on a busy machine; status has not that much time."""
-    cluster.up()
-    pid = cluster.supervisord_pid()
-    os.kill(pid, signal.SIGSTOP)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         try:
-            down = pool.submit(cluster.cli, "down")
+            slow = pool.submit(cluster.cli, "down")
             time.sleep(2 * supervisor.ANSWER_SECONDS)
         finally:
             os.kill(pid, signal.SIGCONT)
-        assert 0 == down.result().returncode, down.result().stderr
+        assert 0 == slow.result().returncode, slow.result().stderr
     assert [] == cluster.processes()
 
 
-def test_a_node_with_a_damaged_state_file_is_not_started_but_the_rest_is(
+def test_with_damaged_state_files_down_ends_everything_and_up_starts_the_rest(
     cluster: ClusterUnderTest,
 ) -> None:
+    """The order of ending is then the one of cluster.conf: the primary before its followers."""
     cluster.up()
-    cluster.down()
-    state_file(cluster.cluster.node("a")).write_text("{")
+    files = [state_file(cluster.cluster.node(name)) for name in ("a", "b")]
+    text = files[1].read_text()
+    for file in files:
+        file.write_text("{")
+    assert ["admin", "node-a", "node-b"] == lifecycle.down(cluster.cluster, cluster.installation)
+    assert [] == cluster.processes()
+    files[1].write_text(text)
     up = cluster.cli("up")
     assert ExitCode.REFUSED == up.returncode
     assert "the state file of node a can't be used" in up.stderr
@@ -185,30 +212,22 @@ def test_a_node_with_a_damaged_state_file_is_not_started_but_the_rest_is(
     assert [False, True] == is_listening(cluster, "a storage-port", "b storage-port")
 
 
-def test_down_ends_everything_although_a_state_file_is_damaged(cluster: ClusterUnderTest) -> None:
-    """The order of ending is then the one of cluster.conf: the primary before its followers."""
-    cluster.up()
-    for name in ("a", "b"):
-        state_file(cluster.cluster.node(name)).write_text("{")
-    assert ["admin", "node-a", "node-b"] == lifecycle.down(cluster.cluster, cluster.installation)
-    assert [] == cluster.processes()
-
-
-def test_a_refusal_under_supervisor_is_final_and_shown(cluster: ClusterUnderTest) -> None:
+def test_a_refusal_under_supervisor_is_final_and_shown(shared: ClusterUnderTest) -> None:
     """The state file is damaged between the checks of ``up`` and a later start."""
-    cluster.up()
-    cluster.stop("node-b")
-    state_file(cluster.cluster.node("b")).write_text("{")
-    supervisor.Supervisor(cluster.cluster).start("node-b")
-
-    def b_state() -> str:
-        return supervisor.program_states(cluster.cluster)["node-b"].state
-
-    wait_until(lambda: b_state() == "EXITED", "node-b has refused")
-    time.sleep(3)
-    assert "EXITED" == b_state()
-    log = Layout(cluster.cluster).program_log("node-b").read_text()
+    shared.stop("node-b")
+    file = state_file(shared.cluster.node("b"))
+    text = file.read_text()
+    file.write_text("{")
+    try:
+        supervisor.Supervisor(shared.cluster).start("node-b")
+        wait_until(lambda: shared.program("b") == "EXITED", "node-b has refused")
+        time.sleep(3)
+        assert "EXITED" == shared.program("b")
+    finally:
+        file.write_text(text)
+    log = Layout(shared.cluster).program_log("node-b").read_text()
     assert 1 == log.count("NOTICE: the state file of node b can't be used")
+    assert ["node-b"] == lifecycle.up(shared.cluster, shared.installation)
 
 
 def test_a_program_that_dies_is_reported_with_its_log(cluster: ClusterUnderTest) -> None:
@@ -223,7 +242,7 @@ def test_a_program_that_dies_is_reported_with_its_log(cluster: ClusterUnderTest)
 
 
 def test_a_node_resumes_the_role_of_its_state_file(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+    cluster.start()
     cluster.down()
     for name, role, upstream in (("a", "secondary", "b"), ("b", "primary", None)):
         node = cluster.cluster.node(name)
@@ -241,43 +260,62 @@ def test_a_node_resumes_the_role_of_its_state_file(cluster: ClusterUnderTest) ->
     assert ["admin", "node-b", "node-a"] == lifecycle.down(cluster.cluster, cluster.installation)
 
 
-def test_a_program_new_in_the_cluster_file_is_started(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+def test_indico_instances_answer_when_up_returns(serving: Serving) -> None:
+    assert (0, "") == (serving.up.returncode, serving.up.stderr)
+    for instance in serving.under_test.cluster.indico:
+        settles_at(None, partial(readiness.indico_answers, instance))
+    assert [instance.base_url for instance in serving.under_test.cluster.indico] == [
+        line.split()[1] for line in serving.up.stdout.splitlines() if line.startswith("Indico ")
+    ]
+
+
+def test_a_program_new_in_the_cluster_file_is_started(serving: Serving) -> None:
+    cluster = serving.under_test
     kept = cluster.pid_of("node-a")
     cluster.nodes = {**cluster.nodes, "c": ("secondary", "a")}
-    admin_port = cluster.ports.pop()
-    cluster.ports += [*ClusterUnderTest(cluster.folder, cluster.home).ports[:2], admin_port]
+    cluster.ports[4:4] = free_ports(2)
     cluster.write()
     assert ["node-c"] == lifecycle.up(cluster.cluster, cluster.installation)
     assert kept == cluster.pid_of("node-a")
 
 
-def test_an_instance_whose_port_changed_is_started_again(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(indico=("one",))
-    cluster.up()
+def test_an_instance_whose_port_changed_is_started_again(serving: Serving) -> None:
+    cluster = serving.under_test
     kept = cluster.pid_of("node-a")
-    cluster.ports[4] = free_ports(1)[0]
+    cluster.ports[cluster.ports.index(cluster.cluster.indico[0].port)] = free_ports(1)[0]
     cluster.write()
     assert ["indico-one"] == lifecycle.up(cluster.cluster, cluster.installation)
     settles_at(None, lambda: readiness.indico_answers(cluster.cluster.indico[0]))
     assert kept == cluster.pid_of("node-a")
 
 
+def test_down_ends_indico_too(serving: Serving) -> None:
+    serving.under_test.down()
+    assert [] == serving.under_test.processes()
+
+
 def test_a_node_that_runs_on_another_port_than_the_file_says_is_reported(
-    cluster: ClusterUnderTest,
+    shared: ClusterUnderTest,
 ) -> None:
     """It is not restarted unasked: clients and followers hang on it."""
-    cluster.up()
-    kept = cluster.pid_of("node-a")
-    cluster.ports[0] = free_ports(1)[0]
-    cluster.write()
-    up = cluster.cli("up")
-    assert ExitCode.TIMED_OUT == up.returncode
-    assert f"nothing listens on 127.0.0.1:{cluster.ports[0]} (storage-port of node a)" in up.stderr
-    assert (
-        f"after a change of cluster.conf: bin/zodbrepl -c {cluster.path} down, then up" in up.stderr
-    )
-    assert kept == cluster.pid_of("node-a")
+    kept, port = shared.pid_of("node-a"), shared.ports[0]
+    shared.ports[0] = free_ports(1)[0]
+    shared.write()
+    try:
+        up = shared.cli("up")
+        assert ExitCode.TIMED_OUT == up.returncode
+        assert (
+            f"nothing listens on 127.0.0.1:{shared.ports[0]} (storage-port of node a)" in up.stderr
+        )
+        assert (
+            f"after a change of cluster.conf: bin/zodbrepl -c {shared.path} down, then up"
+            in up.stderr
+        )
+    finally:
+        shared.ports[0] = port
+        shared.write()
+    assert [] == lifecycle.up(shared.cluster, shared.installation)
+    assert kept == shared.pid_of("node-a")
 
 
 def test_files_are_for_their_owner_where_they_hold_data(shared: ClusterUnderTest) -> None:
@@ -296,15 +334,11 @@ def test_files_are_for_their_owner_where_they_hold_data(shared: ClusterUnderTest
     assert 0o700 == stat.S_IMODE(layout.supervisor_socket.stat().st_mode)
 
 
-def test_supervisord_gets_nothing_of_the_callers_environment(
-    cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SECRET_OF_THE_CALLER", "x")
-    cluster.up()
+def test_supervisord_gets_nothing_of_the_callers_environment(shared: ClusterUnderTest) -> None:
     for program in ("node-a", "admin"):
-        environment = Path(f"/proc/{cluster.pid_of(program)}/environ").read_bytes()
-        assert b"SECRET_OF_THE_CALLER" not in environment
-    with exclusive(Layout(cluster.cluster).lock, 5, pytest.fail):
+        environment = Path(f"/proc/{shared.pid_of(program)}/environ").read_bytes()
+        assert VARIABLE.encode() not in environment
+    with exclusive(Layout(shared.cluster).lock, 5, pytest.fail):
         pass  # none of them holds the lock that ``up`` had
 
 
@@ -326,19 +360,6 @@ def test_what_is_written_through_zodb_conf_is_read_from_the_secondary(
         timeout=PATIENCE,
     )
     assert "42 read_only=True" == done.stdout.strip(), done.stderr
-
-
-def test_indico_instances_answer_when_up_returns(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(indico=("one", "two"))
-    up = cluster.cli("up")
-    assert (0, "") == (up.returncode, up.stderr)
-    for instance in cluster.cluster.indico:
-        settles_at(None, partial(readiness.indico_answers, instance))
-    assert [instance.base_url for instance in cluster.cluster.indico] == [
-        line.split()[1] for line in up.stdout.splitlines() if line.startswith("Indico ")
-    ]
-    cluster.down()
-    assert [] == cluster.processes()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
@@ -364,7 +385,7 @@ def test_a_var_directory_too_deep_for_a_socket_works(
     socket_path = Layout(cluster.cluster).supervisor_socket
     assert not socket_path.is_relative_to(cluster.folder)
     try:
-        cluster.up()
+        cluster.start()
         assert 0o700 == stat.S_IMODE(socket_path.parent.stat().st_mode)
         cluster.down()
     finally:

@@ -204,11 +204,19 @@ def watch(app: App, dry_run: bool) -> None:
     metavar="NAME",
     help="Use the cluster file etc/cluster-NAME.conf, or etc/cluster.conf for zrs.",
 )
+@click.option(
+    "--conferences",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    metavar="COUNT",
+    help="Load COUNT conferences on the first run.",
+)
 @pass_app
-def demo(app: App, name: str | None) -> None:
+def demo(app: App, name: str | None, conferences: int) -> None:
     """Start the cluster, load conferences and print the addresses; Ctrl-C stops everything.
 
-    The first run creates an admin user with a random password and loads 200 conferences with 5
+    The first run creates an admin user with a random password and loads conferences with 5
     contributions each.  Later runs reuse them.
     """
     from indico_zodbrepl.cluster import load
@@ -219,7 +227,7 @@ def demo(app: App, name: str | None) -> None:
         if name is None
         else load(example(app.installation, name), app.installation.home)
     )
-    sys.exit(int(run(cluster, app.installation, click.echo, step_printer())))
+    sys.exit(int(run(cluster, app.installation, conferences, click.echo, step_printer())))
 
 
 def example(installation: Installation, name: str) -> Path:

@@ -17,7 +17,6 @@ from indico_zodbrepl.host import secrets as indico_secrets
 from indico_zodbrepl.host.indico_programs import Indico27
 from indico_zodbrepl.host.secrets import Credentials
 
-CONFERENCES = 200
 CONTRIBUTIONS = 5
 CATEGORIES = 5
 
@@ -25,7 +24,7 @@ Progress = Callable[[str], None]
 
 
 def fill(
-    cluster: Cluster, installation: Installation, progress: Progress
+    cluster: Cluster, installation: Installation, conferences: int, progress: Progress
 ) -> tuple[Credentials, Mapping[str, Counts]]:
     """Start the cluster with its first user and its events; keep existing data.
 
@@ -37,24 +36,25 @@ def fill(
     """
     if can(cluster, "two-instances"):
         lifecycle.up(cluster, installation, progress)
-        return _filled(cluster, installation, progress)
+        return _filled(cluster, installation, conferences, progress)
     if not daemon.is_running(cluster):
         lifecycle.up_storage(cluster, installation, progress)
-        admin, found = _filled(cluster, installation, progress)
+        admin, found = _filled(cluster, installation, conferences, progress)
         lifecycle.up(cluster, installation, progress)
         return admin, found
     return _found(cluster, installation)
 
 
 def _filled(
-    cluster: Cluster, installation: Installation, progress: Progress
+    cluster: Cluster, installation: Installation, conferences: int, progress: Progress
 ) -> tuple[Credentials, Mapping[str, Counts]]:
     indico = Indico27(cluster, installation)
-    admin = first_user(indico, indico_secrets.path_in(Layout(cluster).var), progress)
-    found = compare(cluster, indico)
-    if not is_loaded(found):
-        indico.load(CONFERENCES, CONTRIBUTIONS, CATEGORIES)
-        progress(f"{CONFERENCES} conferences with {CONTRIBUTIONS} contributions each loaded")
+    file = indico_secrets.path_in(Layout(cluster).var)
+    is_new = not file.exists()  # then the database was empty, or first_user raises
+    admin = first_user(indico, file, progress)
+    if is_new or not is_loaded(found := compare(cluster, indico)):
+        indico.load(conferences, CONTRIBUTIONS, CATEGORIES)
+        progress(f"{conferences} conferences with {CONTRIBUTIONS} contributions each loaded")
         found = compare(cluster, indico)
     if len(found) > 1:
         progress("all nodes hold the same: counted in the storage of each")

@@ -25,13 +25,18 @@ Progress = Callable[[str], None]
 
 
 def run(
-    cluster: Cluster, installation: Installation, say: Callable[[str], None], progress: Progress
+    cluster: Cluster,
+    installation: Installation,
+    conferences: int,
+    say: Callable[[str], None],
+    progress: Progress,
 ) -> ExitCode:
     """Start the cluster, fill it, compare its nodes, print its addresses, and wait for Ctrl-C.
 
     A cluster that is already running is reused and left running; then return at once.
 
     Args:
+        conferences: how many to load if the cluster has none.
         say: prints a text for the person at the terminal.
         progress: called with each step done, one line.
 
@@ -52,7 +57,7 @@ def run(
         ours = not daemon.is_running(cluster)
         ready = False
         try:
-            say(prepare(cluster, installation, progress))
+            say(prepare(cluster, installation, conferences, progress))
             ready = True
             if not ours:
                 say(
@@ -74,13 +79,15 @@ def run(
                         lifecycle.down(cluster, installation, progress)
 
 
-def prepare(cluster: Cluster, installation: Installation, progress: Progress) -> str:
+def prepare(
+    cluster: Cluster, installation: Installation, conferences: int, progress: Progress
+) -> str:
     """Start and fill the cluster; return the text to print.  Idempotent.
 
     Raises:
         OperatorError: a step failed.
     """
-    admin, found = fill(cluster, installation, progress)
+    admin, found = fill(cluster, installation, conferences, progress)
     file = secrets.path_in(Layout(cluster).var)
     operator = login.ensure(cluster)
     shown = block(cluster, admin, file, found, operator, snapshot=take_snapshot(cluster))

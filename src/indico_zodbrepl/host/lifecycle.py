@@ -66,7 +66,7 @@ def up(
             died, with the end of its log.  Programs that were started stay.
     """
     check(cluster, installation)
-    return _up(cluster, installation, progress, seconds)
+    return _up(cluster, installation, progress, seconds, cluster.program_names())
 
 
 def check(cluster: Cluster, installation: Installation) -> None:
@@ -83,7 +83,26 @@ def up_storage(
 ) -> list[str]:
     """Start the storage nodes alone, as for a conversion; otherwise as ``up``."""
     _check_installed(cluster, installation)
-    return _up(cluster, installation, progress, seconds, storage_only=True)
+    return _up(cluster, installation, progress, seconds, _storage(cluster))
+
+
+def up_serving(
+    cluster: Cluster,
+    installation: Installation,
+    progress: Tell = ignore,
+    seconds: float = UP_SECONDS,
+) -> list[str]:
+    """Start the storage nodes and Indico, as for a benchmark; otherwise as ``up``.
+
+    The admin page and the monitor need as much CPU to start as two storage nodes.
+    """
+    check(cluster, installation)
+    serving = [*_storage(cluster), *(instance.program for instance in cluster.indico)]
+    return _up(cluster, installation, progress, seconds, serving)
+
+
+def _storage(cluster: Cluster) -> list[str]:
+    return [node.program for node in cluster.nodes if node.has_program]
 
 
 def _check_installed(cluster: Cluster, installation: Installation) -> None:
@@ -97,8 +116,7 @@ def _up(
     installation: Installation,
     progress: Tell,
     seconds: float,
-    *,
-    storage_only: bool = False,
+    wanted: Collection[str],
 ) -> list[str]:
     deadline = time.monotonic() + seconds
     generated.make_directories(cluster)
@@ -106,11 +124,6 @@ def _up(
     with exclusive(Layout(cluster).lock, seconds, progress):
         states, failures = _states(cluster, run.prepare)
         running = _running(cluster, deadline) if daemon.is_running(cluster) else None
-        wanted = (
-            [node.program for node in cluster.nodes if node.has_program]
-            if storage_only
-            else cluster.program_names()
-        )
         left = orphans.find(cluster, installation, running or ())
         missing = _missing(cluster, states, [*(running or ()), *left], wanted)
         write_all(generated.cluster_files(cluster, installation))
@@ -126,7 +139,11 @@ def _up(
         )
         failures |= replaced.failures
         nodes, *rest = [
-            [entry for entry in stage if entry[0] not in replaced.failures]
+            [
+                (name, ready)
+                for name, ready in stage
+                if name in wanted and name not in replaced.failures
+            ]
             for stage in stages.starting(cluster, states)
         ]
         done = start(cluster, nodes, missing, deadline, progress)
@@ -140,7 +157,7 @@ def _up(
                 raise
             if not leaderless:  # else it only says so again
                 failures["the storage"] = error
-        for stage in () if storage_only else rest:
+        for stage in rest:
             done = start(cluster, stage, missing, deadline, progress)
             started += done.programs
             failures |= done.failures

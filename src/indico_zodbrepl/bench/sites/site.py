@@ -80,7 +80,7 @@ class Site:
     def up(self, progress: Progress) -> None:
         """Start it, and fill it if it has Indico.
 
-        Only the storage and Indico run afterwards; the admin page is stopped again.
+        Only the storage and Indico run afterwards, not the admin page.
 
         Raises:
             OperatorError: it does not start here; ``close`` must be called nevertheless.
@@ -98,11 +98,10 @@ class Site:
         if self.storage.one_process:
             lifecycle.up_storage(cluster, self.installation, progress)
             self._fill()
-            lifecycle.up(cluster, self.installation, progress)
+            lifecycle.up_serving(cluster, self.installation, progress)
         else:
-            lifecycle.up(cluster, self.installation, progress)
+            lifecycle.up_serving(cluster, self.installation, progress)
             self._fill()
-        Supervisor(cluster).stop(cluster.admin.program)
 
     def close(self) -> None:
         """Stop its programs and remove its folder.  Idempotent.
