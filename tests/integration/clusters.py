@@ -22,6 +22,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host import lifecycle, supervisor
 from indico_zodbrepl.host.fencing import freeze
+from indico_zodbrepl.monitor import take_snapshot
 
 # Below the ports that the kernel gives to outgoing connections; other suites have others.
 FIRST_PORT = int(os.environ.get("ZODBREPL_TEST_PORTS", "20000"))
@@ -121,8 +122,15 @@ class ClusterUnderTest:
         self._must("up")
 
     def start(self) -> None:
-        """Start the nodes and Indico without the admin page, which costs as much as two nodes."""
+        """Start the nodes and Indico, and wait until the followers are connected.
+
+        The admin page, which costs as much as two nodes, does not run.
+        """
         lifecycle.up_serving(self.cluster, self.installation)
+        wait_until(
+            lambda: all(node.connected is not False for node in take_snapshot(self.cluster).nodes),
+            "the followers are connected",
+        )
 
     def begin_indico(self) -> None:
         """Put an Indico into the database, with an administrator; the storage has to run."""

@@ -50,7 +50,7 @@ def test_data_files_grow_less_with_compression_and_those_of_followers_too(site: 
             assert made.metrics["follower_record_bytes"] == made.metrics["record_bytes"]
 
 
-@pytest.mark.parametrize("compression", [NONE, ZLIB])
+@pytest.mark.parametrize("compression", [pytest.param(NONE, marks=pytest.mark.exhaustive), ZLIB])
 def test_what_was_written_is_read(site: Site, compression: str) -> None:
     wrote = measured(site, WRITE, compression)
     read = measured(site, READ, compression)

@@ -94,7 +94,7 @@ def test_what_a_killed_benchmark_left_is_ended_by_the_next_one(
         "raw",
         "--quick",
         "--storages",
-        "in-memory,filestorage",
+        "in-memory",
         "--data-directory",
         str(scratch),
     )

@@ -20,6 +20,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.host import lifecycle
 
 BASE_URL = "https://events.example.org/indico"
 OWNER = {
@@ -228,7 +229,7 @@ def test_a_secondary_that_starts_with_a_copy_of_the_file_follows(
     for node in cluster.nodes:
         node.data_directory.mkdir(parents=True)
         shutil.copy(site.data_fs, data_fs(node))
-    under_test.start()
+    lifecycle.up_storage(under_test.cluster, under_test.installation)
     admin = site.data_fs.with_name("admin.json")
     admin.touch(mode=0o600)
     admin.write_text(json.dumps({**OWNER, "login": "new", "email": "new@example.org"}))
@@ -242,7 +243,7 @@ def test_a_site_conf_that_is_missing_stops_check_and_up_but_not_down(
 ) -> None:
     site.conf.parent.mkdir()
     site.conf.write_text("")
-    under_test.start()
+    lifecycle.up_storage(under_test.cluster, under_test.installation)
     site.conf.unlink()
     for command in ("check", "up"):
         done = under_test.cli(command)

@@ -439,15 +439,16 @@ def test_a_folder_with_other_things_is_not_used(alone: Kept, tmp_path: Path) -> 
 # --- where nodes replicate
 
 
+def wait_until_b_has_everything(pair: Kept) -> None:
+    def size(node: str) -> int:
+        return data_fs(pair.cluster.node(node)).stat().st_size
+
+    wait_until(lambda: size("b") == size("a"), "b has everything")
+
+
 def test_a_secondary_is_backed_up_so_that_the_primary_goes_on_undisturbed(pair: Kept) -> None:
     pair.commit("kept", 2)
-    wait_until(
-        lambda: (
-            data_fs(pair.cluster.node("b")).stat().st_size
-            == data_fs(pair.cluster.node("a")).stat().st_size
-        ),
-        "b has everything",
-    )
+    wait_until_b_has_everything(pair)
     assert "of node b (it follows primary a" in pair.backup()
     pair.commit("more", 1)
     assert "of node a" in pair.backup("a")
@@ -458,6 +459,7 @@ def test_a_secondary_is_backed_up_so_that_the_primary_goes_on_undisturbed(pair: 
 
 def test_while_another_node_has_the_data_the_better_way_is_reported(pair: Kept) -> None:
     pair.commit("kept", 2)
+    wait_until_b_has_everything(pair)
     pair.backup("a")
     pair.die("a")
     data_fs(pair.cluster.node("a")).unlink()
