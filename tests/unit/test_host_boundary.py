@@ -19,6 +19,7 @@ ABOVE = ("operations", "monitor", "monitord", "admin", "cli", "convert", "bench"
 VALUES = {
     "backup": {"Backup", "Made", "Newer", "Swapped", "moment"},
     "data_interface": {"Backups"},
+    "data_end": {"DataEnd"},
     "datafs": {"Comparison", "Export", "Progress", "Relation", "describe"},
     "disks": {"PROBE_BYTES", "Disk", "Room", "gib", "mib"},
     "epochs": {"EpochRecord", "now", "seconds"},

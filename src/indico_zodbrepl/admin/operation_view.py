@@ -21,9 +21,9 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import store
 from indico_zodbrepl.operations.messages import figures_in_words
 from indico_zodbrepl.operations.model import Plan, Step
+from indico_zodbrepl.operations.offers import Offer, offers
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.planning import OPERATIONS, Request
-from indico_zodbrepl.operations.recommend import Offer, offers
 
 OPTIONS = {"clone": ("source",), "pack": ("days",)}
 WITHOUT_REASON = ("resume", "undo")

@@ -19,9 +19,10 @@ from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
 from indico_zodbrepl.monitord.history import FILE
 from indico_zodbrepl.operations import store
 from indico_zodbrepl.operations.model import Step
+from indico_zodbrepl.operations.offers import Offer, offers
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.procedures import Procedure
-from indico_zodbrepl.operations.recommend import Offer, offers, procedures
+from indico_zodbrepl.operations.recommend import procedures
 
 MISSED = 10.0
 """Seconds without a sample after which the monitor process counts as stopped."""

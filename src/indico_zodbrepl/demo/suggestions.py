@@ -10,7 +10,8 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.monitor.rules.facts import reviving, start_command
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus, Snapshot
-from indico_zodbrepl.operations.recommend import offers, recommend
+from indico_zodbrepl.operations.offers import offers
+from indico_zodbrepl.operations.recommend import recommend
 
 Suggestion = tuple[str, tuple[str, ...]]
 

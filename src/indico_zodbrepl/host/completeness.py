@@ -85,13 +85,13 @@ def refuse_incomplete(cluster: Cluster, installation: Installation, claim: NodeS
     except OperatorError as error:
         if error.exit_code is not ExitCode.REFUSED:
             raise
-        raise _damaged(cluster, claim, followers, error) from error
+        raise damaged(cluster, claim, followers, error) from error
     all_at_once([partial(_testify, installation, each, witnesses) for each in followers])
     if newest(witnesses, own) is not None:
         own = _last(installation, node)  # its server may be running, and have written meanwhile
     found = newest(witnesses, own)
     if found is not None:
-        raise _refusal(cluster, claim, own, found, witnesses)
+        raise refusal(cluster, claim, own, found, witnesses)
 
 
 def _observers(cluster: Cluster, claim: NodeState) -> list[Witness]:
@@ -120,9 +120,10 @@ def _last(installation: Installation, node: Node) -> int:
     return 0 if found.tid is None else tid.parse(found.tid)
 
 
-def _refusal(
+def refusal(
     cluster: Cluster, claim: NodeState, own: int, found: Witness, witnesses: Iterable[Witness]
 ) -> OperatorError:
+    """Return the error for a primary whose data file lacks transactions that others know."""
     commands = Commands.here(cluster)
     lines = [
         f"  {each.who}: up to {_shown(each.last_tid)}" for each in witnesses if each.last_tid > own
@@ -147,9 +148,10 @@ def _refusal(
     )
 
 
-def _damaged(
+def damaged(
     cluster: Cluster, claim: NodeState, followers: Sequence[Node], error: OperatorError
 ) -> OperatorError:
+    """Return the error for a primary whose data file has an end that can't be read."""
     commands = Commands.here(cluster)
     reason = f"the data file of {claim.node} is damaged"
     return OperatorError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from indico_zodbrepl.errors import OperatorError
     from indico_zodbrepl.host.backup import Backup, Made, Newer, Replaced, Staged, Swapped
+    from indico_zodbrepl.host.data_end import DataEnd
     from indico_zodbrepl.host.datafs import (
         Comparison,
         Copy,
@@ -45,6 +46,9 @@ class DataHost(Protocol):
 
     def data_file(self, name: str) -> DataFile | None:
         """Return what the file system knows of the node's data file; None if it is missing."""
+
+    def data_end(self, name: str) -> DataEnd | None:
+        """Return the end of the node's data file; None if it can't be told."""
 
     def check_readable(self, name: str) -> None:
         """Raise OperatorError if the node's data file can't be opened."""

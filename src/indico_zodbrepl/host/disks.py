@@ -46,9 +46,14 @@ class Disk:
     @property
     def room(self) -> Room:
         """Return the level of the free space."""
-        if self.free < min(FULL_SHARE * self.size, FULL_BYTES):
+        if self.free < self.full_below:
             return Room.FULL
         return Room.LOW if self.free < min(LOW_SHARE * self.size, LOW_BYTES) else Room.ENOUGH
+
+    @property
+    def full_below(self) -> int:
+        """Return the free bytes below which it is full."""
+        return int(min(FULL_SHARE * self.size, FULL_BYTES))
 
     def __str__(self) -> str:
         return f"{gib(self.free)} free of {gib(self.size)}"

@@ -86,25 +86,30 @@ def admit_follower(
                     + datafs.describe(found, node.name, upstream.name)
                 )
             else:
-                judged, refusal = _judge(cluster, state, known, found)
+                judged, refusal = judge(cluster, state, known, found)
                 if not dry_run:
                     _remember(node, known, judged)
                 if refusal is not None:
                     raise refusal
                 return []
     if known.was_writable:
-        raise OperatorError(
-            f"node {node.name} refuses to follow node {upstream.name}",
-            f"it was a primary, so it may hold transactions of its own, and that is unknown "
-            f"without the data of node {upstream.name}: {problem}",
-            f"bring node {upstream.name} back first",
-            ExitCode.REFUSED,
-        )
+        raise unknown_history(state, problem)
     remark = (
         f"the history of node {node.name} was not compared with that of node "
         f"{upstream.name}: {problem}"
     )
     return [remark]
+
+
+def unknown_history(state: NodeState, problem: str) -> OperatorError:
+    """Return the error for a former primary that can't be compared with its upstream."""
+    return OperatorError(
+        f"node {state.node} refuses to follow node {state.upstream}",
+        f"it was a primary, so it may hold transactions of its own, and that is unknown "
+        f"without the data of node {state.upstream}: {problem}",
+        f"bring node {state.upstream} back first",
+        ExitCode.REFUSED,
+    )
 
 
 def _refuse_damaged(cluster: Cluster, installation: Installation, state: NodeState) -> None:
@@ -114,13 +119,18 @@ def _refuse_damaged(cluster: Cluster, installation: Installation, state: NodeSta
     except OperatorError as error:
         if error.exit_code is not ExitCode.REFUSED:
             raise
-        clone = Commands.here(cluster).zodbrepl("clone", state.node)
-        raise OperatorError(
-            f"node {state.node} refuses to follow node {state.upstream}: its data file is damaged",
-            error.detail,
-            f"copy another node's data to it; the damaged file is kept: {clone}",
-            ExitCode.REFUSED,
-        ) from error
+        raise damaged(cluster, state, error) from error
+
+
+def damaged(cluster: Cluster, state: NodeState, error: OperatorError) -> OperatorError:
+    """Return the error for a follower whose data file has an end that can't be read."""
+    clone = Commands.here(cluster).zodbrepl("clone", state.node)
+    return OperatorError(
+        f"node {state.node} refuses to follow node {state.upstream}: its data file is damaged",
+        error.detail,
+        f"copy another node's data to it; the damaged file is kept: {clone}",
+        ExitCode.REFUSED,
+    )
 
 
 def check_follower(
@@ -156,7 +166,7 @@ _CHECKS: dict[Family, Callable[[Cluster, Installation, NodeState, bool], list[st
 }
 
 
-def _judge(
+def judge(
     cluster: Cluster, state: NodeState, known: Lineage, found: Comparison
 ) -> tuple[Lineage, OperatorError | None]:
     """Return the history to write after a comparison, and why the node must not follow."""

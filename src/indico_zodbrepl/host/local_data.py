@@ -17,6 +17,7 @@ from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import OperatorError
 
 if TYPE_CHECKING:
+    from indico_zodbrepl.host.data_end import DataEnd
     from indico_zodbrepl.host.data_interface import Backups, Report
     from indico_zodbrepl.host.datafs import Comparison, Copy, DataFile, Export, Last, Truncation
     from indico_zodbrepl.host.fencing import Held
@@ -47,6 +48,11 @@ class LocalData:
         from indico_zodbrepl.host import datafs
 
         return datafs.found(self._data(name))
+
+    def data_end(self, name: str) -> DataEnd | None:
+        from indico_zodbrepl.host import data_end
+
+        return data_end.read(self._installation, self._data(name))
 
     def check_readable(self, name: str) -> None:
         file = self._data(name)

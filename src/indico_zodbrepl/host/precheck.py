@@ -61,7 +61,7 @@ def confirmed(
     said = reports.gather(cluster, claim.node, claim)
     decision = reports.judge(claim, said)
     if not decision.allowed:
-        raise _refusal(cluster, claim, decision, said)
+        raise refusal(cluster, claim, decision, said)
     refuse_without_data(cluster, claim)
     completeness.refuse_incomplete(cluster, installation, claim)
     return decision, said
@@ -154,11 +154,16 @@ def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
     holders = reports.holders_of_data(cluster, claim.node)
     if not holders or backend.has_data(cluster, node):
         return
-    commands = Commands.here(cluster)
-    raise OperatorError(
+    raise without_data(cluster, claim, holders)
+
+
+def without_data(cluster: Cluster, claim: NodeState, holders: list[str]) -> OperatorError:
+    """Return the error for a primary that would be empty although other nodes have data."""
+    node, commands = cluster.node(claim.node), Commands.here(cluster)
+    return OperatorError(
         f"node {claim.node} can't be the primary of epoch {claim.epoch}",
         f"it has no data, but {_named(holders)}: Indico would get an empty "
-        f"database from {cluster.node(claim.node).data_directory}",
+        f"database from {node.data_directory}",
         "mount its disk; if the disk is lost: "
         # Without a target, which is then the node with the newest transaction.
         + commands.zodbrepl("failover", "--reason", f"the disk of {claim.node} is lost"),
@@ -171,9 +176,10 @@ def _named(holders: list[str]) -> str:
     return f"node{'s' * several} {' and '.join(holders)} {'have' if several else 'has'}"
 
 
-def _refusal(
+def refusal(
     cluster: Cluster, claim: NodeState, decision: Decision, said: list[Report]
 ) -> OperatorError:
+    """Return the error for a primary that a source contradicts, or none confirms."""
     commands = Commands.here(cluster)
     newer = next(
         (

@@ -269,7 +269,7 @@ def _of_server(node: Node, said: object, states: dict[str, NodeState], cluster: 
     if running.role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
         primary: str | None = node.name
     else:
-        primary = root_of(_node_at(cluster, running.upstream), states)
+        primary = _primary_of(_node_at(cluster, running.upstream), states)
     return Report(source, running.epoch, primary, writable, node=node.name)
 
 
@@ -277,7 +277,16 @@ def _of_state(node: Node, said: object, states: dict[str, NodeState]) -> Report:
     source = f"the state file of node {node.name}"
     if not isinstance(said, NodeState):
         return Report(source, problem=str(said), node=node.name)
-    return Report(source, said.epoch, root_of(node.name, states), node=node.name)
+    return Report(source, said.epoch, _primary_of(node.name, states), node=node.name)
+
+
+def _primary_of(name: str | None, states: dict[str, NodeState]) -> str | None:
+    """Return the primary at the end of a chain of upstreams.
+
+    None if the last node has no usable state file: a relay whose folder is lost is no primary.
+    """
+    root = root_of(name, states)
+    return root if root in states else None
 
 
 def _node_at(cluster: Cluster, link_address: str | None) -> str | None:

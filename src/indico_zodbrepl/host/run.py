@@ -18,6 +18,7 @@ from indico_zodbrepl.cluster.lookup import node_with_program, root_of
 from indico_zodbrepl.cluster.rendering import START_SECONDS as STARTED_AFTER_SECONDS
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, history, ports, state
+from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.following import check_follower
 from indico_zodbrepl.host.interface import DryRun
 from indico_zodbrepl.host.precheck import admit_primary, confirmed
@@ -173,9 +174,24 @@ def caught_up(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
     record = epochs.newest(cluster)
     if record is None or record.epoch <= present.epoch or record.primary == node.name:
         return present
+    return follower_of(record, present, state.readable(cluster), cluster)
+
+
+def follower_of(
+    record: EpochRecord, present: NodeState, states: Mapping[str, NodeState], cluster: Cluster
+) -> NodeState:
+    """Return the state of a follower in the epoch of a record.  Pure.
+
+    It keeps its upstream only if that is a relay behind the primary of the record.
+
+    Args:
+        present: its own state.
+        states: the usable state files, by node.
+    """
+    if record.epoch <= present.epoch or record.primary == present.node:
+        return present
     if record.primary not in {other.name for other in cluster.nodes}:
         return present
-    states = state.readable(cluster)
     above = states.get(present.upstream or "")
     kept = (
         above is not None
@@ -183,7 +199,7 @@ def caught_up(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
         and root_of(present.upstream, states) == record.primary
     )
     upstream = present.upstream if kept else record.primary
-    return NodeState(cluster.name, node.name, present.role, upstream, record.epoch)
+    return NodeState(cluster.name, present.node, present.role, upstream, record.epoch)
 
 
 def hold_refusal(environment: Mapping[str, str]) -> None:

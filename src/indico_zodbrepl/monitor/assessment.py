@@ -127,6 +127,8 @@ def _node(
         disk=findings.disks.get(node.name),
         write_failure=_write_failure(ours, findings, node.name) if ours else None,
         refusal=_refusal(findings, node.name),
+        compared_in=findings.compared_in.get(node.name),
+        data_end=findings.data_ends.get(node.name),
         superseded_by=leader[1]
         if own.role is Role.PRIMARY and leader[1] != node.name and leader[0] > (own.epoch or 0)
         else None,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from functools import partial
 
-from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster.installation import home_from_environment
 from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord, seconds
 from indico_zodbrepl.host.interface import host_of
@@ -24,7 +26,7 @@ from indico_zodbrepl.monitor.snapshot import (
 )
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure
-from indico_zodbrepl.probing.probes import probe_indico
+from indico_zodbrepl.probing.probes import probe_history, probe_indico
 from indico_zodbrepl.probing.race import Race
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
@@ -121,10 +123,17 @@ def _findings(
         health = found.get(("indico", instance.name), late)
         indico[instance.name] = health if isinstance(health, IndicoAnswer | Failure) else late
     lineages, refusals, refused_at, disks = {}, {}, {}, {}
+    data_ends, compared_in = {}, {}
     for node in cluster.nodes:
         disk = found.get(("disk", node.name))
         if isinstance(disk, Disk):
             disks[node.name] = disk
+        epoch = found.get(("compared", node.name))
+        if isinstance(epoch, int):
+            compared_in[node.name] = epoch
+        data_end = found.get(("data end", node.name))
+        if isinstance(data_end, DataEnd):
+            data_ends[node.name] = data_end
         lineage = found.get(("lineage", node.name))
         if isinstance(lineage, tuple):
             lineages[node.name] = lineage
@@ -158,6 +167,8 @@ def _findings(
         epoch_began=_epoch_began(found),
         disks=disks,
         control_disk=control_disk if isinstance(control_disk, Disk) else None,
+        compared_in=compared_in,
+        data_ends=data_ends,
     )
 
 
@@ -182,18 +193,39 @@ def _programs(found: object) -> tuple[dict[str, Program], str]:
 
 
 def probe_node(cluster: Cluster, node: Node, primary: Node | None, deadline: float) -> Results:
-    """Probe a node: yield ("server", name), and ("comparison", name) with its primary, if any."""
+    """Probe a node: yield ("server", name), and ("comparison", name) with its primary, if any.
+
+    If it does not answer, yield ("data end", name) as well: what its data file holds.
+    """
     backend = backend_of(cluster)
     try:
         answer = backend.ask(cluster, node, deadline)
     except ProbeError as error:
         yield ("server", node.name), Failure(error.kind, error.detail)
+        yield from _data_end(cluster, node, primary, deadline)
         return
     yield ("server", node.name), answer
     if primary is None:
         return
     for comparison in backend.compare(cluster, node, primary, answer, deadline):
         yield ("comparison", node.name), comparison
+
+
+def _data_end(cluster: Cluster, node: Node, primary: Node | None, deadline: float) -> Results:
+    """Read the end of a node's data file, and ask the primary if it has that transaction."""
+    if not node.managed or not can(cluster, "lineage"):
+        return
+    found = host_of(cluster).data_end(node.name)
+    if found is None:
+        return
+    yield ("data end", node.name), found
+    if primary is None or not found.last_tid:
+        return
+    try:
+        held = probe_history(primary.storage_address, found.last_tid, deadline)
+    except ProbeError:
+        return  # the primary's own probe reports it
+    yield ("data end", node.name), dataclasses.replace(found, in_primary=held.known)
 
 
 def probe_instance(instance: IndicoInstance, deadline: float) -> Results:

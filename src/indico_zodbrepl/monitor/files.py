@@ -32,7 +32,8 @@ def jobs(cluster: Cluster) -> Jobs:
     """Yield a name and a job for each file or folder; a hung disk delays no other answer.
 
     They yield, under these keys, ("record", keeper) an EpochWord, ("lineage", node) a Condition or
-    None with its detail, ("disk", node) a Disk, ("control disk", "") that of the var directory, and
+    None with its detail, ("compared", node) the epoch of its last comparison if it only followed
+    since, ("disk", node) a Disk, ("control disk", "") that of the var directory, and
     ("operations", "") OpenOperations.  Records and lineages are only where the backend is guarded.
     """
     host = host_of(cluster)
@@ -77,6 +78,8 @@ def _lineage(host: Host, name: str) -> Results:
     else:
         if found is not None:
             yield ("lineage", name), (found.condition, clean(found.detail))
+            if not found.was_writable:
+                yield ("compared", name), found.epoch
 
 
 def _operations(cluster: Cluster) -> Results:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Program, StartRefusal
@@ -36,6 +37,9 @@ class Findings:
         operations: those that have not ended.
         disks: of the nodes' data directories, as far as they can be asked.
         control_disk: of the cluster's var directory; None if it can't be asked.
+        compared_in: the epoch in which a node's history was last compared, if it only followed
+            since.
+        data_ends: of the data files of nodes that do not answer, where a node has one.
     """
 
     taken_at: float
@@ -54,6 +58,8 @@ class Findings:
     epoch_began: float | None = None
     disks: Mapping[str, Disk] = dataclasses.field(default_factory=dict)
     control_disk: Disk | None = None
+    compared_in: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    data_ends: Mapping[str, DataEnd] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,23 @@ def follows_closely(node: NodeStatus) -> bool:
     return node.lag_seconds is not None and node.lag_seconds <= SMALL_LAG_SECONDS
 
 
+def assigned_primary(snapshot: Snapshot) -> NodeStatus | None:
+    """Return the node that its state file makes primary; of several the highest epoch's.
+
+    A record of a later epoch takes precedence: the state file of a lost primary may be lost too.
+    """
+    primaries = [
+        (node.assigned_epoch or 0, node)
+        for node in snapshot.nodes
+        if node.assigned_role is Role.PRIMARY
+    ]
+    recorded = {
+        record.primary: record.epoch for record in snapshot.records if record.epoch is not None
+    }
+    primaries += [(recorded[node.name], node) for node in snapshot.nodes if node.name in recorded]
+    return max(primaries, key=lambda found: found[0], default=(0, None))[1]
+
+
 def best_candidate(snapshot: Snapshot, unfit: Collection[str] = ()) -> NodeStatus | None:
     """Return the follower with the newest transaction; the first one if none answers.
 

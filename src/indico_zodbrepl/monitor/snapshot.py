@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk, Room
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.probing import tid
@@ -152,6 +153,8 @@ class NodeStatus:
         facts: the engine's own figures.
         disk: of its data directory; None when it can't be asked.
         write_failure: None if its server wrote its last transaction, or does not tell.
+        compared_in: the epoch in which its history was last compared, if it only followed since.
+        data_end: the end of its data file if it does not answer; None if unknown.
         superseded_by: the primary of a later epoch than the one in which this node is, or would
             become, the primary; None if there is none.
     """
@@ -192,6 +195,8 @@ class NodeStatus:
     managed: bool = True
     disk: Disk | None = None
     write_failure: WriteFailure | None = None
+    compared_in: int | None = None
+    data_end: DataEnd | None = None
 
     @property
     def reachable(self) -> bool:
@@ -235,10 +240,24 @@ class NodeStatus:
     @property
     def out_of_line(self) -> bool:
         """Return True if its history is known to have diverged from the cluster's."""
-        return self.condition not in (None, Condition.OK) or self.membership in (
-            Membership.ABSENT,
-            Membership.DIFFERENT,
+        absent = self.data_end is not None and self.data_end.in_primary is False
+        return (
+            absent
+            or self.condition not in (None, Condition.OK)
+            or self.membership in (Membership.ABSENT, Membership.DIFFERENT)
         )
+
+    @property
+    def is_damaged(self) -> bool:
+        """Return True if it does not run and the end of its data file can't be read."""
+        return self.data_end is not None and bool(self.data_end.damage)
+
+    @property
+    def newest(self) -> int | None:
+        """Return the last transaction of its server, or of its data file; None if unknown."""
+        if self.last_tid is not None or self.data_end is None:
+            return self.last_tid
+        return self.data_end.last_tid
 
     @property
     def is_full(self) -> bool:

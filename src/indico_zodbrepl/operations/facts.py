@@ -19,6 +19,7 @@ from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.promotion import assigned_primary
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
@@ -57,25 +58,8 @@ class Situation:
     unwritable: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def assigned_primary(self) -> NodeStatus | None:
-        """Return the node that its state file makes primary; of several the highest epoch's.
-
-        A record of a later epoch takes precedence: the state file of a lost primary may be lost
-        too.
-        """
-        primaries = [
-            (node.assigned_epoch or 0, node)
-            for node in self.snapshot.nodes
-            if node.assigned_role == "primary"
-        ]
-        recorded = {
-            record.primary: record.epoch
-            for record in self.snapshot.records
-            if record.epoch is not None
-        }
-        primaries += [
-            (recorded[node.name], node) for node in self.snapshot.nodes if node.name in recorded
-        ]
-        return max(primaries, key=lambda found: found[0], default=(0, None))[1]
+        """Return the primary by state files and records; see ``promotion.assigned_primary``."""
+        return assigned_primary(self.snapshot)
 
 
 def tail_folder(cluster: Cluster, node: str, epoch: int, now: float) -> Path:

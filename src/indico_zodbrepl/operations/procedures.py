@@ -116,9 +116,13 @@ def wake_supervisord(commands: Commands) -> Procedure:
     )
 
 
-def fence(node: NodeStatus, commands: Commands) -> Procedure:
-    """Return the procedure for the node of a split brain that must stop."""
-    title = f"Split brain: fence node {node.name} now"
+def fence(node: NodeStatus, snapshot: Snapshot, commands: Commands) -> Procedure:
+    """Return the procedure for a node that must not take writes."""
+    title = (
+        f"Fence node {node.name}: node {node.superseded_by} is the primary of a later epoch"
+        if node.superseded_by and not snapshot.rivals
+        else f"Split brain: fence node {node.name} now"
+    )
     if not node.managed:
         stop = ProcedureStep(f"Stop its server at {node.address}, where it runs.")
         return Procedure(title, (stop, look(commands)))
@@ -140,29 +144,6 @@ def fence(node: NodeStatus, commands: Commands) -> Procedure:
             ),
         ]
     return Procedure(title, (*steps, look(commands)))
-
-
-def make_room(primary: NodeStatus, candidate: NodeStatus | None, commands: Commands) -> Procedure:
-    """Return the procedure for a primary whose disk is full.
-
-    Args:
-        candidate: the node that can take over; None if there is none.
-    """
-    folder = commands.path(commands.cluster.node(primary.name).data_directory)
-    called_primary = called(commands.cluster, primary.actual_role, primary.name)
-    room = ProcedureStep(
-        f"Remove what does not belong there from the disk of {folder}, or enlarge it. Never remove "
-        "a file of the data directory. Writes then work again at once:",
-        (f"df -h {shlex.quote(folder)}",),
-    )
-    if candidate is None:
-        return Procedure(f"Make room for {called_primary}", (room, look(commands)))
-    over = ProcedureStep(
-        f"Or hand its role over to {candidate.name}, whose disk has room. Nothing is lost:",
-        (commands.zodbrepl("switchover", candidate.name),),
-    )
-    title = f"Make room for {called_primary}, or switch over to {candidate.name}"
-    return Procedure(title, (room, over, look(commands)))
 
 
 def not_yet(procedure: Procedure, refusal: str) -> Procedure:
@@ -195,6 +176,24 @@ def bring_back(node: NodeStatus, operation: str, commands: Commands) -> Procedur
             ProcedureStep(
                 f"{verb.capitalize()} it.{stopping} {_consequence(node)}",
                 (start_command(commands, operation, node.name),),
+            ),
+            look(commands),
+        ),
+    )
+
+
+def reconnect(node: NodeStatus, commands: Commands) -> Procedure:
+    """Return the procedure for a running follower that does not follow as it should."""
+    return Procedure(
+        f"Reconnect {called(commands.cluster, node.assigned_role, node.name)}",
+        (
+            ProcedureStep(
+                "Find the reason at the end of its log:",
+                (commands.show_log(f"node-{node.name}"),),
+            ),
+            ProcedureStep(
+                f"Restart it. {_consequence(node)}",
+                (start_command(commands, "restart", node.name),),
             ),
             look(commands),
         ),
@@ -391,6 +390,40 @@ def back_by_limit(node: NodeStatus, commands: Commands) -> Procedure:
     """Return the procedure if the backend has no command for it, in the backend's words."""
     return Procedure(
         f"Rejoin node {node.name}", (_by_limit("No command does it", commands), look(commands))
+    )
+
+
+def put_off(operation: OpenOperation, commands: Commands) -> Procedure:
+    """Return the procedure for an operation that needs the primary, which does not serve."""
+    return _abandon(
+        operation,
+        f"It needs the primary, which does not serve, and it blocks what brings the primary back. "
+        f"Close it as it stands; begin the {operation.operation} again later:",
+        "the primary does not serve",
+        commands,
+    )
+
+
+def give_up(operation: OpenOperation, commands: Commands) -> Procedure:
+    """Return the procedure for an operation whose node can't work with its data."""
+    return _abandon(
+        operation,
+        f"The data of node {operation.target} can't be read, so it would fail. Close it as it "
+        "stands:",
+        f"the data of {operation.target} can't be read",
+        commands,
+    )
+
+
+def _abandon(operation: OpenOperation, why: str, reason: str, commands: Commands) -> Procedure:
+    command = commands.zodbrepl
+    return Procedure(
+        f"Abandon the {operation.operation} that was interrupted",
+        (
+            ProcedureStep("Show its steps:", (command("journal", operation.identifier),)),
+            ProcedureStep(why, (command("resume", "--abandon", "--reason", reason),)),
+            look(commands),
+        ),
     )
 
 

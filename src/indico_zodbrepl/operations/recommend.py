@@ -10,26 +10,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from indico_zodbrepl.backends import backend_of, can, limit
+from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
-from indico_zodbrepl.monitor.promotion import best_candidate
-from indico_zodbrepl.monitor.rules.facts import RESTARTED, RUNNING, reviving
+from indico_zodbrepl.monitor.promotion import assigned_primary, best_candidate
+from indico_zodbrepl.monitor.rules.facts import RUNNING, reviving
 from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus, OpenOperation, Snapshot, State
+from indico_zodbrepl.operations import by_hand
 from indico_zodbrepl.operations import procedures as words
 from indico_zodbrepl.operations.procedures import Procedure
-from indico_zodbrepl.operations.refusals import Refusals, in_the_way, sentence
+from indico_zodbrepl.operations.refusals import Refusals
 from indico_zodbrepl.probing.answers import Hold
-
-if TYPE_CHECKING:
-    from indico_zodbrepl.operations.operation import Operation
 
 GIVEN_UP = ("FATAL", "BACKOFF", "EXITED")
 """States of a program that supervisor does not bring back."""
+ENDED = ("STOPPED", "FATAL", "EXITED")
+"""States of a program that supervisor does not run."""
 ENDINGS = ("resume", "undo", "abandon")
 
 
@@ -49,28 +48,6 @@ class Recommendation:
     target: str
     procedure: Procedure
     refusal: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Offer:
-    """One operation on one node or instance that the admin page can start.
-
-    Attributes:
-        operation: as in ``planning.Request``, or one of ENDINGS.
-        target: the node or Indico instance; empty: the planner chooses, or there is none.
-        title: what it does, such as ``Fail over to b``.
-        purpose: what for, one line.
-        why_not: why it is not possible now, in whole sentences, commands in backquotes; empty
-            when it is.
-        urgent: True for the first possible recommendation; for one offer at most.
-    """
-
-    operation: str
-    target: str
-    title: str
-    purpose: str
-    why_not: str = ""
-    urgent: bool = False
 
 
 def recommend(cluster: Cluster, snapshot: Snapshot, home: Path) -> tuple[Recommendation, ...]:
@@ -94,48 +71,6 @@ def is_fit(node: NodeStatus) -> bool:
     return node.reachable and node.actual_role in ("secondary", "relay") and not node.out_of_line
 
 
-def offers(
-    cluster: Cluster, snapshot: Snapshot, open_operation: Operation | None, at_work: bool
-) -> tuple[Offer, ...]:
-    """Return every operation of the cluster's backend, with the reason if it is not possible.
-
-    An offer is judged by one snapshot; the plan that is made of it may still refuse.
-
-    Args:
-        open_operation: the operation that was interrupted; None when there is none, or
-            when its file can't be used, which the snapshot knows.
-        at_work: whether a process runs it.
-    """
-    if open_operation is not None:
-        snapshot = dataclasses.replace(snapshot, operations=(_seen(open_operation, at_work),))
-    made = (*_endings(snapshot, open_operation), *_Offers(cluster, snapshot).all())
-    possible = {(each.operation, each.target) for each in made if not each.why_not}
-    best = next(
-        (
-            (each.operation, each.target)
-            for each in recommend(cluster, snapshot, Path())
-            if not each.refusal
-        ),
-        None,
-    )
-    return tuple(
-        dataclasses.replace(each, urgent=best in possible and best == (each.operation, each.target))
-        for each in made
-    )
-
-
-def _seen(found: Operation, at_work: bool) -> OpenOperation:
-    return OpenOperation(
-        found.identifier,
-        found.plan.operation,
-        found.plan.target,
-        found.actor,
-        found.began,
-        found.outcome.value,
-        at_work=at_work,
-    )
-
-
 class _Recommender:
     """The recommendations of one moment."""
 
@@ -154,22 +89,68 @@ class _Recommender:
             if operation.at_work:
                 yield Recommendation("", "", words.wait_for(operation, commands))
                 return
-            ending = "abandon" if operation.damaged else "resume"
-            yield Recommendation(ending, "", words.finish(operation, commands))
+            yield from self._ending(operation)
         yield from self._fence()
         yield from self._room()
-        if self._is_stopped:
-            yield Recommendation("up", "", words.start_everything(snapshot, commands))
+        if self._is_stopped and self._can_start_all:
+            yield self._start_all()
             yield from self._for_writes()
             return
-        problem = self._snapshot.supervisor_problem
+        problem = snapshot.supervisor_problem
         if problem == SUPERVISOR_AWAY:  # without it nothing else can be stopped or started
-            yield Recommendation("up", "", words.supervise_again(self._commands))
+            yield from self._supervisor()
         yield from self._for_writes()
-        if problem and problem != SUPERVISOR_AWAY:
-            yield Recommendation("", "", words.wake_supervisord(self._commands))
+        if problem != SUPERVISOR_AWAY:
+            yield from self._supervisor()
         yield from self._nodes()
+        yield from self._orphans()
         yield from self._instances()
+
+    def _ending(self, operation: OpenOperation) -> Iterator[Recommendation]:
+        """End an interrupted operation, after what would make that fail is repaired."""
+        commands, snapshot = self._commands, self._snapshot
+        if operation.damaged:
+            yield Recommendation("abandon", "", words.finish(operation, commands))
+            return
+        if self._is_stopped and self._can_start_all:
+            yield self._start_all()
+        target = next((node for node in snapshot.nodes if node.name == operation.target), None)
+        if target is not None and target.is_full:
+            yield self._make_room(target)
+        needs_primary = operation.operation in ("rejoin", "clone")
+        if needs_primary and snapshot.primary is None and backend_of(self._cluster).has_epochs:
+            yield Recommendation("abandon", "", words.put_off(operation, commands))
+        elif target is None or target.name not in self._unable:
+            yield from self._supervisor() if needs_primary else ()
+            yield Recommendation("resume", "", words.finish(operation, commands))
+        else:
+            yield Recommendation("abandon", "", words.give_up(operation, commands))
+
+    @property
+    def _unable(self) -> list[str]:
+        """Return the nodes that certainly can't be started with the data that they have."""
+        return [node.name for node in self._snapshot.nodes if node.is_damaged]
+
+    @property
+    def _can_start_all(self) -> bool:
+        """Return True if some node may start, as far as the snapshot shows."""
+        return any(
+            node.has_program and not self._refusals.start(node) for node in self._snapshot.nodes
+        ) or not any(node.has_program for node in self._snapshot.nodes)
+
+    def _start_all(self) -> Recommendation:
+        return self._up(words.start_everything(self._snapshot, self._commands))
+
+    def _up(self, procedure: Procedure) -> Recommendation:
+        """Start what does not run, after a silent supervisord was brought back."""
+        if self._snapshot.supervisor_problem not in ("", SUPERVISOR_AWAY):
+            return Recommendation("", "", words.wake_supervisord(self._commands))
+        return Recommendation("up", "", procedure)
+
+    def _supervisor(self) -> Iterator[Recommendation]:
+        """Bring supervisord back."""
+        if self._snapshot.supervisor_problem:
+            yield self._up(words.supervise_again(self._commands))
 
     @property
     def _is_stopped(self) -> bool:
@@ -184,10 +165,17 @@ class _Recommender:
         )
 
     def _fence(self) -> Iterator[Recommendation]:
-        if self._snapshot.rivals:
-            extra = self._snapshot.node(self._snapshot.rivals[-1])
+        nodes = {node.name: node for node in self._snapshot.nodes}
+        extra = nodes[self._snapshot.rivals[-1]] if self._snapshot.rivals else None
+        for node in nodes.values():
+            successor = nodes.get(node.superseded_by or "")
+            if node.writable_primary and successor and not self._refusals.start(successor):
+                extra = extra or node
+        if extra is not None:
             operation = "fence" if extra.managed else ""
-            yield Recommendation(operation, extra.name, words.fence(extra, self._commands))
+            yield Recommendation(
+                operation, extra.name, words.fence(extra, self._snapshot, self._commands)
+            )
 
     def _room(self) -> Iterator[Recommendation]:
         """Make room on the disk of the primary, or transfer its role."""
@@ -195,41 +183,78 @@ class _Recommender:
         primary = snapshot.node(snapshot.primary) if snapshot.primary else None
         if primary is None or not primary.is_full:
             return
-        full = [node.name for node in snapshot.nodes if node.is_full or not is_fit(node)]
-        candidate = best_candidate(snapshot, unfit=full)
-        if candidate is None or not can(self._cluster, "switchover"):
-            yield Recommendation("", primary.name, words.make_room(primary, None, self._commands))
+        candidate = best_candidate(snapshot, unfit=self._unfit)
+        refusal = (
+            ""
+            if candidate is None
+            else self._refusals.busy or self._refusals.of("switchover", candidate)
+        )
+        if candidate is None or refusal or not can(self._cluster, "switchover"):
+            yield self._make_room(primary)
             return
-        procedure = words.make_room(primary, candidate, self._commands)
+        procedure = by_hand.make_room(primary, candidate, self._commands)
         yield self._on("switchover", candidate, procedure)
+
+    def _make_room(self, node: NodeStatus) -> Recommendation:
+        return Recommendation("", node.name, by_hand.make_room(node, None, self._commands))
+
+    @property
+    def _unfit(self) -> list[str]:
+        """Return the nodes that can't become the primary."""
+        return [
+            node.name
+            for node in self._snapshot.nodes
+            if node.is_full or not is_fit(node) or self._refusals.lacks_data(node)
+        ]
 
     def _for_writes(self) -> Iterator[Recommendation]:
         """Restore a writable primary, if there is none."""
         snapshot, commands = self._snapshot, self._commands
-        assigned = [node for node in snapshot.nodes if node.assigned_role is Role.PRIMARY]
-        primary = max(assigned, key=lambda node: node.assigned_epoch or 0, default=None)
-        if primary is None or any(node.writable_primary for node in snapshot.nodes):
+        primary = assigned_primary(snapshot)
+        serving = [node for node in snapshot.nodes if node.writable_primary]
+        if primary is not None and all(node.superseded_by for node in serving) and serving:
+            if self._refusals.start(primary):
+                lost = by_hand.last_resort(snapshot, primary, commands)
+                yield Recommendation("", primary.name, lost)
             return
-        startable = not (
-            self._is_stopped
-            or primary.held
-            or primary.refusal
-            or primary.out_of_line
-            or primary.superseded_by
-        )
+        if primary is None or serving or primary.held in (Hold.FOLLOWERS, Hold.OPERATOR):
+            return
+        if primary.assigned_role is not Role.PRIMARY and is_fit(primary):
+            promotion = by_hand.finish_promotion(primary, snapshot.epoch or 1, commands)
+            yield Recommendation("", primary.name, promotion)
+            return
+        startable = not (self._is_stopped or self._refusals.start(primary))
         back = [self._bring_back(primary)] if startable else []
         over = []
-        candidate = best_candidate(
-            snapshot, unfit=[node.name for node in snapshot.nodes if not is_fit(node)]
-        )
+        candidate = best_candidate(snapshot, unfit=self._unfit)
         if candidate is not None and not primary.reachable and can(self._cluster, "failover"):
             first = bool(back) and not self._given_up(primary)
             procedure = words.fail_over(primary, candidate, commands, back_first=first)
             over = [self._on("failover", candidate, procedure)]
+        if not over and not back:
+            over = [*self._candidates(primary)]
         yield from [*over, *back] if self._given_up(primary) else [*back, *over]
         alone = not can(self._cluster, "failover") and can(self._cluster, "restore")
         if alone and (primary.refusal or not self._is_stopped):
             yield Recommendation("restore", primary.name, words.restore_data(primary, commands))
+        if not alone and not back and not over and not (self._is_stopped and self._can_start_all):
+            yield Recommendation("", primary.name, by_hand.last_resort(snapshot, primary, commands))
+
+    def _candidates(self, primary: NodeStatus) -> Iterator[Recommendation]:
+        """Prepare a node that can take over: make room for it, or start it."""
+        followers = [
+            node
+            for node in self._snapshot.nodes
+            if node is not primary
+            and node.assigned_role.follows
+            and not self._refusals.lacks_data(node)
+            and (is_fit(node) or not (node.reachable or self._refusals.start(node)))
+        ]
+        for node in sorted(followers, key=lambda node: -(node.newest or 0)):
+            if node.is_full:
+                yield self._make_room(node)
+            elif not node.reachable:
+                yield self._bring_back(node)
 
     def _given_up(self, primary: NodeStatus) -> bool:
         """Return True if a start is not expected to bring the primary back."""
@@ -239,19 +264,61 @@ class _Recommender:
             primary.program is None or primary.program.state in GIVEN_UP
         )
 
+    def _orphans(self) -> Iterator[Recommendation]:
+        """Replace servers that run outside of supervisor, which a lost supervisord left."""
+        if not self._snapshot.supervisor_problem and any(
+            node.reachable
+            and node.program is not None
+            and node.program.state in ENDED
+            and not self._refusals.start(node)
+            for node in self._snapshot.nodes
+        ):
+            yield self._up(words.supervise_again(self._commands))
+
     def _nodes(self) -> Iterator[Recommendation]:
         for node in self._snapshot.nodes:
-            refuses = not node.reachable or node.held is Hold.EPOCH
-            if node.name in self._snapshot.rivals:
+            if node.name in self._snapshot.rivals or node.writable_primary:
                 continue
-            if node.out_of_line or (node.superseded_by and refuses):
+            if node.is_full and backend_of(self._cluster).has_epochs:
+                yield self._make_room(node)
+            yield from self._node(node)
+
+    def _node(self, node: NodeStatus) -> Iterator[Recommendation]:
+        """Bring a node back that does not serve as assigned."""
+        led = self._snapshot.primary is not None
+        refuses = not node.reachable or node.held is Hold.EPOCH
+        follows = node.assigned_role is not Role.PRIMARY
+        if node.out_of_line or (refuses and (node.superseded_by or (follows and node.is_damaged))):
+            yield self._back_in_line(node)
+        elif follows and not node.reachable and node.refusal:
+            if led:  # a rejoin compares everything, whatever the reason was
                 yield self._back_in_line(node)
-            elif node.assigned_role is not Role.PRIMARY and not node.reachable and not node.refusal:
-                yield self._bring_back(node)
+        elif follows and not node.reachable:
+            yield self._bring_back(node)
+        elif follows and self._is_left_behind(node):
+            yield self._on("restart", node, words.reconnect(node, self._commands))
+
+    def _is_left_behind(self, node: NodeStatus) -> bool:
+        """Return True if a running follower does not get there by itself where it should be.
+
+        Its link is down although its upstream serves, or it runs in an older role or epoch.
+        """
+        if node.actual_role is None or not backend_of(self._cluster).gates_commits:
+            return False
+        above = {each.name: each for each in self._snapshot.nodes}.get(node.upstream or "")
+        cut_off = (
+            node.connected is False
+            and not node.is_full
+            and above is not None
+            and above.actual_role is not None
+        )
+        epochs = {node.epoch, node.assigned_epoch, self._snapshot.epoch} - {None}
+        return cut_off or len(epochs) > 1 or node.upstream != node.assigned_upstream
 
     def _back_in_line(self, node: NodeStatus) -> Recommendation:
         rejoins, clones = can(self._cluster, "rejoin"), can(self._cluster, "clone")
-        if clones and (node.condition is Condition.NEEDS_SEEDING or not rejoins):
+        needs_copy = node.condition is Condition.NEEDS_SEEDING or node.is_damaged
+        if clones and (needs_copy or not rejoins):
             operation, procedure = "clone", words.clone(node, self._commands)
         elif rejoins:
             operation, procedure = "rejoin", words.rejoin(node, self._commands)
@@ -278,7 +345,7 @@ class _Recommender:
             ):
                 procedure = words.restart_indico(instance, self._commands)
                 if instance.program is None:
-                    yield Recommendation("up", "", procedure)
+                    yield self._up(procedure)
                     continue
                 refusal = self._refusals.busy or self._refusals.no_restart_of(instance)
                 yield Recommendation(
@@ -287,140 +354,10 @@ class _Recommender:
 
     def _on(self, operation: str, node: NodeStatus, procedure: Procedure) -> Recommendation:
         if operation == "up":
-            return Recommendation("up", "", procedure)
+            return self._up(procedure)
         refusal = self._refusals.busy or self._refusals.of(operation, node)
         return Recommendation(operation, node.name, words.not_yet(procedure, refusal), refusal)
 
 
 def _runs(node: NodeStatus) -> bool:
     return node.program is not None and node.program.state in RUNNING
-
-
-def _endings(snapshot: Snapshot, found: Operation | None) -> Iterator[Offer]:
-    if found is None:
-        for operation in snapshot.operations:
-            if operation.damaged:
-                yield Offer(
-                    "abandon",
-                    "",
-                    f"Move the file of {operation.identifier} away",
-                    "the file can't be used; it is kept under another name",
-                )
-                return
-        return
-    name = found.plan.name
-    busy = (
-        f"Process {found.pid} runs it: wait until it has finished."
-        if any(each.at_work for each in snapshot.operations)
-        else ""
-    )
-    yield Offer(
-        "resume",
-        "",
-        f"Resume the {name}",
-        "does the remaining steps; completed ones are kept",
-        busy,
-    )
-    yield Offer(
-        "undo",
-        "",
-        f"Undo the {name}",
-        "undoes its steps, as long as its point of no return was not reached",
-        busy or found.no_undo(),
-    )
-    yield Offer(
-        "abandon",
-        "",
-        f"Abandon the {name}",
-        "closes it as it stands, if it can't be completed; nothing is undone",
-        busy,
-    )
-
-
-class _Offers:
-    """Every operation of the backend at one moment."""
-
-    def __init__(self, cluster: Cluster, snapshot: Snapshot) -> None:
-        self._cluster = cluster
-        self._snapshot = snapshot
-        self._nodes = snapshot.nodes
-        self._elects = backend_of(cluster).elects_leader
-        self._refusals = Refusals(cluster, snapshot)
-        self._busy = in_the_way(snapshot)
-
-    def all(self) -> Iterator[Offer]:
-        for operation, title, purpose in (
-            ("failover", "Fail over", "replaces a primary that is gone"),
-            ("switchover", "Switch over", "hands the role of primary to another node"),
-            ("rejoin", "Rejoin a node", "makes a diverged node a follower again"),
-            ("clone", "Clone a node", "gives a node a new copy of the data"),
-        ):
-            reason = limit(self._cluster, operation)
-            if reason is not None:
-                yield Offer(operation, "", title, purpose, sentence(reason))
-                continue
-            for node in self._targets(operation):
-                yield self._of(operation, node)
-        yield from (self._restart(node) for node in self._nodes)
-        for instance in self._snapshot.indico:
-            yield Offer(
-                "restart",
-                instance.name,
-                f"Restart Indico {instance.name}",
-                "stops and starts the instance; its cache is dropped",
-                self._busy or self._refusals.no_restart_of(instance),
-            )
-        reason = limit(self._cluster, "pack")
-        yield Offer(
-            "pack",
-            "",
-            "Pack the database",
-            "removes old revisions and objects that nothing refers to",
-            sentence(reason) if reason is not None else self._busy or self._refusals.no_pack(),
-        )
-
-    def _targets(self, operation: str) -> list[NodeStatus]:
-        if operation == "failover" and self._elects:
-            return list(self._nodes)
-        if operation in ("failover", "switchover"):
-            return [node for node in self._nodes if node.assigned_role.follows]
-        if operation == "rejoin" and self._elects:
-            return [node for node in self._nodes if node.assigned_role is Role.STORAGE]
-        return [node for node in self._nodes if node.name != self._snapshot.primary]
-
-    def _of(self, operation: str, node: NodeStatus) -> Offer:
-        name = node.name
-        if operation == "failover" and self._elects:
-            title = f"Fail over node {name}"
-            purpose = "kills a process that hangs, so that others take over, and starts it again"
-        elif operation == "failover":
-            title = f"Fail over to {name}"
-            purpose = f"makes {name} the primary instead of one that is gone"
-        elif operation == "switchover":
-            title = f"Switch over to {name}"
-            purpose = f"makes {name} the primary; writes wait for a moment, and nothing is lost"
-        elif operation == "rejoin":
-            title = f"Rejoin node {name}"
-            purpose = (
-                "fills it from the other storages"
-                if self._elects
-                else "makes it a follower, after its divergent transactions are exported"
-            )
-        else:
-            title = f"Clone node {name}"
-            purpose = "gives it a new copy of the data; the old data is kept"
-        return Offer(
-            operation, name, title, purpose, self._busy or self._refusals.of(operation, node)
-        )
-
-    def _restart(self, node: NodeStatus) -> Offer:
-        stopped = (
-            not node.reachable and node.program is not None and node.program.state not in RESTARTED
-        )
-        verb, purpose = (
-            ("Start", "starts its server, which does not run; nothing is lost")
-            if stopped
-            else ("Restart", "shuts its server down cleanly and starts it again; nothing is lost")
-        )
-        why_not = self._busy or self._refusals.of("restart", node)
-        return Offer("restart", node.name, f"{verb} node {node.name}", purpose, why_not)

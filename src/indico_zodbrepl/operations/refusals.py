@@ -104,6 +104,68 @@ class Refusals:
             return ""
         return sentence(f"pack refused: not every node is healthy: {reasons[0]}")
 
+    def start(self, node: NodeStatus) -> str:
+        """Return why the server of a node would refuse to start, as far as the snapshot shows."""
+        if node.condition in (Condition.NEEDS_SEEDING, Condition.QUARANTINED):
+            return f"The data of node {node.name} is {node.condition}: it starts in no role."
+        if node.out_of_line and node.assigned_role is not Role.PRIMARY:
+            return (
+                f"The history of node {node.name} diverged from the cluster's: it would not "
+                "start before a rejoin."
+            )
+        if node.superseded_by:
+            return (
+                f"Node {node.superseded_by} is the primary of a later epoch: {node.name} would "
+                "not start before a rejoin."
+            )
+        return self._bad_data(node)
+
+    def _bad_data(self, node: NodeStatus) -> str:
+        end, primary = node.data_end, node.assigned_role is Role.PRIMARY
+        holders = [each.name for each in self._nodes if each is not node and _holds_data(each)]
+        if end is None or (primary and not holders):
+            return ""
+        if end.damage:
+            return f"The end of the data file of node {node.name} can't be read: {end.damage}."
+        above = next((each for each in self._nodes if each.name == node.assigned_upstream), None)
+        if not primary and above and self._is_unknown(node) and not above.newest:
+            return (
+                f"Node {node.name} was a primary: what only it holds is unknown without the data "
+                f"of node {above.name}."
+            )
+        if primary and end.is_empty:
+            return f"Node {node.name} has no data, but node {holders[0]} has."
+        later = [
+            each.name
+            for each in self._nodes
+            if each is not node
+            and each.compared_in == node.assigned_epoch
+            and each.condition is Condition.OK
+            and not each.out_of_line
+            and (each.newest or 0) > (end.last_tid or 0)
+        ]
+        if primary and later:
+            return f"The data file of node {node.name} lacks transactions that {later[0]} has."
+        return ""
+
+    @staticmethod
+    def _is_unknown(node: NodeStatus) -> bool:
+        """Return True if a follower may hold transactions of its own: it was a primary since."""
+        past = node.condition is not None or (node.assigned_epoch or 1) > 1
+        return past and node.compared_in is None and bool(node.newest)
+
+    def _is_outdated(self, node: NodeStatus) -> bool:
+        """Return True if the recorded refusal of a node has no cause any more.
+
+        All causes of the start-up check show in the snapshot, but those of a former primary.
+        """
+        primary = node.assigned_role is Role.PRIMARY
+        return node.data_end is not None and (primary or node.compared_in is not None)
+
+    def lacks_data(self, node: NodeStatus) -> bool:
+        """Return True if a node certainly holds no transaction, and another one may."""
+        return node.newest == 0 and any(_holds_data(each) for each in self._nodes)
+
     @property
     def _away(self) -> str:
         if not self._snapshot.supervisor_problem:
@@ -132,7 +194,9 @@ class Refusals:
         alive = [
             each.name
             for each in self._nodes
-            if each.assigned_role is Role.PRIMARY and each.reachable and not each.refusal
+            if each.assigned_role is Role.PRIMARY
+            and each.reachable
+            and not (each.refusal or each.superseded_by)
         ]
         if alive and not self._snapshot.node(alive[0]).differs_in_role:
             return f"Primary {alive[0]} answers, but commits are blocked; find out why first."
@@ -166,7 +230,15 @@ class Refusals:
             )
         if node.actual_role not in ("secondary", "relay"):
             return f"Node {node.name} does not run as a secondary."
-        return ""
+        if self.lacks_data(node):
+            return f"Node {node.name} holds no transaction, and another node does."
+        return self._no_room(node)
+
+    @staticmethod
+    def _no_room(node: NodeStatus) -> str:
+        if not node.is_full:
+            return ""
+        return f"The disk of node {node.name} is full: make room there first."
 
     def _no_rejoin(self, node: NodeStatus) -> str:
         if self._consensus:
@@ -186,22 +258,23 @@ class Refusals:
             and (node.mark is Mark.AS_ASSIGNED)
         ):
             return f"Node {node.name} follows {node.upstream or 'the primary'} already."
-        if node.condition is Condition.NEEDS_SEEDING:
+        if node.condition is Condition.NEEDS_SEEDING or node.is_damaged:
             return f"Node {node.name} can't continue from its own data: a clone gives it a copy."
-        return self._away
+        return self._away or self._no_room(node)
 
     def _no_clone(self, node: NodeStatus) -> str:
         if self._snapshot.primary is None:
             return f"There is no single running primary that {node.name} could follow."
-        if node.out_of_line and node.condition not in (
-            Condition.NEEDS_SEEDING,
-            Condition.QUARANTINED,
+        if (
+            node.out_of_line
+            and not node.is_damaged
+            and node.condition not in (Condition.NEEDS_SEEDING, Condition.QUARANTINED)
         ):
             return (
                 f"Node {node.name} may have divergent transactions: a rejoin exports them, and "
                 "may be all that is needed."
             )
-        return self._away
+        return self._away or self._no_room(node)
 
     def _no_restart(self, node: NodeStatus) -> str:
         if not node.managed:
@@ -221,19 +294,15 @@ class Refusals:
                 f"Split brain: node {rivals[0]} takes writes too, and neither would start again. "
                 "Fence one of them."
             )
-        if node.out_of_line:
-            return (
-                f"The history of node {node.name} diverged from the cluster's: it would not "
-                "start before a rejoin."
-            )
-        if node.superseded_by:
-            return (
-                f"Node {node.superseded_by} is the primary of a later epoch: {node.name} would "
-                "not start before a rejoin."
-            )
-        if node.refusal and not node.reachable:
+        if reason := self.start(node):
+            return reason
+        if node.refusal and not node.reachable and not self._is_outdated(node):
             return sentence(f"it refused to start: {node.refusal.notice}")
         return ""
+
+
+def _holds_data(node: NodeStatus) -> bool:
+    return bool(node.newest) or node.is_damaged
 
 
 def sentence(text: str) -> str:

@@ -40,7 +40,8 @@ def test_the_page_states_the_situation_first(make_client: MakeClient) -> None:
 
 
 def test_a_problem_without_steps_of_its_own_is_not_nothing_to_do(make_client: MakeClient) -> None:
-    page = make_client(programs={}, supervisor_problem="no socket").get("/").text
+    unusable = EpochWord("the control host", None, None, "it is no JSON")
+    page = make_client(records=(unusable,)).get("/").text
     assert "Follow the hints above." in page
     assert "Nothing to do" not in page
 

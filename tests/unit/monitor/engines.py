@@ -11,6 +11,7 @@ from situations import HOME, REFUSED, SILENT, TID, TID_TIME, program
 
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.settings import NeoSettings, PostgreSQLSettings, SQLiteSettings
+from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import Snapshot
@@ -258,7 +259,7 @@ SQLITE = Situation(
     instances(None),
 )
 SQLITE_WITHOUT_INDICO = SQLITE.but(
-    indico={"one": GONE, "two": GONE}, supervisor_problem="nothing listens on its socket"
+    indico={"one": GONE, "two": GONE}, supervisor_problem=SUPERVISOR_AWAY
 )
 SQLITE_DISK_AWAY = SQLITE.but(
     servers={"a": Failure(FailureKind.UNREACHABLE, "var/node/a/main.sqlite3: No such file")},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl.cluster.model import Admin, Cluster, IndicoInstance, Node, NodeState, Role
+from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import EpochWord, Program, Snapshot
@@ -141,7 +142,7 @@ ALL_STOPPED: dict[str, Any] = {
     "comparisons": {"b": None},
     "indico": {"one": REFUSED, "two": REFUSED},
     "programs": {},
-    "supervisor_problem": "no socket",
+    "supervisor_problem": SUPERVISOR_AWAY,
 }
 UNKNOWN: dict[str, Any] = {
     "servers": {"a": SILENT, "b": SILENT},

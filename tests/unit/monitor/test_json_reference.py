@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.monitor import snapshot
 from indico_zodbrepl.probing import answers
@@ -36,7 +37,7 @@ def test_the_page_has_each_field_and_no_other(title: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [snapshot.Program, snapshot.StartRefusal, RefusedFollower, Disk, WriteFailure]
+    "part", [snapshot.Program, snapshot.StartRefusal, RefusedFollower, Disk, DataEnd, WriteFailure]
 )
 def test_small_parts_are_described_in_words(part: type) -> None:
     for field in dataclasses.fields(part):

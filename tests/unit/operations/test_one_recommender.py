@@ -27,12 +27,12 @@ from indico_zodbrepl.monitord.intent import intents
 from indico_zodbrepl.monitord.memory import Memory
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.operations.facts import Situation
+from indico_zodbrepl.operations.offers import offers
 from indico_zodbrepl.operations.planning import OPERATIONS
 from indico_zodbrepl.operations.recommend import (
     ENDINGS,
     GIVEN_UP,
     Recommendation,
-    offers,
     recommend,
 )
 

@@ -23,9 +23,9 @@ from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.model import Plan
+from indico_zodbrepl.operations.offers import Offer, offers
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.planning import OPERATIONS
-from indico_zodbrepl.operations.recommend import Offer, offers
 from indico_zodbrepl.operations.switchover_steps import PauseWrites
 from indico_zodbrepl.probing.answers import ServerRole
 

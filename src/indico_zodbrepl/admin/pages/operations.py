@@ -20,9 +20,9 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.operations import journal, store
 from indico_zodbrepl.operations.messages import endings, headline
 from indico_zodbrepl.operations.model import present_name
+from indico_zodbrepl.operations.offers import offers
 from indico_zodbrepl.operations.operation import Operation, Outcome
 from indico_zodbrepl.operations.planning import OPERATIONS
-from indico_zodbrepl.operations.recommend import offers
 
 blueprint = Blueprint("operations", __name__)
 RECENT = 12

@@ -1,0 +1,91 @@
+"""The end of a Data.fs that no server serves: its last transaction, or that it can't be read.
+
+The end of a complete file is read here, which takes some microseconds.  Any other end is left to
+the data plane's program: a server that was killed leaves an unfinished transaction, which is fine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import tid
+
+START = 4
+"""Bytes before the first transaction."""
+NUMBER = struct.Struct(">Q")
+TRANSACTION = struct.Struct(">8sQc3H")
+"""Id, length, status and the lengths of three texts; the length is repeated at the end."""
+COMPLETE = (b" ", b"p", b"u")
+SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class DataEnd:
+    """The end of a node's data file.
+
+    Attributes:
+        last_tid: the last transaction; 0 if there is none, also without a file; None if unknown.
+        damage: why the end can't be read, one line; empty if it can.
+        in_primary: True if the primary has the last transaction; None if that is unknown.
+    """
+
+    last_tid: int | None
+    damage: str = ""
+    in_primary: bool | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.last_tid == tid.EMPTY
+
+
+def read(installation: Installation, file: Path) -> DataEnd | None:
+    """Return the end of a data file; None if it can't be told, as its disk does not answer."""
+    try:
+        with file.open("rb") as opened:
+            last = _last(opened)
+    except FileNotFoundError:
+        return DataEnd(tid.EMPTY)
+    except OSError as error:
+        return DataEnd(None, f"{file}: {error.strerror}")
+    if last is not None:
+        return DataEnd(last)
+    from indico_zodbrepl.host import datafs  # noqa: PLC0415 - most ends need no program
+
+    found = datafs.found(file)
+    return None if found is None else _examined(installation, file, found.identity)
+
+
+@functools.lru_cache(maxsize=64)
+def _examined(installation: Installation, file: Path, _identity: str) -> DataEnd | None:
+    from indico_zodbrepl.host import datafs  # noqa: PLC0415 - as above
+
+    try:
+        last = datafs.last(installation, file, SECONDS).tid
+    except OperatorError as error:
+        return DataEnd(None, error.detail) if error.exit_code is ExitCode.REFUSED else None
+    return DataEnd(tid.EMPTY if last is None else tid.parse(last))
+
+
+def _last(file: BinaryIO) -> int | None:
+    """Return the last transaction if the file ends with a complete one; 0 if it has none."""
+    size = file.seek(0, 2)
+    if size <= START:
+        return tid.EMPTY
+    if size < START + TRANSACTION.size + NUMBER.size:
+        return None
+    file.seek(size - NUMBER.size)
+    (length,) = NUMBER.unpack(file.read(NUMBER.size))
+    begin = size - NUMBER.size - length
+    if begin < START or length < TRANSACTION.size:
+        return None
+    file.seek(begin)
+    name, again, status, *_texts = TRANSACTION.unpack(file.read(TRANSACTION.size))
+    if again != length or status not in COMPLETE:
+        return None
+    return int.from_bytes(name, "big")
