@@ -169,7 +169,7 @@ def way_back(facts: Facts, node: NodeStatus) -> str:
     command = facts.commands.zodbrepl
     if not facts.can("rejoin") and not facts.can("clone"):
         return backends.limit(facts.cluster, "rejoin") or ""
-    if node.condition is Condition.NEEDS_SEEDING or not facts.can("rejoin"):
+    if node.condition is Condition.NEEDS_SEEDING or node.is_damaged or not facts.can("rejoin"):
         return (
             f"`{command('clone', node.name, '--dry-run')}` shows the steps; then "
             f"`{command('clone', node.name)}`"

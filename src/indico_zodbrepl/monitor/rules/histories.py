@@ -15,6 +15,7 @@ from indico_zodbrepl.probing.comparison import Membership
 def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     yield from _condition(facts, node)
     yield from _membership(facts, node)
+    yield from _damaged_file(facts, node)
     yield from _refused_start(facts, node)
     yield from _refused_followers(facts, node)
 
@@ -81,6 +82,21 @@ def _membership(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         f"Its last transaction {tid.render(node.last_tid)} {what}: nothing can merge the two "
         "histories.",
         f"stop it at once: {stop}; then {way_back(facts, node)}",
+    )
+
+
+def _damaged_file(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    if node.data_end is None or not node.is_damaged:
+        return
+    failover = facts.commands.zodbrepl("failover", "--dry-run")
+    yield Alert(
+        Level.CRITICAL,
+        node.name,
+        f"the data file of node {node.name} is damaged",
+        node.data_end.damage,
+        way_back(facts, node)
+        if node.assigned_role.follows
+        else f"promote another node: `{failover}` shows what would be lost",
     )
 
 

@@ -90,7 +90,8 @@ def _unreachable(facts: Facts, node: NodeStatus) -> Alert:
         node.assigned_role in (Role.MASTER, Role.STORAGE) and facts.nobody_takes_writes
     )
     program = f"node-{node.name}"
-    hint = way_back(facts, node) if node.out_of_line else bring_back(facts, node)
+    no_start = node.out_of_line or (node.is_damaged and node.assigned_role.follows)
+    hint = way_back(facts, node) if no_start else bring_back(facts, node)
     if node.has_program and isinstance(facts.findings.states.get(node.name), Failure):
         verb = start_verb(node.program) if node.program else "start"
         start = facts.commands.supervisorctl(verb, program)
