@@ -169,13 +169,18 @@ class _Recommender:
         extra = nodes[self._snapshot.rivals[-1]] if self._snapshot.rivals else None
         for node in nodes.values():
             successor = nodes.get(node.superseded_by or "")
-            if node.writable_primary and successor and not self._refusals.start(successor):
+            if node.writable_primary and successor and self._can_lead(successor):
                 extra = extra or node
         if extra is not None:
             operation = "fence" if extra.managed else ""
             yield Recommendation(
                 operation, extra.name, words.fence(extra, self._snapshot, self._commands)
             )
+
+    def _can_lead(self, primary: NodeStatus) -> bool:
+        """Return True if the primary may start, or another node can take over from it."""
+        candidate = best_candidate(self._snapshot, unfit=self._unfit)
+        return not self._refusals.start(primary) or candidate is not None
 
     def _room(self) -> Iterator[Recommendation]:
         """Make room on the disk of the primary, or transfer its role."""
