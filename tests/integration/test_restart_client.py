@@ -15,12 +15,16 @@ from clusters import ClusterUnderTest, MakeCluster, wait_until
 from indico_load import prepare
 from operations import succeed
 
+from indico_zodbrepl.host.daemon import is_alive
+
 PAUSE = 0.1  # seconds between two requests of a reader; without it both cores are busy
 
 
 def workers(under_test: ClusterUnderTest) -> list[int]:
+    """The processes of the instance that live; its master may not have noticed yet that one ended."""
     master = under_test.pid_of("indico-one")
-    return [int(pid) for pid in Path(f"/proc/{master}/task/{master}/children").read_text().split()]
+    children = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    return [int(pid) for pid in children if is_alive(int(pid))]
 
 
 def slow_request(under_test: ClusterUnderTest, path: str, seconds: float) -> Callable[[], str]:
