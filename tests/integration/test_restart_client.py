@@ -21,7 +21,7 @@ PAUSE = 0.1  # seconds between two requests of a reader; without it both cores a
 
 
 def workers(under_test: ClusterUnderTest) -> list[int]:
-    """The processes of the instance that live; its master may not have noticed yet that one ended."""
+    """The living processes of the instance; its master may notice later that one has ended."""
     master = under_test.pid_of("indico-one")
     children = Path(f"/proc/{master}/task/{master}/children").read_text().split()
     return [int(pid) for pid in children if is_alive(int(pid))]
