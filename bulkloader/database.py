@@ -14,6 +14,8 @@ from ZODB.FileStorage.FileStorage import FileStorageQuotaError
 from ZODB.POSException import ReadOnlyError
 from zc.lockfile import LockError
 
+from indico_zodbrepl.dataplane.client.status import is_connected
+
 from bulkloader.errors import DISK_FULL, STORAGE_AWAY, STORAGE_READ_ONLY, LoaderError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -71,7 +73,8 @@ def opened(storage_conf=None, read_only=False):
         storage_conf: a ZODB configuration file; without it the storage of indico.conf.
         read_only: opens the storage so that nothing can be changed.
 
-    Yields Indico's `DBMgr`. One thread, one database at a time.
+    Yields Indico's `DBMgr`. One thread, one database at a time. Raises LoaderError; in the block,
+    ClientDisconnected in place of ReadOnlyError when there is no server any more.
     """
     path = storage_conf or Config.getInstance().getDBStorageURL()
     try:
@@ -85,6 +88,11 @@ def opened(storage_conf=None, read_only=False):
     DBMgr.setInstance(manager)
     try:
         yield manager
+    except ReadOnlyError:
+        # ZEO may take a client for read-only that has just lost its server.
+        if not is_connected(manager._db):
+            raise ClientDisconnected('the connection to the server is lost')
+        raise
     finally:
         DBMgr.setInstance(None)
         manager._db.close()

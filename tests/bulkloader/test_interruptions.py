@@ -114,6 +114,13 @@ def test_a_storage_that_goes_away_ends_a_run_that_can_go_on(zeo_home):
     assert_complete(zeo_home)
 
 
+def test_a_storage_that_is_known_to_be_away_is_not_called_read_only(zeo_home):
+    """ZEO may take a client for read-only that has just lost its server."""
+    server = zeo_home.serve()
+    result = zeo_home.script('losing_the_server.py', server.pid)
+    assert (0, '6') == (result.code, result.text.splitlines()[-1]), result.text
+
+
 def test_a_storage_that_is_away_from_the_start_is_one_message(zeo_home):
     ended = zeo_home.bulkload(COMMAND)
     assert (6, 'NOTICE: the storage is away') == (ended.code, ended.text.splitlines()[0])
