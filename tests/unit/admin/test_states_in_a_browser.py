@@ -21,11 +21,9 @@ from playwright.sync_api import expect
 
 from indico_zodbrepl.monitor.snapshot import Snapshot
 
-WIDTHS = [
-    390,
-    1280,
-    pytest.param(1920, marks=pytest.mark.exhaustive),  # as 1280, with wider margins
-]
+NARROW = 390
+WIDE, WIDEST = (pytest.param(width, marks=pytest.mark.exhaustive) for width in (1280, 1920))
+WIDTHS = [NARROW, 1280, WIDEST]  # the widest as 1280, with wider margins
 STATES = (*states.STATES, *states.OPERATIONS, "monitor gone")
 OTHER_PAGES = (
     "/operations",
@@ -119,14 +117,14 @@ def test_the_overview_tells_of_each_state_at_each_width_light_and_dark(
         shots.keep(tab, f"{name} {width} {scheme}")
     tab.paint("light")
     looks.check_names(tab, f"{name} at {width} pixels")
-    if width == WIDTHS[0]:
+    if width == NARROW:
         assert [] == tab.evaluate(TARGETS)
     for scheme in SCHEMES:
         tab.paint(scheme)
         looks.check(tab, f"{name} at {width} pixels, {scheme}")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [NARROW, WIDE, WIDEST])
 @pytest.mark.parametrize("name", ["healthy", *states.OPERATIONS])
 def test_the_other_pages_fit_and_can_be_read_and_named(
     new_tab: NewTab, show: Show, tmp_path: Path, name: str, width: int
