@@ -45,7 +45,7 @@ class DataEnd:
 
 
 def read(installation: Installation, file: Path) -> DataEnd | None:
-    """Return the end of a data file; None if it can't be told, as its disk does not answer."""
+    """Return the end of a data file; None if it is unknown: the disk does not answer."""
     try:
         with file.open("rb") as opened:
             last = _last(opened)

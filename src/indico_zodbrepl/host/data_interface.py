@@ -48,7 +48,7 @@ class DataHost(Protocol):
         """Return what the file system knows of the node's data file; None if it is missing."""
 
     def data_end(self, name: str) -> DataEnd | None:
-        """Return the end of the node's data file; None if it can't be told."""
+        """Return the end of the node's data file; None if it is unknown."""
 
     def check_readable(self, name: str) -> None:
         """Raise OperatorError if the node's data file can't be opened."""

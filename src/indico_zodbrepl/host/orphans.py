@@ -45,8 +45,8 @@ def find(
     Args:
         supervised: the programs that supervisor runs now.
 
-    Only processes that listen are found, that work in the cluster's folders, and that belong to
-    this user, unless root asks.
+    A process is found if it listens and works in one of the cluster's folders.  Processes of other
+    users are found by root only.
     """
     pids: dict[str, int] = {}
     for endpoint in cluster.endpoints():

@@ -71,6 +71,8 @@ def owner_of(address: Address) -> Owner | None:
     another user, whose processes cannot be inspected.
     """
     sockets = set(_listening_sockets(address.port))
+    if not sockets:  # then the files of all processes need not be read
+        return None
     holders = sorted(pid for pid in _pids() if sockets & set(_sockets_of(pid)))
     return _describe(holders[0]) if holders else None
 

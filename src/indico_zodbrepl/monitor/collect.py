@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Mapping
 from functools import partial
+from typing import TypeVar
 
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster.installation import home_from_environment
@@ -29,6 +30,8 @@ from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.probes import probe_history, probe_indico
 from indico_zodbrepl.probing.race import Race
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
+
+Value = TypeVar("Value")
 
 TIME_LIMIT = 1.25
 """Seconds for a round; leaves room within the two seconds promised for a whole command."""
@@ -122,27 +125,11 @@ def _findings(
     for instance in cluster.indico:
         health = found.get(("indico", instance.name), late)
         indico[instance.name] = health if isinstance(health, IndicoAnswer | Failure) else late
-    lineages, refusals, refused_at, disks = {}, {}, {}, {}
-    data_ends, compared_in = {}, {}
-    for node in cluster.nodes:
-        disk = found.get(("disk", node.name))
-        if isinstance(disk, Disk):
-            disks[node.name] = disk
-        epoch = found.get(("compared", node.name))
-        if isinstance(epoch, int):
-            compared_in[node.name] = epoch
-        data_end = found.get(("data end", node.name))
-        if isinstance(data_end, DataEnd):
-            data_ends[node.name] = data_end
-        lineage = found.get(("lineage", node.name))
-        if isinstance(lineage, tuple):
-            lineages[node.name] = lineage
-        refusal = found.get(("refusal", node.name))
-        if isinstance(refusal, StartRefusal):
-            refusals[node.name] = refusal
-        stopped = found.get(("refused at", node.name))
-        if isinstance(stopped, float):
-            refused_at[node.name] = stopped
+    lineages = {
+        node.name: lineage
+        for node in cluster.nodes
+        if isinstance(lineage := found.get(("lineage", node.name)), tuple)
+    }
     words = [
         found.get(("record", keeper), EpochWord(keeper, None, None, "not read in time"))
         for keeper in host_of(cluster).keepers()
@@ -161,14 +148,14 @@ def _findings(
         supervisor_problem=problem,
         records=tuple(word for word in words if isinstance(word, EpochWord)),
         lineages=lineages,
-        refusals=refusals,
+        refusals=_by_node(cluster, found, "refusal", StartRefusal),
         operations=operations if isinstance(operations, tuple) else (),
-        refused_at=refused_at,
+        refused_at=_by_node(cluster, found, "refused at", float),
         epoch_began=_epoch_began(found),
-        disks=disks,
+        disks=_by_node(cluster, found, "disk", Disk),
         control_disk=control_disk if isinstance(control_disk, Disk) else None,
-        compared_in=compared_in,
-        data_ends=data_ends,
+        compared_in=_by_node(cluster, found, "compared", int),
+        data_ends=_by_node(cluster, found, "data end", DataEnd),
     )
 
 
@@ -181,6 +168,17 @@ def _epoch_began(found: Mapping[tuple[str, str], object]) -> float | None:
     ]
     known = [(epoch, at) for epoch, at in recorded if at is not None]
     return min(known)[1] if known else None
+
+
+def _by_node(
+    cluster: Cluster, found: Mapping[tuple[str, str], object], what: str, kind: type[Value]
+) -> dict[str, Value]:
+    """Return what was found of the nodes, without those of which nothing was found in time."""
+    return {
+        node.name: value
+        for node in cluster.nodes
+        if isinstance(value := found.get((what, node.name)), kind)
+    }
 
 
 def _programs(found: object) -> tuple[dict[str, Program], str]:

@@ -50,9 +50,9 @@ class Sight(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What one observer reports, and how it knows.
+    """The view of one observer, with the reason.
 
-    ``machine`` is the host that it shares with others; empty if it counts by itself.
+    ``machine`` is the host that it shares with others; empty if the observer counts separately.
     """
 
     observer: str

@@ -304,7 +304,7 @@ class _Recommender:
             yield self._on("restart", node, words.reconnect(node, self._commands))
 
     def _is_left_behind(self, node: NodeStatus) -> bool:
-        """Return True if a running follower does not get there by itself where it should be.
+        """Return True if a running follower needs a restart to follow as it should.
 
         Its link is down although its upstream serves, or it runs in an older role or epoch.
         """

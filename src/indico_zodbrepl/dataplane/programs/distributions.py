@@ -44,7 +44,7 @@ def _first(pattern):
 
 
 class _StandIn(types.ModuleType):
-    """What ZEO.monitor and zdaemon.zdoptions ask of pkg_resources at import and at start."""
+    """The parts of pkg_resources that ZEO.monitor and zdaemon.zdoptions use."""
 
     class Requirement(object):
 
