@@ -6,7 +6,7 @@
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
 
-# Each behaviour once; about 20 minutes on two cores.
+# Each behaviour once; about 15 minutes on two cores.
 test:
 	@trap : INT; ./bootstrap && tests/run
 

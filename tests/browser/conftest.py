@@ -44,32 +44,36 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def tabs(browser: Browser) -> chromium.Tabs:
+    """The tabs of all tests."""
+    return chromium.Tabs(browser)
+
+
 @pytest.fixture
-def new_tab(browser: Browser) -> Iterator[chromium.NewTab]:
-    """A function: a tab with cookies of its own, closed after the test."""
+def new_tab(tabs: chromium.Tabs) -> Iterator[chromium.NewTab]:
+    """A function: an empty tab with cookies of its own, left after the test."""
     with contextlib.ExitStack() as opened:
 
         def make(width: int = 1280, scheme: chromium.Scheme = "light") -> chromium.Tab:
-            tab = chromium.Tab(browser, width, scheme)
-            opened.callback(tab.close)
+            tab = tabs.take(width, scheme)
+            opened.callback(tabs.give_back, tab)
             return tab
 
         yield make
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make_cluster(
-    browser: Browser,  # noqa: ARG001
-    tmp_path: Path,  # skips first
+    browser: Browser,  # noqa: ARG001 - skips first
+    tmp_path_factory: pytest.TempPathFactory,
     home: Path,
 ) -> Iterator[MakeCluster]:
-    """A function that makes ZRS pairs; all are ended after the test, also when it fails."""
+    """A function that makes ZRS pairs; all are ended after the module's tests."""
     with contextlib.ExitStack() as opened:
 
         def make(indico: tuple[str, ...] = ()) -> ClusterUnderTest:
-            folder = tmp_path / "cluster"
-            folder.mkdir(parents=True)
-            made = ClusterUnderTest(folder, home, None, indico)
+            made = ClusterUnderTest(tmp_path_factory.mktemp("cluster"), home, None, indico)
             opened.callback(made.close)
             return made
 

@@ -24,6 +24,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.operations.operation import Outcome
 
+PAUSE = 2.0  # seconds between two requests of a user: what they save counts, not how much
 TOLD_OF_LOSS = re.compile(r"(\d+) transactions?")
 
 
@@ -42,9 +43,9 @@ def test_a_failover_and_a_rejoin_are_clicked_through_and_what_was_lost_is_shown(
     seen(tab, "failover 1 healthy")
     wait_until(lambda: take_snapshot(under_test.cluster).node("b").connected is True, "b follows")
     times = people.Times()
-    with Users(under_test, category) as users, Writer(under_test) as writer:
+    with Users(under_test, category, PAUSE) as users, Writer(under_test) as writer:
         under_test.stop("node-b")
-        writer.goes_on()
+        writes_go_on(users, writer)
         under_test.die("a")
         times.begin()
         succeed(under_test, "node", "start", "b")
@@ -96,6 +97,19 @@ def watch(under_test: ClusterUnderTest) -> None:
     [port] = free_ports(1)
     with under_test.path.open("a") as file:
         file.write(f"<watch>\n  port {port}\n</watch>\n")
+
+
+def writes_go_on(users: Users, writer: Writer) -> None:
+    """Wait for some commits and for a new event, all acknowledged by a alone."""
+    began = time.monotonic()
+    writer.goes_on()
+    wait_until(
+        lambda: any(
+            answer.kind == "form" and answer.told_saved and answer.began >= began
+            for answer in list(users.answers)
+        ),
+        "a user creates an event",
+    )
 
 
 def is_seen_gone(page: AdminPage) -> bool:

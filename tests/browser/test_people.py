@@ -33,9 +33,9 @@ POST = """
 SWITCHOVER = "/operations/switchover?node=b"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(make_cluster: MakeCluster) -> AdminPage:
-    """The page of a pair that is up, with its people."""
+    """The page of a pair that is up, with its people; the last test kills the pair's primary."""
     under_test = make_cluster()
     under_test.up()
     made = AdminPage(under_test)

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from homes import ROOT, SMALL, ZEO_CLIENT, ZEO_SERVER, Home, loaded_home
-from processes import Processes, free_ports
+from processes import FORKED, Processes, free_ports
 
 sys.path.insert(0, str(ROOT))
 
@@ -14,8 +14,9 @@ from equivalent import ALL_KINDS, EVENTS_BEFORE, Pair, by  # noqa: E402  (needs 
 
 @pytest.fixture(scope='session', autouse=True)
 def templates(tmpdir_factory):
-    """Indico's templates are compiled once for all homes."""
+    """Indico's templates are compiled once for all homes, and Indico is imported once."""
     Home.templates = tmpdir_factory.mktemp('templates')
+    Home.imported = True
 
 
 @pytest.fixture(scope='session')
@@ -117,7 +118,7 @@ class ZeoHome(Home):
         conf.write(ZEO_SERVER.format(
             port=self._port, folder=self.folder, read_only=str(read_only).lower()))
         return self._processes.start(
-            ['python', '-m', 'ZEO.runzeo', '-C', str(conf)], 'zeo', self._port)
+            [FORKED, '-m', 'ZEO.runzeo', '-C', str(conf)], 'zeo', self._port)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ ROOT = py.path.local(__file__).dirpath().dirpath().dirpath()
 SCRIPTS = py.path.local(__file__).dirpath().join('scripts')
 sys.path.insert(0, str(ROOT.join('tests', 'dataplane')))
 
-from processes import Process  # noqa: E402  (needs the line above)
+from processes import FORKED_INDICO, Process  # noqa: E402  (needs the line above)
 
 _INDICO_CONF = """
 import os
@@ -120,9 +120,12 @@ class Home(object):
 
     Attributes:
         templates: a folder for the compiled templates of all homes; without it each has its own.
+        imported: if true, commands that run to their end are forks of a process that has imported
+            Indico.
     """
 
     templates = None
+    imported = False
 
     def __init__(self, folder, storage=FILE_STORAGE, smtp_port=1):
         self.folder = folder
@@ -141,12 +144,28 @@ class Home(object):
 
     def start(self, *args):
         """Starts Python with these arguments; returns the Process."""
-        process = Process(['python'] + [str(arg) for arg in args],
-                          self.folder.join('process-%d.log' % len(self._started)),
-                          {'INDICO_CONF': str(self.folder.join('indico.conf')),
-                           'PYTHONPATH': str(ROOT)})
+        return self._start('python', args)
+
+    def _start(self, python, args):
+        process = Process([python] + [str(arg) for arg in args], self._next_log(),
+                          self.environment())
         self._started.append(process)
         return process
+
+    def run(self, *args):
+        """Runs Python with these arguments to its end; returns the `Result`.
+
+        Indico is imported already; see `imported`.
+        """
+        return Result(self._start(FORKED_INDICO if self.imported else 'python', args))
+
+    def environment(self):
+        """The environment of all that is run at this home."""
+        return dict(os.environ, INDICO_CONF=str(self.folder.join('indico.conf')),
+                    PYTHONPATH=str(ROOT))
+
+    def _next_log(self):
+        return self.folder.join('process-%d.log' % len(self._started))
 
     def close(self):
         """Ends whatever still runs."""
@@ -155,14 +174,16 @@ class Home(object):
                 process.kill()
 
     def start_bulkload(self, command):
+        """Starts the loader as bin/bulkload does; returns the Process."""
         return self.start('-m', 'bulkloader', *command.split())
 
     def bulkload(self, command):
-        return Result(self.start_bulkload(command))
+        """Runs the loader to its end; returns the `Result`."""
+        return self.run('-m', 'bulkloader', *command.split())
 
     def script(self, name, *args):
         """Runs one of the scripts beside the tests."""
-        return Result(self.start(SCRIPTS.join(name), *args))
+        return self.run(SCRIPTS.join(name), *args)
 
     def first_run(self):
         """Creates the root category and an administrator."""
@@ -171,8 +192,7 @@ class Home(object):
             'login': 'admin', 'password': 'only for this test', 'first_name': 'Ada',
             'last_name': 'Min', 'email': 'admin@conference.invalid'}))
         os.chmod(str(admin), 0o600)
-        result = Result(self.start('-m', 'indico_zodbrepl.dataplane.indico.firstrun',
-                                   '--admin-file', admin))
+        result = self.run('-m', 'indico_zodbrepl.dataplane.indico.firstrun', '--admin-file', admin)
         assert 0 == result.code, result.text
 
     def maintenance_problems(self):

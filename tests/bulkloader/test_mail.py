@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from bulkloader.mail import no_mail
+from homes import SCRIPTS, Result
 
 ERRORS_BY_MAIL = """
 [loggers]
@@ -94,7 +95,7 @@ def test_mail_works_again_afterwards(sink):
 @pytest.fixture
 def mailing_home(new_home, sink):
     """An Indico that mails to the sink, its errors too."""
-    home = new_home(smtp_port=sink.port)
+    home = new_home(smtp_port=sink.port)      # Indico's log may mail from its import on
     home.folder.join('etc', 'logging.conf').write(ERRORS_BY_MAIL)
     return home
 
@@ -104,14 +105,14 @@ def receivers(sink):
 
 
 def test_outside_the_loader_this_indico_mails(mailing_home, sink):
-    result = mailing_home.script('mailing.py', 'outside')
+    result = Result(mailing_home.start(SCRIPTS.join('mailing.py'), 'outside'))
     assert 0 == result.code, result.text
     assert set(['support@conference.invalid', 'to@conference.invalid']) == receivers(sink)
 
 
 def test_a_load_sends_nothing_though_indico_wants_to(mailing_home, sink):
-    result = mailing_home.script(
-        'mailing.py', 'inside', '--conferences', '3', '--contributions', '1')
+    result = Result(mailing_home.start(
+        SCRIPTS.join('mailing.py'), 'inside', '--conferences', '3', '--contributions', '1'))
     assert 0 == result.code, result.text
     assert [] == sink.received
     assert 3 == mailing_home.bulkload('verify --json').json['conferences']

@@ -1,8 +1,8 @@
 """Runs programs of `dataplane.benchmarks` on storages in a folder."""
 import json
 import os
-import subprocess
-import sys
+
+from forks import forker
 
 IN_MEMORY = '<mappingstorage>\n</mappingstorage>\n'
 IN_A_FILE = '<filestorage>\n  path %s\n</filestorage>\n'
@@ -22,10 +22,7 @@ def in_a_file(folder):
 
 def answered(program, *arguments):
     """Returns the answer of a program that has to succeed."""
-    process = subprocess.Popen(
-        [sys.executable, '-m', 'indico_zodbrepl.dataplane.benchmarks.' + program]
-        + [str(each) for each in arguments],
-        stdin=open(os.devnull), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    output, error = process.communicate()
-    assert 0 == process.returncode, error
+    status, output, error = forker('server').run(
+        ('-m', 'indico_zodbrepl.dataplane.benchmarks.' + program) + arguments, dict(os.environ))
+    assert 0 == status, error
     return json.loads(output.splitlines()[-1])

@@ -11,7 +11,8 @@ import indico_zodbrepl
 import lxml.html
 import requests
 
-from processes import PATIENCE, free_ports, wait_for
+from forks import forker
+from processes import FORKED_INDICO, PATIENCE, free_ports, wait_for
 
 HTDOCS = os.path.join(os.path.dirname(indico.__file__), 'htdocs')
 TEMPLATES = os.path.join(
@@ -126,10 +127,9 @@ class IndicoSite(object):
         return json.loads(output)
 
     def python(self, *args):
-        """Runs Python; returns (exit status, standard output, standard error)."""
-        process = self.popen(*args)
-        output, error = process.communicate()
-        return process.returncode, output, error
+        """Runs Python, with Indico imported; returns (exit status, standard output, standard error)."""
+        env = dict(os.environ, **self.environment)
+        return forker('indico', env).run(args, env)
 
     def popen(self, *args, **options):
         """Starts Python with pipes for its output; the caller ends it."""
@@ -137,10 +137,14 @@ class IndicoSite(object):
             (sys.executable,) + args, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=dict(os.environ, **self.environment), **options)
 
-    def start(self):
-        """Starts gunicorn as a cluster does and waits for its port."""
+    def start(self, python=FORKED_INDICO):
+        """Starts gunicorn as a cluster does and waits for its port.
+
+        Args:
+            python: as for `Process`; 'python' imports Indico as the first request waits for it.
+        """
         self.process = self._processes.start(
-            ['python', '-m', 'gunicorn.app.wsgiapp',
+            [python, '-m', 'gunicorn.app.wsgiapp',
              '--bind', '127.0.0.1:%d' % self.port, '--workers', '1',
              '--worker-class', 'gthread', '--threads', '4',
              'indico_zodbrepl.dataplane.indico.app:application'],

@@ -15,9 +15,9 @@ from ZODB.POSException import POSKeyError
 from ZODB.serialize import ObjectWriter
 from ZODB.utils import load_current, p64, u64, z64
 
-from processes import PATIENCE, free_ports, wait_for
+from processes import FORKED, PATIENCE, free_ports, wait_for
 
-SERVER = ['python', '-m', 'indico_zodbrepl.dataplane.server.main']
+SERVER = [FORKED, '-m', 'indico_zodbrepl.dataplane.server.main']
 
 CONFIG = '''\
 %%import zc.zrs

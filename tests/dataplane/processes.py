@@ -14,6 +14,10 @@ import subprocess
 import sys
 import time
 
+from forks import forker
+
+FORKED = 'python with what storage servers import'
+FORKED_INDICO = 'python with Indico'
 # Generous: the machine that runs the tests may be busy.
 PATIENCE = 180.0
 # Below the ports that the kernel gives to outgoing connections; other suites have others.
@@ -95,20 +99,26 @@ class Process(object):
     """One process started by a test; its output goes to a log file.
 
     Args:
-        args: the command as a list; 'python' stands for this interpreter.
+        args: the command as a list; 'python' stands for this interpreter, `FORKED` for one that
+            has imported what a storage server does, unless its environment is another;
+            `FORKED_INDICO` for one that has imported Indico.
         log: path of the file that gets standard output and error.
         env: added to the environment.
     """
 
     def __init__(self, args, log, env=None):
-        if args[0] == 'python':
+        libraries = {FORKED: None if env else 'server', FORKED_INDICO: 'indico'}.get(args[0])
+        if args[0] in ('python', FORKED, FORKED_INDICO):
             args = [sys.executable] + list(args[1:])
         self.args = args
         self.log = str(log)
-        with open(self.log, 'ab') as output:
-            self._popen = subprocess.Popen(
-                args, stdout=output, stderr=subprocess.STDOUT,
-                env=dict(os.environ, **(env or {})), preexec_fn=os.setsid)
+        env = dict(os.environ, **(env or {}))
+        if libraries:
+            self._popen = forker(libraries, env).start(args[1:], env, log, log)
+        else:
+            with open(self.log, 'ab') as output:
+                self._popen = subprocess.Popen(
+                    args, stdout=output, stderr=subprocess.STDOUT, env=env, preexec_fn=os.setsid)
         self.pid = self._popen.pid
 
     def output(self):

@@ -61,7 +61,7 @@ def test_health_says_that_the_database_holds_no_indico_until_it_does(processes, 
     server.start()
     site = IndicoSite(
         processes, tmpdir.join('var'), htdocs, client_config([server]))
-    site.start()
+    site.start('python')
     wait_for(lambda: not site.health()[1]['set_up'], 'the word that nothing is set up')
     status, report = site.health()
     assert (200, False, True) == (status, report['built'], report['connected'])
@@ -98,7 +98,7 @@ def at_once(count, function):
     0, pytest.param(1, marks=pytest.mark.exhaustive), pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_many_first_requests_at_once_are_all_answered(site, attempt):
     """No deadlock of import lock and ZEO; who need not wait is told to retry."""
-    site.start()
+    site.start('python')
     paths = ['/indico/', '/zodbrepl/health', '/indico/category/0/',
              '/indico/css/Default.css', '/indico/user/login'] * 4
     answers = at_once(len(paths), lambda number: site.get(paths[number]))
@@ -139,7 +139,7 @@ def test_pages_login_and_json_rpc_work_at_the_same_time(running_site, filled):
 
 
 def test_health_answers_while_indico_is_being_built(site):
-    site.start()
+    site.start('python')
     thread = threading.Thread(target=site.get, args=('/indico/',))
     thread.start()
     reports = []
@@ -168,7 +168,7 @@ def test_health_names_the_server(running_site, server):
 
 def test_without_a_server_at_the_start_indico_comes_up_later(site, server):
     server.kill()
-    site.start()
+    site.start('python')
     answer = site.get('/indico/')
     assert (503, '5') == (answer.status_code, answer.headers['Retry-After'])
     status, report = site.health()
@@ -196,7 +196,7 @@ def test_when_the_server_goes_pages_are_503_until_it_is_back(running_site, serve
 
 def test_what_cannot_work_is_an_error_and_not_a_promise(processes, tmpdir, htdocs):
     site = IndicoSite(processes, tmpdir.join('var'), htdocs, '<nonsense>\n</nonsense>\n')
-    site.start()
+    site.start('python')
     assert 500 == site.get('/indico/').status_code
     assert 503 == site.health()[0]
     wait_for(lambda: 'nonsense' in site.process.output(), 'the reason')
@@ -208,7 +208,7 @@ def test_a_stopped_process_closes_the_database(processes, tmpdir, htdocs, founde
     site = site_with_file(processes, folder, htdocs, founded)
     index = folder.join('Data.fs.index')
     assert not index.check()
-    site.start()
+    site.start('python')
     site.wait_for_page()
     assert 0 == site.process.terminate()
     assert index.check()

@@ -7,8 +7,6 @@ import cStringIO
 import json
 import os
 import pickletools
-import subprocess
-import sys
 
 import persistent.mapping
 import pytest
@@ -20,6 +18,7 @@ import ZODB.FileStorage
 from BTrees.OOBTree import OOBTree
 from zodbpickle import binary
 
+from forks import forker
 from indico_zodbrepl.dataplane.programs import downgrade
 
 LONG = 300  # bytes; longer than what a one-byte length can say
@@ -62,11 +61,8 @@ def commit(database, key, value, user=None, extension=None):
 
 def run(*paths):
     """Runs the command; returns exit status, standard output, standard error."""
-    process = subprocess.Popen(
-        [sys.executable, '-m', 'indico_zodbrepl.dataplane.programs.downgrade'] + map(str, paths),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    output, error = process.communicate()
-    return process.returncode, output, error
+    return forker('server').run(
+        ('-m', 'indico_zodbrepl.dataplane.programs.downgrade') + paths, dict(os.environ))
 
 
 def contents(path):

@@ -9,7 +9,7 @@ from ZODB.POSException import ConflictError, POSKeyError, ReadOnlyError
 from ZODB.utils import u64, z64
 
 from nodes import Node, commit, pickle_of
-from processes import PATIENCE, wait_for
+from processes import FORKED, PATIENCE, wait_for
 from zeo_servers import open_client
 
 
@@ -292,7 +292,7 @@ from indico_zodbrepl.dataplane.server import main as server
 os._exit(server.main(%r))
 """ % (change, node.command()[3:])
     node.process = processes.start(
-        ['python', '-c', script], node.name, node.port)
+        [FORKED, '-c', script], node.name, node.port)
 
 
 def test_promotion_takes_what_a_frozen_primary_has_sent(processes, tmpdir):

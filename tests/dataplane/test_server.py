@@ -375,7 +375,7 @@ def test_another_zc_zrs_is_refused(processes, tmpdir):
         'pkg_resources.get_distribution("zc.zrs")._version = "3.2.0"\n'
         'from indico_zodbrepl.dataplane.server import main as server\n'
         'os._exit(server.main(%r))\n' % (node.command()[3:],))
-    started = processes.start([sys.executable, '-c', script], 'a')
+    started = processes.start(['python', '-c', script], 'a')
 
     assert WRONG_LIBRARY == started.wait()
     assert ('zc.zrs 3.2.0 is installed, but this repair was written for 3.1.0'

@@ -9,7 +9,7 @@ from ZODB.POSException import ReadOnlyError
 from ZODB.utils import z64
 
 from nodes import Node, commit, pickle_of
-from processes import PATIENCE, wait_for
+from processes import FORKED, PATIENCE, wait_for
 
 
 class Writer(threading.Thread):
@@ -125,7 +125,7 @@ def test_a_frozen_follower_delays_neither_commits_nor_for_long_the_end(
     primary = Node(processes, tmpdir, 'a', listens=True)
     secondary = Node(processes, tmpdir, 'b', upstream=primary)
     primary.process = processes.start(
-        ['python', '-c', WITH_A_SHORT_DRAIN % (primary.command()[3:],)], 'a', primary.port)
+        [FORKED, '-c', WITH_A_SHORT_DRAIN % (primary.command()[3:],)], 'a', primary.port)
     secondary.start()
     primary.wait_for_followers()
     secondary.process.pause()
@@ -187,7 +187,7 @@ def open_and_lock(opener):
 server_startup.open_storage = open_and_lock
 os._exit(server.main(%r))
 ''' % (node.port, node.command()[3:])
-    process = processes.start(['python', '-c', script], 'a', node.port)
+    process = processes.start([FORKED, '-c', script], 'a', node.port)
     wait_for(lambda: 'held' in process.output(), 'the lock')
     client = node.client(wait=False)
     process.signal(signal.SIGTERM)
@@ -257,7 +257,7 @@ def slow_packer(storage, *args):
 FileStorage.packer = staticmethod(slow_packer)
 os._exit(server.main(%r))
 ''' % (node.command()[3:],)
-    process = processes.start(['python', '-c', script], 'a', node.port)
+    process = processes.start([FORKED, '-c', script], 'a', node.port)
     client = node.client(patience=2)
     commit(client, pickle_of('one'))
     commit(client, pickle_of('two'), oid=z64)
@@ -290,7 +290,7 @@ def slow_rename(old, new):
 os.rename = slow_rename
 os._exit(server.main(%r))
 ''' % (node.command()[3:],)
-    process = processes.start(['python', '-c', script], 'a', node.port)
+    process = processes.start([FORKED, '-c', script], 'a', node.port)
     client = node.client(patience=2)
     commit(client, pickle_of('one'), oid=z64)
     _, tid = commit(client, pickle_of('two'), oid=z64)

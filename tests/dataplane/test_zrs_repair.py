@@ -11,14 +11,14 @@ from ZODB.utils import z64
 
 from indico_zodbrepl.dataplane.zrs import repairs
 from nodes import Node, commit, pickle_of
-from processes import wait_for
+from processes import FORKED, wait_for
 
 
 class StockNode(Node):
     """A node without the repair, and without what only our server shows."""
 
     def command(self):
-        return ['python', '-m', 'ZEO.runzeo', '-C', self.config]
+        return [FORKED, '-m', 'ZEO.runzeo', '-C', self.config]
 
 
 def write_blob(tmpdir, content='what a blob holds'):

@@ -7,7 +7,7 @@ from persistent.mapping import PersistentMapping
 from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
 
-from processes import free_ports
+from processes import FORKED, free_ports
 
 CONFIG = '''\
 <zeo>
@@ -62,7 +62,7 @@ class ZEOServer(object):
             'port': self.port, 'data': self.data,
             'read_only': 'true' if read_only else 'false'})
         self.process = self._processes.start(
-            ['python', '-m', 'ZEO.runzeo', '-C', str(config)],
+            [FORKED, '-m', 'ZEO.runzeo', '-C', str(config)],
             name='zeo', port=self.port)
 
     def kill(self):

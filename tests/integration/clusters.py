@@ -30,6 +30,8 @@ PORTS = range(FIRST_PORT, FIRST_PORT + 1500)
 CLI_SECONDS = 400
 # Generous: the machine that runs the tests may be busy.
 PATIENCE = 180.0
+# Seconds between two attempts of what is asked until it is so.
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 
 PAIR = {"a": ("primary", None), "b": ("secondary", "a")}
 CHAIN = {"a": ("primary", None), "b": ("relay", "a"), "c": ("secondary", "b")}
@@ -234,9 +236,10 @@ class ClusterUnderTest:
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Call ``condition`` until it is true; AssertionError naming ``what`` after ``seconds``."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    for met in repeatedly(condition):
+        if met:
+            return
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.1)
 
 
 def settled(ask: Callable[[], A], seen: Callable[[A], T], expected: T) -> A:
@@ -246,10 +249,24 @@ def settled(ask: Callable[[], A], seen: Callable[[A], T], expected: T) -> A:
     Raises an AssertionError that compares the two when it does not settle.
     """
     deadline = time.monotonic() + PATIENCE
-    while seen(found := ask()) != expected and time.monotonic() < deadline:
-        time.sleep(0.1)
+    for found in repeatedly(ask):
+        if seen(found) == expected or time.monotonic() >= deadline:
+            break
     assert expected == seen(found)
     return found
+
+
+def repeatedly(ask: Callable[[], A]) -> Iterator[A]:
+    """Yield one answer after the other, without end.
+
+    Questions that take long are asked less often, so that they leave the cores to what is tested.
+    """
+    while True:
+        began = time.monotonic()
+        answer = ask()
+        took = time.monotonic() - began
+        yield answer
+        time.sleep(min(max(SHORTEST_PAUSE, 3 * took), LONGEST_PAUSE))
 
 
 def settles_at(expected: T, ask: Callable[[], T]) -> None:

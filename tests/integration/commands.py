@@ -31,10 +31,24 @@ def run(
 
     Raises subprocess.TimeoutExpired, and kills the command, after ``seconds``.
     """
+    return _run(None, arguments, home, seconds)
+
+
+def run_program(
+    program: str, arguments: Sequence[str], home: Path, *, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -c PROGRAM ARGUMENTS`` as ``run`` runs a command."""
+    return _run(program, arguments, home, seconds)
+
+
+def _run(
+    program: str | None, arguments: Sequence[str], home: Path, seconds: float
+) -> subprocess.CompletedProcess[str]:
     with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
         environ = {**os.environ, "ZODBREPL_HOME": str(home)}
         process = _context.Process(
-            target=_command, args=(list(arguments), environ, os.getcwd(), out.name, err.name)
+            target=_command,
+            args=(program, list(arguments), environ, os.getcwd(), (out.name, err.name)),
         )
         # The first start is that of the server too, which has its path from the environment.
         with _start, mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join([HERE, *sys.path])):
@@ -54,14 +68,22 @@ def run(
 
 
 def _command(
-    arguments: list[str], environ: dict[str, str], folder: str, out: str, err: str
+    program: str | None,
+    arguments: list[str],
+    environ: dict[str, str],
+    folder: str,
+    output: tuple[str, str],
 ) -> None:
-    """Become the command; runs in the new process."""
-    for number, path in ((1, out), (2, err)):
+    """Become the command, or the program; runs in the new process."""
+    for number, path in enumerate(output, 1):
         opened = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.dup2(opened, number)
         os.close(opened)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environ)
-    main(arguments, prog_name="zodbrepl")
+    if program is None:
+        main(arguments, prog_name="zodbrepl")
+    else:
+        sys.argv[:] = ["-c", *arguments]
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
+
+import pytest
 
 SIZE = 400_000_000
 ROOM = 100_000  # bytes that still fit on a disk that is full soon
@@ -53,3 +56,20 @@ def small_disk(node: str, folder: Path, size: int = SIZE) -> SmallDisk | None:
         return SmallDisk(node, folder, size)
     except (subprocess.CalledProcessError, FileNotFoundError):
         return None
+
+
+def small_disk_or_skip(node: str, folder: Path, size: int) -> SmallDisk:
+    """A small disk; the test is skipped if this process may not mount."""
+    disk = small_disk(node, folder, size)
+    if disk is None:
+        pytest.skip("only root can mount a small disk")
+    return disk
+
+
+def fill(folder: Path) -> Path:
+    """Fill the disk of a folder up to its last block; return the file that does."""
+    ballast = folder / "ballast"
+    with contextlib.suppress(OSError), ballast.open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    return ballast

@@ -9,13 +9,13 @@ import itertools
 import json
 import os
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
+import programs27
 import requests
 from clusters import PATIENCE, ClusterUnderTest
 from indico_browser import FormNotShown, IndicoBrowser
@@ -24,7 +24,7 @@ from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.host import secrets
 from indico_zodbrepl.host.indico_programs import Indico27
 
-PAUSE = 0.25  # seconds between two requests of a user; with less, both cores are busy
+PAUSE = 1.0  # seconds; with less, both cores are busy
 # What users add, as a page shows it.
 TITLE = re.compile(r"(?:form|contribution) \d+ on \w+")
 END_SECONDS = 240
@@ -135,13 +135,15 @@ class Users:
     Args:
         under_test: a cluster that is up and was prepared by ``prepare``.
         category: id of the category that gets the new conferences.
+        pause: seconds between two requests of a user.
 
     Attributes:
         shared: id of the event that gets contributions on all instances.
     """
 
-    def __init__(self, under_test: ClusterUnderTest, category: str) -> None:
+    def __init__(self, under_test: ClusterUnderTest, category: str, pause: float = PAUSE) -> None:
         self.answers: list[Answer] = []
+        self._pause = pause
         self.renamed: dict[str, list[Answer]] = {}
         self._ended = threading.Event()
         self._failures: list[BaseException] = []
@@ -220,7 +222,7 @@ class Users:
 
     def _repeat(self, what: Callable[..., None], *arguments: object) -> None:
         try:
-            while not self._ended.wait(PAUSE):
+            while not self._ended.wait(self._pause):
                 what(*arguments)
         except BaseException as error:
             self._failures.append(error)
@@ -381,13 +383,12 @@ def _served_by(under_test: ClusterUnderTest, node: str) -> str:
 def _read(under_test: ClusterUnderTest, program: str, storage: str) -> Any:
     """Run a program on Python 2.7 that reads a storage; its JSON."""
     cluster = under_test.cluster
-    done = subprocess.run(
-        [under_test.installation.python27, "-c", program, storage],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        env={**os.environ, "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0]))},
+    conf = Layout(cluster).indico_conf(cluster.indico[0])
+    found = programs27.output_of(
+        under_test.installation.python27,
+        program,
+        storage,
+        seconds=PATIENCE,
+        environ={**os.environ, "INDICO_CONF": str(conf)},
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(found)

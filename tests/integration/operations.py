@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
+import commands
 from clusters import CLI_SECONDS, ClusterUnderTest
 
 from indico_zodbrepl.cluster.layout import Layout, state_file
@@ -21,7 +20,7 @@ from indico_zodbrepl.operations.operation import Operation
 # a moment it counts the effects of each step, and prints them at its end.
 KILLED_AT = """
 import json, os, signal, sys, threading, time
-path, home, what, subject, moment, *sys.path = sys.argv[1:]
+path, home, what, subject, moment = sys.argv[1:]
 from pathlib import Path
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
@@ -94,30 +93,18 @@ def count_effects(
 def _carry_out(
     under_test: ClusterUnderTest, what: str, moment: list[str | int] | None, subject: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            KILLED_AT,
-            under_test.path,
-            under_test.home,
-            what,
-            subject,
-            json.dumps(moment),
-            *sys.path,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=CLI_SECONDS,
-        check=False,
-        env={**os.environ, "ZODBREPL_HOME": str(under_test.home)},
+    return commands.run_program(
+        KILLED_AT,
+        [str(under_test.path), str(under_test.home), what, subject, json.dumps(moment)],
+        under_test.home,
+        seconds=CLI_SECONDS,
     )
 
 
 def succeed(under_test: ClusterUnderTest, *arguments: str) -> str:
     """Run a command that has to succeed; its output."""
     done = under_test.cli(*arguments)
-    assert 0 == done.returncode, done.stdout + done.stderr
+    assert 0 == done.returncode, f"{done.stdout}{done.stderr}"
     return done.stdout
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import subprocess
 import threading
 from functools import partial
 from types import TracebackType
 
+import programs27
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 
 from indico_zodbrepl.cluster.layout import Layout
@@ -42,10 +42,10 @@ while True:
         tree[number] = 'x' * 200
         transaction.commit()
         os.write(told, '%d\\n' % number)
-        time.sleep(0.01)  # leaves the cores to what is tested
+        time.sleep(0.03)  # leaves the cores to what is tested
     except Exception as error:
         transaction.abort()
-        time.sleep(0.005)
+        time.sleep(0.03)
 """
 
 # Runs on Python 2.7 with one node's own storage: the numbers that it holds.
@@ -127,18 +127,11 @@ class Writer:
 def numbers_on(under_test: ClusterUnderTest, node: str) -> set[int]:
     """The numbers that a node holds, read through its own server."""
     cluster = under_test.cluster
-    done = subprocess.run(
-        [
-            under_test.installation.python27,
-            "-c",
-            READER,
-            Layout(cluster).node_zodb_conf(cluster.node(node)),
-        ],
-        cwd=under_test.folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-        env=dict(os.environ),
+    found = programs27.output_of(
+        under_test.installation.python27,
+        READER,
+        Layout(cluster).node_zodb_conf(cluster.node(node)),
+        seconds=PATIENCE,
+        folder=under_test.folder,
     )
-    return set(map(int, done.stdout.split()))
+    return set(map(int, found.split()))

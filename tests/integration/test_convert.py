@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import programs27
 import pytest
 from clusters import PAIR, PATIENCE, ClusterUnderTest, Roles, wait_until
 
@@ -66,13 +67,8 @@ class Place(ClusterUnderTest):
 
 
 def python27(script: str, *arguments: object) -> str:
-    return subprocess.run(
-        [HOME / "parts/python27/bin/python", "-c", script, *map(str, arguments)],
-        text=True,
-        capture_output=True,
-        check=True,
-        timeout=PATIENCE,
-    ).stdout
+    python = HOME / "parts/python27/bin/python"
+    return programs27.output_of(python, script, *arguments, seconds=PATIENCE)
 
 
 @pytest.fixture(scope="module")

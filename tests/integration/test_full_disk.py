@@ -1,4 +1,4 @@
-"""A primary whose disk is full is reported, and its role can be handed over."""
+"""What nodes with full disks do, and what they are in the way of."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters import ClusterUnderTest, wait_until
-from disks import small_disk
-from operations import last_entry, succeed, what_a_plan_could_change
+from clusters import PAIR, ClusterUnderTest, MakeCluster, wait_until
+from disks import fill, small_disk_or_skip
+from operations import kill_in_the_middle, last_entry, succeed, what_a_plan_could_change
 from storage_writer import Writer
 from test_switchover import all_follow, settles_as
+from zeo_client import commit
 
 from indico_zodbrepl.cluster.files import spare_of
+from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import state
 from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor import take_snapshot
@@ -23,22 +25,10 @@ SIZE = 8 << 20
 NO_SPACE = "can't write: No space left on device"
 
 
-def fill(folder: Path) -> Path:
-    """Fill a disk up to its last block; return the file that does."""
-    ballast = folder / "ballast"
-    with contextlib.suppress(OSError), ballast.open("ab", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-    return ballast
-
-
 @pytest.fixture
 def on_a_small_disk(cluster: ClusterUnderTest) -> Iterator[ClusterUnderTest]:
     """A running pair; the data directory of primary a is a small disk."""
-    disk = small_disk("a", data(cluster, "a"), SIZE)
-    if disk is None:
-        pytest.skip("only root can mount a small disk")
-    with contextlib.closing(disk):
+    with contextlib.closing(small_disk_or_skip("a", data(cluster, "a"), SIZE)):
         cluster.start()
         all_follow(cluster)
         yield cluster
@@ -94,3 +84,51 @@ def refused_and_unchanged(cluster: ClusterUnderTest) -> None:
     assert before == what_a_plan_could_change(cluster)
     settles_as(cluster, "a", 1)
     assert take_snapshot(cluster.cluster).node("a").held is None
+
+
+def test_a_rejoin_without_room_says_what_is_needed_and_is_in_the_way_of_no_failover(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster({**PAIR, "c": ("secondary", "a")})
+    with contextlib.closing(small_disk_or_skip("a", data(cluster, "a"), SIZE)):
+        cluster.start()
+        all_follow(cluster)
+        interrupt_a_rejoin(cluster)
+        ballast = fill(data(cluster, "a"))
+
+        stopped = cluster.cli("resume")
+        assert ExitCode.FAILED == stopped.returncode, stopped
+        assert "Wait until a follows b" in stopped.stderr
+        for text in ("no space left on the disk", "the disk of node a", "MiB", "still writes"):
+            assert text in stopped.stderr
+        assert "df -h" in stopped.stderr
+        assert "resume --abandon" in stopped.stderr
+
+        cluster.die("b")
+        advice = cluster.cli("status").stdout
+        assert advice.index("restart b") < advice.index("failover c --dry-run"), advice
+        assert "resume" not in advice.partition("What to do")[2], advice
+        assert "its rejoin was interrupted" in succeed(cluster, "failover", "c", "--dry-run")
+        done = cluster.cli("failover", "c", "--reason", "b is dead")
+        assert "failover to c is done, but some steps failed" in done.stdout, done  # those of a
+        commit(cluster, "c", "after the failover", 3)
+
+        ballast.unlink()
+        succeed(cluster, "rejoin", "a")
+        settles_as(cluster, "c", 3)
+        cluster.close()
+
+
+def interrupt_a_rejoin(cluster: ClusterUnderTest) -> None:
+    """After a failover to b, a rejoins; that is killed behind its point of no return."""
+    commit(cluster, "a", "common", 5)
+    all_follow(cluster)
+    for node in ("b", "c"):
+        cluster.stop(f"node-{node}")
+    commit(cluster, "a", "lost", 5)
+    cluster.die("a")
+    for node in ("b", "c"):
+        succeed(cluster, "node", "start", node)
+    succeed(cluster, "failover", "b", "--reason", "a is dead")
+    commit(cluster, "b", "kept", 3)
+    kill_in_the_middle(cluster, "rejoin", "rejoin-mark", "begun", "a")

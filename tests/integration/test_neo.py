@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import programs27
 import pytest
 import requests
 from clusters import PATIENCE, ClusterUnderTest, Roles, running, settles_at, wait_until
@@ -111,17 +111,15 @@ def leader(neo: ClusterUnderTest) -> str:
 
 
 def python27(neo: ClusterUnderTest, program: str) -> str:
-    return subprocess.run(
-        [neo.installation.python27, "-c", program, Layout(neo.cluster).zodb_conf],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={
-            **os.environ,
-            "INDICO_CONF": str(Layout(neo.cluster).indico_conf(neo.cluster.indico[0])),
-        },
-    ).stdout
+    layout = Layout(neo.cluster)
+    conf = str(layout.indico_conf(neo.cluster.indico[0]))
+    return programs27.output_of(
+        neo.installation.python27,
+        program,
+        layout.zodb_conf,
+        seconds=PATIENCE,
+        environ={**os.environ, "INDICO_CONF": conf},
+    )
 
 
 def numbers(neo: ClusterUnderTest) -> set[int]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import programs27
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, Roles, running, wait_until
 from operations import last_entry, succeed
@@ -75,12 +75,8 @@ def numbers(neo: ClusterUnderTest) -> set[int]:
     """What a new client reads; one that loses its connection meanwhile is followed by another."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        done = subprocess.run(
-            [neo.installation.python27, "-c", READER, Layout(neo.cluster).zodb_conf],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
+        done = programs27.run(
+            neo.installation.python27, READER, Layout(neo.cluster).zodb_conf, seconds=PATIENCE
         )
         if done.returncode == 0:
             return set(map(int, done.stdout.split()))

@@ -70,7 +70,7 @@ def test_up_leaves_a_server_that_would_not_start_again_and_a_frozen_one_is_kille
 
 
 def test_down_stops_what_a_killed_supervisord_left(cluster: ClusterUnderTest) -> None:
-    cluster.up()
+    cluster.start()
     kill_supervisord(cluster)
     planned = cluster.cli("down", "--dry-run")
     assert planned.stdout.index("of node-a") < planned.stdout.index("of node-b")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import programs27
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 
@@ -193,14 +194,14 @@ var-directory {self.folder}/var
 
     def commit(self, key: str, conf: Path | None = None) -> subprocess.CompletedProcess[str]:
         conf = conf or Layout(self.cluster).zodb_conf
-        return subprocess.run(
-            [self.installation.python27, "-c", COMMIT, conf, key],
-            cwd=self.folder,
-            text=True,
-            capture_output=True,
-            check=False,
-            timeout=PATIENCE,
-            env=self.installation.environment27(),
+        return programs27.run(
+            self.installation.python27,
+            COMMIT,
+            conf,
+            key,
+            seconds=PATIENCE,
+            environ=self.installation.environment27(),
+            folder=self.folder,
         )
 
 

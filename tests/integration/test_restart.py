@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from clusters import MakeCluster
-from indico_load import prepare
 from operations import kill_in_the_middle, last_entry, succeed
 from storage_writer import Writer, numbers_on
 from test_switchover import all_follow, settles_as
@@ -18,7 +17,7 @@ from indico_zodbrepl.operations.operation import Outcome
 def test_a_pair_and_its_indico_are_restarted_under_a_writer(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(indico=("one",))
     cluster.start()
-    prepare(cluster, 1)
+    cluster.begin_indico()
     all_follow(cluster)
     programs = ("node-a", "node-b", "indico-one")
     pids = {name: cluster.pid_of(name) for name in programs}

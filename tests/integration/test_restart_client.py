@@ -12,12 +12,11 @@ from pathlib import Path
 
 import requests
 from clusters import ClusterUnderTest, MakeCluster, wait_until
-from indico_load import prepare
 from operations import succeed
 
 from indico_zodbrepl.host.daemon import is_alive
 
-PAUSE = 0.1  # seconds between two requests of a reader; without it both cores are busy
+PAUSE = 0.5  # seconds between two requests of a reader; without it both cores are busy
 
 
 def workers(under_test: ClusterUnderTest) -> list[int]:
@@ -59,7 +58,7 @@ def slow_request(under_test: ClusterUnderTest, path: str, seconds: float) -> Cal
 def test_a_new_worker_takes_over_and_no_request_fails(make_cluster: MakeCluster) -> None:
     under_test = make_cluster(indico=("one",))
     under_test.start()
-    prepare(under_test, 1)
+    under_test.begin_indico()
     home = f"{under_test.cluster.indico[0].base_url}/"
     assert requests.get(home, timeout=60).ok
     [old] = workers(under_test)

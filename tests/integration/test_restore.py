@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import commands
 import pytest
 from clusters import CLI_SECONDS, PAIR, ClusterUnderTest, wait_until
 from operations import last_entry, succeed
@@ -59,7 +58,7 @@ sys.stdin.read()
 # As the command, but kills itself when a step of this kind begins or has ended.
 KILLED_AT = """
 import os, signal, sys
-path, home, folder, action, progress, *sys.path = sys.argv[1:]
+path, home, folder, action, progress = sys.argv[1:]
 from pathlib import Path
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.commands import Commands
@@ -175,24 +174,8 @@ class Kept(ClusterUnderTest):
         }
 
     def kill_in_the_middle(self, action: str, progress: str) -> None:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                KILLED_AT,
-                self.path,
-                self.home,
-                self.backups,
-                action,
-                progress,
-                *sys.path,
-            ],
-            capture_output=True,
-            text=True,
-            timeout=CLI_SECONDS,
-            check=False,
-            env={**os.environ, "ZODBREPL_HOME": str(self.home)},
-        )
+        arguments = [str(self.path), str(self.home), str(self.backups), action, progress]
+        done = commands.run_program(KILLED_AT, arguments, self.home, seconds=CLI_SECONDS)
         assert -signal.SIGKILL == done.returncode, done.stdout + done.stderr
 
 

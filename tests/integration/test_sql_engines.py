@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import programs27
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, Roles, running, settled, wait_until
 from operations import last_entry, senders, succeed, what_a_plan_could_change
@@ -128,13 +129,12 @@ def held_by(pair: ClusterUnderTest, node: str) -> dict[str, str]:
 def run27(
     pair: ClusterUnderTest, program: str, *arguments: object
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [pair.installation.python27, "-c", program, *map(str, arguments)],
-        text=True,
-        capture_output=True,
-        check=False,
-        timeout=PATIENCE,
-        env=pair.installation.environment27(),
+    return programs27.run(
+        pair.installation.python27,
+        program,
+        *arguments,
+        seconds=PATIENCE,
+        environ=pair.installation.environment27(),
     )
 
 

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import programs27
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, free_ports, running, settles_at, wait_until
 
@@ -43,15 +43,8 @@ def commit(cluster: ClusterUnderTest, node: str, count: int = 3) -> str:
         f"%import ZEO\n<clientstorage>\n  server "
         f"{cluster.cluster.node(node).storage_address}\n  storage 1\n</clientstorage>"
     )
-    done = subprocess.run(
-        [cluster.installation.python27, "-c", COMMIT, config, str(count)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert 0 == done.returncode, done.stderr
-    return done.stdout.strip()
+    python = cluster.installation.python27
+    return programs27.output_of(python, COMMIT, config, count, seconds=PATIENCE).strip()
 
 
 def answer(cluster: ClusterUnderTest, node: str) -> ServerAnswer | None:

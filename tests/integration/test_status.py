@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import programs27
 import pytest
 import requests
 from admin_page import viewer_of
@@ -53,14 +54,8 @@ def commit(under_test: ClusterUnderTest, node: str, count: int) -> int:
         f"<zodb>\n<zeoclient>\nserver {address}\nwait true\nread-only {count == 0}\n"
         "</zeoclient>\n</zodb>\n"
     )
-    done = subprocess.run(
-        [under_test.installation.python27, "-c", COMMIT, config, str(count)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    return int(done.stdout)
+    python = under_test.installation.python27
+    return int(programs27.output_of(python, COMMIT, config, count, seconds=PATIENCE))
 
 
 def status(under_test: ClusterUnderTest) -> tuple[int, dict[str, Any]]:
@@ -344,6 +339,7 @@ def follow(under_test: ClusterUnderTest, procedure: Procedure) -> None:
                 assert 0 == done.returncode, f"{command}\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.exhaustive  # the steps for a diverged node are typed in every run
 def test_the_steps_for_a_lost_primary_lead_to_a_healthy_cluster_and_lose_nothing(
     make_cluster: MakeCluster,
 ) -> None:
@@ -385,12 +381,7 @@ def commit_in_file(under_test: ClusterUnderTest, node: str) -> None:
     """Commit one transaction into the data file of a node that does not run."""
     path = data_fs(under_test.cluster.node(node))
     config = f"<zodb>\n<filestorage>\npath {path}\n</filestorage>\n</zodb>\n"
-    subprocess.run(
-        [under_test.installation.python27, "-c", COMMIT, config, "1"],
-        capture_output=True,
-        timeout=PATIENCE,
-        check=True,
-    )
+    programs27.output_of(under_test.installation.python27, COMMIT, config, 1, seconds=PATIENCE)
 
 
 def test_a_diverged_node_is_reported_and_the_printed_steps_bring_it_back(

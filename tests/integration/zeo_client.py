@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import programs27
 from clusters import ClusterUnderTest
 
 SECONDS = 120
@@ -73,15 +74,9 @@ db.close()
 
 def python27(under_test: ClusterUnderTest, program: str, *arguments: str | Path) -> str:
     """Run a program to its end; its standard output."""
-    done = subprocess.run(
-        [under_test.installation.python27, "-c", program, *arguments],
-        text=True,
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
+    return programs27.output_of(
+        under_test.installation.python27, program, *arguments, seconds=SECONDS
     )
-    assert 0 == done.returncode, done.stderr
-    return done.stdout
 
 
 def commit(under_test: ClusterUnderTest, node: str, prefix: str, count: int) -> list[str]:

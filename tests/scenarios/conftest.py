@@ -125,19 +125,19 @@ def world(tmp_path: Path, home: Path, request: pytest.FixtureRequest) -> Iterato
 
 @given("a primary a and a secondary b")
 def pair(world: World) -> None:
-    world.make_cluster(PAIR).up()
+    world.make_cluster(PAIR).start()
 
 
 @given("a primary a, a relay b and a secondary c")
 def chain(world: World) -> None:
-    world.make_cluster(CHAIN).up()
+    world.make_cluster(CHAIN).start()
 
 
 @given("a primary a and a secondary b on the other side of a link", target_fixture="link")
 def pair_with_a_link(world: World) -> Link:
     cluster = world.make_cluster(PAIR)
     link = cluster.link("b", "a")
-    cluster.up()
+    cluster.start()
     return link
 
 
@@ -148,7 +148,7 @@ def pair_with_a_link(world: World) -> Link:
 def pair_that_stays_together(world: World) -> Link:
     cluster = world.make_cluster(PAIR, engine=("min-followers 1",))
     link = cluster.link("b", "a")
-    cluster.up()
+    cluster.start()
     return link
 
 
@@ -160,7 +160,7 @@ def clients_at_work(world: World, writers: int, readers: int) -> None:
 
 @given("a primary a and secondaries b and c")
 def star(world: World) -> None:
-    world.make_cluster({**PAIR, "c": ("secondary", "a")}).up()
+    world.make_cluster({**PAIR, "c": ("secondary", "a")}).start()
 
 
 @given("PostgreSQL with a primary a and a secondary b")

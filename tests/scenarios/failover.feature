@@ -61,6 +61,7 @@ Feature: After a failover everything that was acknowledged is there or accounted
     And nobody read what is not there
     And there was one writable primary at most at any moment
 
+  @exhaustive
   Scenario: Two failovers in a row
     Given a primary a and secondaries b and c
     And 2 writers and 1 reader at work

@@ -22,6 +22,7 @@ Feature: What needs no failover loses nothing
     And nothing that was acknowledged is missing
     And nobody read what is not there
 
+  @exhaustive
   Scenario: The link between the nodes is cut for a while
     Given a primary a and a secondary b on the other side of a link
     And 2 writers and 1 reader at work

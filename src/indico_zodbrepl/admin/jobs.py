@@ -125,7 +125,7 @@ class Jobs:
         invalid; exit 1, the process cannot be started.
         """
         arguments = _arguments(self._cluster, request)
-        store.refuse_open(self._cluster)
+        store.refuse_open(self._cluster, request.operation, request.target)
         hidden = ["--expect", expected] if expected else []
         return self._start(arguments, actor, hidden)
 

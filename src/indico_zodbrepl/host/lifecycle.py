@@ -191,15 +191,13 @@ def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryR
     found: list[str] = []
     problems = [_why_not(program, error) for program, error in failures.items()]
     nodes = {cluster.node(name).program: each for name, each in states.items()}
-    for name in orphans.replacement_order(cluster, states, list(left)):
-        found.append(f"{left[name]} was left by a supervisord that was killed")
-        try:
-            if name in nodes:
-                run.dry_run(cluster, installation, nodes[name])
-        except OperatorError as error:
-            problems.append(_why_not(name, error))
+    for orphan, refusal in orphans.judged(cluster, installation, states, left):
+        name = orphan.program.name
+        found.append(f"{orphan} was left by a supervisord that was killed")
+        if refusal is not None:
+            problems.append(_why_not(name, refusal))
         else:
-            does.append(f"stop {left[name]}, start {name} under supervisord")
+            does.append(f"stop {orphan}, start {name} under supervisord")
     for stage in stages.starting(cluster, states):
         for program, _ready in stage:
             if program in left:

@@ -11,7 +11,7 @@ import dataclasses
 import os
 import signal
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
@@ -105,15 +105,11 @@ def replace(
     Raises OperatorError (exit 7) if one does not stop, or is not ready, in time.
     """
     entries = {entry[0]: entry for stage in stages.starting(cluster, states) for entry in stage}
-    nodes = {node.program: node.name for node in cluster.nodes}
     done = programs.Started([], {})
-    for name in replacement_order(cluster, states, list(orphans)):
-        orphan = orphans[name]
-        try:
-            if name in nodes:
-                run.dry_run(cluster, installation, states[nodes[name]])
-        except OperatorError as error:
-            done.failures[name] = _kept(orphan, error)
+    for orphan, refusal in judged(cluster, installation, states, orphans):
+        name = orphan.program.name
+        if refusal is not None:
+            done.failures[name] = _kept(orphan, refusal)
             progress(done.failures[name].notice)
             continue
         progress(f"replacing {orphan}, which a killed supervisord has left")
@@ -122,6 +118,27 @@ def replace(
         done.programs.extend(started.programs)
         done.failures.update(started.failures)
     return done
+
+
+def judged(
+    cluster: Cluster,
+    installation: Installation,
+    states: Mapping[str, NodeState],
+    orphans: Mapping[str, Orphan],
+) -> Iterator[tuple[Orphan, OperatorError | None]]:
+    """Yield the orphans in the order of ``replacement_order``, each with what its start refuses.
+
+    Each is judged when the ones before it have been replaced.
+    """
+    nodes = {node.program: node.name for node in cluster.nodes}
+    for name in replacement_order(cluster, states, list(orphans)):
+        refusal = None
+        try:
+            if name in nodes:
+                run.dry_run(cluster, installation, states[nodes[name]])
+        except OperatorError as error:
+            refusal = error
+        yield orphans[name], refusal
 
 
 def _kept(orphan: Orphan, error: OperatorError) -> OperatorError:

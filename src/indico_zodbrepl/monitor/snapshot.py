@@ -260,6 +260,11 @@ class NodeStatus:
         return self.data_end.last_tid
 
     @property
+    def holds_data(self) -> bool:
+        """Return True if it holds a transaction, or may hold some, as its file is damaged."""
+        return bool(self.newest) or self.is_damaged
+
+    @property
     def is_full(self) -> bool:
         """Return True if its writes fail, or its disk has no room for more."""
         full = self.disk is not None and self.disk.room is Room.FULL
@@ -426,6 +431,10 @@ class Snapshot:
     def file_systems(self) -> list[FileSystem]:
         """Return the disks and what lies on each."""
         return file_systems(self.nodes, self.control_disk)
+
+    def lacks_data(self, node: NodeStatus) -> bool:
+        """Return True if a node certainly holds no transaction, and another one may."""
+        return node.newest == 0 and any(each.holds_data for each in self.nodes)
 
     def node(self, name: str) -> NodeStatus:
         """Return the node of that name; raise KeyError if there is none."""

@@ -9,7 +9,9 @@ from typing import Self
 from indico_zodbrepl.cluster import Address, Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.operations.facts import ANSWER_SECONDS, ask, own
+from indico_zodbrepl.host.disks import Room
+from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.operations.facts import ANSWER_SECONDS, ask, own, size_of
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.probes import probe_indico
@@ -90,6 +92,11 @@ class CatchUp(Step):
         following = Following(context.cluster, context.cluster.node(self.subject), primary, primary)
         wait(context, self, telling(context, following), CATCH_UP_POLL_SECONDS)
         return {"caught_up_to": f"{following.goal:016x}"}
+
+    def writes(self, context: Context) -> int:
+        """Return the bytes that the node lacks, and what every step writes."""
+        lacking = size_of(context.host, self.text("primary")) - size_of(context.host, self.subject)
+        return super().writes(context) + max(0, lacking)
 
 
 class SeeWritable(Step):
@@ -222,7 +229,10 @@ class Following:
         self.goal: int | None = None
 
     def __call__(self) -> str | None:
-        """Return what is missing; raise ProbeError."""
+        """Return what is missing.
+
+        Raises ProbeError, or OperatorError if the node can't go on, as its disk is full.
+        """
         if self.goal is None:
             self.goal = ask(self._cluster, self._primary).last_tid
         answer = ask(self._cluster, self._node)
@@ -231,11 +241,20 @@ class Following:
             return "another server answers on its address"
         if found.upstream != str(self._upstream.link_address):
             return f"it follows {found.upstream}"
+        if found.write_failure is not None:
+            return self._unwritten(found.write_failure.error)
         if not found.connected:
             return f"its link to {self._upstream.name} is down"
         if answer.last_tid < self.goal:
             return f"it has {answer.last_tid:016x}, not yet {self.goal:016x}"
         return None
+
+    def _unwritten(self, error: str) -> str:
+        """Return that the node can't write; raise OperatorError if it has no room now."""
+        disk = host_of(self._cluster).disk(self._node.name)
+        if disk is not None and disk.room is Room.FULL:
+            raise OperatorError(f"{self._node.name} can't write what it receives", error)
+        return f"it can't write: {error}"
 
 
 def wait(
@@ -252,7 +271,7 @@ def wait(
         every: seconds between two calls.
         deadline: a moment of ``time.monotonic``; None: shortly before the step's time ends.
 
-    Raises OperatorError (exit 7) at the deadline.
+    Raises OperatorError: exit 7 at the deadline; what ``missing`` raises.
     """
 
     def lacks() -> str | None:

@@ -58,14 +58,16 @@ def execute(
         The ended operation, as journaled: its outcome is ``done`` or ``incomplete``.
 
     Raises:
-        OperatorError: exit 8, another operation is running or was interrupted, nothing was
-            changed; else a step failed, and the text says whether everything was undone
-            (outcome ``undone``) or ``resume`` is needed (outcome ``stopped``).
+        OperatorError: exit 8, another operation is running, or was interrupted and does not
+            give way; nothing was changed.  Else a step failed, and the text says whether everything
+            was undone (outcome ``undone``) or ``resume`` is needed (outcome ``stopped``).
     """
     with store.alone(cluster):
-        store.refuse_unfinished(cluster)
+        interrupted = store.refuse_unfinished(cluster, plan.operation, plan.target)
         store.refuse_since(cluster, history)
         preflight.refuse_unwritable(cluster)
+        if interrupted is not None:
+            store.give_way(cluster, interrupted, plan)
         begun = operation.new(cluster.name, plan, actor or operation.actor(), time.time())
         run = _Run(cluster, installation, begun, observer or Observer())
         run.begin()
@@ -292,7 +294,11 @@ class _Run:
             f"{step.title}: {_told(error)}\nnot done yet: {left or 'only this step'}"
             + (problem and f"\n{problem}"),
             (f"{error.hint}; then: {self._resume}" if when and error.hint else when + self._resume)
-            + (f"; to do without it: {self._resume} --abandon" if room.is_full(error) else ""),
+            + (
+                f"; to do without it: {self._resume} --abandon --reason WHY"
+                if room.is_full(error)
+                else ""
+            ),
             error.exit_code,
         ) from error
 

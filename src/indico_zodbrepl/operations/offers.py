@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.monitor.rules.facts import RESTARTED
 from indico_zodbrepl.monitor.snapshot import NodeStatus, OpenOperation, Snapshot
 from indico_zodbrepl.operations.recommend import recommend
-from indico_zodbrepl.operations.refusals import Refusals, in_the_way, sentence
+from indico_zodbrepl.operations.refusals import Refusals, sentence
 
 if TYPE_CHECKING:
     from indico_zodbrepl.operations.operation import Operation
@@ -132,7 +132,6 @@ class _Offers:
         self._nodes = snapshot.nodes
         self._elects = backend_of(cluster).elects_leader
         self._refusals = Refusals(cluster, snapshot)
-        self._busy = in_the_way(snapshot)
 
     def all(self) -> Iterator[Offer]:
         for operation, title, purpose in (
@@ -154,7 +153,7 @@ class _Offers:
                 instance.name,
                 f"Restart Indico {instance.name}",
                 "stops and starts the instance; its cache is dropped",
-                self._busy or self._refusals.no_restart_of(instance),
+                self._refusals.no_restart_of(instance),
             )
         reason = limit(self._cluster, "pack")
         yield Offer(
@@ -162,7 +161,7 @@ class _Offers:
             "",
             "Pack the database",
             "removes old revisions and objects that nothing refers to",
-            sentence(reason) if reason is not None else self._busy or self._refusals.no_pack(),
+            sentence(reason) if reason is not None else self._refusals.no_pack(),
         )
 
     def _targets(self, operation: str) -> list[NodeStatus]:
@@ -195,9 +194,7 @@ class _Offers:
         else:
             title = f"Clone node {name}"
             purpose = "gives it a new copy of the data; the old data is kept"
-        return Offer(
-            operation, name, title, purpose, self._busy or self._refusals.of(operation, node)
-        )
+        return Offer(operation, name, title, purpose, self._refusals.of(operation, node))
 
     def _restart(self, node: NodeStatus) -> Offer:
         stopped = (
@@ -208,5 +205,5 @@ class _Offers:
             if stopped
             else ("Restart", "shuts its server down cleanly and starts it again; nothing is lost")
         )
-        why_not = self._busy or self._refusals.of("restart", node)
+        why_not = self._refusals.of("restart", node)
         return Offer("restart", node.name, f"{verb} node {node.name}", purpose, why_not)

@@ -27,7 +27,16 @@ from indico_zodbrepl.operations import (
     store,
     survey,
 )
-from indico_zodbrepl.operations.model import JsonValue, Plan, Refusal, Step, present_name
+from indico_zodbrepl.operations.model import (
+    Finding,
+    JsonValue,
+    Plan,
+    Refusal,
+    Step,
+    Verdict,
+    present_name,
+)
+from indico_zodbrepl.operations.operation import Operation
 from indico_zodbrepl.operations.restart import plan_restart
 
 INCIDENTAL = ("reason", "folder", "aside", "fingerprint", "detail")
@@ -76,7 +85,12 @@ def prepare(cluster: Cluster, installation: Installation, request: Request) -> P
     require(cluster, request.operation)
     preflight.refuse_unwritable(cluster)
     made = dataclasses.replace(request, reason=request.reason.strip())
-    return OPERATIONS[request.operation](cluster, installation, made)
+    interrupted = store.refuse_open(cluster, made.operation, made.target)
+    found = OPERATIONS[request.operation](cluster, installation, made)
+    if interrupted is None or isinstance(found, Refusal):
+        return found
+    closed = _closed_by(interrupted, Commands(cluster, installation.home))
+    return dataclasses.replace(found, findings=(*found.findings, closed))
 
 
 def digest(plan: Plan) -> str:
@@ -142,6 +156,16 @@ def _essence(step: Step) -> JsonValue:
     return [step.action, step.subject, arguments, step.after_no_return, step.may_fail]
 
 
+def _closed_by(interrupted: Operation, commands: Commands) -> Finding:
+    kind, node = interrupted.plan.operation, interrupted.plan.target
+    return Finding(
+        Verdict.WARNING,
+        node,
+        f"its {kind} was interrupted, and is closed as it stands when this begins",
+        f"afterwards: {commands.zodbrepl(kind, node)}",
+    )
+
+
 def _failover(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
     return survey.survey_failover(cluster, installation, request.target, request.reason)
 
@@ -151,26 +175,22 @@ def _switchover(cluster: Cluster, installation: Installation, request: Request) 
 
 
 def _rejoin(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
-    store.refuse_open(cluster)
     _refuse_disk(cluster, request, needs_room=True)
     plan = _REJOINS[backend_of(cluster).family]
     return plan(cluster, installation, _named(request), request.reason)
 
 
 def _clone(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
-    store.refuse_open(cluster)
     _refuse_disk(cluster, request, needs_room=True)
     source = request.options.get("source") or None
     return clone.prepare(cluster, installation, _named(request), source, request.reason)
 
 
 def _pack(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
-    store.refuse_open(cluster)
     return pack.prepare(cluster, installation, _days(request), request.reason)
 
 
 def _restart(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
-    store.refuse_open(cluster)
     _refuse_disk(cluster, request, needs_room=False)
     facts = restart_facts.gather(cluster, installation, _named(request))
     return plan_restart(cluster, facts, request.reason, Commands(cluster, installation.home))

@@ -119,7 +119,9 @@ class _Recommender:
             yield self._make_room(target)
         needs_primary = operation.operation in ("rejoin", "clone")
         if needs_primary and snapshot.primary is None and backend_of(self._cluster).has_epochs:
-            yield Recommendation("abandon", "", words.put_off(operation, commands))
+            first = next(self._for_writes(), None)
+            if first is None or first.operation not in ("failover", "restart") or first.refusal:
+                yield Recommendation("abandon", "", words.put_off(operation, commands))
         elif target is None or target.name not in self._unable:
             yield from self._supervisor() if needs_primary else ()
             yield Recommendation("resume", "", words.finish(operation, commands))
@@ -189,11 +191,7 @@ class _Recommender:
         if primary is None or not primary.is_full:
             return
         candidate = best_candidate(snapshot, unfit=self._unfit)
-        refusal = (
-            ""
-            if candidate is None
-            else self._refusals.busy or self._refusals.of("switchover", candidate)
-        )
+        refusal = "" if candidate is None else self._refusals.of("switchover", candidate)
         if candidate is None or refusal or not can(self._cluster, "switchover"):
             yield self._make_room(primary)
             return
@@ -209,7 +207,7 @@ class _Recommender:
         return [
             node.name
             for node in self._snapshot.nodes
-            if node.is_full or not is_fit(node) or self._refusals.lacks_data(node)
+            if node.is_full or not is_fit(node) or self._snapshot.lacks_data(node)
         ]
 
     def _for_writes(self) -> Iterator[Recommendation]:
@@ -252,7 +250,7 @@ class _Recommender:
             for node in self._snapshot.nodes
             if node is not primary
             and node.assigned_role.follows
-            and not self._refusals.lacks_data(node)
+            and not self._snapshot.lacks_data(node)
             and (is_fit(node) or not (node.reachable or self._refusals.start(node)))
         ]
         for node in sorted(followers, key=lambda node: -(node.newest or 0)):
@@ -352,7 +350,7 @@ class _Recommender:
                 if instance.program is None:
                     yield self._up(procedure)
                     continue
-                refusal = self._refusals.busy or self._refusals.no_restart_of(instance)
+                refusal = self._refusals.no_restart_of(instance)
                 yield Recommendation(
                     "restart", instance.name, words.not_yet(procedure, refusal), refusal
                 )
@@ -360,7 +358,7 @@ class _Recommender:
     def _on(self, operation: str, node: NodeStatus, procedure: Procedure) -> Recommendation:
         if operation == "up":
             return self._up(procedure)
-        refusal = self._refusals.busy or self._refusals.of(operation, node)
+        refusal = self._refusals.of(operation, node)
         return Recommendation(operation, node.name, words.not_yet(procedure, refusal), refusal)
 
 

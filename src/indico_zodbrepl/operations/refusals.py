@@ -13,14 +13,29 @@ from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Sna
 from indico_zodbrepl.probing.answers import Level
 
 
-def in_the_way(snapshot: Snapshot) -> str:
-    """Return why nothing can be started now, in whole sentences; empty if something can."""
+def gives_way(interrupted: str, node: str, beginning: str, target: str | None) -> bool:
+    """Return True if an interrupted operation is closed as it stands when another one begins.
+
+    A lost primary can't wait for the rejoin or clone of a follower, for example until its disk has
+    room.  The follower can rejoin or be cloned again in any state.
+
+    Args:
+        interrupted, node: a key of ``planning.OPERATIONS`` and the target.
+        beginning, target: the same of the other one; None if its planner chooses.
+    """
+    if interrupted not in ("rejoin", "clone"):
+        return False
+    return beginning in ("failover", "switchover") or (beginning == "restart" and target != node)
+
+
+def in_the_way(snapshot: Snapshot, beginning: str, target: str) -> str:
+    """Return why an operation can't begin now, in whole sentences; empty if nothing is open."""
     if snapshot.state is State.UNKNOWN:
         return "Nothing answers now, so the state of the cluster is unknown."
-    return _open(snapshot)
+    return _open(snapshot, beginning, target)
 
 
-def _open(snapshot: Snapshot) -> str:
+def _open(snapshot: Snapshot, beginning: str, target: str) -> str:
     for operation in snapshot.operations:
         to = operation.operation in ("switchover", "failover") and not _elects(snapshot)
         name = f"{operation.operation} {'to' if to else 'of'} {operation.target}"
@@ -32,7 +47,8 @@ def _open(snapshot: Snapshot) -> str:
         if operation.at_work:
             by = f", started by {operation.actor}" if operation.actor else ""
             return f"The {name} is running{by}: wait until it has finished."
-        return f"The {name} was interrupted: resume, undo or abandon it first."
+        if not gives_way(operation.operation, operation.target, beginning, target):
+            return f"The {name} was interrupted: resume, undo or abandon it first."
     return ""
 
 
@@ -72,18 +88,13 @@ class Refusals:
         self._nodes = snapshot.nodes
         self._consensus = _elects(snapshot)
 
-    @property
-    def busy(self) -> str:
-        """Return the reason that blocks every operation."""
-        return in_the_way(self._snapshot)
-
     def of(self, operation: str, node: NodeStatus) -> str:
         """Return why an operation on a node is not possible.
 
         Raises:
             KeyError: no operation of that name is about a node.
         """
-        return {
+        return in_the_way(self._snapshot, operation, node.name) or {
             "failover": self._not_hung if self._consensus else self._no_failover,
             "switchover": self._no_switchover,
             "rejoin": self._no_rejoin,
@@ -93,12 +104,16 @@ class Refusals:
 
     def no_restart_of(self, instance: IndicoStatus) -> str:
         """Return why an Indico instance cannot be restarted."""
-        return self._away or (
-            "" if instance.set_up is not False else "Its database holds no Indico yet."
+        return (
+            in_the_way(self._snapshot, "restart", instance.name)
+            or self._away
+            or ("" if instance.set_up is not False else "Its database holds no Indico yet.")
         )
 
     def no_pack(self) -> str:
         """Return why the database cannot be packed."""
+        if busy := in_the_way(self._snapshot, "pack", ""):
+            return busy
         reasons = [f"node {each.subject}: {each.text}" for each in objections(self._snapshot)]
         if not reasons:
             return ""
@@ -122,7 +137,7 @@ class Refusals:
 
     def _bad_data(self, node: NodeStatus) -> str:
         end, primary = node.data_end, node.assigned_role is Role.PRIMARY
-        holders = [each.name for each in self._nodes if each is not node and _holds_data(each)]
+        holders = [each.name for each in self._nodes if each is not node and each.holds_data]
         if end is None or (primary and not holders):
             return ""
         if end.damage:
@@ -161,10 +176,6 @@ class Refusals:
         """
         primary = node.assigned_role is Role.PRIMARY
         return node.data_end is not None and (primary or node.compared_in is not None)
-
-    def lacks_data(self, node: NodeStatus) -> bool:
-        """Return True if a node certainly holds no transaction, and another one may."""
-        return node.newest == 0 and any(_holds_data(each) for each in self._nodes)
 
     @property
     def _away(self) -> str:
@@ -230,7 +241,7 @@ class Refusals:
             )
         if node.actual_role not in ("secondary", "relay"):
             return f"Node {node.name} does not run as a secondary."
-        if self.lacks_data(node):
+        if self._snapshot.lacks_data(node):
             return f"Node {node.name} holds no transaction, and another node does."
         return self._no_room(node)
 
@@ -299,10 +310,6 @@ class Refusals:
         if node.refusal and not node.reachable and not self._is_outdated(node):
             return sentence(f"it refused to start: {node.refusal.notice}")
         return ""
-
-
-def _holds_data(node: NodeStatus) -> bool:
-    return bool(node.newest) or node.is_damaged
 
 
 def sentence(text: str) -> str:

@@ -20,6 +20,7 @@ from indico_zodbrepl.host.locking import note_pid, take
 from indico_zodbrepl.operations import journal, operation
 from indico_zodbrepl.operations.model import Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome, operation_from_json
+from indico_zodbrepl.operations.refusals import gives_way
 from indico_zodbrepl.probing.waiting import wait_until
 
 LOOK_SECONDS = 0.5
@@ -269,19 +270,32 @@ def is_at_work(cluster: Cluster) -> bool:
     return False
 
 
-def refuse_open(cluster: Cluster) -> None:
+def refuse_open(
+    cluster: Cluster, beginning: str = "", target: str | None = None
+) -> Operation | None:
     """Raise OperatorError (exit 8) if an operation is running or was interrupted.
 
-    For a dry run: raises as the command itself would, and changes nothing.
+    For a dry run: changes nothing.  Arguments and result as of ``refuse_unfinished``.
     """
     refuse_at_work(cluster)
-    refuse_unfinished(cluster)
+    return refuse_unfinished(cluster, beginning, target)
 
 
-def refuse_unfinished(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 8) if an operation was interrupted."""
+def refuse_unfinished(
+    cluster: Cluster, beginning: str = "", target: str | None = None
+) -> Operation | None:
+    """Raise OperatorError (exit 8) if an operation was interrupted and has to end first.
+
+    Args:
+        beginning, target: the operation that is to begin, as of ``gives_way``.
+
+    Returns:
+        The interrupted operation that gives way to it; ``give_way`` closes it.
+    """
     found = unfinished(cluster)
-    if found is not None:
+    if found is not None and not gives_way(
+        found.plan.operation, found.plan.target, beginning, target
+    ):
         resume = Commands.here(cluster).zodbrepl("resume")
         raise OperatorError(
             f"{found.plan.name} was interrupted",
@@ -291,6 +305,7 @@ def refuse_unfinished(cluster: Cluster) -> None:
             f"{resume} --abandon --reason WHY (leave it as it is)",
             ExitCode.REFUSED,
         )
+    return found
 
 
 def _unusable_lock(cluster: Cluster, error: OSError) -> OperatorError:
@@ -334,15 +349,19 @@ def abandon(cluster: Cluster, reason: str, expected: str = "") -> Operation:
         if damaged:
             return _abandon_damaged(cluster, damaged[0], reason)
         refuse_another(cluster, expected)
-        left = dataclasses.replace(
-            the_open_one(cluster),
-            outcome=Outcome.ABANDONED,
-            ended=time.time(),
-            remark=f"{operation.actor()}: {reason}",
-        )
-        journal.append(cluster, left)
-        save(cluster, left)
-        return left
+        return _leave(cluster, the_open_one(cluster), f"{operation.actor()}: {reason}")
+
+
+def give_way(cluster: Cluster, found: Operation, beginning: Plan) -> None:
+    """Close an interrupted operation as it is, as another one begins.  Raises OperatorError."""
+    _leave(cluster, found, f"gave way to the {beginning.name}")
+
+
+def _leave(cluster: Cluster, found: Operation, remark: str) -> Operation:
+    left = dataclasses.replace(found, outcome=Outcome.ABANDONED, ended=time.time(), remark=remark)
+    journal.append(cluster, left)
+    save(cluster, left)
+    return left
 
 
 def to_abandon(cluster: Cluster) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from indico_zodbrepl.monitor.collect import TIME_LIMIT, collect
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.promotion import best_candidate, follows_closely
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.operations import consensus_facts, facts, preflight, store
+from indico_zodbrepl.operations import consensus_facts, facts, preflight
 from indico_zodbrepl.operations.candidates import against, choose, fingerprint
 from indico_zodbrepl.operations.consensus_failover import plan_hung_failover
 from indico_zodbrepl.operations.facts import Situation
@@ -48,9 +48,9 @@ def survey_switchover(
 ) -> Plan | Refusal:
     """Plan a switchover for the cluster as it is now.
 
-    Raises OperatorError: exit 2, no such node; exit 8, another operation has not ended.
+    Raises OperatorError (exit 2) if there is no such node.
     """
-    _refuse(cluster, target)
+    _refuse_unknown(cluster, target)
     findings, snapshot = _once_caught_up(cluster, installation, target)
     compared: Compared = {}
     if snapshot.primary is not None and can(cluster, "lineage"):
@@ -97,7 +97,7 @@ def survey_failover(
     cluster: Cluster, installation: Installation, target: str | None, reason: str
 ) -> Plan | Refusal:
     """Plan a failover for the cluster as it is now.  Errors as ``survey_switchover``."""
-    _refuse(cluster, target)
+    _refuse_unknown(cluster, target)
     plan = _FAILOVERS[backend_of(cluster).family]
     return plan(cluster, installation, target, reason)
 
@@ -151,10 +151,9 @@ _FAILOVERS = {
 }
 
 
-def _refuse(cluster: Cluster, target: str | None) -> None:
+def _refuse_unknown(cluster: Cluster, target: str | None) -> None:
     if target is not None:
         node_named(cluster, target)
-    store.refuse_open(cluster)
 
 
 def _guess(cluster: Cluster, target: str | None) -> tuple[str, str] | None:

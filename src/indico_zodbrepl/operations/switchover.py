@@ -224,6 +224,8 @@ def target_fit(situation: Situation, new: NodeStatus) -> Iterator[Finding]:
         )
     elif condition is not None:
         yield Finding(Verdict.AGAINST, new.name, f"its history is marked {condition}")
+    elif situation.snapshot.lacks_data(new):
+        yield Finding(Verdict.AGAINST, new.name, "holds no transaction, and another node does")
     else:
         yield Finding(
             Verdict.FINE,

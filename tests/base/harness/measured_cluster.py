@@ -27,6 +27,7 @@ BENCH = Path(__file__).parents[1] / "python27/bench.py"
 BEFORE = 1.0  # seconds of undisturbed work that count as part of a disturbance
 AFTER = 3.0  # seconds until what a kill does has been felt
 LOAD = 2  # writers that a disturbance meets
+WRITER_PAUSE = "0.04"  # seconds
 RECORD_BYTES = 2000
 LOOK_SECONDS = 10.0  # of each look at the cluster; a busy machine may be slow
 
@@ -203,7 +204,12 @@ class MeasuredCluster(ClusterOfKind):
                 name = f"writer-{next(self._numbers)}"
                 writers.append(
                     Writer(
-                        self, self.configuration, self.folder / f"{name}.log", name, RECORD_BYTES
+                        self,
+                        self.configuration,
+                        self.folder / f"{name}.log",
+                        name,
+                        RECORD_BYTES,
+                        pause=WRITER_PAUSE,
                     )
                 )
                 opened.callback(writers[-1].kill)

@@ -221,7 +221,7 @@ def opened(cluster: ClusterOfKind, folder: Path) -> Iterator[Site]:
 
     ``folder`` is an empty one for what the tests write themselves.
     """
-    cluster.up()
+    cluster.start()
     description = cluster.cluster
     file = secrets.path_in(Layout(description).var)
     secrets.ensure(file)

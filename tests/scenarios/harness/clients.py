@@ -133,7 +133,7 @@ class Writer(Client):
         name: str,
         size: int,
         *,
-        pause: str = "0.04",
+        pause: str,
     ) -> None:
         self.name = name
         super().__init__(under_test, "writer.py", configuration, log, name, str(size), pause)

@@ -30,7 +30,7 @@ STAR: Roles = {**PAIR, "c": ("secondary", "a")}
 SMALL = "c"  # the node with the small disk
 ROUNDS_OF_A_CLUSTER = 9
 RECORD_BYTES = 200
-WRITERS, WRITER_PAUSE = 2, "0.1"
+WRITERS = 2
 SLOW_READERS, WITHIN = 2, "0.4"  # seconds of a read, so that a change of primary falls into one
 SUCCESSES = 5  # of each client before a fault and after it
 OPERATOR_SECONDS = 240
@@ -132,7 +132,7 @@ class Site:
         return disk
 
     def _start_clients(self) -> Reader:
-        self.world.start_clients(WRITERS, 1, RECORD_BYTES, WRITER_PAUSE)
+        self.world.start_clients(WRITERS, 1, RECORD_BYTES)
         for number in range(1, SLOW_READERS + 1):
             self.world.start_reader(f"slow-reader-{number}", within=WITHIN)
         cached = self.world.start_cached_reader("cached-reader")

@@ -11,6 +11,7 @@ from ledger import longest_gap
 from world import World
 
 BEFORE = 1.0  # seconds of undisturbed work that count as part of a round
+FREQUENT = "0.04"  # seconds between two commits of a writer: times are no finer than that
 
 TO_FIRST_WRITE = "failover: from the command to the first committed write"
 FAILOVER_WRITES = "failover: longest time without a committed write, from the death on"
@@ -35,7 +36,7 @@ def takeovers(world: World, backend: str, rounds: int) -> Measured:
     Yields a name and a number of seconds, at the end the number of what was lost.
     """
     world.make_cluster(PAIR, backend=backend).up()
-    world.start_clients(2, 1)
+    world.start_clients(2, 1, pause=FREQUENT)
     old, new = "a", "b"
     for number in range(1, rounds + 1):
         print(f"{backend}: round {number} of {rounds}", flush=True)

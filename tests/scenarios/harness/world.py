@@ -22,6 +22,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.operations import journal
 
 STARTED = 15  # successes of each client before a fault, and after it
+PAUSE = "0.1"  # seconds between two commits of a writer
 
 
 class World:
@@ -77,7 +78,7 @@ class World:
         self._opened.callback(close)
 
     def start_clients(
-        self, writers: int, readers: int, size: int = 2000, pause: str = "0.04"
+        self, writers: int, readers: int, size: int = 2000, pause: str = PAUSE
     ) -> None:
         """Start writers and readers, and wait until each has succeeded several times."""
         assert self.sampler
@@ -95,7 +96,7 @@ class World:
         self._opened.callback(self.visitors.stop)
         self.wait_for_clients(time.monotonic())
 
-    def start_writer(self, name: str, size: int = 2000, pause: str = "0.04") -> None:
+    def start_writer(self, name: str, size: int = 2000, pause: str = PAUSE) -> None:
         configuration, log = self.cluster.layout.zodb_conf, self.folder / f"{name}.log"
         self.writers.append(Writer(self.cluster, configuration, log, name, size, pause=pause))
         self._opened.callback(self.writers[-1].kill)

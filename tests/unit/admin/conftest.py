@@ -15,7 +15,6 @@ from flask import Flask
 from flask.testing import FlaskClient
 from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
-from playwright.sync_api import Browser
 from werkzeug.serving import make_server
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "monitor"))
@@ -121,22 +120,20 @@ def client_of(page_of: Serve, tmp_path: Path) -> ClientOf:
     return make
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One Chromium for a module's tests; those that need it are skipped where there is none.
-
-    Playwright runs an event loop until it ends, so that other modules could have none.
-    """
+@pytest.fixture(scope="session")
+def chromium_of_all() -> Iterator[chromium.Shared]:
+    """One Chromium for all tests; those that need it are skipped where there is none."""
     if chromium.PROGRAM is None:
         pytest.skip(chromium.MISSING)
-    with chromium.running() as started:
+    with chromium.shared() as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def tabs(browser: Browser) -> chromium.Tabs:
-    """The tabs of a module's tests."""
-    return chromium.Tabs(browser)
+def tabs(chromium_of_all: chromium.Shared) -> Iterator[chromium.Tabs]:
+    """The tabs of all tests, for a module."""
+    with chromium_of_all.used():
+        yield chromium_of_all.tabs
 
 
 @pytest.fixture

@@ -38,13 +38,29 @@ def test_a_page_fits_and_can_be_read(
     new_tab: NewTab, serve_client: Any, make_client: Any, situation: dict[str, Any]
 ) -> None:
     address = serve_client(make_client(**situation))
-    for width in WIDTHS:
-        tab = new_tab(width)
-        for path, status in (("/", 200), ("/node/b", 200), ("/nowhere", 404)):
-            tab.open(address + path, status)
-            for scheme in ("light", "dark"):
-                tab.paint(scheme)
-                looks.check(tab, f"{path} at {width} pixels, {scheme}")
+    tab = new_tab()
+    for path in ("/", "/node/b"):
+        tab.open(address + path)
+        looks.check_at(tab, path, WIDTHS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "all stopped",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in SITUATIONS
+            if name != "all stopped"
+        ),
+    ],
+)
+def test_the_page_of_an_unknown_address_fits_and_can_be_read(
+    new_tab: NewTab, serve_client: Any, make_client: Any, name: str
+) -> None:
+    tab = new_tab()
+    tab.open(serve_client(make_client(**SITUATIONS[name])) + "/nowhere", 404)
+    looks.check_at(tab, f"/nowhere, {name}", WIDTHS)
 
 
 @pytest.mark.parametrize("situation", engines.SITUATIONS.values(), ids=engines.SITUATIONS)
@@ -52,11 +68,10 @@ def test_a_page_of_another_backend_fits_and_can_be_read(
     new_tab: NewTab, serve_client: Any, client_of: Any, situation: engines.Situation
 ) -> None:
     address = serve_client(client_of(situation))
-    for width in WIDTHS:
-        tab = new_tab(width)
-        for path in ("/", f"/node/{situation.cluster.nodes[0].name}"):
-            tab.open(address + path)
-            looks.check(tab, f"{path} at {width} pixels")
+    tab = new_tab()
+    for path in ("/", f"/node/{situation.cluster.nodes[0].name}"):
+        tab.open(address + path)
+        looks.check_at(tab, path, WIDTHS, ["light"])
 
 
 def test_the_first_tab_leads_past_the_header(

@@ -43,7 +43,7 @@ API_EXAMPLES = 8
 """Of each method of a path, with what fits the description, and again with what doesn't."""
 PAGE_EXAMPLES = {"nobody": 50, logins.VIEWER: 120, logins.OPERATOR: 120}
 """Of all pages together, by whoever asks, with and without an open operation."""
-SOME, ALL = 2, 1
+SOME, ALL = 4, 1
 """By which the numbers of examples are divided."""
 PART = pytest.mark.parametrize(
     "part",

@@ -21,9 +21,11 @@ from playwright.sync_api import expect
 
 from indico_zodbrepl.monitor.snapshot import Snapshot
 
-NARROW = 390
-WIDE, WIDEST = (pytest.param(width, marks=pytest.mark.exhaustive) for width in (1280, 1920))
-WIDTHS = [NARROW, 1280, WIDEST]  # the widest as 1280, with wider margins
+NARROW, WIDE, WIDEST = 390, 1280, 1920
+# The widest is as 1280, with wider margins.
+EXHAUSTIVE = pytest.mark.exhaustive
+OVERVIEW_WIDTHS = [(NARROW, WIDE), pytest.param((WIDEST,), marks=EXHAUSTIVE)]
+OTHER_WIDTHS = [(NARROW,), pytest.param((WIDE, WIDEST), marks=EXHAUSTIVE)]
 STATES = (*states.STATES, *states.OPERATIONS, "monitor gone")
 OTHER_PAGES = (
     "/operations",
@@ -104,42 +106,42 @@ def show(page_of: Any, serve_client: Any, tmp_path: Path) -> Iterator[Show]:
         yield start
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("widths", OVERVIEW_WIDTHS, ids=str)
 @pytest.mark.parametrize("name", STATES)
 def test_the_overview_tells_of_each_state_at_each_width_light_and_dark(
-    new_tab: NewTab, show: Show, tmp_path: Path, name: str, width: int
+    new_tab: NewTab, show: Show, tmp_path: Path, name: str, widths: tuple[int, ...]
 ) -> None:
-    tab = new_tab(width)
+    tab = new_tab()
     tab.written[str(tmp_path)] = f"{situations.HOME}/var"
     open_state(tab, show(name), name)
-    for scheme in SCHEMES:
-        tab.paint(scheme)
-        shots.keep(tab, f"{name} {width} {scheme}")
-    tab.paint("light")
-    looks.check_names(tab, f"{name} at {width} pixels")
-    if width == NARROW:
-        assert [] == tab.evaluate(TARGETS)
-    for scheme in SCHEMES:
-        tab.paint(scheme)
-        looks.check(tab, f"{name} at {width} pixels, {scheme}")
+    for width in widths:
+        tab.resize(width)
+        for scheme in SCHEMES if shots.are_kept() else ():
+            tab.paint(scheme)
+            shots.keep(tab, f"{name} {width} {scheme}")
+        looks.check_names(tab, f"{name} at {width} pixels")
+        if width == NARROW:
+            assert [] == tab.evaluate(TARGETS)
+    looks.check_at(tab, name, widths)
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE, WIDEST])
+@pytest.mark.parametrize("widths", OTHER_WIDTHS, ids=str)
 @pytest.mark.parametrize("name", ["healthy", *states.OPERATIONS])
 def test_the_other_pages_fit_and_can_be_read_and_named(
-    new_tab: NewTab, show: Show, tmp_path: Path, name: str, width: int
+    new_tab: NewTab, show: Show, tmp_path: Path, name: str, widths: tuple[int, ...]
 ) -> None:
     address = show(name)
-    tab = new_tab(width)
+    tab = new_tab()
     tab.written[str(tmp_path)] = f"{situations.HOME}/var"
     for path in OTHER_PAGES:
         tab.open(address + path)
-        tab.paint("light")
-        shots.keep(tab, f"{name} {path} {width}")
-        looks.check_names(tab, f"{path}, {name}, at {width} pixels")
-        for scheme in SCHEMES:
-            tab.paint(scheme)
-            looks.check(tab, f"{path}, {name}, at {width} pixels, {scheme}")
+        for width in widths:
+            tab.resize(width)
+            if shots.are_kept():
+                tab.paint("light")
+            shots.keep(tab, f"{name} {path} {width}")
+            looks.check_names(tab, f"{path}, {name}, at {width} pixels")
+        looks.check_at(tab, f"{path}, {name}", widths)
 
 
 @pytest.mark.parametrize("name", ["healthy", "primary dead", "operation running"])

@@ -22,6 +22,7 @@ from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.failover import plan_failover
 from indico_zodbrepl.operations.model import Plan, Refusal, Verdict
+from indico_zodbrepl.operations.refusals import gives_way
 from indico_zodbrepl.operations.rejoin import plan_rejoin
 from indico_zodbrepl.operations.restart import plan_restart
 from indico_zodbrepl.operations.restart_facts import RestartFacts
@@ -36,8 +37,11 @@ class NotPossible(Exception):
 
 def plan_of(world: World, operation: str, target: str) -> Plan:
     """Return the plan of a command; raise NotPossible with the reasons if its dry run refuses."""
-    if world.operation is not None:
-        raise NotPossible(f"the {world.operation.kind} was interrupted")
+    found = world.operation
+    if found is not None and (
+        found.damaged or not gives_way(found.kind, found.target, operation, target)
+    ):
+        raise NotPossible(f"the {found.kind} was interrupted")
     if operation in ("rejoin", "clone") and world[target].full and world[target].has_folder:
         raise NotPossible(f"the disk of {target} is full")
     try:

@@ -27,6 +27,7 @@ def execute(world: World, operation: str, target: str) -> World:
     if operation in SINGLE:
         return SINGLE[operation](world, target)
     plan = plan_of(world, operation, target)
+    world = dataclasses.replace(world, operation=None)  # it has ended, or gives way
     if operation == "restart" and target == INDICO:
         return dataclasses.replace(world, indico=True)
     return EFFECTS[operation](world, plan).settled()

@@ -58,6 +58,10 @@ def test_a_server_listens_on_its_nodes_host_alone_and_on_no_unix_socket(cluster:
     )
 
 
+def test_a_server_does_not_compile_statements(cluster: Cluster) -> None:
+    assert "off" == server_conf(cluster, primary(cluster))["jit"]
+
+
 def test_a_server_says_whose_it_is_and_in_which_epoch(cluster: Cluster) -> None:
     found = server_conf(cluster, standby(cluster))
     assert (f"'{cluster.name}'", "'b'", "'3'") == (

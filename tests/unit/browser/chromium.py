@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +41,7 @@ PATIENCE = 180.0
 HEIGHT = 850
 PHONE = 500
 """Pixels; a narrower window is a telephone's, where the page's own width counts."""
+EMPTY = "about:blank"
 TOLD_ELSEWHERE = "Failed to load resource"
 
 Cookie = Mapping[str, str]
@@ -81,6 +83,7 @@ class Tab:
         self.written: dict[str, str] = {}
         self.sessions: Mapping[str, Cookie] = sessions if sessions is not None else {}
         self._hosts: set[str] = set()
+        self._devtools: CDPSession | None = None
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.troubles.append(f"script: {error}"))
         self.page.on("request", self._asked)
@@ -113,9 +116,26 @@ class Tab:
         """Show colours as somebody with that vision sees them."""
         self.devtools().send("Emulation.setEmulatedVisionDeficiency", {"type": deficiency})
 
+    def resize(self, width: int) -> None:
+        """Show what is open in a window of another width: a page takes Chromium less than a load.
+
+        Its media queries and its viewport are then those of a page that was loaded so.
+        """
+        self.devtools().send(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": width < PHONE},
+        )
+        self.width = width
+        if self.page.url != EMPTY:
+            self.page.wait_for_function(
+                "width => document.documentElement.clientWidth === width", arg=width
+            )
+
     def devtools(self) -> CDPSession:
-        """A session of Chromium's own protocol with this tab."""
-        return self.context.new_cdp_session(self.page)
+        """The session of Chromium's own protocol with this tab."""
+        if self._devtools is None:
+            self._devtools = self.context.new_cdp_session(self.page)
+        return self._devtools
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, or of a function's call, on the page."""
@@ -126,7 +146,7 @@ class Tab:
 
     def clear(self) -> None:
         """Leave the page, and forget all that was done in this tab."""
-        self.page.goto("about:blank")
+        self.page.goto(EMPTY)
         self.context.set_offline(False)
         self.context.clear_cookies()
         self.see_as("none")
@@ -157,22 +177,22 @@ class Tabs:
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
-        self._unused: dict[int, list[Tab]] = {}
+        self._unused: list[Tab] = []
 
-    def take(self, width: int, scheme: Scheme, sessions: Mapping[str, Cookie]) -> Tab:
+    def take(self, width: int, scheme: Scheme, sessions: Mapping[str, Cookie] | None = None) -> Tab:
         """Return a tab as a new one is."""
-        unused = self._unused.get(width)
-        if not unused:
+        if not self._unused:
             return Tab(self._browser, width, scheme, sessions)
-        tab = unused.pop()
-        tab.clear()
+        tab = self._unused.pop()
+        tab.troubles, tab.expected, tab.written = [], set(), {}
+        tab.resize(width)
         tab.paint(scheme)
-        tab.sessions = sessions
+        tab.sessions = sessions if sessions is not None else {}
         return tab
 
     def give_back(self, tab: Tab) -> None:
-        tab.page.goto("about:blank")
-        self._unused.setdefault(tab.width, []).append(tab)
+        tab.clear()
+        self._unused.append(tab)
 
 
 NewTab = Callable[..., Tab]
@@ -197,3 +217,36 @@ def running() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+class Shared:
+    """One Chromium for all modules of a process, used by one module at a time.
+
+    Playwright's event loop counts as running until it ends, so that no other could run in this
+    thread.  It is set aside between the modules that use Chromium.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self.tabs = Tabs(browser)
+        self._browser = browser
+        self._loop = asyncio.get_running_loop()
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[Browser]:
+        asyncio._set_running_loop(self._loop)
+        try:
+            yield self._browser
+        finally:
+            asyncio._set_running_loop(None)
+
+
+@contextlib.contextmanager
+def shared() -> Iterator[Shared]:
+    """A Chromium that modules share; it ends at the end."""
+    with running() as browser:
+        made = Shared(browser)
+        asyncio._set_running_loop(None)
+        try:
+            yield made
+        finally:
+            asyncio._set_running_loop(made._loop)

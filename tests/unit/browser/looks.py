@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
-from chromium import Tab
+from chromium import SCHEMES, Scheme, Tab
 
 # Contrast as WCAG 2 computes it; text of 4.5 to 1 is readable (success criterion 1.4.3).  What
 # lies behind a text of a drawing are the filled shapes that come before it.
@@ -76,12 +77,22 @@ FAINT = """
 """
 OPEN_ALL = "() => { for (const each of document.querySelectorAll('details')) each.open = true; }"
 CLOSE_ALL = OPEN_ALL.replace("true", "false")
-# Elements whose right edge lies beyond the window, for the message; what scrolls in itself is none.
+# Elements and texts whose right edge lies beyond the window, for the message.  A text may stick out
+# of its element, and on a telephone the window's own width grows with what is too wide.
 TOO_WIDE = """
-() => [...document.querySelectorAll("body *")].filter(each => each.checkVisibility()
-    && each.getBoundingClientRect().right > innerWidth + 1)
-  .map(each => `${each.tagName.toLowerCase()}.${each.getAttribute("class") || ""}: `
-    + each.textContent.trim().slice(0, 40)).slice(0, 5)
+width => {
+  const range = document.createRange(), found = [];
+  const nodes = document.createTreeWalker(document.body);
+  while (nodes.nextNode()) {
+    const node = nodes.currentNode, element = node.nodeType === 1 ? node : node.parentElement;
+    range.selectNode(node);
+    const right = (node.nodeType === 1 ? node : range).getBoundingClientRect().right + scrollX;
+    if (right > width && element.checkVisibility())
+      found.push(`${element.tagName.toLowerCase()}.${element.getAttribute("class") || ""} `
+        + `to ${right}: ` + node.textContent.trim().slice(0, 40));
+  }
+  return found.slice(0, 8);
+}
 """
 # Texts of a drawing that run over the box that they stand in.
 SPILLED = """
@@ -133,19 +144,42 @@ NAMED = {
 """Roles of which a screen reader has to have a name; a page with one table need not name it."""
 
 
+# All that ``check`` needs, measured at one moment: a live page may be refreshed between two.
+MEASURED = f"""
+width => {{
+  ({OPEN_ALL})();
+  const shown = document.documentElement.scrollWidth;
+  return {{
+    title: document.title,
+    shown,
+    wide: shown > width ? ({TOO_WIDE})(width) : [],
+    spilled: ({SPILLED})(),
+    faint: {FAINT},
+  }};
+}}
+"""
+
+
 def check(tab: Tab, looked_at: str) -> None:
     """See that nothing is wrong with what is open, with all details open."""
-    tab.evaluate(OPEN_ALL)
-    assert tab.page.title(), looked_at
-    assert tab.width >= tab.evaluate("document.documentElement.scrollWidth"), (
-        looked_at,
-        tab.evaluate(TOO_WIDE),
-    )
-    assert [] == tab.evaluate(SPILLED), looked_at
-    faint = tab.evaluate(FAINT)
-    assert faint["seen"] >= 3, looked_at
-    assert [] == faint["found"], looked_at
+    found = tab.page.evaluate(MEASURED, tab.width)
+    assert found["title"], looked_at
+    assert tab.width >= found["shown"], (looked_at, found["shown"], found["wide"])
+    assert [] == found["spilled"], looked_at
+    assert found["faint"]["seen"] >= 3, looked_at
+    assert [] == found["faint"]["found"], looked_at
     assert [] == tab.troubles, looked_at
+
+
+def check_at(
+    tab: Tab, looked_at: str, widths: Iterable[int], schemes: Iterable[Scheme] = SCHEMES
+) -> None:
+    """``check`` what is open in windows of these widths, in each of these schemes."""
+    for width in widths:
+        tab.resize(width)
+        for scheme in schemes:
+            tab.paint(scheme)
+            check(tab, f"{looked_at} at {width} pixels, {scheme}")
 
 
 def check_names(tab: Tab, looked_at: str) -> None:

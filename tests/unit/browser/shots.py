@@ -20,6 +20,11 @@ pairs => {
 """
 
 
+def are_kept() -> bool:
+    """Return True if pictures are kept."""
+    return bool(os.environ.get(VARIABLE))
+
+
 def keep(tab: Tab, name: str, whole: bool = True) -> None:
     """Keep a picture of what is open as NAME.png: of the whole page, or of the window."""
     folder = os.environ.get(VARIABLE)

@@ -27,6 +27,7 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.model import Node, NodeState, Role
+from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.snapshot import Mark, Snapshot, StartRefusal, State
 from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
@@ -382,6 +383,12 @@ def test_a_supervisord_that_does_not_answer_degrades_the_cluster() -> None:
     found = snapshot(programs={}, supervisor_problem="no answer in time")
     assert ["supervisord does not answer"] == texts(found)
     assert State.DEGRADED == found.state
+    assert "`kill -CONT $(cat " in found.warnings[0].hint
+
+
+def test_a_supervisord_that_is_gone_is_replaced_by_up() -> None:
+    found = snapshot(programs={}, supervisor_problem=SUPERVISOR_AWAY)
+    assert " up`" in found.warnings[0].hint
 
 
 def test_a_read_only_primary_is_no_writable_primary() -> None:

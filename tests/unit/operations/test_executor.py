@@ -429,4 +429,4 @@ def test_a_full_disk_is_named_with_what_is_free_there_and_what_the_step_needs(
     assert "No space left on device: '/data/Data.fs'" in told.detail
     assert "Traceback" not in told.detail
     assert re.search(r"make room there: df -h \S+/a \S+; then: \S+ .*resume; to do", told.hint)
-    assert told.hint.endswith("resume --abandon")
+    assert told.hint.endswith("resume --abandon --reason WHY")

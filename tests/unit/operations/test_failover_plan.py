@@ -394,6 +394,12 @@ def test_nobody_takes_over_who_can_t(
     assert refusal(target=target, **{**DEAD, **changes}).notice.startswith(expected)
 
 
+def test_an_empty_node_does_not_take_over_while_another_one_has_data() -> None:
+    empty = server("b", 0, node="c", connected=False)
+    refused = refusal(STAR, "c", **star_dead(servers={"c": empty}))
+    assert any("holds no transaction" in each.text for each in refused.findings)
+
+
 @pytest.mark.parametrize("target", [None, "b"])
 @pytest.mark.parametrize("process", [Process.NONE, Process.UNKNOWN])
 def test_a_failover_of_a_cluster_that_is_down_as_a_whole_hints_at_up(

@@ -130,6 +130,10 @@ log_min_messages = error
 # in 43 MB. A standby needs as much as its primary.
 max_locks_per_transaction = 1024
 
+# Statements of RelStorage touch few rows, and compiling one takes longer than running it. With jit
+# on, PostgreSQL compiles those whose cost it overestimates, as in tables without statistics.
+jit = off
+
 wal_level = replica
 wal_log_hints = on
 wal_keep_size = '256MB'

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Iterator
 
 from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import NodeState, Role
 from indico_zodbrepl.cluster.validation import PRIVATE_NETWORKS
+from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing.answers import Alert, Level
@@ -73,19 +76,26 @@ def _no_primary_assigned(facts: Facts) -> Iterator[Alert]:
 def _supervisor(facts: Facts) -> Iterator[Alert]:
     problem = facts.findings.supervisor_problem
     if problem:
-        up = facts.commands.zodbrepl("up")
-        runs = any(node.reachable and node.has_program for node in facts.nodes) or any(
-            instance.up for instance in facts.indico
-        )
         yield Alert(
             Level.WARNING,
             "",
             "supervisord does not answer",
             f"{problem}; what stops now is not started again.",
-            f"replace the programs that it left, one after another, the primary last: `{up}`"
-            if runs
-            else f"start everything: `{up}`",
+            _way_to_supervisor(facts),
         )
+
+
+def _way_to_supervisor(facts: Facts) -> str:
+    if facts.findings.supervisor_problem != SUPERVISOR_AWAY:
+        pid = shlex.quote(facts.commands.path(Layout(facts.cluster).supervisord_pid))
+        return f"if its process was stopped (state T), continue it: `kill -CONT $(cat {pid})`"
+    up = facts.commands.zodbrepl("up")
+    runs = any(node.reachable and node.has_program for node in facts.nodes) or any(
+        instance.up for instance in facts.indico
+    )
+    if not runs:
+        return f"start everything: `{up}`"
+    return f"replace the programs that it left, one after another, the primary last: `{up}`"
 
 
 def _public_addresses(facts: Facts) -> Iterator[Alert]:
