@@ -1,4 +1,5 @@
 """RelStorage on SQLite inside <indicostorage>."""
+import functools
 import os
 import sqlite3
 
@@ -109,6 +110,32 @@ def test_an_instance_of_a_connection_is_wrapped_and_looks_at_nothing_itself(open
     assert connection._storage.liveness is db.storage.liveness
     connection.close()
     assert storage_status(db)['connected']
+
+
+def test_two_processes_that_make_the_table_of_oids_together_do_not_fail(opened, monkeypatch):
+    """One has looked for the table in vain; the other has made it before the first goes on."""
+    first, second = opened(), opened()
+    driver = first.storage.base._adapter.oidallocator.driver
+    connect_to_file = driver.connect_to_file
+    handed_out = []
+
+    def connect(*args, **kwargs):
+        connection = connect_to_file(*args, **kwargs)
+        make, closed = connection.executescript, connection.close
+
+        def after_the_other(method, *args):
+            if not handed_out:
+                handed_out.append(second.storage.new_oid())
+            return method(*args)
+        connection.executescript = functools.partial(after_the_other, make)
+        connection.close = functools.partial(after_the_other, closed)
+        return connection
+    monkeypatch.setattr(driver, 'connect_to_file', connect)
+    put(first, 'a', PersistentMapping(count=0))
+    put(second, 'b', PersistentMapping(count=1))
+    assert handed_out
+    assert {'count': 0} == get(first, 'a')
+    assert {'count': 1} == get(first, 'b')
 
 
 def test_writers_wait_for_each_other(processes, tmpdir):

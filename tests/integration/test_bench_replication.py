@@ -116,12 +116,13 @@ def test_a_follower_that_is_away_is_an_error_and_not_a_lag_of_zero(
     monkeypatch.setattr(Replication, "_limit", lambda *_: 0.5)
     supervisor = Supervisor(pair.require_cluster())
     supervisor.stop(FOLLOWER)
+    wait_until(lambda: FOLLOWER not in pair.pids(), "the follower has ended")
     try:
         with pytest.raises(OperatorError) as raised:
             measured(pair)
     finally:
         supervisor.start(FOLLOWER)
-    assert "b" in raised.value.notice
+    assert raised.value.notice == "follower b is behind"
     replication_nodes.wait_until_equal(pair.cluster, 60.0)
 
 

@@ -28,6 +28,7 @@ from indico_zodbrepl.dataplane.client import older_servers
 from indico_zodbrepl.dataplane.client.liveness import Liveness
 from indico_zodbrepl.dataplane.client.reconnection import Watchdog, what_is_missing
 from indico_zodbrepl.dataplane.client.relstorage import LostTransactions
+from indico_zodbrepl.dataplane.client.sqlite import make_table_at_once
 from indico_zodbrepl.dataplane.client.snapshots import bind_transactions
 from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
 from indico_zodbrepl.dataplane.client.transactions import (
@@ -43,7 +44,7 @@ from indico_zodbrepl.dataplane.client.translation import (
     translated,
     translated_at_the_end,
 )
-from indico_zodbrepl.dataplane.client.views import place_of, size_of, view_of
+from indico_zodbrepl.dataplane.client.views import is_on_sqlite, place_of, size_of, view_of
 from indico_zodbrepl.dataplane.programs.clock import install, monotonic
 
 # A client with read-only fallback uses the first server that answers, and the writable one a
@@ -101,6 +102,8 @@ class IndicoStorage(object):
             if view is not None:
                 self.liveness = Liveness(view, place_of(base))
                 self._owns_liveness = True
+            if is_on_sqlite(base):
+                make_table_at_once(base._adapter)
         if isinstance(base, RelStorage):
             LostTransactions(base)
             committed = CommittedOids(base)

@@ -23,7 +23,7 @@ _READ_ONLY = {
 
 def view_of(storage):
     """Return a view of an open storage; None for a kind that needs none."""
-    if _is_on_sqlite(storage):
+    if is_on_sqlite(storage):
         return SQLiteView(storage._adapter)
     if isinstance(storage, RelStorage):
         return SQLView(storage._adapter)
@@ -51,14 +51,14 @@ def size_of(storage):
     RelStorage counts SQLite's file without the write-ahead log, which gets new data first.
     """
     size = storage.getSize()
-    if _is_on_sqlite(storage):
+    if is_on_sqlite(storage):
         log = storage._adapter.connmanager.path + '-wal'
         if os.path.exists(log):
             size += os.path.getsize(log)
     return size
 
 
-def _is_on_sqlite(storage):
+def is_on_sqlite(storage):
     return isinstance(storage, RelStorage) and (
         storage._adapter.driver_options.database_type == 'sqlite3')
 
