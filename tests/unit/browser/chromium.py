@@ -38,6 +38,8 @@ FLAGS = (
 )
 PATIENCE = 180.0
 """Seconds for one page or one thing on it; the machine may be busy."""
+POLL = 0.02
+"""Seconds between two looks; without, Playwright looks whenever the page is painted."""
 HEIGHT = 850
 PHONE = 500
 """Pixels; a narrower window is a telephone's, where the page's own width counts."""
@@ -69,15 +71,14 @@ class Tab:
         scheme: Scheme = "light",
         sessions: Mapping[str, Cookie] | None = None,
     ) -> None:
+        # Playwright's own window size would compete with the one of ``resize``.
         self.context: BrowserContext = browser.new_context(
-            viewport={"width": width, "height": HEIGHT},
-            is_mobile=width < PHONE,
+            no_viewport=True,
             color_scheme=scheme,
             reduced_motion="reduce",
         )
         self.context.set_default_timeout(PATIENCE * 1000)
         self.page: Page = self.context.new_page()
-        self.width = width
         self.troubles: list[str] = []
         self.expected: set[int] = set()
         self.written: dict[str, str] = {}
@@ -89,6 +90,7 @@ class Tab:
         self.page.on("request", self._asked)
         self.page.on("requestfailed", self._failed)
         self.page.on("response", self._answered)
+        self.resize(width)
 
     def open(self, url: str, expected: int = 200) -> None:
         """Load a page, to its end; AssertionError when it is answered otherwise than expected."""
@@ -128,7 +130,9 @@ class Tab:
         self.width = width
         if self.page.url != EMPTY:
             self.page.wait_for_function(
-                "width => document.documentElement.clientWidth === width", arg=width
+                "width => document.documentElement.clientWidth === width",
+                arg=width,
+                polling=POLL * 1000,
             )
 
     def devtools(self) -> CDPSession:
