@@ -2,7 +2,7 @@ from setuptools import find_packages, setup
 
 setup(
     name='indico_zodbrepl',
-    version='0.1.0',
+    version=next(line.split('"')[1] for line in open('src/indico_zodbrepl/__init__.py') if line.startswith('__version__')),
     description='Indico 1.2.2 on replicated ZODB storages',
     license='GPL-3.0-or-later',
     package_dir={'': 'src'},

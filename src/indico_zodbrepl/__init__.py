@@ -5,6 +5,15 @@ that says which sub-package (or top-level module) is for which; the tests
 compile every file with each interpreter it is for and check who imports whom.
 """
 
+__version__ = "0.2.0"
+"""The release; setup.py and `zodbrepl --version` read it here."""
+
+PROTOCOL = 1
+"""What the control plane asks of a storage server, and how; each server reports its own.
+
+It is raised when a server of the release before can't do what this release asks of it.
+"""
+
 PYTHON27 = "2.7"
 PYTHON3 = "3.11"
 

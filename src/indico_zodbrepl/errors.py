@@ -28,6 +28,8 @@ class ExitCode(enum.IntEnum):
     NOT_RUNNING = 6, "a program that the command needs is not running"
     TIMED_OUT = 7, "timed out"
     REFUSED = 8, "refused: continuing could lose or mix data"
+    NEWER_STATE = 9, "a state file is of a newer release; nothing was changed"
+    UPGRADE_PENDING = 10, "`upgrade --check`: the upgrade is not complete; it prints the next steps"
     INTERRUPTED = 130, "interrupted by Ctrl-C; `demo` also by SIGTERM or SIGHUP"
 
 

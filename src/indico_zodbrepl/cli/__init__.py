@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from indico_zodbrepl import __version__
 from indico_zodbrepl.cli.app import App, pass_app
 from indico_zodbrepl.cli.group import Lazy, LazyGroup
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -36,6 +37,7 @@ COMMANDS = {
     "stats": Lazy("data", "Sum up the database's objects by class and module."),
     "bench": Lazy("bench", "Measure storages, and Indico on them."),
     "resume": Lazy("operate", "Continue an interrupted operation."),
+    "upgrade": Lazy("cluster", "Show what an upgrade of this tool still needs."),
     "journal": Lazy("operate", "Show past operations, or one in full."),
 }
 
@@ -72,6 +74,7 @@ class _Commands(LazyGroup):
     metavar="FILE",
     help="The cluster file.  [default: $ZODBREPL_HOME/etc/cluster.conf]",
 )
+@click.version_option(__version__, prog_name="zodbrepl", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context, config: Path | None) -> None:
     """Run Indico 1.2.2 on a replicated ZODB."""

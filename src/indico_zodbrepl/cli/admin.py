@@ -50,6 +50,7 @@ def _serve(app: App) -> None:
     import logging
 
     from indico_zodbrepl.admin.app import create_app, listen
+    from indico_zodbrepl.host import releases
     from indico_zodbrepl.monitor.shared import Source
     from indico_zodbrepl.monitor.watcher import Watcher
 
@@ -67,6 +68,7 @@ def _serve(app: App) -> None:
             f"change the port at {cluster.where('admin', None, 'port')}" if taken else "",
             ExitCode.PORT_TAKEN if taken else ExitCode.FAILED,
         ) from error
+    releases.note(cluster, cluster.admin.program)
     watcher.start()
     click.echo(f"admin page of cluster {cluster.name}: {cluster.admin.base_url}")
     server.run()

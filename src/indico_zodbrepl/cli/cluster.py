@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from indico_zodbrepl.cli.app import DRY_RUN, REASON, App, pass_app, step_printer
-from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.errors import ExitCode, OperatorError
 
 if TYPE_CHECKING:
     from indico_zodbrepl.cluster import Cluster
@@ -108,6 +108,37 @@ def down(app: App, reason: str, dry_run: bool) -> None:
 
     entry = _journaled(app.cluster, "down", reason)
     answer_single(app, Down.named(app.cluster.name), reason, dry_run=dry_run, entry=entry)
+
+
+@click.command()
+@click.option("--check", "checked", is_flag=True, help="Required: nothing else is done.")
+@pass_app
+def upgrade(app: App, checked: bool) -> None:
+    """Show which release wrote the state and runs, and the commands of a rolling upgrade.
+
+    Changes nothing.  The commands are printed in the order in which they are to be typed.
+
+    Exit code: 0 nothing to do; 10 the upgrade is not complete; 8 it can't begin now, as an
+    operation is running or was interrupted; 9 a state file is of a
+    newer release.
+    """
+    from indico_zodbrepl.cluster.commands import Commands
+    from indico_zodbrepl.operations import upgrade as planning
+
+    if not checked:
+        raise click.UsageError("--check is missing: the upgrade itself is done by the commands")
+    found = planning.survey(app.cluster, app.installation)
+    for line in planning.in_words(found):
+        click.echo(line)
+    planning.refuse(app.cluster, found)
+    commands = planning.commands(found, Commands(app.cluster, app.installation.home))
+    if not commands:
+        click.echo("Nothing to do.")
+        return
+    click.echo("Type these commands in this order; go on when each has succeeded:")
+    for command in commands:
+        click.echo(f"  {command}")
+    raise click.exceptions.Exit(int(ExitCode.UPGRADE_PENDING))
 
 
 class _ForMonitoring(click.Command):

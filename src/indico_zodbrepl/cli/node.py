@@ -49,8 +49,11 @@ def run(app: App, name: str) -> None:
     try:
         node_run.run(app.cluster, app.installation, name)
     except OperatorError as error:
-        if error.exit_code in (ExitCode.BAD_CONFIG, ExitCode.REFUSED):
+        if error.exit_code in (ExitCode.BAD_CONFIG, ExitCode.REFUSED, ExitCode.NEWER_STATE):
             click.echo(str(error), err=True)
             node_run.hold_refusal(os.environ)
-            raise click.exceptions.Exit(int(error.exit_code)) from error
+            code = (
+                ExitCode.BAD_CONFIG if error.exit_code is ExitCode.BAD_CONFIG else ExitCode.REFUSED
+            )
+            raise click.exceptions.Exit(int(code)) from error
         raise

@@ -103,6 +103,11 @@ class Layout:
         return self.var / "conversion.json"
 
     @property
+    def release(self) -> Path:
+        """Return the record of the release that last ran ``up``."""
+        return self.var / "release.json"
+
+    @property
     def jobs(self) -> Path:
         """Return the private folder of commands started by the admin page."""
         return self.var / "jobs"

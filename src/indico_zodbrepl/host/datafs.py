@@ -22,7 +22,7 @@ SECONDS = 60.0
 LONG_SECONDS = 1800.0  # for reading files of many gigabytes from a slow disk
 COPY_SECONDS = 6 * 3600.0
 # The program's exit status: damaged, in use, no such transaction, the target exists.
-EXIT_CODES = dict.fromkeys((4, 5, 6, 8), ExitCode.REFUSED)
+EXIT_CODES = dict.fromkeys((4, 5, 6, 8), ExitCode.REFUSED) | {10: ExitCode.NEWER_STATE}
 FAILURES = {
     "last": "the end of a data file can't be read",
     "digest": "a transaction can't be read",

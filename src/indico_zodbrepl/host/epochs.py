@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.locking import alone_in
 
-FORMAT = 1
+FORMAT = formats.EPOCH.known
 KEYS = {"format": int, "cluster": str, "epoch": int, "primary": str, "at": str, "reason": str}
 
 
@@ -94,6 +94,7 @@ def read(cluster: Cluster, path: Path) -> EpochRecord | None:
         raise _refusal(path, f"can't be read: {error.strerror}") from error
     except ValueError as error:
         raise _refusal(path, f"is no JSON: {error}") from error
+    formats.EPOCH.refuse_newer(path, values)
     wrong = _what_is_wrong(cluster, values)
     if wrong:
         raise _refusal(path, wrong)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from indico_zodbrepl.backends import can
-from indico_zodbrepl.cluster import Cluster, Node, NodeState
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import lineage_file
@@ -18,7 +18,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
 from indico_zodbrepl.host.locking import alone_in
 
-FORMAT = 1
+FORMAT = formats.HISTORY.known
 KEYS: dict[str, tuple[type, ...]] = {
     "format": (int,),
     "verified_tid": (str, type(None)),
@@ -81,6 +81,7 @@ def read(node: Node) -> Lineage | None:
         return None
     except (OSError, ValueError) as error:
         raise _unusable(node, str(error)) from error
+    formats.HISTORY.refuse_newer(path, values)
     if not _is_whole(values):
         raise _unusable(node, f"its keys or their values are not those of format {FORMAT}")
     return Lineage(
@@ -159,11 +160,14 @@ def refuse_unfit(cluster: Cluster, state: NodeState) -> None:
 def known(node: Node, state: NodeState) -> Lineage:
     """Return the record; for a node without one, the cautious view.
 
-    A follower in epoch 1 never was a primary.
+    A follower in epoch 1 never was a primary.  Raises OperatorError (exit 9) for a record of a
+    newer format.
     """
     try:
         found = read(node)
-    except OperatorError:
+    except OperatorError as error:
+        if error.exit_code is ExitCode.NEWER_STATE:
+            raise
         return nothing(state.epoch, was_writable=True)
     return found or nothing(state.epoch, was_writable=state.upstream is None or state.epoch > 1)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, check_site_conf
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, check_site_conf, formats
 from indico_zodbrepl.cluster.files import differs, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, state_file
@@ -26,6 +26,7 @@ from indico_zodbrepl.host import (
     precheck,
     programs,
     readiness,
+    releases,
     run,
     secrets,
     stages,
@@ -106,6 +107,7 @@ def _storage(cluster: Cluster) -> list[str]:
 
 
 def _check_installed(cluster: Cluster, installation: Installation) -> None:
+    formats.refuse_newer(cluster)
     installation.check()
     backend_of(cluster).check(cluster, installation)
     check_site_conf(cluster)
@@ -127,6 +129,7 @@ def _up(
         left = orphans.find(cluster, installation, running or ())
         missing = _missing(cluster, states, [*(running or ()), *left], wanted)
         write_all(generated.cluster_files(cluster, installation))
+        releases.record(cluster)
         if running is None:
             daemon.start(cluster, installation)
             progress("supervisord is up")
@@ -219,6 +222,11 @@ def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryR
 
 def _why_not(program: str, error: OperatorError) -> str:
     return f"{program} would not start: {error.notice}: {error.detail}"
+
+
+def changed_programs(cluster: Cluster, installation: Installation) -> list[str]:
+    """Return the programs that ``up`` would stop and start, as their settings change."""
+    return _changed_programs(cluster, generated.cluster_files(cluster, installation))
 
 
 def _changed_programs(cluster: Cluster, files: Mapping[Path, str]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, formats
 from indico_zodbrepl.cluster.files import keep_spare, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import state_file
@@ -38,6 +38,7 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
     node = node_with_program(cluster, name)
     backend = backend_of(cluster)
     installation.check()
+    formats.refuse_newer(cluster)
     backend.check(cluster, installation)
     present = prepare(cluster, node)
     for remark in admit(cluster, installation, present):

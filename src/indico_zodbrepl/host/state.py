@@ -8,14 +8,14 @@ import time
 from typing import Any
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role
+from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role, formats
 from indico_zodbrepl.cluster.commands import move_away
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
 
-FORMAT = 2  # 1, which is still read, has no ``forced``
+FORMAT = formats.STATE.known  # 1, which is still read, has no ``forced``
 KEYS = {"format", "cluster", "node", "role", "upstream", "epoch", "forced"}
 FORCED_KEYS = {"actor", "reason", "at"}
 
@@ -133,6 +133,7 @@ def _read(node: Node) -> NodeState:
         raise _refusal(node, f"can't be read: {error.strerror}") from error
     except ValueError as error:
         raise _refusal(node, f"is no JSON: {error}") from error
+    formats.STATE.refuse_newer(state_file(node), values)
     if isinstance(values, dict) and values.get("format") == 1:
         values.setdefault("forced", None)
     wrong = _what_is_wrong(values)
@@ -238,10 +239,13 @@ def read_converting(cluster: Cluster) -> Conversion | None:
     """Return the last conversion into a cluster.  Raises OperatorError if it can't be read."""
     path = Layout(cluster).conversion
     try:
-        return Conversion(**json.loads(path.read_text("utf-8")))
+        values = json.loads(path.read_text("utf-8"))
+        formats.CONVERSION.refuse_newer(path, values)
+        values.pop("format", None)
+        return Conversion(**values)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise OperatorError(
             "it is unknown whether a conversion into this cluster has ended",
             f"{path}: {error}",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Node, Role
+from indico_zodbrepl.cluster import Cluster, Node, Role, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
@@ -143,7 +143,7 @@ def statistics(
     )
 
 
-FORMAT = 1
+FORMAT = formats.STATISTICS.known
 SUMS = {"name": str, "objects": int, "bytes": int, "revisions": int, "revision_bytes": int}
 OBJECT = {"oid": str, "class": str, "bytes": int}
 TOTALS = {
@@ -199,6 +199,7 @@ def last(cluster: Cluster) -> Kept | None:
     again = f"compute them again: {Commands.here(cluster).zodbrepl('stats')}"
     try:
         values = json.loads(path.read_bytes())
+        formats.STATISTICS.refuse_newer(path, values)
         if values["format"] != FORMAT:
             raise ValueError(f"its format is {values['format']!r}, this program knows {FORMAT}")
         where = values["where"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from indico_zodbrepl.cluster import formats
+
 AlertKey = tuple[str, str, str]
 """Level, subject and text of an alert."""
-FORMAT = 1
+FORMAT = formats.MEMORY.known
 
 
 @dataclasses.dataclass

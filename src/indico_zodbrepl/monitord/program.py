@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import ports
+from indico_zodbrepl.host import ports, releases
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.monitor.collect import look
 from indico_zodbrepl.monitor.snapshot import Snapshot
@@ -50,6 +50,7 @@ def run(cluster: Cluster) -> None:
     logging.getLogger("waitress").setLevel(logging.WARNING)
     watch = cluster.watch or NOWHERE
     with _alone(cluster):
+        releases.note(cluster, "watch")
         _watch(cluster, watch)
 
 

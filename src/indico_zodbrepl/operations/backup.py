@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster import Cluster, Node, formats
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -28,7 +28,7 @@ from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import JsonValue
 
 MARK = "cluster.json"
-FORMAT = 1
+FORMAT = formats.BACKUPS.known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +122,7 @@ def refuse_another(cluster: Cluster, folder: Path) -> None:
     mark = folder / MARK
     try:
         known = json.loads(mark.read_text("utf-8"))
+        formats.BACKUPS.refuse_newer(mark, known)
         whose = (known["cluster"], known["kind"])
     except FileNotFoundError:
         return

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
-from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -63,6 +63,7 @@ def execute(
             was undone (outcome ``undone``) or ``resume`` is needed (outcome ``stopped``).
     """
     with store.alone(cluster):
+        formats.refuse_newer(cluster)
         interrupted = store.refuse_unfinished(cluster, plan.operation, plan.target)
         store.refuse_since(cluster, history)
         preflight.refuse_unwritable(cluster)
@@ -94,6 +95,7 @@ def resume(
     it is past the point of no return and ``undo`` is set, or when another one is open.
     """
     with store.alone(cluster):
+        formats.refuse_newer(cluster)
         store.refuse_another(cluster, expected)
         left = dataclasses.replace(store.the_open_one(cluster), pid=os.getpid())
         run = _Run(cluster, installation, left, observer or Observer())

@@ -10,9 +10,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from indico_zodbrepl.cluster import formats
 from indico_zodbrepl.operations.model import Figures, Plan, plan_from_json
 
-FORMAT = 1
+FORMAT = formats.OPERATION.known
 ACTOR_VARIABLE = "ZODBREPL_ACTOR"
 
 

@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Mapping
 
 from indico_zodbrepl.backends import Family, backend_of, require
-from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import releases
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.operations import (
     clone,
@@ -83,7 +84,9 @@ def prepare(cluster: Cluster, installation: Installation, request: Request) -> P
         )
     _refuse_unknown_options(request)
     require(cluster, request.operation)
+    releases.refuse_mixed(cluster, request.operation)
     preflight.refuse_unwritable(cluster)
+    formats.refuse_newer(cluster)
     made = dataclasses.replace(request, reason=request.reason.strip())
     interrupted = store.refuse_open(cluster, made.operation, made.target)
     found = OPERATIONS[request.operation](cluster, installation, made)

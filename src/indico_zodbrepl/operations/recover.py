@@ -29,6 +29,7 @@ EXIT_CODES = {
     4: ExitCode.TIMED_OUT,
     NOTHING: ExitCode.REFUSED,
     6: ExitCode.NOT_RUNNING,
+    7: ExitCode.NEWER_STATE,
 }
 ALL = "all"
 APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"

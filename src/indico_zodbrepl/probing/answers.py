@@ -13,10 +13,13 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from indico_zodbrepl import PROTOCOL
 from indico_zodbrepl.probing import tid, typed_json
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 MAX_TEXT = 200
+FIRST_RELEASE = "0.1.0"
+"""The release of a program that does not report one."""
 MAX_FOLLOWERS = 100
 STORAGE = "1"
 """Name of the only storage of each managed server."""
@@ -95,6 +98,8 @@ class Replication:
         min_followers: number of followers required for writes.
         refused: followers that it refused because their last transaction is not in its history.
         write_failure: None if its last transaction was written.
+        release: of this project that the server runs; None for an engine of its own.
+        protocol: what the control plane can ask of it; see ``PROTOCOL`` of the package.
     """
 
     cluster: str
@@ -111,6 +116,8 @@ class Replication:
     min_followers: int = 0
     refused: tuple[RefusedFollower, ...] = ()
     write_failure: WriteFailure | None = None
+    release: str | None = None
+    protocol: int = PROTOCOL
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,6 +205,7 @@ class IndicoAnswer:
         built: True if it has begun to serve pages.
         set_up: True if the database holds an Indico; if not, each page is answered with 503.
         failure: why it serves no pages, though it has a storage; None while it is starting.
+        release: of this project that it runs.
     """
 
     instance: str
@@ -211,6 +219,7 @@ class IndicoAnswer:
     built: bool = True
     set_up: bool = True
     failure: str | None = None
+    release: str = FIRST_RELEASE
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -244,6 +253,8 @@ class _Replication(msgspec.Struct):
     min_followers: Count | None = None
     refused: list[_Refused] = []
     write_failure: _WriteFailure | None = None
+    release: str = FIRST_RELEASE
+    protocol: Count = 1
 
 
 class _Server(msgspec.Struct):
@@ -275,6 +286,7 @@ class _Indico(msgspec.Struct):
     built: Any = True
     set_up: Any = True
     failure: str | None = None
+    release: str = FIRST_RELEASE
 
 
 Kind = TypeVar("Kind")
@@ -309,6 +321,8 @@ def _replication(found: _Replication) -> Replication:
         write_failure=None
         if failed is None
         else WriteFailure(clean(failed.error), failed.since, failed.at, failed.count),
+        release=clean(found.release),
+        protocol=found.protocol,
     )
 
 
@@ -347,6 +361,7 @@ def read_indico_answer(raw: bytes) -> IndicoAnswer:
         built=found.built is not False,
         set_up=found.set_up is not False,
         failure=_clean(found.failure),
+        release=clean(found.release),
     )
 
 

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from indico_zodbrepl.admin.access import passwords
+from indico_zodbrepl.cluster import formats
 from indico_zodbrepl.cluster.files import alone, write_atomically
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing import typed_json
@@ -176,6 +177,7 @@ def read(path: Path) -> Accounts:
     if mode & 0o077:
         raise _unusable(path, f"its mode is {mode:04o}: others may use it", f"chmod 600 {path}")
     try:
+        formats.ACCOUNTS.refuse_newer(path, typed_json.decode(text, dict[str, Any]))
         found = typed_json.decode(text, _Document)
     except (msgspec.DecodeError, RecursionError) as error:
         raise _unusable(path, f"damaged: {error}") from error

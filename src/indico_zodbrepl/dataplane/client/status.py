@@ -87,8 +87,8 @@ def recorded_epoch(path):
             record = json.load(stream)
     except (IOError, ValueError):
         return nothing
-    if not isinstance(record, dict):
-        return nothing
+    if not isinstance(record, dict) or record.get('format', 1) != 1:
+        return nothing  # what a newer release means by it is unknown
     epoch, primary = record.get('epoch'), record.get('primary')
     if type(epoch) is not int or not isinstance(primary, unicode):
         return nothing

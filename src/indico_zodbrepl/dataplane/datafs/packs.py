@@ -14,6 +14,7 @@ from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged
 from indico_zodbrepl.dataplane.datafs.records import START
+from indico_zodbrepl.dataplane.formats import refuse_newer
 
 FORMAT = 1
 SUFFIX = '.packed'
@@ -42,11 +43,12 @@ def note_pack(path, seconds):
 def packed_until(data_file):
     """Return the tid after which no pack has removed anything from a DataFile.
 
-    None if it is unknown: there is no note, or it is about another file.
+    None if it is unknown: there is no note, or it is about another file.  Raises NewerFormat.
     """
     try:
         with open(data_file.path + SUFFIX, 'rb') as source:
             note = json.load(source)
+        refuse_newer(source.name, note, FORMAT)
         if note['format'] != FORMAT:
             return None
         until, end, last = note['until'].decode('hex'), int(note['end']), note['last']

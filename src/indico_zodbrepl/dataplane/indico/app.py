@@ -29,6 +29,7 @@ import time
 
 from ZEO.Exceptions import ClientDisconnected
 
+from indico_zodbrepl import __version__
 from indico_zodbrepl.dataplane.client.status import (
     NO_STORAGE,
     is_connected,
@@ -84,7 +85,7 @@ class Application(object):
         report = dict(NO_STORAGE if db is None else storage_status(db))
         report.update(recorded_epoch(self._epoch_record))
         report.update(
-            instance=self._name, pid=os.getpid(),
+            instance=self._name, pid=os.getpid(), release=__version__,
             **self._building())
         return _answer(
             start_response,

@@ -9,6 +9,7 @@ from ZODB.POSException import POSKeyError
 from ZODB.utils import load_current, u64, z64
 
 from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.formats import refuse_newer
 from indico_zodbrepl.dataplane.recover.plan import NOT_YET
 from indico_zodbrepl.dataplane.recover.records import next_tid, remapped
 
@@ -135,7 +136,9 @@ class Notes(object):
         if not os.path.exists(self._path):
             return []
         with open(self._path) as notes:
-            return json.load(notes)['salvages']
+            values = json.load(notes)
+        refuse_newer(self._path, values, FORMAT)
+        return values['salvages']
 
     def _write(self):
         disk.write_file(self._path, [json.dumps(

@@ -22,11 +22,20 @@ import sys
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.POSException import ConflictError, ReadOnlyError, StorageError
 
+from indico_zodbrepl.dataplane.formats import NewerFormat
 from indico_zodbrepl.dataplane.indico import instance
 from indico_zodbrepl.dataplane.recover.database import Database, Notes, new_oids, write
 from indico_zodbrepl.dataplane.recover.export import NoTail, Tail, Transaction
 from indico_zodbrepl.dataplane.recover.plan import CONFLICTS, Plan
-from indico_zodbrepl.dataplane.recover.program import AWAY, BUSY, DONE, NO_TAIL, NOTHING, USAGE
+from indico_zodbrepl.dataplane.recover.program import (
+    AWAY,
+    BUSY,
+    DONE,
+    NEWER,
+    NO_TAIL,
+    NOTHING,
+    USAGE,
+)
 from indico_zodbrepl.dataplane.recover.records import class_of, references
 
 CONFERENCE = 'MaKaC.conference.Conference'
@@ -179,6 +188,8 @@ def main(argv=None):
                              options.dry_run)
     except instance.Missing as error:
         status = USAGE
+    except NewerFormat as error:
+        status = NEWER
     except NoTail as error:
         status = NO_TAIL
     except CanNotRecover as error:

@@ -7,6 +7,7 @@ import os
 
 from ZODB.FileStorage import FileStorage
 
+from indico_zodbrepl.dataplane.formats import refuse_newer
 from indico_zodbrepl.dataplane.recover.records import class_of
 
 
@@ -88,9 +89,11 @@ class Tail(object):
         path = os.path.join(self.folder, 'tail.json')
         try:
             with open(path) as description:
-                return json.load(description)
+                values = json.load(description)
         except (IOError, ValueError) as error:
             raise NoTail('%s: %s' % (path, error))
+        refuse_newer(path, values)
+        return values
 
     def _read_transactions(self, notes):
         path = os.path.join(self.folder, 'tail.fs')

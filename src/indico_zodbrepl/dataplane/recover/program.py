@@ -17,7 +17,7 @@ Prints one JSON object on standard output:
 
 exit status: 0 done, 1 unforeseen error, 2 wrong command line, 3 the export cannot be read, 4
 others kept changing the same objects, 5 nothing of the selection can be recovered, 6 the storage
-is away or read-only.
+is away or read-only, 7 a file is of a newer release.
 """
 from __future__ import absolute_import
 
@@ -28,13 +28,14 @@ import sys
 import ZODB.config
 from ZODB.POSException import ConflictError, ReadOnlyError, StorageError
 
+from indico_zodbrepl.dataplane.formats import NewerFormat
 from indico_zodbrepl.dataplane.recover.database import Database, Notes, new_oids, write
 from indico_zodbrepl.dataplane.recover.export import NoTail, Tail
 from indico_zodbrepl.dataplane.recover.plan import APPLIES, CONFLICTS, HAS_IT, Plan
 
 ATTEMPTS = 5
 DONE = 0
-USAGE, NO_TAIL, BUSY, NOTHING, AWAY = range(2, 7)
+USAGE, NO_TAIL, BUSY, NOTHING, AWAY, NEWER = range(2, 8)
 
 
 class NoSuchPick(Exception):
@@ -160,6 +161,8 @@ def main(argv=None):
     options = _parser().parse_args(argv)
     try:
         said = _run(options)
+    except NewerFormat as error:
+        status = NEWER
     except NoTail as error:
         status = NO_TAIL
     except NoSuchPick as error:

@@ -10,6 +10,7 @@ import zc.zrs.primary
 import zc.zrs.secondary
 from ZODB.utils import tid_repr
 
+from indico_zodbrepl import PROTOCOL, __version__
 from indico_zodbrepl.dataplane.programs.addresses import format_address, format_peer
 
 
@@ -66,6 +67,7 @@ def node_status(storage, cluster, node, epoch, read_only):
     status = replication_status(storage)
     status.update(
         cluster=cluster, node=node, epoch=epoch, pid=os.getpid(),
+        release=__version__, protocol=PROTOCOL,
         size=storage.getSize(), refused=refused_followers(storage),
         read_only=bool(read_only or storage.isReadOnly()))
     return status
