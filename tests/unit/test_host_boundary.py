@@ -64,7 +64,11 @@ ON_THIS_HOST = {
     # `node run` is the program of a node.
     "cli/node.py": {"run"},
     # The port of the monitor's own metrics.
-    "monitord/program.py": {"ports"},
+    # The releases of the programs on this host, and which of them the monitor and the page are.
+    "monitord/program.py": {"ports", "releases"},
+    "cli/admin.py": {"releases"},
+    "operations/planning.py": {"releases"},
+    "operations/upgrade.py": {"lifecycle", "releases"},
     # The last statistics are in the control host's var directory.
     "cli/data.py": {"statistics"},
     "cli/data_view.py": {"statistics"},

@@ -10,7 +10,7 @@ import pytest
 
 HOME = Path(__file__).resolve().parents[2]
 PAGES = sorted((HOME / "docs" / "how-to").glob("*.md"))
-DOCS = [HOME / "README.md", *sorted((HOME / "docs").rglob("*.md"))]
+DOCS = [*sorted(HOME.glob("*.md")), *sorted((HOME / "docs").rglob("*.md"))]
 SCHEMA = importlib.resources.files("indico_zodbrepl.cluster").joinpath("schema.xml").read_text()
 
 

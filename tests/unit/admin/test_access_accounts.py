@@ -76,7 +76,7 @@ def test_neither_passwords_nor_tokens_are_kept(tmp_path: Path) -> None:
         "[]",
         "null",
         "{}",
-        '{"version": 2, "users": {}, "tokens": {}}',
+        '{"version": 0, "users": {}, "tokens": {}}',
         '{"version": 1, "users": {"alice": {"level": "god", "password": "x"}}, "tokens": {}}',
         '{"version": 1, "users": {"alice": {"level": "viewer"}}, "tokens": {}}',
         '{"version": 1, "users": {"alice": {"level": "viewer", "password": ""}}, "tokens": {}}',

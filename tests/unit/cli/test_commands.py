@@ -201,8 +201,8 @@ print(*sys.modules, file=sys.stderr)
         (["failover", "--help"], ("rich", "ZConfig", "indico_zodbrepl.operations"), 16),
         (["node", "--help"], ("rich", "ZConfig", "indico_zodbrepl.host"), 16),
         (["admin", "--help"], ("rich", "ZConfig", "indico_zodbrepl.admin"), 16),
-        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 71),
-        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 64),
+        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 72),
+        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 65),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )

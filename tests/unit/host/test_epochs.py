@@ -113,7 +113,7 @@ def test_no_record_is_not_a_damaged_one(cluster: Cluster) -> None:
         (json.dumps(GOOD | {"epoch": "2"}), "epoch is '2'"),
         (json.dumps(GOOD | {"epoch": True}), "epoch is True"),
         (json.dumps(GOOD | {"epoch": 0}), "its epoch is 0"),
-        (json.dumps(GOOD | {"format": 2}), "its format is 2"),
+        (json.dumps(GOOD | {"format": 0}), "its format is 0"),
         (json.dumps(GOOD | {"cluster": "other"}), "it belongs to cluster 'other'"),
     ],
 )

@@ -43,7 +43,7 @@ def test_the_last_ones_are_kept(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b"\xff", b'{"format": 99}', b'{"format": 1}']
+    "content", [b"", b"{", b"[]", b"null", b"\xff", b'{"format": 0}', b'{"format": 1}']
 )
 def test_a_file_of_something_else_is_reported_with_what_to_do(
     cluster: Cluster, content: bytes

@@ -111,7 +111,7 @@ def test_the_state_file_outweighs_the_cluster_file(cluster: Cluster) -> None:
         ('{"format": 1, "clus', "is no JSON"),
         ("[]", "its keys are not"),
         (json.dumps({"format": 1}), "its keys are not"),
-        (json.dumps(GOOD | {"format": 3}), "its format is 3, this program knows 1 and 2"),
+        (json.dumps(GOOD | {"format": 0}), "its format is 0, this program knows 1 and 2"),
         (json.dumps(GOOD | {"forced": {"actor": "ann"}}), "forced is {'actor': 'ann'}"),
         (json.dumps(GOOD | {"forced": FORCED, "role": "secondary", "upstream": "b"}), "forced is "),
         (json.dumps(GOOD | {"role": "boss"}), "its role is 'boss'"),

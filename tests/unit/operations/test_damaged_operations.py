@@ -19,7 +19,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import executor, journal, store
 from indico_zodbrepl.operations.operation import Outcome, Progress
 
-WHAT_STANDS_IN_IT = (b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": 99}')
+WHAT_STANDS_IN_IT = (b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": 0}')
 
 
 @pytest.fixture
