@@ -3,7 +3,6 @@ import json
 
 import pytest
 
-from indico_zodbrepl import __version__
 from indico_zodbrepl.dataplane.client.status import recorded_epoch
 from indico_zodbrepl.dataplane.formats import NewerFormat, refuse_newer
 from indico_zodbrepl.dataplane.recover.database import Notes
@@ -18,7 +17,7 @@ def test_a_newer_note_of_a_recovery_is_refused_and_left(tmpdir):
         Notes(str(tmpdir), None)
     text = str(caught.value)
     assert text.startswith('NOTICE: ') and '\nDETAIL: ' in text and '\nHINT: ' in text
-    assert 'release %s knows formats up to 1' % __version__ in text
+    assert 'knows formats up to 1; nothing was changed' in text
     assert before == path.read()
 
 

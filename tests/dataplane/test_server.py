@@ -11,6 +11,9 @@ from ZEO.Exceptions import ClientDisconnected
 from ZODB.Connection import TransactionMetaData
 from ZODB.utils import z64
 
+from indico_zodbrepl.dataplane.server.status import PROTOCOL
+from indico_zodbrepl.dataplane.server.status import __version__ as RELEASE
+
 from nodes import Node, commit, following_tid, pickle_of
 from processes import PATIENCE, listens, wait_for
 
@@ -25,7 +28,7 @@ WRONG_LIBRARY = 7
 
 def identity(node):
     """The part of the status that does not depend on the role."""
-    return {'cluster': 'test', 'node': node.name, 'epoch': 3,
+    return {'release': RELEASE, 'protocol': PROTOCOL, 'cluster': 'test', 'node': node.name, 'epoch': 3,
             'pid': node.process.pid, 'size': 4, 'held': None,
             'min_followers': 0, 'refused': [], 'write_failure': None}
 
