@@ -74,6 +74,7 @@ class ClusterUnderTest:
         self._loaded: tuple[str, Cluster] | None = None
         self.nodes: Roles = nodes or PAIR
         self.indico = indico
+        self.scheduler: str | None = None
         self.ports = free_ports(2 * len(self.nodes) + len(indico) + 1)
         self.write()
 
@@ -90,7 +91,7 @@ class ClusterUnderTest:
         return Installation(self.home)
 
     def write(self) -> None:
-        """Write the cluster file from ``nodes``, ``indico`` and ``ports``."""
+        """Write the cluster file from ``nodes``, ``indico``, ``scheduler`` and ``ports``."""
         ports = iter(self.ports)
         lines = [
             "name test",
@@ -111,7 +112,8 @@ class ClusterUnderTest:
                 "</node>",
             ]
         for name in self.indico:
-            lines += [f"<indico {name}>", f"  port {next(ports)}", "</indico>"]
+            lines += [f"<indico {name}>", f"  port {next(ports)}"]
+            lines += [f"  scheduler {'yes' if name == self.scheduler else 'no'}", "</indico>"]
         lines += ["<admin>", f"  port {next(ports)}", "</admin>", ""]
         self.path.write_text("\n".join(lines))
 

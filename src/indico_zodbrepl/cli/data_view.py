@@ -167,7 +167,7 @@ def converted_lines(conversion: Conversion, done: Done) -> Iterator[str]:
     if source is not None and source.indico:
         yield (
             "Uploaded files are not in the database. Copy "
-            f"{Layout(source).indico / 'archive'} to {Layout(target).indico / 'archive'}"
+            f"{Layout(source).archive} to {Layout(target).archive}"
         )
     yield f"next: {Commands.here(target).zodbrepl('up')}"
 

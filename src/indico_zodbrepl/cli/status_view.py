@@ -130,6 +130,7 @@ def view(
         parts += [Text(), _facts(snapshot)]
     if snapshot.indico:
         parts += [Text(), _indico(snapshot.indico)]
+        parts += [_scheduler(each) for each in snapshot.indico if each.scheduler]
     for warning in snapshot.warnings:
         parts += [Text(), *_warning(warning)]
     if not state.works:
@@ -292,6 +293,11 @@ def _indico(instances: Iterable[IndicoStatus]) -> Table:
             instance.url,
         )
     return table
+
+
+def _scheduler(instance: IndicoStatus) -> Text:
+    shown = _program(instance.scheduler).replace("\n", ", ")
+    return _folded(f"Scheduler beside {instance.name}: {shown}", "", "  ")
 
 
 def _server(instance: IndicoStatus) -> str:

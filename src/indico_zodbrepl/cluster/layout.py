@@ -65,6 +65,16 @@ class Layout:
         return self.var / "indico"
 
     @property
+    def archive(self) -> Path:
+        """Return Indico's ArchiveDir, which the instances share."""
+        return self.cluster.archive_directory or self.indico / "archive"
+
+    @property
+    def scheduler_lock(self) -> Path:
+        """Return the file that Indico's scheduler locks while it runs."""
+        return self.run / "scheduler.lock"
+
+    @property
     def lock(self) -> Path:
         """Return the lock file of ``up`` and ``down``."""
         return self.run / "lifecycle.lock"

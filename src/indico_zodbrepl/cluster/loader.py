@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import urllib.parse
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from indico_zodbrepl.cluster.model import (
     Admin,
     Cluster,
     IndicoInstance,
+    Mail,
     Node,
     Positions,
     Watch,
@@ -92,10 +94,7 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
             )
             for node in values.nodes
         ),
-        indico=tuple(
-            IndicoInstance(instance.getSectionName(), instance.host, instance.port)
-            for instance in values.indico
-        ),
+        indico=_indico(values),
         admin=Admin(
             values.admin.host,
             values.admin.port,
@@ -111,9 +110,41 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
         source=path,
         site_conf=values.site_conf,
         backup_directory=values.backup_directory,
+        archive_directory=values.archive_directory,
+        public_url=values.public_url and values.public_url.rstrip("/"),
+        mail=None if values.mail is None else _mail(values.mail),
         min_followers=values.min_followers,
         settings=_settings(values),
         positions=positions,
+    )
+
+
+def _indico(values: Any) -> tuple[IndicoInstance, ...]:
+    """Return the instances; the first that allows it gets the scheduler if none asks for it."""
+    asked = [instance.scheduler for instance in values.indico]
+    shape = SHAPES.get(values.backend)
+    allowed = shape is not None and not shape.one_process
+    if allowed and True not in asked and None in asked:
+        asked[asked.index(None)] = True
+    path = "/indico"
+    if values.public_url is not None:
+        path = urllib.parse.urlsplit(values.public_url).path.rstrip("/")
+    return tuple(
+        IndicoInstance(
+            instance.getSectionName(), instance.host, instance.port, bool(scheduler), path
+        )
+        for instance, scheduler in zip(values.indico, asked, strict=True)
+    )
+
+
+def _mail(values: Any) -> Mail:
+    return Mail(
+        Address(values.smtp_server, values.smtp_port),
+        values.support_address,
+        values.no_reply_address,
+        values.starttls,
+        values.user,
+        values.password_file,
     )
 
 

@@ -63,8 +63,8 @@ class Position:
 class Positions:
     """The line numbers of sections and keys in a cluster file.
 
-    ``kind`` is the type of a section (node, indico, admin, watch), or None for top-level keys;
-    ``name`` is its name, or None for admin and watch.
+    ``kind`` is the type of a section (node, indico, mail, admin, watch), or None for top-level
+    keys; ``name`` is its name, or None for mail, admin and watch.
     """
 
     def __init__(self) -> None:
@@ -186,13 +186,24 @@ class NodeState:
     forced: Forced | None = None
 
 
+SCHEDULER = "scheduler"
+"""The name of the program of Indico's scheduler, of which a cluster has one."""
+
+
 @dataclasses.dataclass(frozen=True)
 class IndicoInstance:
-    """One gunicorn process with Indico, at ``http://host:port/indico``."""
+    """One gunicorn process with Indico, at ``http://host:port/indico``.
+
+    Attributes:
+        scheduler: True if Indico's scheduler runs beside it.
+        path: of Indico's URL; begins with / and has none at its end.
+    """
 
     name: str
     host: str
     port: int
+    scheduler: bool = False
+    path: str = "/indico"
 
     @property
     def address(self) -> Address:
@@ -200,7 +211,7 @@ class IndicoInstance:
 
     @property
     def base_url(self) -> str:
-        return f"http://{self.address}/indico"
+        return f"http://{self.address}{self.path}"
 
     @property
     def health_url(self) -> str:
@@ -210,6 +221,16 @@ class IndicoInstance:
     def program(self) -> str:
         """Return the name of its program under supervisor."""
         return f"indico-{self.name}"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Return its program and the scheduler that runs beside it, if any."""
+        return (self.program, SCHEDULER) if self.scheduler else (self.program,)
+
+    @property
+    def of_scheduler(self) -> IndicoInstance:
+        """Return the instance as its scheduler sees it, with its own settings, logs and folders."""
+        return dataclasses.replace(self, name=f"{self.name}/scheduler")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,6 +280,24 @@ class Encryption(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
+class Mail:
+    """The mail of Indico and its scheduler.
+
+    Attributes:
+        user, password_file: login at the server; both or none.
+        support: address that users write to.
+        no_reply: sender of mails that nobody should answer.
+    """
+
+    server: Address
+    support: str
+    no_reply: str
+    starttls: bool = False
+    user: str | None = None
+    password_file: Path | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Watch:
     """The monitor.
 
@@ -302,6 +341,9 @@ class Cluster:
     Attributes:
         var_directory: generated files, logs, secrets, Indico's archive and cache.
         backup_directory: folder for backups, or None.
+        archive_directory: Indico's uploaded files; None for the one in ``var_directory``.
+        public_url: Indico's URL behind a reverse proxy, without / at its end; or None.
+        mail: None if Indico sends none.
         site_conf: an existing site's indico.conf, which the instances' files execute.
         reconnect_delay: seconds that a secondary waits before it reconnects to its upstream.
         keep_alive_delay: seconds between keep-alive messages on a replication link.
@@ -324,6 +366,9 @@ class Cluster:
     source: Path
     site_conf: Path | None = None
     backup_directory: Path | None = None
+    archive_directory: Path | None = None
+    public_url: str | None = None
+    mail: Mail | None = None
     min_followers: int = 0
     watch: Watch | None = None
     settings: Settings | None = None
@@ -341,6 +386,7 @@ class Cluster:
         return [
             *(node.program for node in self.nodes if node.has_program),
             *(instance.program for instance in self.indico),
+            *(SCHEDULER for instance in self.indico if instance.scheduler),
             self.admin.program,
             *([self.watch.program] if self.watch else []),
         ]

@@ -23,7 +23,18 @@ from ZConfig.substitution import substitute
 from indico_zodbrepl.cluster import datatypes
 from indico_zodbrepl.cluster.model import Position, Positions
 
-SECTIONS = ("node", "neo", "sqlite", "postgresql", "mariadb", "oracle", "indico", "admin", "watch")
+SECTIONS = (
+    "node",
+    "neo",
+    "sqlite",
+    "postgresql",
+    "mariadb",
+    "oracle",
+    "indico",
+    "mail",
+    "admin",
+    "watch",
+)
 HOME_VARIABLE = "$(ZODBREPL_HOME)"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Watch
+from indico_zodbrepl.cluster.model import SCHEDULER, Cluster, IndicoInstance, Watch
 from indico_zodbrepl.errors import ExitCode
 
 LOG_BYTES = 10 * 1024 * 1024
@@ -66,13 +66,41 @@ def indico_conf(cluster: Cluster, installation: Installation, instance: IndicoIn
         else (_template("site.conf").substitute(site_conf=cluster.site_conf))
     )
     return _template("indico.conf").substitute(
-        url=f"http://{instance.address}",
+        url=cluster.public_url or instance.base_url,
+        archive=layout.archive,
+        mail=_template("no-mail.conf").template if cluster.mail is None else "",
+        own=_own_settings(cluster),
         instance=instance.name,
         var=layout.var,
         zodb_conf=layout.zodb_conf,
         htdocs=installation.htdocs,
         site=site,
     )
+
+
+def _own_settings(cluster: Cluster) -> str:
+    """Return the settings of the cluster file that override those of ``site-conf``."""
+    parts = []
+    if cluster.public_url is not None:
+        parts.append(_template("public-url.conf").substitute(url=cluster.public_url))
+    if cluster.archive_directory is not None:
+        parts.append(_template("archive.conf").substitute(archive=cluster.archive_directory))
+    mail = cluster.mail
+    if mail is not None:
+        login = "SmtpPassword = ''"
+        if mail.password_file is not None:
+            login = _template("mail-password.conf").substitute(file=mail.password_file).rstrip()
+        parts.append(
+            _template("mail.conf").substitute(
+                server=(mail.server.host, mail.server.port),
+                starttls="yes" if mail.starttls else "no",
+                user=repr(mail.user or ""),
+                password=login,
+                support=mail.support,
+                no_reply=mail.no_reply,
+            )
+        )
+    return "".join(parts)
 
 
 def logging_conf(cluster: Cluster, instance: IndicoInstance) -> str:
@@ -88,7 +116,7 @@ def indico_directories(cluster: Cluster, instance: IndicoInstance) -> tuple[Path
     return (
         layout.log / instance.name,
         layout.indico / "cache",
-        layout.indico / "archive",
+        layout.archive,
         layout.indico / "tmp" / "shared",
         layout.indico / "tmp" / instance.name,
     )
@@ -141,6 +169,8 @@ INDICO_THREADS = 4
 INDICO_GRACE_SECONDS = 10
 # Seconds that requests may take to finish when a new worker has taken over.
 INDICO_DRAIN_SECONDS = 30
+# Seconds for the scheduler to stop; of these its tasks have 10.
+SCHEDULER_STOP_SECONDS = 15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,6 +241,27 @@ def indico_program(
             "ZODBREPL_BENCH_SECRET": str(layout.bench_secret),
             "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance)),
         },
+    )
+
+
+def scheduler_program(
+    cluster: Cluster, installation: Installation, instance: IndicoInstance
+) -> Program:
+    """Return the program of Indico's scheduler, which runs beside an instance."""
+    layout = Layout(cluster)
+    return Program(
+        name=SCHEDULER,
+        command=(
+            str(installation.python27),
+            "-m",
+            "indico_zodbrepl.dataplane.indico.scheduler",
+            "--lock",
+            str(layout.scheduler_lock),
+        ),
+        directory=layout.indico,
+        stop_seconds=SCHEDULER_STOP_SECONDS,
+        final_exits=(0, ExitCode.BAD_CONFIG, ExitCode.REFUSED),
+        environment={"INDICO_CONF": str(layout.indico_conf(instance.of_scheduler))},
     )
 
 

@@ -28,6 +28,7 @@ class Shape:
         section: name of the engine's section, or None.
         defaults: settings without that section; None if the section is required or does not exist.
         may_be_foreign: True if a node can be a server run by somebody else (``managed false``).
+        one_process: True if only one process at a time can open the data.
     """
 
     roles: tuple[Role, ...] = (Role.PRIMARY,)
@@ -37,6 +38,7 @@ class Shape:
     section: str | None = None
     defaults: Settings | None = None
     may_be_foreign: bool = False
+    one_process: bool = False
 
 
 _SERVER = frozenset({STORAGE_PORT})
@@ -45,7 +47,7 @@ _PAIR = (Role.PRIMARY, Role.SECONDARY)
 SHAPES: dict[str, Shape] = {
     "zrs": Shape((*_PAIR, Role.RELAY), frozenset({STORAGE_PORT, REPLICATION_PORT})),
     "zeo": Shape(ports=_SERVER, most_nodes=1),
-    "filestorage": Shape(most_nodes=1, most_indico=1),
+    "filestorage": Shape(most_nodes=1, most_indico=1, one_process=True),
     "neo": Shape(
         (Role.MASTER, Role.STORAGE, Role.ADMIN), _SERVER, section="neo", defaults=NeoSettings()
     ),

@@ -265,6 +265,37 @@ def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]
         )
 
 
+def _scheduler(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    first, *others = [each.name for each in cluster.indico if each.scheduler] or [""]
+    for name in others:
+        yield Problem(
+            cluster.where("indico", name, "scheduler"),
+            f"the cluster has one scheduler, and it runs beside instance {first} already",
+        )
+    shape = SHAPES.get(cluster.backend)
+    if first and shape is not None and shape.one_process:
+        yield Problem(
+            cluster.where("indico", first, "scheduler"),
+            f"the backend {cluster.backend} allows no scheduler: one process at a time can open "
+            "the data; use the backend zeo",
+        )
+
+
+def _mail(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    mail = cluster.mail
+    if mail is None:
+        return
+    login = {"user": mail.user, "password-file": mail.password_file}
+    for key, other in itertools.permutations(login):
+        if login[key] and not login[other]:
+            yield Problem(cluster.where("mail", None, key), f"{key} needs {other} too")
+    if mail.user and not mail.starttls:
+        yield Problem(
+            cluster.where("mail", None, "user"),
+            "user needs starttls: passwords are never sent unencrypted",
+        )
+
+
 def _admin(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     if cluster.admin.trusted_proxy and not cluster.admin.public_url:
         yield Problem(
@@ -333,6 +364,8 @@ RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
     _ports,
     _data_directories,
     _min_followers,
+    _scheduler,
+    _mail,
     _admin,
     _watch_hooks,
     _backup_directory,

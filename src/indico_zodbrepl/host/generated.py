@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, rendering
+from indico_zodbrepl.cluster import Cluster, IndicoInstance, rendering
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.rendering import Program, admin_program, indico_program, watch_program
+from indico_zodbrepl.cluster.rendering import (
+    Program,
+    admin_program,
+    indico_program,
+    scheduler_program,
+    watch_program,
+)
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import state
 
@@ -25,6 +31,11 @@ def programs(cluster: Cluster, installation: Installation) -> list[Program]:
             for program in backend.programs(cluster, installation, node)
         ),
         *(indico_program(cluster, installation, instance) for instance in cluster.indico),
+        *(
+            scheduler_program(cluster, installation, instance)
+            for instance in cluster.indico
+            if instance.scheduler
+        ),
         admin_program(cluster, installation),
         *([watch_program(cluster, installation, cluster.watch)] if cluster.watch else []),
     ]
@@ -39,10 +50,16 @@ def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path,
         )
     }
     files.update(backend_of(cluster).client_files(cluster))
-    for instance in cluster.indico:
+    for instance in configured(cluster):
         files[layout.indico_conf(instance)] = rendering.indico_conf(cluster, installation, instance)
         files[layout.logging_conf(instance)] = rendering.logging_conf(cluster, instance)
     return files
+
+
+def configured(cluster: Cluster) -> list[IndicoInstance]:
+    """Return what has an indico.conf: the instances, and the scheduler of one of them."""
+    schedulers = [each.of_scheduler for each in cluster.indico if each.scheduler]
+    return [*cluster.indico, *schedulers]
 
 
 def node_files(cluster: Cluster) -> Mapping[Path, str]:
@@ -81,6 +98,6 @@ def _make_directories(cluster: Cluster) -> None:
     for private in (layout.secrets, layout.run, layout.log, layout.indico, layout.watch):
         private.mkdir(mode=0o700, exist_ok=True)
         private.chmod(0o700)
-    for instance in cluster.indico:
+    for instance in configured(cluster):
         for folder in rendering.indico_directories(cluster, instance):
             folder.mkdir(parents=True, exist_ok=True)

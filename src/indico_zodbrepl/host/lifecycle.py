@@ -59,7 +59,7 @@ def up(
         The names of the programs that were started.  All programs listen now, Indico answers.
 
     Raises:
-        OperatorError: exit 2, site-conf can't be read; exit 4, the installation is
+        OperatorError: exit 2, site-conf or a password can't be read; exit 4, the installation is
             incomplete; exit 5, a port is taken, and nothing was started; exit 8,
             var-directory can't be used, or a conversion into the cluster has not ended, or a
             node refused to start, or its state file or data directory can't be used: everything
@@ -93,12 +93,12 @@ def up_serving(
     progress: Tell = ignore,
     seconds: float = UP_SECONDS,
 ) -> list[str]:
-    """Start the storage nodes and Indico, as for a benchmark; otherwise as ``up``.
+    """Start the storage nodes, Indico and its scheduler, as for a benchmark; otherwise as ``up``.
 
     The admin page and the monitor need as much CPU to start as two storage nodes.
     """
     check(cluster, installation)
-    serving = [*_storage(cluster), *(instance.program for instance in cluster.indico)]
+    serving = [*_storage(cluster), *(name for each in cluster.indico for name in each.programs)]
     return _up(cluster, installation, progress, seconds, serving)
 
 
@@ -111,6 +111,7 @@ def _check_installed(cluster: Cluster, installation: Installation) -> None:
     installation.check()
     backend_of(cluster).check(cluster, installation)
     check_site_conf(cluster)
+    secrets.check_mail_password(cluster)
 
 
 def _up(

@@ -107,3 +107,31 @@ def read_bench_secret(cluster: Cluster) -> str:
             f"`{Commands.here(cluster).zodbrepl('up')}` makes one, and lets Indico know of it",
             ExitCode.REFUSED,
         ) from error
+
+
+def check_mail_password(cluster: Cluster) -> None:
+    """Raise OperatorError (exit 2) if Indico's mail password can't be read, or others may read it.
+
+    Indico reads the file itself, each time it reads its configuration.
+    """
+    path = cluster.mail and cluster.mail.password_file
+    if not path:
+        return
+    where = cluster.where("mail", None, "password-file")
+    try:
+        mode = path.stat().st_mode & 0o777
+        path.read_bytes()
+    except OSError as error:
+        raise OperatorError(
+            "the password of <mail> can't be used",
+            f"{where}: {path}: {error.strerror}",
+            "write it there in one line, for its owner alone",
+            ExitCode.BAD_CONFIG,
+        ) from error
+    if mode & 0o077:
+        raise OperatorError(
+            "the password of <mail> can't be used",
+            f"{where}: others may read {path}: its mode is {mode:04o}",
+            f"chmod 600 {path}",
+            ExitCode.BAD_CONFIG,
+        )

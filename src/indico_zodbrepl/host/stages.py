@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
+from indico_zodbrepl.cluster.model import SCHEDULER
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import readiness, state
 from indico_zodbrepl.host.programs import Stage
 
 
 def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
-    """Return the stages of a start: the nodes in these states, Indico, the observers."""
+    """Return the stages of a start: nodes in these states, Indico, its scheduler, observers."""
     endpoints = needed(cluster, states)
 
     def listens(program: str) -> Callable[[], str | None]:
@@ -30,8 +31,13 @@ def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
             (instance.program, functools.partial(readiness.indico_answers, instance))
             for instance in cluster.indico
         ],
+        [(SCHEDULER, _runs) for instance in cluster.indico if instance.scheduler],
         [(program, listens(program)) for program in _lookouts(cluster)],
     ]
+
+
+def _runs() -> None:
+    """Return None: a program that listens nowhere is ready once supervisor reports it running."""
 
 
 def _lookouts(cluster: Cluster) -> list[str]:
@@ -43,7 +49,10 @@ def ending(cluster: Cluster) -> list[list[str]]:
     """Return the stages of a stop: the programs of one stage stop at the same time."""
     upstreams = {node.name: _upstream(cluster, node) for node in cluster.nodes}
     return [
-        [*_lookouts(cluster), *(instance.program for instance in cluster.indico)],
+        [
+            *_lookouts(cluster),
+            *(program for instance in cluster.indico for program in instance.programs),
+        ],
         *([node.program] for node in drain_order(cluster.nodes, upstreams) if node.has_program),
     ]
 

@@ -19,6 +19,7 @@ from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster import Cluster, IndicoInstance
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
+from indico_zodbrepl.cluster.model import SCHEDULER
 from indico_zodbrepl.cluster.rendering import INDICO_DRAIN_SECONDS
 from indico_zodbrepl.host import daemon, programs, readiness, run, state
 from indico_zodbrepl.host.interface import (
@@ -128,13 +129,24 @@ def restart_instance(
     """Make an Indico instance drop its caches, and wait until it answers.
 
     A new worker takes over from the old one while it serves.  An instance that does not work is
-    restarted as a whole, and so is one whose storage only one process can open.
+    restarted as a whole, and so is one whose storage only one process can open.  The scheduler
+    that runs beside it is restarted too.
 
     Raises:
         OperatorError: exit 2, no such instance; exit 6, supervisord doesn't run; exit 7, time
             ran out; exit 1, it died.
     """
     instance = instance_named(cluster, name)
+    deadline = time.monotonic() + seconds
+    _restart_serving(cluster, instance, progress, seconds)
+    if instance.scheduler and SCHEDULER in Supervisor(cluster).states():
+        programs.end(cluster, [SCHEDULER], deadline, progress)
+        _start(cluster, SCHEDULER, lambda: None, progress, deadline - time.monotonic())
+
+
+def _restart_serving(
+    cluster: Cluster, instance: IndicoInstance, progress: Tell, seconds: float
+) -> None:
     deadline = time.monotonic() + seconds
     master = _replaceable(cluster, instance)
     if master is not None and replace_worker(instance, master, time.monotonic() + seconds / 2):
@@ -160,6 +172,7 @@ def check_restart_instance(cluster: Cluster, _installation: Installation, name: 
             f"start or restart {instance.program}"
             if _replaceable(cluster, instance) is None
             else f"replace the workers of {instance.program}; restart it if that fails",
+            *([f"restart {SCHEDULER}"] if instance.scheduler else []),
         ),
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.model import Address, Cluster, IndicoInstance, Node, Role
+from indico_zodbrepl.cluster.model import SCHEDULER, Address, Cluster, IndicoInstance, Node, Role
 from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor import rules
 from indico_zodbrepl.monitor.findings import Assignment, Findings, assignments, source_of_truth
@@ -314,6 +314,7 @@ def _instance(cluster: Cluster, instance: IndicoInstance, findings: Findings) ->
         built=answer.built if answer else None,
         set_up=answer.set_up if answer else None,
         failure=answer.failure if answer else None,
+        scheduler=findings.programs.get(SCHEDULER) if instance.scheduler else None,
     )
 
 

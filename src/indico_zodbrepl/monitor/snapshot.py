@@ -305,6 +305,7 @@ class IndicoStatus:
         built: whether it has begun to serve pages.
         set_up: whether the database holds an Indico.
         failure: why it serves no pages, though it has a storage; None while it is starting.
+        scheduler: the program of Indico's scheduler if it runs beside this instance.
     """
 
     name: str
@@ -323,6 +324,12 @@ class IndicoStatus:
     built: bool | None = None
     set_up: bool | None = None
     failure: str | None = None
+    scheduler: Program | None = None
+
+    @property
+    def schedules(self) -> bool:
+        """Return True if the scheduler beside it runs, and is one more client of the storage."""
+        return self.scheduler is not None and self.scheduler.state == "RUNNING"
 
     @property
     def up(self) -> bool:

@@ -255,7 +255,8 @@ class _Node(_Restart):
                 "a switchover first interrupts less",
                 f"{self.commands.zodbrepl('switchover')}, then restart it as a follower",
             )
-        others = (self.node.clients or 0) - len(self.served)
+        schedulers = sum(each.schedules for each in self.snapshot.indico)
+        others = (self.node.clients or 0) - len(self.served) - schedulers
         if others > 0:
             yield Finding(
                 Verdict.WARNING,

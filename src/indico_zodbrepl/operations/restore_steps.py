@@ -82,7 +82,7 @@ class EndClients(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        programs = [instance_named(context.cluster, name).program for name in _names(self)]
+        programs = _programs(context, self)
         before = context.results.get((self.action, self.subject), {}).get("ended", [])
         ended = context.host.stop_programs(
             programs, time.monotonic() + self.seconds - 1.0, context.say
@@ -92,13 +92,17 @@ class EndClients(Step):
 
     def undo(self, context: Context) -> None:
         found = context.results.get((self.action, self.subject), {}).get("ended")
-        programs = (
-            found
-            if isinstance(found, list)
-            else [instance_named(context.cluster, name).program for name in _names(self)]
-        )
+        programs = found if isinstance(found, list) else _programs(context, self)
         for program in programs:
             context.host.start_program(str(program))
+
+
+def _programs(context: Context, step: Step) -> list[str]:
+    return [
+        program
+        for name in _names(step)
+        for program in instance_named(context.cluster, name).programs
+    ]
 
 
 class Export(Step):

@@ -302,7 +302,7 @@ def _clients(snapshot: Snapshot, primary: NodeStatus) -> Iterator[Finding]:
                 "is not connected and writable",
                 instance.problem or "it is left as it is",
             )
-    others = (primary.clients or 0) - working
+    others = (primary.clients or 0) - working - sum(each.schedules for each in snapshot.indico)
     if others > 0:
         yield Finding(
             Verdict.WARNING,

@@ -23,8 +23,8 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
         pytest.param(
             "backend zrs",
             "backend zrs\ncolour blue",
-            "3: unknown key 'colour' (known: allow-public-addresses, backend, "
-            "backup-directory, keep-alive-delay, min-followers, name, reconnect-delay, "
+            "3: unknown key 'colour' (known: allow-public-addresses, archive-directory, backend, "
+            "backup-directory, keep-alive-delay, min-followers, name, public-url, reconnect-delay, "
             "site-conf, var-directory)",
             id="unknown key outside of sections",
         ),
@@ -57,7 +57,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
             "<indico one>",
             "<indigo one>",
             "22: unknown section <indigo> (known: node, neo, sqlite, postgresql, "
-            "mariadb, oracle, indico, admin, watch)",
+            "mariadb, oracle, indico, mail, admin, watch)",
             id="unknown section",
         ),
         pytest.param(

@@ -114,7 +114,9 @@ def test_a_supervisord_that_is_about_to_end_is_an_error_for_operators(cluster: C
 
 def test_all_programs_are_unreachable_when_supervisord_is(cluster: Cluster) -> None:
     states = program_states(cluster)
-    assert ["node-a", "node-b", "indico-one", "indico-two", "admin", "watch"] == list(states)
+    assert ["node-a", "node-b", "indico-one", "indico-two", "scheduler", "admin", "watch"] == list(
+        states
+    )
     assert {("UNREACHABLE", None, "supervisord is not running")} == {
         (program.state, program.pid, program.description) for program in states.values()
     }

@@ -177,6 +177,7 @@ class Site:
                 f"<indico i{number}>",
                 "  host 127.0.0.1",
                 f"  port {next(numbers)}",
+                "  scheduler no",
                 "</indico>",
             ]
         lines += ["<admin>", "  host 127.0.0.1", f"  port {next(numbers)}", "</admin>", ""]

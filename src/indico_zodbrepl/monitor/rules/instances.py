@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.monitor.rules.facts import Facts, condition, remedy, shown_program
-from indico_zodbrepl.monitor.snapshot import IndicoStatus
+from indico_zodbrepl.cluster.model import SCHEDULER, Role
+from indico_zodbrepl.monitor.rules.facts import RUNNING, Facts, condition, remedy, shown_program
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Program
 from indico_zodbrepl.monitor.words import set_up
 from indico_zodbrepl.probing.answers import Alert, Level
 
@@ -27,6 +27,19 @@ def warnings(facts: Facts, instance: IndicoStatus) -> Iterator[Alert]:
         yield _not_built(facts, instance)
     elif instance.read_only:
         yield _read_only(facts, instance)
+    if instance.scheduler is not None and instance.scheduler.state not in RUNNING:
+        yield _no_scheduler(facts, instance, instance.scheduler)
+
+
+def _no_scheduler(facts: Facts, instance: IndicoStatus, program: Program) -> Alert:
+    return Alert(
+        Level.WARNING,
+        instance.name,
+        f"Indico's scheduler {condition(program)}",
+        "Reminders and other timed tasks wait until it runs, and are then done late; "
+        f"{shown_program(program)}",
+        remedy(facts.commands, facts.commands.zodbrepl("up"), SCHEDULER, program),
+    )
 
 
 def _unreachable(facts: Facts, instance: IndicoStatus) -> Alert:
