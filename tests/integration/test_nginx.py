@@ -1,0 +1,122 @@
+"""etc/nginx/indico.conf, with a real nginx, a self-signed certificate and two real instances."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from clusters import ClusterUnderTest, free_ports, wait_until
+from indico_browser import IndicoBrowser
+
+NAME = "localhost"
+AROUND = """\
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{}}
+http {{
+    include /etc/nginx/mime.types;
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/indico.conf;
+}}
+"""
+
+
+def example(home: Path, folder: Path, http: int, https: int, instances: list[int]) -> str:
+    """Return the example with the names, ports and files of this test."""
+    text = (home / "etc/nginx/indico.conf").read_text()
+    for old, new in {
+        "listen 80;": f"listen 127.0.0.1:{http};",
+        "listen 443 ssl;": f"listen 127.0.0.1:{https} ssl;",
+        "https://events.example.org$request_uri": f"https://{NAME}:{https}$request_uri",
+        "server_name events.example.org": f"server_name {NAME}",
+        "/etc/ssl/certs/events.example.org.pem": f"{folder}/certificate.pem",
+        "/etc/ssl/private/events.example.org.key": f"{folder}/key.pem",
+        "root /opt/zodbrepl/": f"root {home}/",
+        "127.0.0.1:8101": f"127.0.0.1:{instances[0]}",
+        "127.0.0.1:8102": f"127.0.0.1:{instances[1]}",
+    }.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+@contextlib.contextmanager
+def running_nginx(folder: Path) -> Iterator[None]:
+    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+    assert nginx is not None
+    configuration = folder / "nginx.conf"
+    configuration.write_text(AROUND.format(folder=folder))
+    with subprocess.Popen([nginx, "-p", folder, "-c", configuration]) as process:
+        try:
+            wait_until((folder / "nginx.pid").exists, "nginx runs", 20)
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.mark.skipif(
+    shutil.which("nginx", path="/usr/sbin:/usr/bin") is None,
+    reason="nginx is missing: apt-get install nginx-light",
+)
+def test_pages_files_and_the_login_go_over_tls(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http, https = free_ports(2)
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "nginx"
+    folder.mkdir()
+    certificate = folder / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"),
+            *("-keyout", folder / "key.pem", "-out", certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    (tmp_path / "cluster").mkdir()
+    under_test = ClusterUnderTest(tmp_path / "cluster", home, indico=("one", "two"))
+    url = f"https://{NAME}:{https}/indico"
+    text = under_test.path.read_text().replace("name test\n", f"name test\npublic-url {url}\n")
+    under_test.path.write_text(text)
+    ports = [each.port for each in under_test.cluster.indico]
+    (folder / "indico.conf").write_text(example(home, folder, http, https, ports))
+    with contextlib.closing(under_test), running_nginx(folder):
+        under_test.start()
+        under_test.begin_indico()
+        browser = IndicoBrowser(url)
+        deadline = time.monotonic() + 120
+        while (page := browser.get("/")).status_code != 200:
+            assert time.monotonic() < deadline, page.text
+            time.sleep(1)
+        assert f'href="{url}' in page.text
+        assert "http://127.0.0.1" not in page.text
+        assert "max-age" in page.headers["Strict-Transport-Security"]
+        file = browser.get("/css/Default.css")
+        assert (200, "text/css") == (file.status_code, file.headers["Content-Type"])
+        assert "ETag" in file.headers, "Indico served it, not nginx"
+        plain = requests.get(f"http://127.0.0.1:{http}/indico/", allow_redirects=False, timeout=20)
+        assert (301, f"{url}/") == (plain.status_code, plain.headers["Location"])
+        health = requests.get(f"https://{NAME}:{https}/zodbrepl/health", timeout=20)
+        assert 404 == health.status_code
+        browser.log_in("admin", "secret")
+        cookies = [cookie.secure for cookie in iter(browser.session.cookies)]
+        assert cookies
+        assert all(cookies)
+        assert "Ada" in browser.get("/").text
+        under_test.stop("indico-one")
+        assert [200] * 4 == [browser.get("/").status_code for _ in range(4)]
