@@ -52,6 +52,8 @@ TODO = {
     ExitCode.TIMED_OUT: "check `bin/zodbrepl status` first, because the step may have been done; "
     "then retry",
     ExitCode.REFUSED: "do not force it; read which fact is against it, and follow HINT",
+    ExitCode.NEWER_STATE: "use the newer release; see [upgrade](../how-to/upgrade.md)",
+    ExitCode.UPGRADE_PENDING: "follow its steps; see [upgrade](../how-to/upgrade.md)",
     ExitCode.INTERRUPTED: "`bin/zodbrepl status` reports an open operation; `bin/zodbrepl resume` "
     "continues it",
 }
@@ -239,7 +241,7 @@ def page() -> str:
     sections: dict[Subject, list[notices.Notice]] = defaultdict(list)
     for notice in merged(notices.collect(PACKAGE)):
         sections[subject_of(notice.module)].append(notice)
-    rows = [(str(int(code)), code.meaning, TODO[code]) for code in ExitCode]
+    rows = [(str(int(code)), code.meaning, TODO.get(code, "follow HINT")) for code in ExitCode]
     parts = [HEAD, _table(("code", "meaning", "what to do"), rows), STATUS]
     for subject in SUBJECTS:
         if found := sections[subject]:
