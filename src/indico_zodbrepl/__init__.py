@@ -62,6 +62,7 @@ MAY_IMPORT = {
     ),
     "demo": ("admin", "operations", "monitor", "host", "probing", "backends", "cluster", "errors"),
     "cli": (
+        "setup",
         "admin",
         "bench",
         "demo",
@@ -75,5 +76,5 @@ MAY_IMPORT = {
         "cluster",
         "errors",
     ),
-    "setup": ("errors",),
+    "setup": ("cluster", "errors"),
 }

@@ -28,7 +28,7 @@ NOT_CLONED = {".git", ".venv", "parts", "bin", "eggs", "develop-eggs", "var", "d
 NOT_CLONED |= {".installed.cfg", ".pytest_cache", ".mypy_cache", ".ruff_cache", "__pycache__"}
 NOT_CLONED_SUFFIXES = (".egg-info", ".pyc")
 TIME_LIMIT = 600.0
-UP_TO_DATE = "bootstrap: everything is up to date\n"
+UP_TO_DATE = "setup: everything is up to date\n"
 
 
 def links_or_copy(source: str, target: str) -> None:
@@ -271,7 +271,7 @@ def test_two_at_once_do_not_meddle_and_a_changed_patch_remakes_indico_alone(
     assert [(0, ""), (0, "")] == [
         (process.returncode, err) for process, (_, err) in zip(both, answers, strict=True)
     ]
-    waited = "bootstrap: another bootstrap is running; waiting for it\n"
+    waited = "setup: another one is running; waiting for it\n"
     assert waited + UP_TO_DATE in [out for out, _ in answers]
     assert "here\n" == (clone.folder / "parts/indico/added-by-the-test").read_text()
     assert before == stamp.stat().st_mtime_ns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import importlib.metadata
 import re
 from pathlib import Path
@@ -11,33 +10,33 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 import indico_zodbrepl
-from indico_zodbrepl.setup.pins import normal_name, read_pins
+from indico_zodbrepl.setup.pins import Pin, normal_name, read_pins
 
 HOME = Path(indico_zodbrepl.__file__).parent.parent.parent
-FILES = {"Python 2.7": "requirements-2.7.txt", "Python 3": "requirements-bootstrap.txt"}
+PINS = HOME / "src/indico_zodbrepl/setup"
+FILES = {
+    "Python 2.7": ("requirements-2.7.txt",),
+    "Python 3": ("requirements-3.txt", "requirements-test.txt"),
+}
 # What virtualenv brings into a Python 2.7 environment; its own version is pinned.
 BROUGHT_BY_VIRTUALENV = {("pip", "20.3.4"), ("setuptools", "44.1.1"), ("wheel", "0.37.1")}
 INDICO = ("indico", "1.2.2")
 
 
+def read(interpreter: str) -> list[Pin]:
+    return [pin for name in FILES[interpreter] for pin in read_pins(PINS / name)]
+
+
 def pins(interpreter: str) -> dict[str, str]:
-    return dict(pin.key for pin in read_pins(HOME / FILES[interpreter]))
+    return dict(pin.key for pin in read(interpreter))
 
 
 @pytest.mark.parametrize("interpreter", FILES)
 def test_each_pin_is_exact_and_has_the_hashes_of_its_files(interpreter: str) -> None:
     """read_pins refuses a line that is not; here, that it read every line that names a release."""
-    text = (HOME / FILES[interpreter]).read_text()
+    text = "".join((PINS / name).read_text() for name in FILES[interpreter])
     assert len(re.findall(r"^\w.*$", text, re.MULTILINE)) == len(pins(interpreter))
-    assert all(pin.hashes for pin in read_pins(HOME / FILES[interpreter]))
-
-
-def test_buildout_has_the_same_versions_as_the_hashed_pins() -> None:
-    versions = configparser.ConfigParser()
-    versions.optionxform = str  # type: ignore[assignment,method-assign]
-    versions.read(HOME / "versions.cfg")
-    buildout = {normal_name(name): version for name, version in versions["versions"].items()}
-    assert pins("Python 3") == buildout
+    assert all(pin.hashes for pin in read(interpreter))
 
 
 def test_each_pinned_release_serves_the_oldest_python_3_that_bootstrap_takes() -> None:
@@ -47,17 +46,13 @@ def test_each_pinned_release_serves_the_oldest_python_3_that_bootstrap_takes() -
         assert SpecifierSet(str(allowed)).contains("3.11.0"), name
 
 
-def test_what_the_distribution_asks_for_is_pinned() -> None:
-    asked = set(re.findall(r"'([\w.-]+)'", _extras((HOME / "setup.py").read_text())))
-    extras = {"control", "test", "recipe"}
-    assert extras <= asked
-    assert {normal_name(name) for name in asked - extras} <= set(pins("Python 3"))
-
-
-def _extras(setup: str) -> str:
-    found = re.search(r"extras_require=\{(.*?)\}", setup, re.DOTALL)
-    assert found
-    return found[1]
+@pytest.mark.parametrize(("extra", "file"), [("control", "3"), ("test", "test")])
+def test_the_distribution_asks_for_the_pinned_versions(extra: str, file: str) -> None:
+    described = (HOME / "src/indico_zodbrepl.egg-info/requires.txt").read_text()
+    asked = re.findall(r"^([\w.-]+)==(.+)$", described.split(f"[{extra}]")[1].split("[")[0], re.M)
+    pinned = dict(pin.key for pin in read_pins(PINS / f"requirements-{file}.txt"))
+    assert asked
+    assert {normal_name(name): version for name, version in asked}.items() <= pinned.items()
 
 
 @pytest.mark.parametrize("interpreter", FILES)

@@ -38,6 +38,7 @@ COMMANDS = {
     "bench": Lazy("bench", "Measure storages, and Indico on them."),
     "resume": Lazy("operate", "Continue an interrupted operation."),
     "upgrade": Lazy("cluster", "Show what an upgrade of this tool still needs."),
+    "setup": Lazy("setup", "Install Python 2.7's packages, Indico and the commands."),
     "journal": Lazy("operate", "Show past operations, or one in full."),
 }
 
@@ -72,16 +73,22 @@ class _Commands(LazyGroup):
     "--config",
     type=click.Path(readable=False, path_type=Path),
     metavar="FILE",
-    help="The cluster file.  [default: $ZODBREPL_HOME/etc/cluster.conf]",
+    help="The cluster file.  [default: $ZODBREPL_CLUSTER or $ZODBREPL_HOME/etc/cluster.conf]",
 )
 @click.version_option(__version__, prog_name="zodbrepl", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context, config: Path | None) -> None:
     """Run Indico 1.2.2 on a replicated ZODB."""
-    from indico_zodbrepl.cluster.installation import Installation, home_from_environment
+    from indico_zodbrepl.cluster.installation import (
+        Installation,
+        default_cluster_file,
+        home_from_environment,
+    )
 
+    if context.invoked_subcommand == "setup":
+        return  # there is no installation yet
     home = home_from_environment()
-    config = config or home / "etc" / "cluster.conf"
+    config = config or default_cluster_file(home)
     context.obj = App(Path(os.path.abspath(config)), Installation(home))
 
 

@@ -44,8 +44,14 @@ def check(app: App) -> None:
 
 
 @click.command()
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the files below this folder, with their full paths, instead of printing them.",
+)
 @pass_app
-def render(app: App) -> None:
+def render(app: App, into: Path | None) -> None:
     """Print every generated file; change nothing."""
     from indico_zodbrepl.host import generated
 
@@ -54,6 +60,11 @@ def render(app: App) -> None:
         **generated.node_files(app.cluster),
     }
     for path, text in files.items():
+        if into is not None:
+            copy = into / path.relative_to("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(text, "utf-8")
+            continue
         click.secho(f"==> {path} <==", bold=True)
         click.echo(text)
 

@@ -7,7 +7,7 @@ import json
 import shlex
 from pathlib import Path
 
-from indico_zodbrepl.cluster.installation import home_from_environment
+from indico_zodbrepl.cluster.installation import default_cluster_file, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.cluster.model import Cluster, NodeState
 
@@ -70,7 +70,7 @@ def move_away(path: Path) -> str:
 
 def zodbrepl(source: Path, home: Path, *arguments: str) -> str:
     """Return the same as ``Commands.zodbrepl`` for a cluster file that may be unreadable."""
-    config = [] if source == home / "etc" / "cluster.conf" else ["-c", _relative(source, home)]
+    config = [] if source == default_cluster_file(home) else ["-c", _relative(source, home)]
     return shlex.join(["bin/zodbrepl", *config, *arguments])
 
 

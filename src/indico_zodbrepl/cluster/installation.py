@@ -14,7 +14,7 @@ NOT_FOR_PYTHON27 = ("PYTHONPATH", "PYTHONHOME")
 
 @dataclasses.dataclass(frozen=True)
 class Installation:
-    """The folder that ``./bootstrap`` filled; ``home`` is absolute."""
+    """The folder that the set-up filled; ``home`` is absolute."""
 
     home: Path
 
@@ -45,6 +45,14 @@ class Installation:
     def bulkload(self) -> Path:
         return self.home / "bin" / "bulkload"
 
+    @property
+    def repair(self) -> str:
+        """Return the command that completes this installation."""
+        try:
+            return (self.home / "parts" / "repair").read_text("utf-8").strip()
+        except OSError:
+            return f"cd {self.home} && ./bootstrap"
+
     def environment27(self, **variables: str) -> dict[str, str]:
         """Return the environment for a Python 2.7 program.
 
@@ -64,7 +72,7 @@ class Installation:
             raise OperatorError(
                 "the installation can't be used where it is",
                 f"its path holds {unsafe.group()!r}: {self.home}",
-                "move it, then: ./bootstrap",
+                f"move it, then: {self.repair}",
                 ExitCode.NOT_INSTALLED,
             )
         missing = [
@@ -77,12 +85,32 @@ class Installation:
             raise OperatorError(
                 "the installation is not complete",
                 f"missing: {', '.join(map(str, missing))}",
-                f"cd {self.home} && ./bootstrap",
+                self.repair,
                 ExitCode.NOT_INSTALLED,
             )
 
 
 def home_from_environment() -> Path:
-    """Return ``$ZODBREPL_HOME``, which bin/ scripts set, or the folder above src/."""
+    """Return ``$ZODBREPL_HOME``, which bin/ scripts set, or the clone that this module is in.
+
+    Raises:
+        OperatorError: exit 4; it is in no clone.
+    """
     value = os.environ.get("ZODBREPL_HOME")
-    return Path(value).absolute() if value else Path(__file__).resolve().parents[3]
+    if value:
+        return Path(value).absolute()
+    clone = Path(__file__).resolve().parents[3]
+    if not (clone / "bootstrap").is_file():
+        raise OperatorError(
+            "this zodbrepl belongs to no installation",
+            "ZODBREPL_HOME is not set",
+            "install with: zodbrepl setup --home DIR; then use DIR/bin/zodbrepl",
+            ExitCode.NOT_INSTALLED,
+        )
+    return clone
+
+
+def default_cluster_file(home: Path) -> Path:
+    """Return ``$ZODBREPL_CLUSTER``, which bin/ scripts may set, or ``etc/cluster.conf``."""
+    value = os.environ.get("ZODBREPL_CLUSTER")
+    return Path(value).absolute() if value else home / "etc" / "cluster.conf"

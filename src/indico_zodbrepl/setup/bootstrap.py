@@ -1,21 +1,24 @@
-"""``./bootstrap``: create or update the environments, Indico and the commands in ``bin/``."""
+"""Set up an installation: both environments, Indico and the commands in ``bin/``."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.setup import debian, interpreters, stamps
 from indico_zodbrepl.setup.control_environment import ControlEnvironment
+from indico_zodbrepl.setup.material import Material
 from indico_zodbrepl.setup.processes import LOCK_VARIABLE, clean_environment, explain, run
+from indico_zodbrepl.setup.wanted import Wanted
 
 OUTPUTS = (
     "bin/zodbrepl",
@@ -24,23 +27,20 @@ OUTPUTS = (
     "bin/supervisord",
     "bin/supervisorctl",
     "bin/control-python",
-    "bin/pytest",
-    "bin/mypy",
-    "bin/ruff",
     "parts/python27/.made-of.json",
     "parts/python27/bin/python",
     "parts/indico/.made-of.json",
+)
+OUTPUTS_OF_A_CLONE = (
+    "bin/pytest",
+    "bin/mypy",
+    "bin/ruff",
     "src/indico_zodbrepl.egg-info/entry_points.txt",
 )
-
-_BUILDOUT = """
-import sys
-from zc.buildout.buildout import main
-try:
-    main()
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
+BUILD = "indico_zodbrepl.setup.software"
+EXAMPLE = "cluster.conf"
+REPAIR = "repair"
+"""Name of the file with the command that repeats the installation."""
 
 
 def main(home: Path, arguments: list[str]) -> int:
@@ -65,127 +65,148 @@ def main(home: Path, arguments: list[str]) -> int:
         "(Debian only, as root)",
     )
     options = parser.parse_args(arguments)
+    return reporting(
+        lambda: set_up(
+            Wanted(home, Material.of(home / "src"), home / "downloads"),
+            install_python27=options.install_python27,
+        )
+    )
+
+
+def reporting(work: Callable[[], object]) -> int:
+    """Do the work of an installation; return the exit code after one message for a failure."""
     try:
-        with lock(home):
-            return _bootstrap(home, options.install_python27)
+        work()
     except OperatorError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)
     except KeyboardInterrupt:
-        print("bootstrap: interrupted; rerun ./bootstrap to finish", file=sys.stderr)
+        print("setup: interrupted; run it again to finish", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
     except OSError as error:
         print(explain("complete the installation", f"ERROR: {error}"), file=sys.stderr)
         return int(ExitCode.FAILED)
+    return int(ExitCode.OK)
+
+
+def set_up(wanted: Wanted, python27: str = "", *, install_python27: bool = False) -> None:
+    """Install what is wanted; do nothing if it is installed already.
+
+    Args:
+        python27: a Python 2.7 to use; "" for the one named by ``$INDICO_PYTHON27``, the one used
+            before, or one that is found.
+        install_python27: install one on Debian if none is found.
+
+    Raises:
+        OperatorError: something is missing; what was installed before is kept where possible.
+    """
+    with lock(wanted.downloads):
+        _set_up(wanted, python27 or os.environ.get(interpreters.VARIABLE, ""), install_python27)
 
 
 @contextmanager
-def lock(home: Path) -> Iterator[None]:
-    """Hold the clone's installation lock.
+def lock(downloads: Path) -> Iterator[None]:
+    """Hold the installation lock, which is in the folder of downloads.
 
-    Wait for another bootstrap, and for child processes that a killed one left running.
+    Wait for another installation, and for child processes that a killed one left running.
     """
-    downloads = home / "downloads"
-    downloads.mkdir(exist_ok=True)
+    downloads.mkdir(parents=True, exist_ok=True)
     with (downloads / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("bootstrap: another bootstrap is running; waiting for it", flush=True)
+            print("setup: another one is running; waiting for it", flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         os.environ[LOCK_VARIABLE] = str(file.fileno())
         yield
 
 
-def facts_of(home: Path, python27: str) -> dict[str, str]:
-    """Return the inputs of the installation; unchanged inputs mean nothing needs to be done."""
-    inputs = [
-        home / name
-        for name in (
-            "bootstrap",
-            "buildout.cfg",
-            "versions.cfg",
-            "setup.py",
-            "requirements-bootstrap.txt",
-            "requirements-2.7.txt",
-            "src/indico_zodbrepl/errors.py",
-        )
-    ]
-    inputs += (home / "src/indico_zodbrepl/setup").glob("*.py")
-    inputs += (path for path in (home / "patches").rglob("*") if path.is_file())
-    return {"home": str(home), "inputs": stamps.digest_of(inputs), "python27": python27}
-
-
-def _bootstrap(home: Path, may_install_python27: bool) -> int:
-    parts = home / "parts"
+def _set_up(wanted: Wanted, named: str, may_install_python27: bool) -> None:
+    parts = wanted.parts
     before = stamps.read_stamp(parts).get("python27", "")
-    environment = ControlEnvironment(home)
-    named = os.environ.get(interpreters.VARIABLE, "")
+    environment = ControlEnvironment(wanted.home, wanted.requirements, wanted.downloads)
     if (
         named in ("", before)
-        and stamps.is_fresh(parts, facts_of(home, before))
-        and _all_made(home)
+        and stamps.is_fresh(parts, wanted.facts(before))
+        and _all_made(wanted)
         and environment.is_fresh()
         and _runs(parts / "python27/bin/python")
     ):
-        print("bootstrap: everything is up to date")
-        return 0
-    python27 = _python27(home, before, may_install_python27)
-    print(f"bootstrap: Python 2.7 is {python27.path}", flush=True)
+        print("setup: everything is up to date")
+        return
+    python27 = _python27(wanted, before, named, may_install_python27)
+    print(f"setup: Python 2.7 is {python27.path}", flush=True)
     if not shutil.which("patch"):
         raise OperatorError(
             "the program `patch` is missing",
             "it applies the patches to Indico",
-            "install it (Debian: apt install patch), then rerun ./bootstrap",
+            f"install it (Debian: apt install patch), then repeat: {wanted.again}",
             ExitCode.NOT_INSTALLED,
         )
+    parts.mkdir(parents=True, exist_ok=True)
+    stamps.write_atomically(parts / REPAIR, f"{wanted.again}\n")
+    _write_example(wanted)
+    facts = wanted.facts(named or python27.path)
+    (parts / stamps.STAMP).unlink(missing_ok=True)
     if not environment.is_fresh():
-        print("bootstrap: creating .venv, the Python 3 environment", flush=True)
+        print("setup: creating .venv, the Python 3 environment", flush=True)
         environment.make()
-    code = _buildout(environment, named or python27.path)
-    if code == 0:
-        stamps.write_stamp(parts, facts_of(home, named or python27.path))
-        print("bootstrap: done")
-    return code
+    _build(wanted, environment, python27.path)
+    stamps.write_stamp(parts, facts)
+    print("setup: done")
 
 
-def _python27(home: Path, before: str, may_install: bool) -> interpreters.Python27:
+def _python27(wanted: Wanted, before: str, named: str, may_install: bool) -> interpreters.Python27:
+    environ = {**os.environ, interpreters.VARIABLE: named}
+
     def find() -> interpreters.Python27:
-        return interpreters.find(os.environ, before=before, never_below=home / "parts")
+        return interpreters.find(environ, before=before, never_below=wanted.parts)
 
     try:
         return find()
     except OperatorError:
-        if not may_install or os.environ.get(interpreters.VARIABLE):
+        if not may_install or named:
             raise
     debian.install_python27()
     return find()
 
 
-def _buildout(environment: ControlEnvironment, python27: str) -> int:
-    """Run buildout and return its exit code; buildout itself prints what went wrong."""
-    # Python 2.7 finds our Indico plugin through src/*.egg-info. Refresh it first: buildout reads
-    # it too, and an old one would mislead it.
-    describe: list[str | Path] = [environment.python, "setup.py", "-q", "egg_info"]
-    run(describe, "describe this distribution", cwd=environment.home)
-    environ = clean_environment()
-    environ[interpreters.VARIABLE] = python27
-    # For pip, 0 means "no isolation" here. With isolation the develop egg would download
-    # setuptools at each run.
-    environ["PIP_NO_BUILD_ISOLATION"] = "0"
+def _write_example(wanted: Wanted) -> None:
+    """Give an installation that names no cluster file one to begin with."""
+    path = wanted.cluster_file
+    if wanted.cluster is None and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stamps.write_atomically(path, (wanted.material.examples / EXAMPLE).read_text("utf-8"))
+        print(f"setup: wrote {path}, an example: a ZRS pair on this machine", flush=True)
+
+
+def _build(wanted: Wanted, environment: ControlEnvironment, python27: str) -> None:
+    """Let the new environment, which has the pinned pip, install the rest; it prints failures."""
+    material = wanted.material
+    carried = wanted.parts / "package"
+    if wanted.is_clone:
+        # Python 2.7 finds our Indico plugin through src/*.egg-info.
+        describe: list[str | Path] = [environment.python, "setup.py", "-q", "egg_info"]
+        run(describe, "describe this distribution", cwd=wanted.home)
+    elif material.packages != carried:
+        material = material.copy_to(carried)
+    environment.see(material.packages)
+    request = dataclasses.replace(wanted, material=material).to_json()
     finished = subprocess.run(
-        [environment.python, "-c", _BUILDOUT, "-U"],
-        cwd=environment.home,
-        env=environ,
+        [environment.python, "-m", BUILD, request, python27],
+        cwd=wanted.home,
+        env=clean_environment(),
         stdin=subprocess.DEVNULL,
         check=False,
         pass_fds=(int(os.environ[LOCK_VARIABLE]),),
     )
-    return finished.returncode if finished.returncode >= 0 else int(ExitCode.FAILED)
+    if finished.returncode:
+        raise SystemExit(finished.returncode if finished.returncode > 0 else int(ExitCode.FAILED))
 
 
-def _all_made(home: Path) -> bool:
-    return all((home / name).exists() for name in OUTPUTS)
+def _all_made(wanted: Wanted) -> bool:
+    outputs = OUTPUTS + (OUTPUTS_OF_A_CLONE if wanted.is_clone else ())
+    return all((wanted.home / name).exists() for name in outputs)
 
 
 def _runs(python27: Path) -> bool:

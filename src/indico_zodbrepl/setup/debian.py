@@ -90,7 +90,7 @@ def install_python27() -> None:
     )
     if reason:
         raise OperatorError("--install-python27 does not work here", reason, HINT, ExitCode.REFUSED)
-    print(f"bootstrap: installing {' '.join(PACKAGES)} from Debian {SUITE}", flush=True)
+    print(f"setup: installing {' '.join(PACKAGES)} from Debian {SUITE}", flush=True)
     files = (SOURCES / "sources.list", *sorted((SOURCES / "sources.list.d").glob("*")))
     failures = []
     for mirror in mirrors(path.read_text() for path in files if path.is_file()):

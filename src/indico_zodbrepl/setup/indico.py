@@ -1,15 +1,7 @@
-"""Buildout recipe that installs a patched Indico into the Python 2.7 environment.
+"""Install a patched Indico into the Python 2.7 environment.
 
 Indico's setup.py is never run. The source release is unpacked, patched and added to the
 environment's path; its requirements come from the patched requirements.txt.
-
-Options:
-  environment   the part with the Python 2.7 environment
-  version       exact version
-  sha256        SHA-256 of the source release
-  patches       folder with a ``series`` file and the patches it lists
-  indico-conf   default of $INDICO_CONF in the scripts
-  location      (set) the patched source, parts/<part>
 """
 
 from __future__ import annotations
@@ -17,90 +9,107 @@ from __future__ import annotations
 import logging
 import shutil
 import tarfile
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Sequence
 from pathlib import Path
 
-from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.setup import patching, scripts, stamps
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.setup import patching, stamps
 from indico_zodbrepl.setup.index import PARTIAL, Index, Target
+from indico_zodbrepl.setup.material import Material
 from indico_zodbrepl.setup.pins import Pin
-from indico_zodbrepl.setup.processes import failing_clearly, run
+from indico_zodbrepl.setup.processes import run
+from indico_zodbrepl.setup.python27 import DataEnvironment
+
+log = logging.getLogger("setup")
+
+# SHA-256 of the source releases that there are patches for.
+RELEASES = {"1.2.2": "b7155aadd1d53f41e9ddec2b76e227aa77331c41def9df02d053162c3f4f869c"}
 
 _CHECK = "import pkg_resources; pkg_resources.require('indico'); import indico, MaKaC"
 _SITE_PACKAGES = "from distutils.sysconfig import get_python_lib; print(get_python_lib())"
 
 
-class Recipe:
-    """Recipe ``indico_zodbrepl:indico``."""
+def patches_of(material: Material, version: str, more: Path | None) -> list[Path]:
+    """Return the patches for a version of Indico, ours first.
+
+    Args:
+        more: a folder with a ``series`` of further patches.
+
+    Raises:
+        OperatorError: exit 2; there are none for this version, or the folder has no series.
+    """
+    if version not in RELEASES:
+        raise OperatorError(
+            f"Indico {version} is not supported",
+            f"there are patches for {', '.join(RELEASES)}",
+            "choose one of these",
+            ExitCode.BAD_CONFIG,
+        )
+    found = patching.read_series(material.patches(version))
+    if more is not None:
+        if not (more / patching.SERIES).is_file():
+            raise OperatorError(
+                "the folder of further patches has no series",
+                f"{more / patching.SERIES} is missing",
+                "list the patches in it, one name in a line",
+                ExitCode.BAD_CONFIG,
+            )
+        found += patching.read_series(more)
+    return found
+
+
+class PatchedIndico:
+    """The patched source of Indico on the path of a Python 2.7 environment.
+
+    Args:
+        location: its folder.
+        environment: the environment.
+        version: a key of ``RELEASES``.
+        patches: what is applied, in order.
+        downloads: folder that keeps the source release.
+    """
 
     def __init__(
         self,
-        buildout: Mapping[str, MutableMapping[str, str]],
-        name: str,
-        options: MutableMapping[str, str],
+        location: Path,
+        environment: DataEnvironment,
+        version: str,
+        patches: Sequence[Path],
+        downloads: Path,
     ) -> None:
-        self._log = logging.getLogger(name)
-        of_buildout, environment = buildout["buildout"], buildout[options["environment"]]
-        self._home = Path(of_buildout["directory"])
-        self._bin = Path(of_buildout["bin-directory"])
-        self._downloads = Path(of_buildout["downloads-directory"])
-        self._location = Path(of_buildout["parts-directory"]) / name
-        self._python = Path(environment["python"])
-        self._pin = Pin("indico", options["version"], frozenset([options["sha256"]]))
-        self._conf = Path(options["indico-conf"])
-        self._patches = patching.read_series(Path(options["patches"]))
-        options["location"] = str(self._location)
+        self._location = location
+        self._python = environment.python
+        self._pin = Pin("indico", version, frozenset([RELEASES[version]]))
+        self._patches = list(patches)
+        self._downloads = downloads
         self._facts = {
-            "location": options["location"],
-            "release": f"{self._pin} {options['sha256']}",
+            "location": str(location),
+            "release": f"{self._pin} {RELEASES[version]}",
             "patches": stamps.digest_of(self._patches),
-            "environment": environment["pins-digest"],
+            "environment": environment.pins_digest,
         }
 
-    def install(self) -> list[str]:
-        """Create the source tree if its inputs changed; write the path file and the scripts."""
-        with failing_clearly():
-            remade = not stamps.is_fresh(self._location, self._facts)
-            if remade:
-                self._make()
-            self._put_on_path()
-            if remade:
-                run(
-                    [self._python, "-c", _CHECK],
-                    "import the patched Indico and its requirements",
-                )
-                stamps.write_stamp(self._location, self._facts)
-            return self._write_scripts()
+    def make(self, more: Sequence[Path]) -> None:
+        """Create the source tree if its inputs changed, and write the path file.
 
-    update = install
-
-    def _make(self) -> None:
-        release = fetch_release(self._pin, self._downloads)
-        self._log.info(
-            "Unpacking Indico %s, applying %d patches", self._pin.version, len(self._patches)
+        Args:
+            more: further folders for Python 2.7's path.
+        """
+        remade = not stamps.is_fresh(self._location, self._facts)
+        if remade:
+            release = fetch_release(self._pin, self._downloads)
+            log.info(
+                "Unpacking Indico %s, applying %d patches", self._pin.version, len(self._patches)
+            )
+            unpack_and_patch(release, self._patches, self._location)
+        site_packages = run([self._python, "-c", _SITE_PACKAGES], "find Python 2.7's site-packages")
+        stamps.write_atomically(
+            Path(site_packages.strip()) / "zz-indico.pth",
+            "".join(f"{path}\n" for path in (self._location, *more)),
         )
-        unpack_and_patch(release, self._patches, self._location)
-
-    def _put_on_path(self) -> None:
-        """Make Indico and this distribution importable for Python 2.7."""
-        site_packages = run(
-            [self._python, "-c", _SITE_PACKAGES],
-            "find Python 2.7's site-packages",
-        )
-        path = Path(site_packages.strip()) / "zz-indico.pth"
-        stamps.write_atomically(path, f"{self._location}\n{self._home / 'src'}\n")
-
-    def _write_scripts(self) -> list[str]:
-        defaults = {"INDICO_CONF": str(self._conf), "ZODBREPL_HOME": str(self._home)}
-        self._bin.mkdir(exist_ok=True)
-        made = []
-        for name, text in (
-            ("indico-python", scripts.interpreter(self._python, defaults)),
-            ("bulkload", scripts.module(self._python, defaults, self._home, "bulkloader.__main__")),
-        ):
-            stamps.write_atomically(self._bin / name, text, mode=0o755)
-            made.append(str(self._bin / name))
-        return made
+        if remade:
+            run([self._python, "-c", _CHECK], "import the patched Indico and its requirements")
+            stamps.write_stamp(self._location, self._facts)
 
 
 def fetch_release(pin: Pin, downloads: Path) -> Path:

@@ -35,10 +35,11 @@ print(json.dumps({
 """
 
 HINT = f"""install one, for example:
-  ./bootstrap --install-python27     (Debian, as root: from the last Debian suite that has it)
+  ./bootstrap --install-python27, or zodbrepl setup with that option
+                                     (Debian, as root: from the last Debian suite that has it)
   pyenv install 2.7.18               (any Linux or macOS; compiles it)
   conda create -n indico27 python=2.7
-then rerun ./bootstrap, or name one: {VARIABLE}=/path/to/python2.7 ./bootstrap"""
+then run it again, or name one: {VARIABLE}=/path/to/python2.7"""
 
 
 @dataclass(frozen=True)

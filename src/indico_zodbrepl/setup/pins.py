@@ -44,21 +44,33 @@ def read_pins(path: Path) -> tuple[Pin, ...]:
     Raises:
         OperatorError: a line is not an exact pin with hashes, or a project is pinned twice.
     """
+    return parse_pins(path.read_text(), str(path))
+
+
+def parse_pins(text: str, source: str) -> tuple[Pin, ...]:
+    """Return the pins of a requirements file's text.
+
+    Args:
+        source: name of the file, for messages.
+
+    Raises:
+        OperatorError: as ``read_pins``.
+    """
     pins: dict[str, Pin] = {}
-    for number, line in _logical_lines(path.read_text()):
+    for number, line in _logical_lines(text):
         match = _PIN.match(line)
         if not match:
             raise OperatorError(
                 "a requirement is not an exact pin with hashes",
-                f"{path}:{number}: {line[:100]}",
-                f"write name==version, then run tools/hash-pins on {path.name}",
+                f"{source}:{number}: {line[:100]}",
+                "write name==version --hash=sha256:...; `pip hash FILE` prints the hash of a file",
                 ExitCode.BAD_CONFIG,
             )
         name = normal_name(match["name"])
         if name in pins:
             raise OperatorError(
                 "a project is pinned twice",
-                f"{path}:{number}: {match['name']}",
+                f"{source}:{number}: {match['name']}",
                 "keep one of the lines",
                 ExitCode.BAD_CONFIG,
             )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.errors import OperatorError
 
 LOCK_VARIABLE = "ZODBREPL_BOOTSTRAP_LOCK"
 # Variables that make another Python or pip use the wrong packages.
@@ -37,7 +35,7 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
     (
         r"No space left on device|Disk quota exceeded",
         "the disk is full",
-        "free some space, then rerun ./bootstrap: it continues where it stopped",
+        "free some space, then run it again: it continues where it stopped",
     ),
     (
         r"DO NOT MATCH THE HASHES|[Hh]ash mismatch|HashMismatch",
@@ -47,18 +45,18 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
     (
         r"Python\.h: No such file",
         "the C headers of Python 2.7 are missing",
-        "install them (Debian: python2.7-dev), then rerun ./bootstrap",
+        "install them (Debian: python2.7-dev), then run it again",
     ),
     (
         r"unable to execute|(gcc|cc|clang)'? failed: No such file",
         "a C compiler is missing",
-        "install one (Debian: apt install build-essential), then rerun ./bootstrap",
+        "install one (Debian: apt install build-essential), then run it again",
     ),
     (
         _INDEX_FAILURES,
         "the package index did not deliver a required package",
         """check that this machine reaches the index (pip's settings apply: pip.conf, PIP_INDEX_URL,
-proxies), then rerun ./bootstrap""",
+proxies), then run it again""",
     ),
 )
 
@@ -90,7 +88,7 @@ def explain(what: str, output: str) -> OperatorError:
     return OperatorError(
         f"could not {what}",
         "\n".join(lines[-25:]),
-        "fix the reported problem, then rerun ./bootstrap",
+        "fix the reported problem, then run it again",
     )
 
 
@@ -102,7 +100,7 @@ def run(
 ) -> str:
     """Run a program and return its output.
 
-    The program inherits the lock of ``./bootstrap``. So the next bootstrap also waits for
+    The program inherits the installation lock. So the next installation also waits for
     programs that outlive a killed one.
 
     Args:
@@ -130,22 +128,3 @@ def run(
     if finished.returncode:
         raise explain(what, finished.stdout)
     return finished.stdout
-
-
-@contextmanager
-def failing_clearly() -> Iterator[None]:
-    """Exit buildout with one message instead of a traceback.
-
-    This covers OperatorError and OSError (full disk, missing permission). Any other exception is
-    a defect and keeps its traceback.
-    """
-    try:
-        yield
-    except OperatorError as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(int(error.exit_code)) from error
-    except OSError as error:
-        print(explain("complete the installation", f"ERROR: {error}"), file=sys.stderr)
-        raise SystemExit(int(ExitCode.FAILED)) from error
-    except KeyboardInterrupt as error:
-        raise SystemExit(int(ExitCode.INTERRUPTED)) from error

@@ -26,6 +26,23 @@ def starting_anywhere(text: str) -> str:
     return f"#!/bin/sh\n'''exec' {_quoted(interpreter)} \"$0\" \"$@\"\n' '''\n{rest}"
 
 
+def command(python: Path, defaults: Mapping[str, str], module: str, function: str) -> str:
+    """Return a Python script that calls a function, with default environment variables."""
+    lines = [
+        f"#!{python}",
+        "import os",
+        "import sys",
+        "",
+        *(f"os.environ.setdefault({name!r}, {value!r})" for name, value in defaults.items()),
+        "",
+        f"from {module} import {function}",
+        "",
+        "if __name__ == '__main__':",
+        f"    sys.exit({function}())",
+    ]
+    return starting_anywhere("\n".join(lines) + "\n")
+
+
 def interpreter(python: Path, defaults: Mapping[str, str]) -> str:
     """Return a script that runs ``python`` with default values for environment variables."""
     return f'#!/bin/sh\n{_exports(defaults)}exec {_quoted(str(python))} "$@"\n'

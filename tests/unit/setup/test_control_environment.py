@@ -14,20 +14,26 @@ from indico_zodbrepl.setup import control_environment
 from indico_zodbrepl.setup.control_environment import ControlEnvironment
 
 HOME = Path(os.environ.get("ZODBREPL_HOME") or Path(__file__).parents[3])
+PINS = "pins.txt"
 
 
 def home_with(tmp_path: Path, *packages: str) -> Path:
     """A home that wants these of our own pinned packages, with their kept wheels."""
-    pins = (HOME / "requirements-bootstrap.txt").read_text()
+    folder = HOME / "src/indico_zodbrepl/setup"
+    pins = "".join((folder / f"requirements-{name}.txt").read_text() for name in ("3", "test"))
     entries = {entry.split("==")[0]: entry for entry in pins.replace(" \\\n", " ").splitlines()}
     text = "".join(f"{entries[name]}\n" for name in packages)
-    (tmp_path / "requirements-bootstrap.txt").write_text(text)
+    (tmp_path / PINS).write_text(text)
     kept = tmp_path / "downloads/wheels-3"
     kept.mkdir(parents=True)
     for name in packages:
         (wheel,) = (HOME / "downloads/wheels-3").glob(f"{name}-*.whl")
         shutil.copy(wheel, kept)
     return tmp_path
+
+
+def environment_in(home: Path) -> ControlEnvironment:
+    return ControlEnvironment(home, [home / PINS], home / "downloads")
 
 
 def has(environment: ControlEnvironment, module: str) -> bool:
@@ -50,7 +56,7 @@ def test_with_the_kept_pip_nothing_else_is_needed(
 ) -> None:
     without_ensurepip(monkeypatch)
     monkeypatch.setattr(control_environment, "_has_pip_for_others", lambda: False)
-    environment = ControlEnvironment(home_with(tmp_path, "pip", "iniconfig"))
+    environment = environment_in(home_with(tmp_path, "pip", "iniconfig"))
     environment.make()
     assert environment.is_fresh()
     assert has(environment, "iniconfig")
@@ -61,7 +67,7 @@ def test_without_ensurepip_a_pip_of_this_python_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_ensurepip(monkeypatch)
-    environment = ControlEnvironment(home_with(tmp_path, "iniconfig"))
+    environment = environment_in(home_with(tmp_path, "iniconfig"))
     environment.make()
     assert has(environment, "iniconfig")
     assert not has(environment, "pip")
@@ -73,7 +79,7 @@ def test_without_any_pip_the_message_names_the_package_to_install(
     without_ensurepip(monkeypatch)
     monkeypatch.setattr(control_environment, "_has_pip_for_others", lambda: False)
     with pytest.raises(OperatorError, match="cannot create a virtual environment") as refusal:
-        ControlEnvironment(home_with(tmp_path, "iniconfig")).make()
+        environment_in(home_with(tmp_path, "iniconfig")).make()
     assert "apt install python3." in refusal.value.hint
     assert refusal.value.exit_code is ExitCode.NOT_INSTALLED
 
@@ -82,7 +88,7 @@ def test_a_kept_wheel_that_was_altered_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_ensurepip(monkeypatch)
-    environment = ControlEnvironment(home_with(tmp_path, "iniconfig"))
+    environment = environment_in(home_with(tmp_path, "iniconfig"))
     (wheel,) = environment.wheels.iterdir()
     wheel.write_bytes(wheel.read_bytes() + b"\0")
     with pytest.raises(OperatorError, match="could not download the Python 3 packages"):
@@ -96,11 +102,11 @@ def test_it_is_made_again_after_a_move_and_after_a_change_of_pins(
     without_ensurepip(monkeypatch)
     before = tmp_path / "before"
     before.mkdir()
-    environment = ControlEnvironment(home_with(before, "iniconfig"))
+    environment = environment_in(home_with(before, "iniconfig"))
     environment.make()
-    with environment.requirements.open("a") as file:
+    with environment.requirements[0].open("a") as file:
         file.write("# changed\n")
     assert not environment.is_fresh()
     environment.make()
     assert environment.is_fresh()
-    assert not ControlEnvironment(before.rename(tmp_path / "after")).is_fresh()
+    assert not environment_in(before.rename(tmp_path / "after")).is_fresh()
