@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class Recipe:
             patches=self._folder / patches if patches else None,
             eggs=tuple(line for line in options.get("eggs", "").splitlines() if line.strip()),
             cluster=self._folder / options.get("cluster", str(self._default_cluster)),
-            again=f"cd {self._folder} && {self._bin / 'buildout'}",
+            again=f"cd {self._folder} && {Path(sys.argv[0]).absolute()}",
         )
 
     def install(self) -> list[str]:
