@@ -230,6 +230,7 @@ def test_a_copy_at_a_deep_path_repairs_itself_and_leaves_the_first_alone(
     clone: Clone, tmp_path: Path
 ) -> None:
     """The path is longer than what the kernel reads of a script's first line, and has a blank."""
+    assert 0 == clone.bootstrap()[0]
     folder = tmp_path / ("deep" * 30) / "a clone"
     folder.parent.mkdir()
     shutil.copytree(clone.folder, folder, symlinks=True, ignore=shutil.ignore_patterns("downloads"))
