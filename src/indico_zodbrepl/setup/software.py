@@ -28,7 +28,7 @@ COMMANDS = {
     "supervisorctl": ("supervisor.supervisorctl", "main"),
 }
 COMMANDS_OF_A_CLONE = {
-    "pytest": ("pytest", "console_main"),
+    "pytest": ("_pytest.config", "_console_main"),
     "mypy": ("mypy.__main__", "console_entry"),
 }
 PROGRAMS_OF_A_CLONE = ("ruff",)
