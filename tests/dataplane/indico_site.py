@@ -72,6 +72,12 @@ def site_with_file(processes, folder, htdocs, data=None):
     return site
 
 
+def read_template(name):
+    """Returns the text of a template of the generated files."""
+    with open(os.path.join(TEMPLATES, name)) as template:
+        return template.read()
+
+
 class IndicoSite(object):
     """One Indico instance, configured as a cluster's would be.
 
@@ -94,13 +100,13 @@ class IndicoSite(object):
             os.path.join(htdocs, 'templates'))
         self.write_storage(storage)
         values = dict(
-            zodb_conf=self.folder.join('zodb.conf'), url=self.address,
+            zodb_conf=self.folder.join('zodb.conf'), url=self.address + '/indico',
             var=self.folder, instance='one', htdocs=htdocs,
+            archive=self.folder.join('indico', 'archive'), mail=read_template('no-mail.conf'), own='',
             site=site_conf, log=self.folder.join('log', 'one'), bytes=10 ** 7,
             backups=5)
         for name in ('indico.conf', 'logging.conf'):
-            with open(os.path.join(TEMPLATES, name)) as template:
-                text = string.Template(template.read()).substitute(values)
+            text = string.Template(read_template(name)).substitute(values)
             self.folder.join('etc', 'one', name).write(text)
         self.environment = {
             'INDICO_CONF': str(self.folder.join('etc', 'one', 'indico.conf')),

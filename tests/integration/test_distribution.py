@@ -5,6 +5,7 @@ Packages come from the kept folder of this clone, without network.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -39,6 +40,14 @@ newest = false
 recipe = indico_zodbrepl
 {options}
 """
+FIRST_RUN = "indico_zodbrepl.dataplane.indico.firstrun"
+ADMIN = {
+    "login": "ada",
+    "password": "of this test",
+    "email": "ada@example.org",
+    "first_name": "Ada",
+    "last_name": "Admin",
+}
 CARRIED = (
     "indico_zodbrepl/files/bulkloader/__main__.py",
     "indico_zodbrepl/files/etc/cluster.conf",
@@ -58,7 +67,16 @@ class Place:
 
     def run(self, *command: str | Path, code: int = 0) -> str:
         """Run a command in the folder; return all it wrote."""
-        finished = subprocess.run(
+        finished = self._finished(*command)
+        assert code == finished.returncode, finished.stdout
+        return finished.stdout
+
+    def succeeds(self, *command: str | Path) -> bool:
+        """Run a command in the folder; tell whether its exit code is 0."""
+        return self._finished(*command).returncode == 0
+
+    def _finished(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             command,
             cwd=self.folder,
             env=self.environ,
@@ -69,8 +87,6 @@ class Place:
             check=False,
             timeout=TIME_LIMIT,
         )
-        assert code == finished.returncode, finished.stdout
-        return finished.stdout
 
     def keep_downloads(self, *path: str) -> None:
         shutil.copytree(
@@ -144,8 +160,13 @@ def _check_that_it_works(place: Place, commands: Path, url: str) -> None:
     """The main job: Indico on a pair, with conferences, and a state that is healthy."""
     try:
         place.run(commands / "zodbrepl", "up")
-        place.run(commands / "bulkload", "--conferences", "3")
-        wait_until(lambda: "HEALTHY" in place.run(commands / "zodbrepl", "status"), "all is well")
+        account = place.folder / "admin.json"
+        account.write_text(json.dumps(ADMIN))
+        account.chmod(0o600)
+        place.run(commands / "indico-python", "-m", FIRST_RUN, "--admin-file", account)
+        place.run(commands / "bulkload", "--conferences", "3", "--contributions", "2")
+        wait_until(lambda: place.succeeds(commands / "zodbrepl", "status"), "all is well")
+        assert "HEALTHY" in place.run(commands / "zodbrepl", "status")
         with urllib.request.urlopen(url, timeout=60) as page:  # noqa: S310 - our own server
             assert "Indico" in page.read().decode()
     finally:

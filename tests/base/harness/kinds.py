@@ -108,7 +108,7 @@ class ClusterOfKind(ClusterUnderTest):
             ]
         lines += self.kind.settings
         for name in self.indico:
-            lines += [f"<indico {name}>", f"  port {next(ports)}", "</indico>"]
+            lines += [f"<indico {name}>", f"  port {next(ports)}", "  scheduler no", "</indico>"]
         lines += ["<admin>", f"  port {next(ports)}", "</admin>", ""]
         self.path.write_text("\n".join(lines))
 

@@ -428,6 +428,8 @@ def test_the_catalogue_is_shipped_with_templates_styles_and_scripts(tmp_path: Pa
     shutil.copytree(
         HOME / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
+    for carried in ("patches", "bulkloader", "etc"):
+        shutil.copytree(HOME / carried, tmp_path / carried)
     subprocess.run(
         [sys.executable, "-W", "ignore", "setup.py", "-q", "build"],
         cwd=tmp_path,
