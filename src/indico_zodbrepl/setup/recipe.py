@@ -75,10 +75,8 @@ class Recipe:
         code = bootstrap.reporting(self._install)
         if code:
             raise SystemExit(code)
-        return [
-            self._options["location"],
-            *(str(self._bin / name) for name in COMMANDS),
-        ]
+        # In this order: buildout removes no link to a file that is gone.
+        return [*(str(self._bin / name) for name in COMMANDS), self._options["location"]]
 
     update = install
 
