@@ -60,6 +60,7 @@ def cluster(tmp_path: Path) -> Iterator[ClusterUnderTest]:
     folder = tmp_path / "cluster"
     folder.mkdir()
     made = ClusterUnderTest(folder, tmp_path / "home", indico=("indico1",))
+    _leave_out_new_keys(made)
     try:
         yield made
     finally:
@@ -92,6 +93,7 @@ def test_a_running_pair_is_upgraded_from_the_first_release_and_back_without_loss
     wait_until(installed.is_healthy, "the first release is healthy")
 
     installed.install(new)
+    cluster.write()
     before = _contents(cluster)
     wait_until(installed.is_healthy, "status of the new release shows the old one healthy")
     found = installed.run("upgrade", "--check", expected=ExitCode.UPGRADE_PENDING)
@@ -111,6 +113,7 @@ def test_a_running_pair_is_upgraded_from_the_first_release_and_back_without_loss
     assert f"node-b          {__version__}" in found
 
     installed.install(old)
+    _leave_out_new_keys(cluster)
     for arguments in (("restart", "a"), ("switchover",), ("restart", "b"), ("restart", "indico1")):
         installed.run(*arguments)
         wait_until(installed.is_healthy, f"the cluster is healthy after {arguments}")
@@ -127,6 +130,12 @@ def test_a_running_pair_is_upgraded_from_the_first_release_and_back_without_loss
     entries = json.loads(installed.run("journal", "--json"))
     assert entries, "the first release reads the journal of the new one"
     installed.run("down")
+
+
+def _leave_out_new_keys(cluster: ClusterUnderTest) -> None:
+    """Write the cluster file as release 0.1.0 knows it; there, no scheduler is supervised."""
+    lines = cluster.path.read_text().splitlines(keepends=True)
+    cluster.path.write_text("".join(line for line in lines if "scheduler" not in line))
 
 
 def _acknowledge(cluster: ClusterUnderTest, node: str, prefix: str) -> None:
