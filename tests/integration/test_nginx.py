@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
+import re
 import shutil
 import subprocess
 import time
@@ -14,9 +16,13 @@ import requests
 from clusters import ClusterUnderTest, free_ports, wait_until
 from indico_browser import IndicoBrowser
 
+from indico_zodbrepl.cluster import Cluster
+
 NAME = "localhost"
+NGINX_TAG = re.compile(r'"[0-9a-f]+-[0-9a-f]+"$')
 AROUND = """\
 daemon off;
+user {user};
 pid {folder}/nginx.pid;
 error_log {folder}/error.log;
 events {{}}
@@ -33,9 +39,10 @@ http {{
 """
 
 
-def example(home: Path, folder: Path, http: int, https: int, instances: list[int]) -> str:
+def example(home: Path, cluster: Cluster, folder: Path, http: int, https: int) -> str:
     """Return the example with the names, ports and files of this test."""
     text = (home / "etc/nginx/indico.conf").read_text()
+    one, two = (each.port for each in cluster.indico)
     for old, new in {
         "listen 80;": f"listen 127.0.0.1:{http};",
         "listen 443 ssl;": f"listen 127.0.0.1:{https} ssl;",
@@ -43,9 +50,10 @@ def example(home: Path, folder: Path, http: int, https: int, instances: list[int
         "server_name events.example.org": f"server_name {NAME}",
         "/etc/ssl/certs/events.example.org.pem": f"{folder}/certificate.pem",
         "/etc/ssl/private/events.example.org.key": f"{folder}/key.pem",
-        "root /opt/zodbrepl/": f"root {home}/",
-        "127.0.0.1:8101": f"127.0.0.1:{instances[0]}",
-        "127.0.0.1:8102": f"127.0.0.1:{instances[1]}",
+        "root /opt/zodbrepl/parts/": f"root {home}/parts/",
+        "root /opt/zodbrepl/var": f"root {cluster.var_directory}",
+        "127.0.0.1:8101": f"127.0.0.1:{one}",
+        "127.0.0.1:8102": f"127.0.0.1:{two}",
     }.items():
         assert old in text, old
         text = text.replace(old, new)
@@ -57,7 +65,7 @@ def running_nginx(folder: Path) -> Iterator[None]:
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin")
     assert nginx is not None
     configuration = folder / "nginx.conf"
-    configuration.write_text(AROUND.format(folder=folder))
+    configuration.write_text(AROUND.format(folder=folder, user=getpass.getuser()))
     with subprocess.Popen([nginx, "-p", folder, "-c", configuration]) as process:
         try:
             wait_until((folder / "nginx.pid").exists, "nginx runs", 20)
@@ -93,8 +101,7 @@ def test_pages_files_and_the_login_go_over_tls(
     url = f"https://{NAME}:{https}/indico"
     text = under_test.path.read_text().replace("name test\n", f"name test\npublic-url {url}\n")
     under_test.path.write_text(text)
-    ports = [each.port for each in under_test.cluster.indico]
-    (folder / "indico.conf").write_text(example(home, folder, http, https, ports))
+    (folder / "indico.conf").write_text(example(home, under_test.cluster, folder, http, https))
     with contextlib.closing(under_test), running_nginx(folder):
         under_test.start()
         under_test.begin_indico()
@@ -109,6 +116,12 @@ def test_pages_files_and_the_login_go_over_tls(
         file = browser.get("/css/Default.css")
         assert (200, "text/css") == (file.status_code, file.headers["Content-Type"])
         assert "ETag" in file.headers, "Indico served it, not nginx"
+        bundles = re.findall(r'src="/indico(/static/assets/[^"]+)"', page.text)
+        assert bundles
+        for each in bundles:
+            served = browser.get(each)
+            assert 200 == served.status_code
+            assert NGINX_TAG.match(served.headers["ETag"]), "Indico served it, not nginx"
         plain = requests.get(f"http://127.0.0.1:{http}/indico/", allow_redirects=False, timeout=20)
         assert (301, f"{url}/") == (plain.status_code, plain.headers["Location"])
         health = requests.get(f"https://{NAME}:{https}/zodbrepl/health", timeout=20)

@@ -225,3 +225,34 @@ def test_lists_of_countries_were_read_at_import_and_are_the_same_now(trees, site
     before, now = [site.ask(tree, 'countries') for tree in (trees.before(COUNTRIES), trees.through(COUNTRIES))]
     assert (True, False) == (before['at_import'], now['at_import'])
     assert before['answers'] == now['answers']
+
+
+BUNDLES = '0024-a-folder-of-its-own-for-bundles'
+
+
+@since(BUNDLES)
+def test_bundles_are_kept_and_served_from_the_configured_folder(tree, site):
+    found = site.ask(tree, 'bundle', site.path('bundles'))
+    assert (200, True) == (found['status'], found['type'].endswith('/javascript'))
+    assert found['body']
+    assert found['path'].startswith('/static/assets/js/utils_')
+    assert found['file'] == 'bundles' + found['path'][len('/static/assets'):]
+    assert os.path.isfile(site.path(found['file']))
+    assert site.path('bundles/plugins/search') == found['plugin']
+    assert 404 == found['outside']
+
+
+@pytest.mark.exhaustive
+def test_bundles_without_a_configured_folder_are_among_the_files_of_indico(trees, site):
+    tree = trees.through(BUNDLES)
+    found = site.ask(tree, 'bundle')
+    assert (200, True) == (found['status'], found['type'].endswith('/javascript'))
+    assert os.path.isfile(os.path.join(tree, 'indico', 'htdocs', found['path'][1:]))
+
+
+@pytest.mark.exhaustive
+def test_bundles_could_not_be_kept_elsewhere(trees, site):
+    with pytest.raises(Question) as failure:
+        site.ask(trees.before(BUNDLES), 'bundle', site.path('bundles'))
+    assert 'getStaticFile' in str(failure.value)
+    assert not os.path.exists(site.path('bundles'))

@@ -70,6 +70,11 @@ class Layout:
         return self.cluster.archive_directory or self.indico / "archive"
 
     @property
+    def assets(self) -> Path:
+        """Return the folder of bundled scripts and style sheets; a web server may read it."""
+        return self.var / "assets"
+
+    @property
     def scheduler_lock(self) -> Path:
         """Return the file that Indico's scheduler locks while it runs."""
         return self.run / "scheduler.lock"

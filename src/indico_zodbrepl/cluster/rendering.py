@@ -72,6 +72,7 @@ def indico_conf(cluster: Cluster, installation: Installation, instance: IndicoIn
         own=_own_settings(cluster),
         instance=instance.name,
         var=layout.var,
+        assets=layout.assets,
         zodb_conf=layout.zodb_conf,
         htdocs=installation.htdocs,
         site=site,
@@ -117,6 +118,7 @@ def indico_directories(cluster: Cluster, instance: IndicoInstance) -> tuple[Path
         layout.log / instance.name,
         layout.indico / "cache",
         layout.archive,
+        layout.assets,
         layout.indico / "tmp" / "shared",
         layout.indico / "tmp" / instance.name,
     )

@@ -157,6 +157,7 @@ def test_the_folders_that_indico_conf_names_are_those_that_are_made(
             "XMLCacheDir",
             "UploadedFilesSharedTempDir",
             "ArchiveDir",
+            "AssetsDir",
         )
     }
     assert named == set(map(str, rendering.indico_directories(cluster, instance)))

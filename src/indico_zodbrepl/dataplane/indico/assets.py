@@ -18,7 +18,7 @@ from webassets import Environment
 
 
 def build():
-    """Build missing and outdated bundles in HtdocsDir/static/assets.
+    """Build missing and outdated bundles in AssetsDir.
 
     Needs an open connection (one filter reads a setting), writes nothing into
     the database; safe in several processes at once.  The environment is that of
@@ -33,8 +33,7 @@ def build():
 def _environment(config):
     htdocs = config.getHtdocsDir()
     base = urlparse(config.getBaseURL()).path
-    environment = Environment(
-        os.path.join(htdocs, 'static', 'assets'), base + '/static/assets/')
+    environment = Environment(config.getAssetsDir(), base + '/static/assets/')
     environment.debug = False
     environment.config['PYSCSS_STATIC_URL'] = base + '/static/'
     environment.config['PYSCSS_LOAD_PATHS'] = [
