@@ -61,6 +61,8 @@ ON_THIS_HOST = {
     "convert": {"daemon", "generated", "lifecycle", "py27", "state", "supervisor"},
     # `up` and `down` start and stop the programs of the host on which they are typed.
     "cli/cluster.py": {"generated", "lifecycle"},
+    # A service runs the programs of one host, as a program in the foreground and files of systemd.
+    "cli/service.py": {"daemon", "foreground", "service_files"},
     # `node run` is the program of a node.
     "cli/node.py": {"run"},
     # The port of the monitor's own metrics.

@@ -18,6 +18,8 @@ COMMANDS = {
     "render": Lazy("cluster", "Print every generated file; change nothing."),
     "up": Lazy("cluster", "Start storage nodes, Indico, the admin page and the monitor."),
     "down": Lazy("cluster", "Stop everything."),
+    "run": Lazy("service", "Start everything and stay in the foreground, for service managers."),
+    "install-service": Lazy("service", "Write a systemd unit that runs the cluster."),
     "status": Lazy("cluster", "Show nodes, replication, Indico instances and problems."),
     "watch": Lazy("cluster", "Monitor the cluster until stopped, and report what changes."),
     "admin": Lazy("admin", "Serve the admin page, or manage its accounts."),

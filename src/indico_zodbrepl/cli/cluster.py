@@ -78,9 +78,38 @@ def up(app: App, reason: str, dry_run: bool) -> None:
 
     Returns when all of them work.  Idempotent.
     """
-    from indico_zodbrepl.cli.running import answer_single, open_operation, with_open_operation
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.cluster.layout import Layout
+
+    start_all(app, reason, dry_run=dry_run)
+    if dry_run:
+        return
+    cluster = app.cluster
+    if not Layout(cluster).accounts.exists():
+        command = Commands.here(cluster).zodbrepl(
+            "admin", "user", "add", "NAME", "--level", "operator"
+        )
+        click.echo(f"The admin page has no accounts yet. Add one: {command}")
+
+
+@click.command()
+@REASON
+@DRY_RUN
+@pass_app
+def down(app: App, reason: str, dry_run: bool) -> None:
+    """Stop everything: admin page, monitor, Indico, primary, followers, supervisord.
+
+    Idempotent.
+    """
+    stop_all(app, reason, dry_run=dry_run)
+
+
+def start_all(app: App, reason: str, *, dry_run: bool = False) -> None:
+    """Start what does not run yet, and print the addresses; journaled.
+
+    Raises OperatorError as ``lifecycle.up``; it names an interrupted operation.
+    """
+    from indico_zodbrepl.cli.running import answer_single, open_operation, with_open_operation
     from indico_zodbrepl.host import generated, lifecycle
     from indico_zodbrepl.operations.single import Up
 
@@ -98,22 +127,10 @@ def up(app: App, reason: str, dry_run: bool) -> None:
     for line in open_operation(cluster):
         click.echo(line)
     click.echo(addresses(cluster))
-    if not Layout(cluster).accounts.exists():
-        command = Commands.here(cluster).zodbrepl(
-            "admin", "user", "add", "NAME", "--level", "operator"
-        )
-        click.echo(f"The admin page has no accounts yet. Add one: {command}")
 
 
-@click.command()
-@REASON
-@DRY_RUN
-@pass_app
-def down(app: App, reason: str, dry_run: bool) -> None:
-    """Stop everything: admin page, monitor, Indico, primary, followers, supervisord.
-
-    Idempotent.
-    """
+def stop_all(app: App, reason: str, *, dry_run: bool = False) -> None:
+    """Stop everything; journaled.  Raises OperatorError as ``lifecycle.down``."""
     from indico_zodbrepl.cli.running import answer_single
     from indico_zodbrepl.operations.single import Down
 

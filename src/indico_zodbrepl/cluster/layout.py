@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def assets(self) -> Path:
-        """Return the folder of bundled scripts and style sheets; a web server may read it."""
+        """Return the folder of scripts and style sheets that Indico has bundled."""
         return self.var / "assets"
 
     @property

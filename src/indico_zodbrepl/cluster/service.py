@@ -1,0 +1,213 @@
+"""Render the systemd unit and the tmpfiles.d file that run a cluster as a service; no I/O.
+
+The options are those of systemd.exec(5), systemd.service(5) and systemd.kill(5) of systemd 247,
+which Debian 11 has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.errors import ExitCode
+
+UNITS = Path("/etc/systemd/system")
+TMPFILES = Path("/etc/tmpfiles.d")
+LOGS = Path("/var/log/zodbrepl")
+
+# Homes are hidden from the service unless the cluster or its programs are below one of them.
+HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
+
+START_SECONDS = 300
+"""More than ``up`` takes."""
+
+STOP_SECONDS = 240
+"""More than ``down`` takes; then systemd kills what is left."""
+
+RESTART_SECONDS = 5
+START_ATTEMPTS, ATTEMPTS_SECONDS = 5, 600
+
+OPEN_FILES = 65536
+"""Each connection of a client, and each file of a database, takes one."""
+
+# A restart can't help: somebody has to change a file or to install something first.
+FINAL_EXITS = (ExitCode.BAD_CONFIG, ExitCode.NOT_INSTALLED, ExitCode.NEWER_STATE)
+
+HEADER = """\
+# Written by: {command}
+# Repeat that after an upgrade.  For changes of your own: systemctl edit {unit}
+"""
+
+UNIT = """\
+{header}
+
+[Unit]
+Description=Indico on replicated ZODB storage: cluster {cluster}
+Wants=network-online.target
+After=network-online.target time-sync.target local-fs.target remote-fs.target
+RequiresMountsFor={needed}
+StartLimitBurst={attempts}
+StartLimitIntervalSec={attempts_seconds}
+
+[Service]
+Type=notify
+User={user}
+Group={group}
+WorkingDirectory={home}
+ExecStart={zodbrepl} run
+ExecStop={zodbrepl} down --reason "the service stops"
+TimeoutStartSec={start}
+TimeoutStopSec={stop}
+Restart=on-failure
+RestartSec={restart}
+RestartPreventExitStatus={final}
+KillMode=control-group
+
+# Nothing is written but what the cluster file names.
+UMask=0077
+ProtectSystem=strict
+ProtectHome={homes}
+ReadWritePaths={writable}
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectProc=invisible
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+
+LimitNOFILE={files}
+# A core dump would hold passwords and sessions.
+LimitCORE=0
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+TMPFILES_CONF = """\
+{header}
+
+d {var} 0700 {user} {group} -
+d {logs} 0755 root root -
+L {logs}/{cluster} - - - - {log}
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """The user and the group that the service runs as, by name."""
+
+    user: str
+    group: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A cluster as a service of this host."""
+
+    cluster: Cluster
+    installation: Installation
+
+    @property
+    def unit(self) -> str:
+        """Return the name of the systemd unit."""
+        return f"zodbrepl-{self.cluster.name}.service"
+
+    @property
+    def unit_file(self) -> Path:
+        return UNITS / self.unit
+
+    @property
+    def tmpfiles(self) -> Path:
+        return TMPFILES / f"zodbrepl-{self.cluster.name}.conf"
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """Return the folders that the service writes into, without those inside of others."""
+        cluster = self.cluster
+        layout = Layout(cluster)
+        found = [
+            layout.var,
+            *(node.data_directory for node in cluster.nodes if node.managed),
+            layout.archive,
+            *([cluster.backup_directory] if cluster.backup_directory else []),
+        ]
+        return outermost(found)
+
+    def files(self, account: Account, command: str, programs: Iterable[Path]) -> Mapping[Path, str]:
+        """Return the files to be written: path to content.
+
+        Args:
+            command: the one that writes them; it is named in each.
+            programs: real paths of the programs outside the installation that it starts.
+        """
+        layout = Layout(self.cluster)
+        zodbrepl = f"{_word(self.installation.zodbrepl)} -c {_word(self.cluster.source)}"
+        header = HEADER.format(command=command, unit=self.unit).rstrip()
+        used = [self.installation.home, self.cluster.source, *self.writable, *programs]
+        hidden = not any(path.is_relative_to(each) for path in used for each in HOMES)
+        unit = UNIT.format(
+            header=header,
+            cluster=self.cluster.name,
+            needed=" ".join(map(_word, (self.installation.home, self.cluster.source, layout.var))),
+            attempts=START_ATTEMPTS,
+            attempts_seconds=ATTEMPTS_SECONDS,
+            user=account.user,
+            group=account.group,
+            home=self.installation.home,
+            zodbrepl=zodbrepl,
+            start=START_SECONDS,
+            stop=STOP_SECONDS,
+            restart=RESTART_SECONDS,
+            final=" ".join(str(int(code)) for code in FINAL_EXITS),
+            homes="yes" if hidden else "read-only",
+            # Without the folder of one node, or its disk, the others still serve.
+            writable=" ".join(
+                _word(each, "" if layout.var.is_relative_to(each) else "-")
+                for each in self.writable
+            ),
+            files=OPEN_FILES,
+        )
+        tmpfiles = TMPFILES_CONF.format(
+            header=header,
+            var=_word(layout.var),
+            user=account.user,
+            group=account.group,
+            logs=LOGS,
+            cluster=self.cluster.name,
+            log=layout.log,  # the rest of its line, also with blanks
+        )
+        return {self.unit_file: unit, self.tmpfiles: tmpfiles}
+
+
+def outermost(folders: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the folders that are inside of no other one, each once, in their order."""
+    known = list(dict.fromkeys(folders))
+    return tuple(
+        each
+        for each in known
+        if not any(each != other and each.is_relative_to(other) for other in known)
+    )
+
+
+def _word(path: Path, prefix: str = "") -> str:
+    """Return a path as a word of these files, which separate words by blanks."""
+    word = f"{prefix}{path}"
+    return f'"{word}"' if " " in word else word

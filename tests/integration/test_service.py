@@ -1,0 +1,282 @@
+"""The cluster as a service: `zodbrepl run`, and its unit under a real systemd."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from clusters import ClusterUnderTest, free_ports, wait_until
+from machines import Machine, booted, lacking
+
+SECONDS = 300
+UNIT = "zodbrepl-events.service"
+CONFIG = "/etc/zodbrepl/events.conf"
+VAR = "/var/lib/zodbrepl/events"
+USER = "indico"
+
+
+@contextlib.contextmanager
+def in_foreground(
+    cluster: ClusterUnderTest, told: socket.socket
+) -> Iterator[subprocess.Popen[str]]:
+    """`zodbrepl run` with a service manager that listens at ``told``."""
+    address = f"{cluster.folder}/notify"
+    told.bind(address)
+    told.settimeout(SECONDS)
+    with subprocess.Popen(
+        [cluster.home / "bin/zodbrepl", "-c", cluster.path, "run"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ZODBREPL_HOME": str(cluster.home), "NOTIFY_SOCKET": address},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def told() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        yield manager
+
+
+def test_run_tells_the_service_manager_when_all_is_up_and_sigterm_stops_everything(
+    cluster: ClusterUnderTest, told: socket.socket
+) -> None:
+    with in_foreground(cluster, told) as process:
+        assert b"READY=1\nSTATUS=cluster test is up" == told.recv(1000)
+        assert 0 == cluster.cli("status").returncode
+        process.send_signal(signal.SIGTERM)
+        assert b"STOPPING=1" == told.recv(1000)
+        output, errors = process.communicate(timeout=SECONDS)
+        assert (0, "") == (process.returncode, errors), output
+        assert "node-b ended" in output
+    assert cluster.processes() == []
+
+
+def test_run_ends_well_when_the_cluster_is_stopped_by_hand(
+    cluster: ClusterUnderTest, told: socket.socket
+) -> None:
+    with in_foreground(cluster, told) as process:
+        told.recv(1000)
+        cluster.down()
+        assert 0 == process.wait(SECONDS)
+
+
+def test_run_fails_when_supervisord_dies(cluster: ClusterUnderTest, told: socket.socket) -> None:
+    with in_foreground(cluster, told) as process:
+        told.recv(1000)
+        os.kill(cluster.supervisord_pid(), signal.SIGKILL)
+        _output, errors = process.communicate(timeout=SECONDS)
+        assert 1 == process.returncode
+        assert "NOTICE: supervisord died" in errors
+        assert "HINT: bin/zodbrepl -c" in errors
+
+
+def test_run_stays_and_says_so_when_a_node_cannot_be_started(
+    cluster: ClusterUnderTest, told: socket.socket
+) -> None:
+    folder = Path(cluster.folder, "var/node/b")
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text("damaged")
+    with in_foreground(cluster, told) as process:
+        assert told.recv(1000).startswith(b"READY=1\nSTATUS=partly up: ")
+        assert cluster.supervisord_pid()
+        process.send_signal(signal.SIGTERM)
+        _output, errors = process.communicate(timeout=SECONDS)
+        assert 0 == process.returncode
+        assert "NOTICE: " in errors
+
+
+def test_run_with_an_unusable_cluster_file_ends_with_a_code_that_systemd_does_not_retry(
+    cluster: ClusterUnderTest, told: socket.socket
+) -> None:
+    cluster.path.write_text("name test\nnonsense\n")
+    with in_foreground(cluster, told) as process:
+        assert 2 == process.wait(SECONDS)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_only_root_can_install_a_service(cluster: ClusterUnderTest) -> None:
+    done = subprocess.run(
+        [
+            *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"),
+            *("--inh-caps=-all,+dac_read_search", "--bounding-set=-all,+dac_read_search"),
+            *("--ambient-caps=-all,+dac_read_search", cluster.home / "bin/zodbrepl"),
+            *("-c", cluster.path, "install-service", "--user", "nobody"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert (8, "") == (done.returncode, done.stdout), done.stderr
+    assert "NOTICE: install-service needs root" in done.stderr
+    assert "install-service --print" in done.stderr
+
+
+def cluster_file() -> tuple[str, int]:
+    """A pair with Indico in folders as on a server; the port of Indico."""
+    ports = iter(free_ports(6))
+    nodes = "".join(
+        f"<node {name}>\nhost 127.0.0.1\nstorage-port {next(ports)}\nreplication-port "
+        f"{next(ports)}\ndata-directory /srv/zodb/{name}\nrole {role}\n</node>\n"
+        for name, role in (("a", "primary"), ("b", "secondary\nupstream a"))
+    )
+    indico = next(ports)
+    return (
+        f"name events\nbackend zrs\nvar-directory {VAR}\nbackup-directory /srv/backup\n{nodes}"
+        f"<indico one>\nport {indico}\n</indico>\n<admin>\nport {next(ports)}\n</admin>\n"
+    ), indico
+
+
+class Server:
+    """A machine on which an administrator installs the cluster as a service."""
+
+    def __init__(self, machine: Machine, home: Path, port: int) -> None:
+        self.machine = machine
+        self.home = home
+        self.port = port
+
+    def zodbrepl(self, *arguments: str, user: str | None = USER) -> tuple[int, str]:
+        """Run `zodbrepl`; exit code and output."""
+        done = self.machine.run(
+            [self.home / "bin/zodbrepl", "-c", CONFIG, *arguments], user=user, check=False
+        )
+        return done.returncode, done.stdout
+
+    def state(self) -> str:
+        """systemd's word for the state of the unit."""
+        return self.machine.run(["systemctl", "is-active", UNIT], check=False).stdout.strip()
+
+    def main_pid(self) -> str:
+        done = self.machine.run(["systemctl", "show", "--value", "-p", "MainPID", UNIT])
+        return done.stdout.strip()
+
+    def has_begun_since(self, former: str) -> bool:
+        """Whether another main process has begun."""
+        return self.main_pid() not in {former, "0"}
+
+    def supervisord_pid(self) -> str:
+        return self.machine.run(["cat", f"{VAR}/run/supervisord.pid"]).stdout.strip()
+
+    def page(self) -> str:
+        """Indico's page, or nothing while there is none."""
+        url = f"http://127.0.0.1:{self.port}/indico/"
+        return self.machine.run(["curl", "-sf", "-m", "100", url], check=False).stdout
+
+    def log(self) -> str:
+        return self.machine.run(["journalctl", "-u", UNIT, "-n", "60", "-o", "cat"]).stdout
+
+    def is_healthy(self) -> bool:
+        return self.zodbrepl("status")[0] == 0
+
+    def processes(self) -> list[str]:
+        """What the service's user runs."""
+        return self.machine.run(["pgrep", "-l", "-u", USER], check=False).stdout.splitlines()
+
+    def begin_indico(self) -> None:
+        """Put an Indico with an administrator into the database."""
+        admin = dict.fromkeys(("login", "password", "first_name", "last_name"), "ada")
+        file = f"{VAR}/admin.json"
+        self.machine.write(file, json.dumps(admin | {"email": "ada@example.org"}), "600")
+        self.machine.run(["chown", f"{USER}:", file])
+        self.machine.run(
+            [
+                *("env", f"INDICO_CONF={VAR}/etc/one/indico.conf", self.home / "bin/indico-python"),
+                *("-m", "indico_zodbrepl.dataplane.indico.firstrun", "--admin-file", file),
+            ],
+            user=USER,
+        )
+
+
+@pytest.fixture
+def server(tmp_path: Path, home: Path) -> Iterator[Server]:
+    root = tmp_path / "root"
+    root.mkdir()
+    with booted(root) as machine:
+        machine.run(["useradd", "--system", "--home-dir", "/srv/indico", USER])
+        text, port = cluster_file()
+        machine.write(CONFIG, text)
+        # Both interpreters may be in root's home here; a server has them elsewhere.
+        for program in ("bin/zodbrepl", ".venv/bin/python", "parts/python27/bin/python"):
+            for folder in (home / program).resolve().parents:
+                machine.run(["chmod", "a+x", folder])
+        yield Server(machine, home, port)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(bool(lacking()), reason=f"lacks {lacking()}")
+def test_a_service_starts_serves_survives_and_stops_under_a_real_systemd(server: Server) -> None:
+    machine = server.machine
+    code, output = server.zodbrepl("install-service", "--user", USER, user=None)
+    assert 0 == code, output
+    assert f"systemctl enable --now {UNIT}" in output
+    verified = machine.run(["systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}"])
+    assert UNIT not in verified.stdout
+    exposure = machine.run(["systemd-analyze", "security", "--no-pager", UNIT]).stdout
+    level = re.search(r"exposure level for \S+ ([\d.]+)", exposure)
+    assert level
+    assert float(level.group(1)) < 3
+
+    machine.run(["systemctl", "enable", "--now", UNIT], check=False)
+    assert "active" == server.state(), server.log()
+    server.begin_indico()
+    wait_until(lambda: "Indico" in server.page(), "Indico serves its page", SECONDS)
+    wait_until(server.is_healthy, "the cluster is healthy", SECONDS)
+    for path in (VAR, "/srv/zodb/a", "/srv/zodb/b", "/srv/backup"):
+        found = machine.run(["stat", "-c", "%U %a", path]).stdout.split()
+        assert [USER, "700"] == found, path
+    assert "events" in machine.run(["ls", "/var/log/zodbrepl"]).stdout
+    code, output = server.zodbrepl("backup", "--reason", "by hand")
+    assert 0 == code, output
+
+    code, output = server.zodbrepl("install-service", "--remove", user=None)
+    assert 8 == code
+    assert f"HINT: systemctl stop {UNIT}" in output
+
+    for victim in (server.supervisord_pid, server.main_pid):
+        before = server.main_pid()
+        machine.run(["kill", "-KILL", victim()])
+        wait_until(
+            partial(server.has_begun_since, before),
+            "systemd has started it again",
+            SECONDS,
+        )
+        wait_until(lambda: server.state() == "active", "all programs have started", SECONDS)
+        wait_until(server.is_healthy, "the cluster is healthy again", SECONDS)
+    assert "Indico" in server.page()
+
+    machine.run(["systemctl", "stop", UNIT])
+    assert "inactive" == server.state(), server.log()
+    assert server.processes() == []
+    ended = re.findall(r"(indico-one|node-a|node-b) ended", server.log())
+    assert ["indico-one", "node-a", "node-b"] == ended[-3:]
+
+    machine.run(["systemctl", "start", "--no-block", UNIT])
+    wait_until(lambda: "node-a is up" in server.log().split("Stopped")[-1], "a node runs", SECONDS)
+    machine.run(["systemctl", "stop", UNIT])  # while it starts
+    assert "inactive" == server.state(), server.log()
+    assert server.processes() == []
+
+    machine.run(["systemctl", "start", UNIT])
+    assert "Indico" in server.page()
+    code, output = server.zodbrepl("down", "--reason", "by hand")
+    assert 0 == code, output
+    wait_until(lambda: server.state() == "inactive", "the service has ended", SECONDS)
+
+    code, output = server.zodbrepl("install-service", "--remove", user=None)
+    assert 0 == code, output
+    assert "could not be found" in machine.run(["systemctl", "status", UNIT], check=False).stdout
+    machine.run(["test", "-f", "/srv/zodb/a/Data.fs"])

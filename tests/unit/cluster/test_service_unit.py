@@ -1,0 +1,112 @@
+"""The unit and the tmpfiles.d file of a service, read by systemd's own programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.service import Account, Service, outermost
+
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+ACCOUNT = Account(getpass.getuser(), getpass.getuser())
+COMMAND = "bin/zodbrepl install-service"
+
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd is missing: apt-get install systemd"
+)
+
+
+def service_in(home: Path) -> Service:
+    return Service(load(EXAMPLE, home), Installation(home))
+
+
+def moved(cluster: Cluster, folder: Path) -> Cluster:
+    """The cluster with its second node's data elsewhere."""
+    first, second = cluster.nodes
+    return dataclasses.replace(
+        cluster, nodes=(first, dataclasses.replace(second, data_directory=folder))
+    )
+
+
+def unit_of(service: Service, *programs: Path) -> list[str]:
+    return service.files(ACCOUNT, COMMAND, programs)[service.unit_file].splitlines()
+
+
+@needs_systemd
+@pytest.mark.parametrize("name", ["zodbrepl", "two words, a=b (c): d"])
+def test_systemd_finds_nothing_wrong_in_the_unit(tmp_path: Path, name: str) -> None:
+    home = tmp_path / name
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/zodbrepl").touch(0o755)
+    service = service_in(home)
+    unit = tmp_path / service.unit
+    unit.write_text(service.files(ACCOUNT, COMMAND, ())[service.unit_file])
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    own = [line for line in done.stderr.splitlines() if service.unit in line]
+    assert [] == own
+
+
+@pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="systemd is missing")
+@pytest.mark.parametrize("name", ["zodbrepl", "two words, a=b (c): d"])
+def test_tmpfiles_makes_the_folder_of_the_cluster_for_its_user_alone_and_a_link_to_the_logs(
+    tmp_path: Path, name: str
+) -> None:
+    home = tmp_path / name
+    home.mkdir()
+    service = service_in(home)
+    text = service.files(ACCOUNT, COMMAND, ())[service.tmpfiles]
+    logs = tmp_path / "logs"
+    conf = tmp_path / "own.conf"
+    conf.write_text(text.replace("/var/log/zodbrepl", str(logs)))
+    subprocess.run(["systemd-tmpfiles", "--create", conf], check=True, timeout=100)
+    assert 0o700 == (home / "var").stat().st_mode & 0o777
+    assert home / "var/log" == (logs / "demo").readlink()
+
+
+def test_the_service_may_write_into_the_folders_of_the_cluster_and_nowhere_else(
+    tmp_path: Path,
+) -> None:
+    service = service_in(tmp_path)
+    assert f"ReadWritePaths={tmp_path}/var" in unit_of(service)
+
+
+def test_a_missing_folder_of_a_node_does_not_keep_the_others_from_starting(tmp_path: Path) -> None:
+    service = service_in(tmp_path)
+    two = dataclasses.replace(service, cluster=moved(service.cluster, Path("/disk2/b")))
+    lines = unit_of(two)
+    assert f"ReadWritePaths={tmp_path}/var -/disk2/b" in lines
+    (needed,) = (line for line in lines if line.startswith("RequiresMountsFor="))
+    assert "/disk2" not in needed
+
+
+def test_homes_are_hidden_unless_something_of_the_cluster_is_there(tmp_path: Path) -> None:
+    service = Service(load(EXAMPLE, tmp_path), Installation(tmp_path))
+    used = dataclasses.replace(service.cluster, source=Path("/etc/zodbrepl/events.conf"))
+    assert "ProtectHome=yes" in unit_of(dataclasses.replace(service, cluster=used))
+    for program in ("/home/indico/bin/python2.7", "/root/.pyenv/python"):
+        assert "ProtectHome=read-only" in unit_of(service, Path(program))
+
+
+def test_the_service_runs_as_its_user_and_gains_no_privilege(tmp_path: Path) -> None:
+    lines = unit_of(service_in(tmp_path))
+    assert f"User={ACCOUNT.user}" in lines
+    assert "NoNewPrivileges=yes" in lines
+    assert "CapabilityBoundingSet=" in lines
+
+
+def test_folders_inside_of_others_and_repeated_ones_are_left_out() -> None:
+    given = map(Path, ("/a", "/a/b", "/c/d", "/c/d", "/cc"))
+    assert tuple(map(Path, ("/a", "/c/d", "/cc"))) == outermost(given)

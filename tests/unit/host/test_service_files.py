@@ -1,0 +1,92 @@
+"""The checks before a service is installed."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import os
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.service import Account, Service
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import service_files
+
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+NOBODY = Account("nobody", "nogroup")
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def service_in(home: Path) -> Service:
+    return Service(load(EXAMPLE, home), Installation(home))
+
+
+def refused(service: Service) -> OperatorError:
+    with pytest.raises(OperatorError) as refusal:
+        service_files.check(service, NOBODY)
+    return refusal.value
+
+
+def test_a_user_that_does_not_exist_is_named_with_the_command_that_makes_it() -> None:
+    with pytest.raises(OperatorError) as refusal:
+        service_files.account_of("indico-events")
+    assert ExitCode.BAD_CONFIG is refusal.value.exit_code
+    assert refusal.value.hint.startswith("adduser --system")
+
+
+def test_root_is_refused_as_the_user_of_the_service() -> None:
+    with pytest.raises(OperatorError) as refusal:
+        service_files.account_of("root")
+    assert ExitCode.REFUSED is refusal.value.exit_code
+
+
+def test_the_group_is_the_users_own() -> None:
+    assert NOBODY == service_files.account_of("nobody")
+
+
+def test_a_socket_outside_of_the_var_directory_is_refused(tmp_path: Path) -> None:
+    home = tmp_path / ("a" * 60) / ("b" * 60)
+    error = refused(service_in(home))
+    assert ExitCode.REFUSED is error.exit_code
+    assert "too long" in error.notice
+
+
+@as_root
+def test_folders_of_another_user_are_refused_and_stay_theirs(tmp_path: Path) -> None:
+    (tmp_path / "var").mkdir()
+    cluster = load(EXAMPLE, tmp_path)
+    service = Service(
+        dataclasses.replace(cluster, var_directory=tmp_path / "var"), Installation(tmp_path)
+    )
+    error = refused(service)
+    assert ExitCode.REFUSED is error.exit_code
+    assert f"chown -R nobody:nogroup {tmp_path}/var" in error.hint
+    assert getpass.getuser() == (tmp_path / "var").owner()
+
+
+@as_root
+def test_an_installation_that_the_user_cannot_read_is_refused(tmp_path: Path) -> None:
+    home = tmp_path / "private"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/zodbrepl").write_text("#!/bin/sh\n")
+    (home / "bin/zodbrepl").chmod(0o755)
+    tmp_path.chmod(0o700)
+    error = refused(service_in(home))
+    assert ExitCode.NOT_INSTALLED is error.exit_code
+    assert str(home / "bin/zodbrepl") in error.detail
+
+
+@as_root
+def test_a_unit_that_somebody_changed_is_kept_beside_the_new_one(tmp_path: Path) -> None:
+    told: list[str] = []
+    unit = tmp_path / "zodbrepl-demo.service"
+    unit.write_text("changed by hand")
+    service_files.write(unit, "new", told.append)
+    service_files.write(unit, "new", told.append)
+    assert "new" == unit.read_text()
+    assert "changed by hand" == unit.with_name("zodbrepl-demo.service.before").read_text()
+    assert f"{unit} is as it should be" == told[-1]
