@@ -218,6 +218,26 @@ def server(tmp_path: Path, home: Path) -> Iterator[Server]:
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(bool(lacking()), reason=f"lacks {lacking()}")
+@pytest.mark.parametrize(
+    "example", ["neo", "relstorage-postgresql", "relstorage-mariadb", "relstorage-sqlite"]
+)
+def test_the_service_does_not_hinder_any_storage(server: Server, example: str) -> None:
+    text = (server.home / f"etc/cluster-{example}.conf").read_text()
+    text = re.sub(r"\$\(ZODBREPL_HOME\)/var/[a-z-]+-demo", VAR, text)
+    server.machine.write(CONFIG, re.sub(r"(?m)^name .*", "name events", text))
+    code, output = server.zodbrepl("install-service", "--user", USER, user=None)
+    assert 0 == code, output
+    server.machine.run(["systemctl", "start", UNIT], check=False)
+    assert "active" == server.state(), server.log()
+    server.begin_indico()
+    wait_until(server.is_healthy, "the cluster is healthy", SECONDS)
+    server.machine.run(["systemctl", "stop", UNIT])
+    assert "inactive" == server.state(), server.log()
+    assert server.processes() == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(bool(lacking()), reason=f"lacks {lacking()}")
 def test_a_service_starts_serves_survives_and_stops_under_a_real_systemd(server: Server) -> None:
     machine = server.machine
     code, output = server.zodbrepl("install-service", "--user", USER, user=None)
