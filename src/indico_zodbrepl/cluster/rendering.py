@@ -43,7 +43,7 @@ def supervisord_conf(
                 "logfile_backups": LOG_BACKUPS,
                 "pidfile": layout.supervisord_pid,
                 "childlogdir": layout.log,
-                "umask": "022",
+                "umask": "077",
                 **({"user": "root"} if as_root else {}),
             },
         ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -17,6 +16,10 @@ make room on a working day."""
 FULL_SHARE, FULL_BYTES = 0.01, 100 << 20
 """Below the smaller of the two a disk is full: 100 MiB from 10 GiB on.  A pack, an import or a log
 file uses that up within minutes."""
+FEW_SHARE, FEW_FILES = 0.05, 10_000
+"""Below the smaller of the two a disk has few free inodes."""
+NO_FILES = 100
+"""Below this number of free inodes a disk is full: an operation creates some dozen files."""
 PROBE_BYTES = 256 << 10
 """More than an operation writes: state files, epoch records, its progress and the journal."""
 
@@ -37,18 +40,32 @@ class Disk:
         free: bytes that the user of the cluster can still write.
         size: bytes of the whole file system.
         device: the same number for two folders on one file system.
+        free_files: inodes that the user of the cluster can still use.
+        files: inodes of the whole file system; 0 if it has no fixed number, as Btrfs.
     """
 
     free: int
     size: int
     device: int
+    free_files: int = 0
+    files: int = 0
 
     @property
     def room(self) -> Room:
         """Return the level of the free space."""
-        if self.free < self.full_below:
+        if self.free < self.full_below or self._lacks_files(min(FULL_SHARE * self.files, NO_FILES)):
             return Room.FULL
-        return Room.LOW if self.free < min(LOW_SHARE * self.size, LOW_BYTES) else Room.ENOUGH
+        if self.free < min(LOW_SHARE * self.size, LOW_BYTES) or self.has_few_files:
+            return Room.LOW
+        return Room.ENOUGH
+
+    @property
+    def has_few_files(self) -> bool:
+        """Return True if few inodes are free."""
+        return self._lacks_files(min(FEW_SHARE * self.files, FEW_FILES))
+
+    def _lacks_files(self, least: float) -> bool:
+        return self.files > 0 and self.free_files < least
 
     @property
     def full_below(self) -> int:
@@ -56,7 +73,10 @@ class Disk:
         return int(min(FULL_SHARE * self.size, FULL_BYTES))
 
     def __str__(self) -> str:
-        return f"{gib(self.free)} free of {gib(self.size)}"
+        space = f"{gib(self.free)} free of {gib(self.size)}"
+        if not self.has_few_files:
+            return space
+        return f"{space}, {self.free_files} free inodes of {self.files}"
 
 
 def mib(count: int) -> str:
@@ -73,8 +93,14 @@ def gib(count: int) -> str:
 def disk_of(folder: Path) -> Disk | None:
     """Return the file system of a folder; None if it is missing or unreadable."""
     try:
-        usage = shutil.disk_usage(folder)
-        return Disk(usage.free, usage.total, os.stat(folder).st_dev)
+        found = os.statvfs(folder)
+        return Disk(
+            found.f_bavail * found.f_frsize,
+            found.f_blocks * found.f_frsize,
+            os.stat(folder).st_dev,
+            found.f_favail,
+            found.f_files,
+        )
     except OSError:
         return None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from situations import TID_TIME, server, snapshot
 
-from indico_zodbrepl.host.disks import Disk, Room
+from indico_zodbrepl.host.disks import Disk, Room, disk_of
 from indico_zodbrepl.monitor.metrics import of_snapshot
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.probing.answers import Level, WriteFailure
@@ -44,6 +46,39 @@ def test_the_level_depends_on_a_share_of_small_disks_and_on_bytes_of_large_ones(
     free: int, size: int, room: Room
 ) -> None:
     assert room is Disk(free, size, 1).room
+
+
+@pytest.mark.parametrize(
+    ("free", "files", "room"),
+    [
+        (10_000, 1_000_000, Room.ENOUGH),
+        (9_999, 1_000_000, Room.LOW),
+        (99, 1_000_000, Room.FULL),
+        (50, 1_000, Room.ENOUGH),
+        (49, 1_000, Room.LOW),
+        (9, 1_000, Room.FULL),
+        (0, 0, Room.ENOUGH),
+    ],
+)
+def test_a_disk_without_inodes_is_full_whatever_space_is_free(
+    free: int, files: int, room: Room
+) -> None:
+    assert room is Disk(15 * GIB, 20 * GIB, 1, free, files).room
+
+
+def test_few_free_inodes_are_named_with_the_command_that_shows_them() -> None:
+    disk = Disk(15 * GIB, 20 * GIB, 1, 49, 1_000)
+    found = snapshot(disks={"a": disk, "b": ENOUGH}, control_disk=ENOUGH)
+    (alert,) = found.warnings
+    assert (Level.WARNING, "a") == (alert.level, alert.subject)
+    assert "49 free inodes of 1000" in alert.detail
+    assert "`df -i var/node/a`" in alert.hint
+
+
+def test_the_inodes_of_a_real_disk_are_read(tmp_path: Path) -> None:
+    found, expected = disk_of(tmp_path), os.statvfs(tmp_path)
+    assert found is not None
+    assert expected.f_files == found.files
 
 
 def test_a_disk_that_is_nearly_full_degrades_and_one_alert_tells_of_all_that_is_on_it() -> None:
@@ -101,9 +136,13 @@ def test_an_old_failure_counts_only_while_there_is_no_room() -> None:
 
 def test_disks_are_in_the_json_and_in_the_metrics() -> None:
     found = snapshot(disks={"a": ENOUGH}, control_disk=ENOUGH)
-    assert {"free": ENOUGH.free, "size": ENOUGH.size, "device": 3} == found.to_json()["nodes"][0][
-        "disk"
-    ]
+    assert {
+        "free": ENOUGH.free,
+        "size": ENOUGH.size,
+        "device": 3,
+        "free_files": 0,
+        "files": 0,
+    } == found.to_json()["nodes"][0]["disk"]
     figures: dict[str, Any] = dict(of_snapshot(found))
     assert [(("a",), float(ENOUGH.free))] == figures["node_disk_free_bytes"]
     assert [((), ENOUGH.size)] == figures["control_disk_size_bytes"]

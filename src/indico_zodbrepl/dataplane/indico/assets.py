@@ -25,9 +25,14 @@ def build():
     Indico's pages (`MaKaC.webinterface.pages.base.WPBase`).
     """
     environment = _environment(Config.getInstance())
-    with _locked(environment.directory):
-        for bundle in environment:
-            bundle.urls()
+    # A web server of another user serves the bundles; they hold nothing private.
+    before = os.umask(0o022)
+    try:
+        with _locked(environment.directory):
+            for bundle in environment:
+                bundle.urls()
+    finally:
+        os.umask(before)
 
 
 def _environment(config):

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from indico_zodbrepl.host.disks import Room
+from indico_zodbrepl.host.disks import Disk, Room
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.snapshot import FileSystem, NodeStatus, file_systems
 from indico_zodbrepl.monitor.words import listed
@@ -32,7 +32,7 @@ def _failing(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         node.name,
         f"{facts.called(node)} can't write: {failed.error}",
         f"{writes} failed since {since:%Y-%m-%d %H:%M:%S} UTC{room}.",
-        _hint(facts, [node], [folder]),
+        _hint(facts, [node], [folder], node.disk),
     )
 
 
@@ -64,13 +64,16 @@ def _alert(facts: Facts, found: FileSystem) -> Alert:
         nodes[0].name if len(nodes) == 1 else "",
         f"the disk of {listed(names)} is {'full' if is_full else 'nearly full'}",
         f"{disk}. {consequence}",
-        _hint(facts, nodes, [facts.commands.path(folder) for folder in folders]),
+        _hint(facts, nodes, [facts.commands.path(folder) for folder in folders], disk),
     )
 
 
-def _hint(facts: Facts, nodes: Sequence[NodeStatus], folders: list[str]) -> str:
+def _hint(facts: Facts, nodes: Sequence[NodeStatus], folders: list[str], disk: Disk | None) -> str:
     """Return how to make room, and where the role of primary can go meanwhile."""
-    hint = f"make room on the disk of {listed(folders)}: `df -h {' '.join(folders)}`"
+    of_disk = f"on the disk of {listed(folders)}"
+    hint = f"make room {of_disk}: `df -h {' '.join(folders)}`"
+    if disk is not None and disk.has_few_files:
+        hint = f"remove or pack small files {of_disk}: `df -i {' '.join(folders)}`"
     fit = [
         node.name
         for node in facts.nodes
