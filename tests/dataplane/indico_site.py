@@ -102,7 +102,8 @@ class IndicoSite(object):
         values = dict(
             zodb_conf=self.folder.join('zodb.conf'), url=self.address + '/indico',
             var=self.folder, instance='one', htdocs=htdocs,
-            archive=self.folder.join('indico', 'archive'), mail=read_template('no-mail.conf'), own='',
+            archive=self.folder.join('indico', 'archive'),
+            assets=self.folder.ensure('assets', dir=True), mail=read_template('no-mail.conf'), own='',
             site=site_conf, log=self.folder.join('log', 'one'), bytes=10 ** 7,
             backups=5)
         for name in ('indico.conf', 'logging.conf'):
