@@ -2,6 +2,7 @@
 from __future__ import absolute_import
 
 import contextlib
+import fcntl
 import itertools
 import os
 
@@ -34,6 +35,26 @@ def _locked(path):
         yield
     finally:
         lock.close()
+
+
+@contextlib.contextmanager
+def kept_from_servers(path):
+    """Keep servers off a Data.fs that is only read, and change no file.  Raises InUse.
+
+    A server makes the lock file, so a Data.fs without one is not open.  A new one, of this user,
+    would keep another user's server from starting afterwards.
+    """
+    try:
+        lock = open(path + '.lock')
+    except IOError:
+        yield
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except IOError:
+            raise InUse('a server has %s open; stop it first' % path)
+        yield
 
 
 class FileSource(object):
@@ -172,7 +193,7 @@ def _cut_what_is_not_whole(part):
 @contextlib.contextmanager
 def source(path):
     """Open a Data.fs as a source.  Raises DataFileError, InUse, CanNotBeKept."""
-    with _locked(path), contextlib.closing(FileSource(path)) as opened:
+    with kept_from_servers(path), contextlib.closing(FileSource(path)) as opened:
         yield opened
 
 
