@@ -34,6 +34,7 @@ COMMANDS = {
     "backup": Lazy("data", "Back up the database and verify the backup."),
     "restore": Lazy("data", "Restore a node's data from a backup."),
     "convert": Lazy("data", "Copy all data to a cluster of any backend, and verify the copy."),
+    "adopt": Lazy("adopt", "Move an existing Indico onto the cluster, and verify it."),
     "pack": Lazy("operate", "Remove old revisions and unreferenced objects."),
     "restart": Lazy("operate", "Restart a node's server or an Indico instance."),
     "stats": Lazy("data", "Sum up the database's objects by class and module."),

@@ -118,6 +118,16 @@ class Layout:
         return self.var / "conversion.json"
 
     @property
+    def adoption(self) -> Path:
+        """Return the record of the adoption of an existing Indico."""
+        return self.var / "adoption.json"
+
+    @property
+    def adopting(self) -> Path:
+        """Return the private folder in which an older release's database is migrated."""
+        return self.var / "adopting"
+
+    @property
     def release(self) -> Path:
         """Return the record of the release that last ran ``up``."""
         return self.var / "release.json"
