@@ -1,11 +1,15 @@
 """An existing Indico is examined, and an older release's copy is migrated by Indico's own program."""
+import cPickle
+import cStringIO
 import gzip
 import json
 import os
 import shutil
+import socket
 
 import pytest
 
+from indico_zodbrepl.dataplane.indico import stand_ins
 from indico_site import OWNER, site_with_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -144,3 +148,41 @@ def test_a_site_conf_that_fails_is_named(site, existing, tmpdir):
     conf.write('ArchiveDir = nothing\n')
     status, _, error = examine(site, '--site-conf', str(conf))
     assert (2, True) == (status, "site.conf: NameError: name 'nothing'" in error)
+
+
+RUNNING = '''
+from indico.core.db import DBMgr
+from indico.modules import ModuleHolder
+from MaKaC.common.info import HelperMaKaCInfo
+manager = DBMgr.getInstance()
+manager.startRequest()
+ModuleHolder().getById('scheduler').setSchedulerRunningStatus(True)
+info = HelperMaKaCInfo.getMaKaCInfoInstance()
+info.setRoomBookingModuleActive(True)
+info.setRoomBookingDBConnectionParams(('rooms.example.org', 9676))
+manager.endRequest(True)
+'''
+
+
+def test_a_running_scheduler_and_another_database_of_rooms_are_reported(site, existing):
+    shutil.copy(existing, site.data)
+    status, _, error = site.python('-c', RUNNING)
+    assert 0 == status, error
+    found = examined(site)
+    assert found['scheduler'].endswith(' of host ' + socket.getfqdn())
+    assert (True, 'rooms.example.org:9676') == (
+        found['rooms']['active'], found['rooms']['separate'])
+
+
+class Plain(object):
+    """An object of an old Indico that is no record of its own."""
+
+
+@pytest.mark.parametrize('protocol', [1, 2])
+def test_objects_are_read_without_their_class_whatever_the_pickle(protocol):
+    plain = Plain()
+    plain.title = 'a title'
+    unpickler = cPickle.Unpickler(cStringIO.StringIO(cPickle.dumps(plain, protocol)))
+    unpickler.find_global = lambda module, name: stand_ins.class_of(None, module, name)
+    read = unpickler.load()
+    assert ('a title', False) == (read.title, isinstance(read, Plain))

@@ -21,7 +21,7 @@ class Surroundings:
     Attributes:
         archive_problem: why this user cannot use the archive; empty if it can.
         held: names of nodes that have data.
-        running: True if a program of the cluster runs.
+        stop: the command that stops the cluster; empty if nothing runs.
         free: bytes free for the migration; ``needed`` are wanted there, 0 without a migration.
         local_zone: the time zone of this process, in words.
         same_zone: False if it differs from the site's; None if that is unknown.
@@ -30,7 +30,7 @@ class Surroundings:
 
     archive_problem: str
     held: tuple[str, ...]
-    running: bool
+    stop: str
     free: int
     needed: int
     local_zone: str
@@ -104,8 +104,8 @@ def _of_file(examined: Examined) -> Iterator[Finding]:
     yield from _of_rooms(examined)
     if examined.scheduler:
         yield _warning(
-            f"the database names a running scheduler: {examined.scheduler}; stop it, or the new "
-            "one will not start before that name is removed",
+            f"the database names a running scheduler ({examined.scheduler}): stop it first; if it "
+            "was killed, the new one may refuse to start until that name is removed",
             "its log shows the command",
         )
     else:
@@ -198,8 +198,8 @@ def _of_cluster(cluster: Cluster, around: Surroundings, *, fresh: bool) -> Itera
         )
     else:
         yield _fine("the nodes have no data")
-    if around.running:
-        yield _against("the cluster is running", "stop it: down")
+    if around.stop:
+        yield _against("the cluster is running", around.stop)
 
 
 def steps(

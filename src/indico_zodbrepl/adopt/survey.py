@@ -140,7 +140,7 @@ def _surroundings(
     return Surroundings(
         archive_problem=_problem_of(examined.archive),
         held=tuple(node.name for node in cluster.nodes if backend.has_data(cluster, node)),
-        running=daemon.is_running(cluster),
+        stop=Commands.here(cluster).zodbrepl("down") if daemon.is_running(cluster) else "",
         free=status.f_bavail * status.f_frsize,
         needed=int(GROWTH * file.stat().st_size) if migrates else 0,
         local_zone="/".join(dict.fromkeys(time.tzname)) + f", TZ={os.environ.get('TZ', 'not set')}",

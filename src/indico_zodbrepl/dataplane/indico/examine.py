@@ -31,6 +31,9 @@ from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 REPORT = 2.0  # seconds
 NAMED = 20  # missing files that are named
+MAIN = ('localhost', 9675)  # Indico's defaults: the address of its database
+ROOMS = ('localhost', 9676)  # and that of room booking
+BATCH = 100  # objects after which the cache is reduced
 
 
 class Unusable(Exception):
@@ -74,7 +77,9 @@ def count_objects(root, marks):
                         ('conferences', 'conferences')):
         objects = root.get(index, {})
         counts[kind] = len(objects)
-        for key, each in (() if kind == 'categories' else objects.items()):
+        for number, (key, each) in enumerate(() if kind == 'categories' else objects.items()):
+            if number % BATCH == 0:
+                root._p_jar.cacheGC()
             try:
                 if kind == 'users':
                     marks.see_user(each)
@@ -110,10 +115,10 @@ def _exists(path):
 
 def describe_rooms(root, info, settings):
     """Return whether room booking is active, its rooms here, and its own database's address."""
-    address = getattr(info, '_roomBookingDBConnectionParams', None)
+    address = getattr(info, '_roomBookingStorageParams', ROOMS)
     active = bool(getattr(info, '_roomBookingModuleActive', False))
-    mine = settings.get('DBConnectionParams', ('localhost', 9675))
-    separate = active and address is not None and tuple(address) != tuple(mine)
+    mine = settings.get('DBConnectionParams', MAIN)
+    separate = active and tuple(address) != tuple(mine)
     return {'active': active, 'rooms': len(root.get('Rooms', ())),
             'reservations': len(root.get('Reservations', ())),
             'separate': '%s:%s' % tuple(address) if separate else None}
@@ -125,7 +130,9 @@ def describe_scheduler(root):
     if module is None or not getattr(module, '_schedulerStatus', False):
         return None
     host, process = getattr(module, '_hostname', None), getattr(module, '_pid', None)
-    return 'process %s of host %s' % (process or '?', host or '?')
+    if host is None or process is None:  # before 1.2
+        return 'its host is not recorded'
+    return 'process %s of host %s' % (process, host)
 
 
 def examine(path, site_conf, archive, say):

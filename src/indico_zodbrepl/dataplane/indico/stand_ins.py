@@ -1,6 +1,7 @@
 """Stand-ins for the classes of Indico, so that its objects can be read without its code."""
 from __future__ import absolute_import
 
+import copy_reg
 import importlib
 
 from persistent import Persistent
@@ -36,8 +37,17 @@ class StandIn(Persistent):
         pass
 
 
+def _rebuild(cls, base, state):
+    """Do what copy_reg's function does for pickles before protocol 2, also for a stand-in."""
+    if issubclass(cls, StandIn):
+        return cls.__new__(cls)
+    return copy_reg._reconstructor(cls, base, state)
+
+
 def class_of(_connection, module, name):
     """Return the class of a record as ZODB's classFactory does: the real one, or a stand-in."""
+    if (module, name) == ('copy_reg', '_reconstructor'):
+        return _rebuild
     if name in ('PersistentMapping', 'PersistentList'):
         module = 'persistent.' + name[len('Persistent'):].lower()
     elif module.startswith('IndexedCatalog.BTrees.'):
