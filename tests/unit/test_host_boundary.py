@@ -33,6 +33,7 @@ VALUES = {
     "server_control": {"NoServerError", "ServerRefusedError"},
     "sql_export": {"DiffersError", "Divergent", "UnreadableError"},
     "supervisor": {"SupervisorAwayError", "SupervisorSilentError"},
+    "system": {"Folder", "System"},
     "verifying": {"Verified"},
 }
 # Modules outside of host/ that read the kernel's state of processes, and which processes.
@@ -60,7 +61,7 @@ ON_THIS_HOST = {
     # A conversion runs the storages of two clusters that are down, on this host.
     "convert": {"daemon", "generated", "lifecycle", "py27", "state", "supervisor"},
     # `up` and `down` start and stop the programs of the host on which they are typed.
-    "cli/cluster.py": {"generated", "lifecycle"},
+    "cli/cluster.py": {"generated", "lifecycle", "system"},
     # A service runs the programs of one host, as a program in the foreground and files of systemd.
     "cli/service.py": {"daemon", "foreground", "service_files"},
     # `node run` is the program of a node.

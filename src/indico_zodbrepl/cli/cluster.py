@@ -26,11 +26,20 @@ UNKNOWN_STATE = 3
 
 
 @click.command()
+@click.option(
+    "--system",
+    "with_system",
+    is_flag=True,
+    help="Also check this host for production; run it as the user that will run the cluster.",
+)
 @pass_app
-def check(app: App) -> None:
+def check(app: App, *, with_system: bool) -> None:
     """Check the cluster file; change nothing.
 
     Each problem is printed as one line with file and line number.  The exit code is then 2.
+
+    With --system: one line for each finding about the clock, disks and their speed, limits, ports,
+    users, permissions and the kernel.  Exit code 11 if a line says AGAINST.
     """
     from indico_zodbrepl.cluster import check_site_conf
 
@@ -41,6 +50,27 @@ def check(app: App) -> None:
         f"{_count(len(cluster.nodes), 'node')}, "
         f"{_count(len(cluster.indico), 'Indico instance')}"
     )
+    if with_system:
+        _check_system(app)
+
+
+def _check_system(app: App) -> None:
+    from indico_zodbrepl.cli.operation_view import finding_line
+    from indico_zodbrepl.host import lifecycle, system
+    from indico_zodbrepl.operations import suitability
+    from indico_zodbrepl.operations.model import Finding, Verdict
+
+    try:
+        lifecycle.check(app.cluster, app.installation)
+        installed = Finding(Verdict.FINE, "installation", "complete")
+    except OperatorError as error:
+        detail = " ".join(error.detail.split())
+        installed = Finding(Verdict.AGAINST, "installation", f"{error.notice}: {detail}")
+    findings = [installed, *suitability.judge(app.cluster, system.read(app.cluster))]
+    for each in findings:
+        click.echo(finding_line(each))
+    if any(each.verdict is Verdict.AGAINST for each in findings):
+        raise click.exceptions.Exit(int(ExitCode.UNSUITABLE))
 
 
 @click.command()

@@ -69,13 +69,25 @@ def finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
     """Yield each finding with its evidence."""
     yield "Found"
     for finding in findings:
-        mark = "ok" if finding.verdict is Verdict.FINE else str(finding.verdict).upper()
-        coloured = click.style(f"{mark:<8}", fg=COLOURS.get(finding.verdict))
-        subject = f"{finding.subject}: " if finding.subject else ""
-        evidence = f" ({finding.evidence})" if finding.evidence else ""
-        first, *more = _folded(f"{subject}{finding.text}{evidence}", " " * 11, " " * 11)
-        yield f"  {coloured} {first.strip()}"
+        first, *more = _folded(_finding_text(finding), " " * 11, " " * 11)
+        yield f"  {_mark(finding)} {first.strip()}"
         yield from more
+
+
+def finding_line(finding: Finding) -> str:
+    """Return a finding as one line, however long it is."""
+    return f"{_mark(finding)} {_finding_text(finding)}"
+
+
+def _mark(finding: Finding) -> str:
+    mark = "ok" if finding.verdict is Verdict.FINE else str(finding.verdict).upper()
+    return click.style(f"{mark:<8}", fg=COLOURS.get(finding.verdict))
+
+
+def _finding_text(finding: Finding) -> str:
+    subject = f"{finding.subject}: " if finding.subject else ""
+    evidence = f" ({finding.evidence})" if finding.evidence else ""
+    return f"{subject}{finding.text}{evidence}"
 
 
 def loss_lines(loss: Loss | None) -> Iterator[str]:
