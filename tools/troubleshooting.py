@@ -53,7 +53,8 @@ TODO = {
     "then retry",
     ExitCode.REFUSED: "do not force it; read which fact is against it, and follow HINT",
     ExitCode.NEWER_STATE: "use the newer release; see [upgrade](../how-to/upgrade.md)",
-    ExitCode.UNSUITABLE: "cure each line that says AGAINST; see [production](../how-to/production.md)",
+    ExitCode.UNSUITABLE: "cure what each line AGAINST names; see [install]"
+    "(../how-to/production.md#2-install)",
     ExitCode.UPGRADE_PENDING: "follow its steps; see [upgrade](../how-to/upgrade.md)",
     ExitCode.INTERRUPTED: "`bin/zodbrepl status` reports an open operation; `bin/zodbrepl resume` "
     "continues it",
