@@ -17,7 +17,8 @@ ABOVE = ("operations", "monitor", "monitord", "admin", "cli", "convert", "bench"
 # What may be imported from host/ besides the interface: values, and what concerns the control host
 # alone.
 VALUES = {
-    "backup": {"Backup", "Made", "Newer", "Swapped", "moment"},
+    "backup": {"Backup", "Made", "Newer", "Swapped", "iso", "moment"},
+    "backup_retention": {"Series", "expired"},
     "data_interface": {"Backups"},
     "data_end": {"DataEnd"},
     "datafs": {"Comparison", "Export", "Progress", "Relation", "describe"},

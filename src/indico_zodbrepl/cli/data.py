@@ -18,6 +18,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 
 if TYPE_CHECKING:
     from indico_zodbrepl.cluster.commands import Commands
+    from indico_zodbrepl.host.backup_retention import Series
     from indico_zodbrepl.host.datafs import Comparison
     from indico_zodbrepl.operations.model import Plan
 
@@ -35,11 +36,26 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="The folder of backups.  [default: backup-directory of the cluster file]",
 )
 @click.option("--full", is_flag=True, help="Make a full backup instead of an incremental one.")
+@click.option(
+    "--keep-days",
+    type=click.IntRange(min=1),
+    metavar="DAYS",
+    default=None,
+    help="Afterwards remove the backups that no restore to a time of the last DAYS needs.  "
+    "[default: remove nothing]",
+)
 @REASON
 @click.option("--dry-run", is_flag=True, help="Run the checks; change nothing.")
 @pass_app
 def backup(
-    app: App, node: str | None, folder: Path | None, *, full: bool, reason: str, dry_run: bool
+    app: App,
+    *,
+    node: str | None,
+    folder: Path | None,
+    full: bool,
+    keep_days: int | None,
+    reason: str,
+    dry_run: bool,
 ) -> None:
     """Back up the database into a folder, and verify the backup.
 
@@ -51,10 +67,14 @@ def backup(
     full.  Only the owner can read the folder.  Files that users upload are not in the database,
     nor in the backup.
 
+    --keep-days removes a full backup only together with its incremental ones, and only if the
+    next full backup is older than DAYS.  The newest full backup and its incremental ones are
+    never removed; they are read and verified first.  --dry-run lists what would be removed.
+
     The command may be interrupted and rerun.
 
-    Exit code: 0 done, or nothing new; 8 the data are damaged and no backup was kept, or another
-    backup into the folder is running.
+    Exit code: 0 done, or nothing new; 8 the data are damaged and no backup was kept, another
+    backup into the folder is running, or the newest backup is damaged and nothing was removed.
     """
     from rich.filesize import decimal
 
@@ -67,6 +87,9 @@ def backup(
         f"of node {source.node.name} ({source.why}), {decimal(source.size)}, to {source.folder}"
     )
     if dry_run:
+        if keep_days is not None:
+            old = backups.too_old(app.cluster, app.installation, source.folder, keep_days)
+            _print_series("would remove", old)
         click.echo(f"\n{UNCHANGED}")
         return
     try:
@@ -86,11 +109,38 @@ def backup(
         click.echo(
             f"nothing new since the last backup: transaction {made.tid}, committed {made.time}"
         )
-        return
-    click.echo(
-        f"{made.kind} backup {made.name}: {decimal(made.bytes)} in {made.seconds:.1f} s, "
-        f"verified; up to transaction {made.tid}, committed {made.time}"
-    )
+    else:
+        click.echo(
+            f"{made.kind} backup {made.name}: {decimal(made.bytes)} in {made.seconds:.1f} s, "
+            f"verified; up to transaction {made.tid}, committed {made.time}"
+        )
+    if keep_days is not None:
+        gone = backups.prune(
+            app.cluster,
+            app.installation,
+            source.folder,
+            reason.strip(),
+            step_printer(),
+            keep_days=keep_days,
+        )
+        _print_series("removed", gone)
+
+
+def _print_series(what: str, series: list[Series]) -> None:
+    from rich.filesize import decimal
+
+    from indico_zodbrepl.host.backup import iso
+
+    for each in series:
+        more = len(each.names) - 1
+        click.echo(
+            f"{what} the full backup of {iso(each.first)} and {more} incremental ones up to "
+            f"{iso(each.last)}, {decimal(each.bytes)}"
+            if more
+            else f"{what} the full backup of {iso(each.first)}, {decimal(each.bytes)}"
+        )
+    if not series:
+        click.echo(f"{what}: no backup, none is too old")
 
 
 @click.command()

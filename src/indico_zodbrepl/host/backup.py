@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
@@ -22,6 +22,9 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Progress
 from indico_zodbrepl.probing.waiting import wait_until
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.host.backup_retention import Series
 
 Tell = Callable[[Progress], None]
 RESTORED = "restore"
@@ -175,6 +178,12 @@ class Keeper(Protocol):
         Args:
             at: ``YYYY-MM-DD-HH-MM-SS`` in UTC.
         """
+
+    def series(self, folder: Path) -> list[Series]:
+        """Return the series in a folder, oldest first; none if there is no such folder."""
+
+    def remove_series(self, folder: Path, series: Series) -> None:
+        """Remove a series.  Raises OSError."""
 
     def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
         """Restore the backup that ends with ``name`` to a verified database in ``RESTORED``."""

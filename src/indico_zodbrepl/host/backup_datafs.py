@@ -13,8 +13,9 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import fencing, following, py27
+from indico_zodbrepl.host import backup_retention, fencing, following, py27
 from indico_zodbrepl.host.backup import Backup, Made, Newer, Staged, Tail, Tell, staged_folder
+from indico_zodbrepl.host.backup_retention import Series
 from indico_zodbrepl.host.datafs import Progress
 from indico_zodbrepl.host.py27 import Argument, Program
 
@@ -62,6 +63,12 @@ class DataFsKeeper:
 
     def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
         return self._run(Backup, "inspect", folder, *(["--at", at] if at else []), tell=tell)
+
+    def series(self, folder: Path) -> list[Series]:
+        return backup_retention.data_fs_series(folder)
+
+    def remove_series(self, folder: Path, series: Series) -> None:
+        backup_retention.remove_data_fs(folder, series)
 
     def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
         target = staged_folder(node) / "Data.fs"

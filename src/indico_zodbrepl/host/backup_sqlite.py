@@ -19,7 +19,7 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.files import sync_folder, write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import sql_export
+from indico_zodbrepl.host import backup_retention, sql_export
 from indico_zodbrepl.host.backup import (
     Backup,
     Made,
@@ -36,6 +36,7 @@ from indico_zodbrepl.host.backup import (
     staged_folder,
     writers,
 )
+from indico_zodbrepl.host.backup_retention import Series
 from indico_zodbrepl.host.datafs import Progress
 from indico_zodbrepl.host.py27 import ProgramError
 from indico_zodbrepl.probing import tid as tids
@@ -145,6 +146,12 @@ class SQLiteKeeper:
         return Backup(
             path.name, iso(path.name), 1, total, tuple(problems), last, last and time_of(str(last))
         )
+
+    def series(self, folder: Path) -> list[Series]:
+        return backup_retention.folder_series(folders(folder, None) if folder.exists() else [])
+
+    def remove_series(self, folder: Path, series: Series) -> None:
+        backup_retention.remove_folder(folder, series)
 
     def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
         target = staged_folder(node) / self._files.folder_name

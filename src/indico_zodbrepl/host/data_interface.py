@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from indico_zodbrepl.errors import OperatorError
     from indico_zodbrepl.host.backup import Backup, Made, Newer, Replaced, Staged, Swapped
+    from indico_zodbrepl.host.backup_retention import Series
     from indico_zodbrepl.host.data_end import DataEnd
     from indico_zodbrepl.host.datafs import (
         Comparison,
@@ -164,6 +165,12 @@ class Backups(Protocol):
 
     def inspect(self, folder: Path, at: str | None, tell: Report) -> Backup:
         """Return the newest backup, or the newest not after a moment; see ``Keeper.inspect``."""
+
+    def series(self, folder: Path) -> list[Series]:
+        """Return the series of backups in a folder, oldest first."""
+
+    def remove_series(self, folder: Path, wanted: Sequence[Series], verified: str) -> None:
+        """Remove series of backups, never the newest; see ``backup_retention.remove``."""
 
     def newer(self, name: str, tid: str) -> Newer | None:
         """Return what the present data have after a transaction; None when there are no data."""

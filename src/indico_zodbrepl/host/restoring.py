@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
@@ -10,6 +11,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import backup_retention
 from indico_zodbrepl.host.backup import (
     Backup,
     Made,
@@ -21,6 +23,7 @@ from indico_zodbrepl.host.backup import (
     keeper_of,
     staged_folder,
 )
+from indico_zodbrepl.host.backup_retention import Series
 from indico_zodbrepl.host.replacing import move
 
 
@@ -49,6 +52,12 @@ class LocalBackups:
 
     def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
         return self._keeper.inspect(folder, at, tell)
+
+    def series(self, folder: Path) -> list[Series]:
+        return self._keeper.series(folder)
+
+    def remove_series(self, folder: Path, wanted: Sequence[Series], verified: str) -> None:
+        backup_retention.remove(self._keeper, folder, wanted, verified)
 
     def newer(self, name: str, tid: str) -> Newer | None:
         return self._keeper.newer(node_named(self._cluster, name), tid)

@@ -7,6 +7,7 @@ have locks of their own.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import os
 from collections.abc import Callable
@@ -14,12 +15,14 @@ from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, formats
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.backup import Made
+from indico_zodbrepl.host.backup_retention import Series, expired
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.operations import journal
@@ -99,6 +102,51 @@ def back_up(
         )
         told.figures |= _figures(made)
     return made
+
+
+def too_old(
+    cluster: Cluster, installation: Installation, folder: Path, keep_days: int
+) -> list[Series]:
+    """Return the series of backups that a restore to any time of the last days does not need."""
+    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=keep_days)
+    found = host_of(cluster, installation).backups().series(folder)
+    return expired(found, before.strftime("%Y-%m-%d-%H-%M-%S"))
+
+
+def prune(
+    cluster: Cluster,
+    installation: Installation,
+    folder: Path,
+    reason: str,
+    say: Callable[[str], None],
+    *,
+    keep_days: int,
+) -> list[Series]:
+    """Remove backups that are too old, after the newest was verified; return what was removed.
+
+    All pieces of the newest series are read and compared with their checksums.  It is never
+    removed itself.  May be interrupted and repeated.
+
+    Raises OperatorError: exit 8, the newest backup is damaged and nothing was removed.
+    """
+    wanted = too_old(cluster, installation, folder, keep_days)
+    if not wanted:
+        return []
+    with journal.journaled(cluster, "prune", "", reason, otherwise=say) as told:
+        told.figures["folder"] = str(folder)
+        backups = host_of(cluster, installation).backups()
+        newest = backups.inspect(folder, None, Teller(say))
+        if newest.problems:
+            raise OperatorError(
+                "no old backup was removed: the newest one is damaged",
+                "\n".join(newest.problems),
+                "make a new one, then retry: "
+                + Commands.here(cluster).zodbrepl("backup", "--full", "--to", str(folder)),
+                ExitCode.REFUSED,
+            )
+        backups.remove_series(folder, wanted, newest.name)
+        told.figures["removed"] = [name for each in wanted for name in each.names]
+    return wanted
 
 
 def folder_of(cluster: Cluster, given: Path | None) -> Path:
