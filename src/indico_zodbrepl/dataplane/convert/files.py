@@ -2,6 +2,7 @@
 from __future__ import absolute_import
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -39,22 +40,33 @@ def _locked(path):
 
 @contextlib.contextmanager
 def kept_from_servers(path):
-    """Keep servers off a Data.fs that is only read, and change no file.  Raises InUse.
+    """Keep servers off a Data.fs that is only read, and change no file.  Raises InUse, IOError.
 
-    A server makes the lock file, so a Data.fs without one is not open.  A new one, of this user,
-    would keep another user's server from starting afterwards.
+    Other readers may share it.  A server makes the lock file, so a Data.fs without one is not
+    open.  A new one, of this user, would keep another user's server from starting afterwards.
     """
+    lock = _opened_lock(path + '.lock')
     try:
-        lock = open(path + '.lock')
+        if lock is not None:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except IOError:
+        lock.close()
+        raise InUse('a server has %s open; stop it first' % path)
+    try:
         yield
-        return
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except IOError:
-            raise InUse('a server has %s open; stop it first' % path)
-        yield
+    finally:
+        if lock is not None:
+            lock.close()
+
+
+def _opened_lock(path):
+    """Return a lock file, open for reading; None without one."""
+    try:
+        return open(path)
+    except IOError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return None
 
 
 class FileSource(object):
