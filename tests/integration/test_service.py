@@ -186,6 +186,15 @@ class Server:
         """What the service's user runs."""
         return self.machine.run(["pgrep", "-l", "-u", USER], check=False).stdout.splitlines()
 
+    def install_and_start(self) -> None:
+        """Install the service, and start it as its last line says."""
+        code, output = self.zodbrepl("install-service", "--user", USER, user=None)
+        assert 0 == code, output
+        command = output.splitlines()[-1].partition(": ")[2]
+        assert f"systemctl enable --now {UNIT}" == command
+        self.machine.run(command.split(), check=False)
+        assert "active" == self.state(), self.log()
+
     def begin_indico(self) -> None:
         """Put an Indico with an administrator into the database."""
         admin = dict.fromkeys(("login", "password", "first_name", "last_name"), "ada")
@@ -218,6 +227,19 @@ def server(tmp_path: Path, home: Path) -> Iterator[Server]:
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(bool(lacking()), reason=f"lacks {lacking()}")
+def test_a_node_gets_a_new_folder_while_the_service_runs(server: Server) -> None:
+    server.install_and_start()
+    server.begin_indico()
+    server.zodbrepl("node", "stop", "b")
+    server.machine.run(["mv", "/srv/zodb/b", "/srv/zodb/b.damaged"])
+    server.machine.run(["install", "-d", "-m", "700", "-o", USER, "/srv/zodb/b"])
+    code, output = server.zodbrepl("clone", "b", "--reason", "its disk is damaged")
+    assert 0 == code, output
+    wait_until(server.is_healthy, "the node with a new folder follows", SECONDS)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(bool(lacking()), reason=f"lacks {lacking()}")
 @pytest.mark.parametrize(
     "example", ["neo", "relstorage-postgresql", "relstorage-mariadb", "relstorage-sqlite"]
 )
@@ -225,10 +247,7 @@ def test_the_service_does_not_hinder_any_storage(server: Server, example: str) -
     text = (server.home / f"etc/cluster-{example}.conf").read_text()
     text = re.sub(r"\$\(ZODBREPL_HOME\)/var/[a-z-]+-demo", VAR, text)
     server.machine.write(CONFIG, re.sub(r"(?m)^name .*", "name events", text))
-    code, output = server.zodbrepl("install-service", "--user", USER, user=None)
-    assert 0 == code, output
-    server.machine.run(["systemctl", "start", UNIT], check=False)
-    assert "active" == server.state(), server.log()
+    server.install_and_start()
     server.begin_indico()
     wait_until(server.is_healthy, "the cluster is healthy", SECONDS)
     server.machine.run(["systemctl", "stop", UNIT])
@@ -240,9 +259,7 @@ def test_the_service_does_not_hinder_any_storage(server: Server, example: str) -
 @pytest.mark.skipif(bool(lacking()), reason=f"lacks {lacking()}")
 def test_a_service_starts_serves_survives_and_stops_under_a_real_systemd(server: Server) -> None:
     machine = server.machine
-    code, output = server.zodbrepl("install-service", "--user", USER, user=None)
-    assert 0 == code, output
-    assert f"systemctl enable --now {UNIT}" in output
+    server.install_and_start()
     verified = machine.run(["systemd-analyze", "verify", f"/etc/systemd/system/{UNIT}"])
     assert UNIT not in verified.stdout
     exposure = machine.run(["systemd-analyze", "security", "--no-pager", UNIT]).stdout
@@ -250,8 +267,6 @@ def test_a_service_starts_serves_survives_and_stops_under_a_real_systemd(server:
     assert level
     assert float(level.group(1)) < 3
 
-    machine.run(["systemctl", "enable", "--now", UNIT], check=False)
-    assert "active" == server.state(), server.log()
     server.begin_indico()
     wait_until(lambda: "Indico" in server.page(), "Indico serves its page", SECONDS)
     wait_until(server.is_healthy, "the cluster is healthy", SECONDS)

@@ -67,7 +67,7 @@ RestartSec={restart}
 RestartPreventExitStatus={final}
 KillMode=control-group
 
-# Nothing is written but what the cluster file names.
+# The folders that hold those of the cluster; what their permissions forbid stays forbidden.
 UMask=0077
 ProtectSystem=strict
 ProtectHome={homes}
@@ -139,8 +139,8 @@ class Service:
         return TMPFILES / f"zodbrepl-{self.cluster.name}.conf"
 
     @property
-    def writable(self) -> tuple[Path, ...]:
-        """Return the folders that the service writes into, without those inside of others."""
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders of the cluster, without those inside of others."""
         cluster = self.cluster
         layout = Layout(cluster)
         found = [
@@ -150,6 +150,15 @@ class Service:
             *([cluster.backup_directory] if cluster.backup_directory else []),
         ]
         return outermost(found)
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """Return what the service can write: the folders that hold those of the cluster.
+
+        A folder that is named itself is fixed by systemd while the service runs: one that an
+        operator moves away and makes anew would be read-only.
+        """
+        return outermost(each if each.parent == Path("/") else each.parent for each in self.folders)
 
     def files(self, account: Account, command: str, programs: Iterable[Path]) -> Mapping[Path, str]:
         """Return the files to be written: path to content.

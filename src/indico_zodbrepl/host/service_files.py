@@ -67,7 +67,7 @@ def check(service: Service, account: Account) -> None:
             ExitCode.REFUSED,
         )
     uid = pwd.getpwnam(account.user).pw_uid
-    others = [each for each in service.writable if each.exists() and each.stat().st_uid != uid]
+    others = [each for each in service.folders if each.exists() and each.stat().st_uid != uid]
     if others:
         names = " ".join(map(str, others))
         raise OperatorError(
@@ -99,7 +99,7 @@ def install(service: Service, account: Account, files: Mapping[Path, str], tell:
     try:
         for path, text in files.items():
             write(path, text, tell)
-        for folder in service.writable:
+        for folder in service.folders:
             if not folder.exists():
                 folder.mkdir(mode=0o700, parents=True)
                 os.chown(folder, identity.pw_uid, identity.pw_gid)

@@ -76,18 +76,25 @@ def test_tmpfiles_makes_the_folder_of_the_cluster_for_its_user_alone_and_a_link_
     assert home / "var/log" == (logs / "demo").readlink()
 
 
-def test_the_service_may_write_into_the_folders_of_the_cluster_and_nowhere_else(
+def test_the_service_may_write_where_the_folders_of_the_cluster_are_and_nowhere_else(
     tmp_path: Path,
 ) -> None:
     service = service_in(tmp_path)
-    assert f"ReadWritePaths={tmp_path}/var" in unit_of(service)
+    assert (tmp_path / "var",) == service.folders
+    assert f"ReadWritePaths={tmp_path}" in unit_of(service)
+
+
+def test_a_folder_directly_below_the_root_does_not_make_all_writable(tmp_path: Path) -> None:
+    service = service_in(tmp_path)
+    top = dataclasses.replace(service, cluster=moved(service.cluster, Path("/zodb")))
+    assert f"ReadWritePaths={tmp_path} -/zodb" in unit_of(top)
 
 
 def test_a_missing_folder_of_a_node_does_not_keep_the_others_from_starting(tmp_path: Path) -> None:
     service = service_in(tmp_path)
     two = dataclasses.replace(service, cluster=moved(service.cluster, Path("/disk2/b")))
     lines = unit_of(two)
-    assert f"ReadWritePaths={tmp_path}/var -/disk2/b" in lines
+    assert f"ReadWritePaths={tmp_path} -/disk2" in lines
     (needed,) = (line for line in lines if line.startswith("RequiresMountsFor="))
     assert "/disk2" not in needed
 
