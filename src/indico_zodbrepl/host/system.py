@@ -6,6 +6,7 @@ in the one above that exists.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import os
@@ -130,7 +131,7 @@ def read(cluster: Cluster) -> System:
         reserved=frozenset(_ports(RESERVED.read_text())),
         folders=tuple(_folder(*each) for each in _folders(cluster)),
         secrets=tuple(_secret(*each) for each in _secrets(cluster)),
-        ports=tuple(_port(cluster, each) for each in cluster.endpoints()),
+        ports=tuple(_port(cluster, each) for each in _own_endpoints(cluster)),
     )
 
 
@@ -151,6 +152,19 @@ def _secrets(cluster: Cluster) -> Iterator[tuple[Path, str]]:
         yield cluster.site_conf, "site-conf"
     if cluster.mail is not None and cluster.mail.password_file is not None:
         yield cluster.mail.password_file, "password-file of mail"
+    watch, layout = cluster.watch, Layout(cluster)
+    if watch is not None and watch.webhook_secret_file is not None:
+        yield watch.webhook_secret_file, "webhook secret of watch"
+    if watch is not None and watch.mail_password_file is not None:
+        yield watch.mail_password_file, "mail password of watch"
+    made = [layout.accounts, layout.session_key]
+    # If they are another user's, the finding about the var-directory says so.
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        made += sorted(each for each in layout.secrets.iterdir() if each.suffix != ".lock")
+    for each in made:
+        with contextlib.suppress(PermissionError):
+            if each.is_file():
+                yield each, "secret"
 
 
 def _folder(path: Path, purpose: str, private: bool) -> Folder:
@@ -218,6 +232,14 @@ def _secret(path: Path, purpose: str) -> Secret:
             return Secret(path, purpose, path.stat().st_mode & 0o777)
     except OSError as error:
         return Secret(path, purpose, 0, error.strerror or str(error))
+
+
+def _own_endpoints(cluster: Cluster) -> Iterator[Endpoint]:
+    """Yield the addresses on which the cluster's own programs listen."""
+    foreign = {node.name for node in cluster.nodes if not node.managed}
+    for endpoint in cluster.endpoints():
+        if endpoint.kind != "node" or endpoint.name not in foreign:
+            yield endpoint
 
 
 def _port(cluster: Cluster, endpoint: Endpoint) -> Port:

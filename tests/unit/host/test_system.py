@@ -114,3 +114,34 @@ def test_the_rest_is_read_from_the_kernel(cluster: Cluster) -> None:
     assert readings.memory == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 1 <= readings.cores <= (os.cpu_count() or 1)
     assert readings.ephemeral[0] < readings.ephemeral[1]
+
+
+def test_the_secrets_that_the_cluster_has_made_are_read(cluster: Cluster) -> None:
+    folder = cluster.var_directory / "secrets"
+    folder.mkdir(parents=True)
+    for name, mode in (("bench-secret", 0o644), ("bench-secret.lock", 0o644)):
+        (folder / name).touch()
+        (folder / name).chmod(mode)
+    accounts = cluster.var_directory / "admin" / "accounts.json"
+    accounts.parent.mkdir()
+    accounts.touch(mode=0o600)
+    found = {each.path: each.mode for each in system.read(cluster).secrets}
+    assert {accounts: 0o600, folder / "bench-secret": 0o644} == found
+
+
+def test_a_missing_secret_of_the_monitor_has_its_problem(cluster: Cluster, tmp_path: Path) -> None:
+    assert cluster.watch is not None
+    watch = dataclasses.replace(cluster.watch, webhook_secret_file=tmp_path / "none")
+    (found,) = system.read(dataclasses.replace(cluster, watch=watch)).secrets
+    assert ("webhook secret of watch", "No such file or directory") == (
+        found.purpose,
+        found.problem,
+    )
+
+
+def test_the_port_of_a_server_that_somebody_else_runs_may_be_taken(cluster: Cluster) -> None:
+    first, *others = cluster.nodes
+    foreign = dataclasses.replace(first, managed=False)
+    readings = system.read(dataclasses.replace(cluster, nodes=(foreign, *others)))
+    names = {each.endpoint.name for each in readings.ports if each.endpoint.kind == "node"}
+    assert {node.name for node in others} == names
