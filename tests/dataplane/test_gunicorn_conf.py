@@ -42,15 +42,32 @@ def check_interval():
     sys.setcheckinterval(before)
 
 
+def parent_of_our_parent():
+    """A process with a child that is older than this one."""
+    with open('/proc/%d/stat' % os.getppid()) as stat:
+        return int(stat.read().rpartition(')')[2].split()[1])
+
+
 def test_threads_of_a_worker_do_not_fight_for_the_interpreter(parent):
     gunicorn_conf.post_worker_init(Worker(parent))
     assert gunicorn_conf.CHECK_INTERVAL == sys.getcheckinterval() > 1000
 
 
-def test_a_worker_that_takes_the_place_of_another_builds_indico_first(parent):
-    worker = Worker(parent)
+def test_a_worker_that_finds_an_older_one_builds_indico_first():
+    worker = Worker(parent_of_our_parent())
     gunicorn_conf.post_worker_init(worker)
     assert [gunicorn_conf.BUILD_LIMIT] == worker.built
+
+
+def test_the_oldest_worker_accepts_requests_at_once():
+    younger = subprocess.Popen(['sleep', '60'])
+    worker = Worker(os.getpid())
+    try:
+        gunicorn_conf.post_worker_init(worker)
+    finally:
+        younger.kill()
+        younger.wait()
+    assert [] == worker.built
 
 
 def test_no_worker_is_killed_when_the_clock_is_put_forward(processes, tmpdir):

@@ -180,6 +180,11 @@ def replica_count(text: str) -> int:
     return _whole(text, 0, 8)
 
 
+def worker_count(text: str) -> int:
+    """Return the number of processes of an Indico instance, from 1."""
+    return _whole(text, 1, 16)
+
+
 def partition_count(text: str) -> int:
     """Return the number of partitions, from 1."""
     return _whole(text, 1, 4096)

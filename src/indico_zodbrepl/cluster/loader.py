@@ -131,7 +131,12 @@ def _indico(values: Any) -> tuple[IndicoInstance, ...]:
         path = urllib.parse.urlsplit(values.public_url).path.rstrip("/")
     return tuple(
         IndicoInstance(
-            instance.getSectionName(), instance.host, instance.port, bool(scheduler), path
+            instance.getSectionName(),
+            instance.host,
+            instance.port,
+            bool(scheduler),
+            path,
+            instance.workers,
         )
         for instance, scheduler in zip(values.indico, asked, strict=True)
     )

@@ -192,9 +192,10 @@ SCHEDULER = "scheduler"
 
 @dataclasses.dataclass(frozen=True)
 class IndicoInstance:
-    """One gunicorn process with Indico, at ``http://host:port/indico``.
+    """A gunicorn with Indico, at ``http://host:port/indico``.
 
     Attributes:
+        workers: number of its processes that answer requests.
         scheduler: True if Indico's scheduler runs beside it.
         path: of Indico's URL; begins with / and has none at its end.
     """
@@ -204,6 +205,7 @@ class IndicoInstance:
     port: int
     scheduler: bool = False
     path: str = "/indico"
+    workers: int = 1
 
     @property
     def address(self) -> Address:

@@ -206,7 +206,7 @@ def zodbrepl_command(
 def indico_program(
     cluster: Cluster, installation: Installation, instance: IndicoInstance
 ) -> Program:
-    """Return the gunicorn program of an Indico instance: one worker, a few threads."""
+    """Return the gunicorn program of an Indico instance: its workers have a few threads each."""
     layout = Layout(cluster)
     return Program(
         name=instance.program,
@@ -221,7 +221,7 @@ def indico_program(
             "--bind",
             str(instance.address),
             "--workers",
-            "1",
+            str(instance.workers),
             "--worker-class",
             "indico_zodbrepl.dataplane.indico.worker.DrainingWorker",
             "--threads",

@@ -32,6 +32,11 @@ PRIVATE_NETWORKS = tuple(
 )
 
 
+SQL_WORKERS = 8
+"""Each has two connections for each of its four threads: 64 of the 100 that PostgreSQL accepts by
+default, and of MariaDB's 151; the rest is for the scheduler, the monitor and tools."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Problem:
     """One thing wrong, in one line."""
@@ -281,6 +286,23 @@ def _scheduler(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
         )
 
 
+def _workers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    shape = SHAPES.get(cluster.backend)
+    several = [each for each in cluster.indico if each.workers > 1]
+    if several and shape is not None and shape.one_process:
+        yield Problem(
+            cluster.where("indico", several[0].name, "workers"),
+            f"the backend {cluster.backend} allows one worker: one process at a time can open the "
+            "data; use the backend zeo",
+        )
+    total = sum(each.workers for each in cluster.indico)
+    if several and isinstance(cluster.settings, ServerSettings) and total > SQL_WORKERS:
+        yield Problem(
+            cluster.where("indico", several[-1].name, "workers"),
+            f"{total} workers in all; a database server has connections for {SQL_WORKERS}",
+        )
+
+
 def _mail(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     mail = cluster.mail
     if mail is None:
@@ -365,6 +387,7 @@ RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
     _data_directories,
     _min_followers,
     _scheduler,
+    _workers,
     _mail,
     _admin,
     _watch_hooks,

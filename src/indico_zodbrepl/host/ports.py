@@ -77,6 +77,11 @@ def owner_of(address: Address) -> Owner | None:
     return _describe(holders[0]) if holders else None
 
 
+def accepts(pid: int, address: Address) -> bool:
+    """Return True if a process of this user has the listening socket of a port."""
+    return not set(_listening_sockets(address.port)).isdisjoint(_sockets_of(pid))
+
+
 def check_free(cluster: Cluster, endpoints: list[Endpoint]) -> None:
     """Raise OperatorError (exit 5) if one of these ports is taken.
 

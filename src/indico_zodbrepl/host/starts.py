@@ -21,7 +21,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
 from indico_zodbrepl.cluster.model import SCHEDULER
 from indico_zodbrepl.cluster.rendering import INDICO_DRAIN_SECONDS
-from indico_zodbrepl.host import daemon, programs, readiness, run, state
+from indico_zodbrepl.host import daemon, ports, programs, readiness, run, state
 from indico_zodbrepl.host.interface import (
     CHANGE_SECONDS,
     START_SECONDS,
@@ -32,6 +32,9 @@ from indico_zodbrepl.host.interface import (
 )
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.waiting import wait_until
+
+TURN_SECONDS = 5.0
+"""A worker that is asked to stop takes no new connections after a second or so."""
 
 KILL_AFTER = 2.0
 """Seconds that a worker may need to exit after the time for its requests is over."""
@@ -199,35 +202,56 @@ def _start(
 
 
 def replace_worker(instance: IndicoInstance, master: int, deadline: float) -> bool:
-    """Start a new worker; the present workers of the instance then exit.
+    """Start as many new workers as there are; the present workers of the instance then exit.
 
     Args:
         master: process id of the instance's gunicorn.
-        deadline: on the clock of ``time.monotonic``; for the new worker to be built.
+        deadline: on the clock of ``time.monotonic``; for the new workers to be built.
 
     Returns:
-        True if that succeeded.  If not, the instance may have one additional worker and should be
-        restarted: it did not work before either, or no new worker got ready in time.
+        True if that succeeded.  If not, the instance may have additional workers and should be
+        restarted: it did not work before either, or the new workers did not get ready in time.
     """
     old = _workers(master)
-    if not old or not _is_built(instance, old):
+    if _built(instance) not in old:
         return False
-    os.kill(master, signal.SIGTTIN)
-    if not wait_until(lambda: _is_built(instance, _workers(master) - old), deadline):
+    # Signals of one kind that come at once are one, so each waits for the effect of the one before.
+    for number in range(len(old)):
+        os.kill(master, signal.SIGTTIN)
+        if not wait_until(functools.partial(_has_new, master, old, number + 1), deadline):
+            return False
+    ready: set[int | None] = set()
+
+    def all_are_ready() -> bool:
+        ready.add(_built(instance))  # any worker may answer
+        return len(ready & (_workers(master) - old)) >= len(old)
+
+    if not wait_until(all_are_ready, deadline):
         return False
-    for _ in old:
+    limit = time.monotonic() + TURN_SECONDS * len(old)
+    for number in reversed(range(len(old))):
         os.kill(master, signal.SIGTTOU)
+        wait_until(functools.partial(_accept_at_most, instance, old, number), limit)
     _see_ended(old)
     return True
 
 
-def _is_built(instance: IndicoInstance, workers: set[int]) -> bool:
-    """Return True if one of these workers reports now that its Indico is ready."""
+def _has_new(master: int, old: set[int], count: int) -> bool:
+    return len(_workers(master) - old) >= count
+
+
+def _accept_at_most(instance: IndicoInstance, workers: set[int], count: int) -> bool:
+    """Return True if so many of the workers or fewer still take new connections."""
+    return sum(ports.accepts(pid, instance.address) for pid in workers) <= count
+
+
+def _built(instance: IndicoInstance) -> int | None:
+    """Return the process id of the worker that answers now if its Indico is ready."""
     try:
         answer = readiness.health(instance)
     except (OSError, http.client.HTTPException, ValueError):
-        return False
-    return isinstance(answer, dict) and answer.get("built") is True and answer["pid"] in workers
+        return None
+    return answer["pid"] if isinstance(answer, dict) and answer.get("built") is True else None
 
 
 def _see_ended(workers: set[int]) -> None:

@@ -18,8 +18,8 @@ LEAST_FILES, FEW_FILES = 1024, 4096
 LEAST_PROCESSES = 200
 """supervisord does not start with fewer."""
 
-NODE_BYTES, INSTANCE_BYTES = 512 << 20, 1 << 30
-"""What the production guide plans for a storage server and for an Indico instance."""
+NODE_BYTES, WORKER_BYTES = 512 << 20, 1 << 30
+"""What the production guide plans for a storage server and for a worker of Indico."""
 
 VOLATILE = frozenset({"tmpfs", "ramfs"})
 REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "fuse.glusterfs"})
@@ -66,14 +66,14 @@ def _clock(system: System) -> Finding:
 
 def _machine(cluster: Cluster, system: System) -> Iterator[Finding]:
     servers = sum(node.has_program for node in cluster.nodes)
-    instances = len(cluster.indico)
-    planned = servers * NODE_BYTES + instances * INSTANCE_BYTES
+    workers = sum(each.workers for each in cluster.indico)
+    planned = servers * NODE_BYTES + workers * WORKER_BYTES
     verdict = FINE if system.memory >= planned else WARNING
     text = f"{gib(system.memory)}; {gib(planned)} planned for nodes and Indico"
     yield Finding(verdict, "memory", text)
-    wanted = max(1, instances) + min(1, servers)
+    wanted = max(1, workers) + min(1, servers)
     verdict = FINE if system.cores >= wanted else WARNING
-    text = f"{system.cores}; one for the primary and one for each Indico instance make {wanted}"
+    text = f"{system.cores}; one for the primary and one for each worker of Indico make {wanted}"
     yield Finding(verdict, "processors", text)
 
 

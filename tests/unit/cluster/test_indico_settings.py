@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from indico_zodbrepl.cluster.model import SCHEDULER
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.secrets import check_mail_password
 
+EXAMPLES = Path(__file__).parents[3] / "etc"
 SECOND = "<indico two>\n  port 8102\n</indico>\n"
 MAIL = """
 <mail>
@@ -126,3 +128,41 @@ def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
     assert f"chmod 600 {password}" == caught.value.hint
     password.chmod(0o600)
     check_mail_password(cluster)
+
+
+def with_workers(number: str, text: str = GOOD) -> str:
+    return text.replace("  port 8101\n", f"  port 8101\n  workers {number}\n")
+
+
+def test_an_instance_has_one_worker_unless_the_file_says_more(tmp_path: Path) -> None:
+    assert [1] == [each.workers for each in load_text(tmp_path, GOOD).indico]
+    cluster = load_text(tmp_path, with_workers("4"))
+    command = rendering.indico_program(
+        cluster, Installation(Path("/opt")), cluster.indico[0]
+    ).command
+    assert "4" == command[command.index("--workers") + 1]
+
+
+@pytest.mark.parametrize("number", ["0", "17", "two"])
+def test_impossible_numbers_of_workers_are_refused(tmp_path: Path, number: str) -> None:
+    (problem,) = refusal(tmp_path, with_workers(number))
+    assert number in problem
+
+
+def test_a_bare_file_has_one_worker(tmp_path: Path) -> None:
+    text = (EXAMPLES / "cluster-filestorage.conf").read_text()
+    changed = re.sub(r"(<indico one>\n)", r"\1  workers 2\n", text)
+    assert changed != text
+    assert "allows one worker" in refusal(tmp_path, changed)[0]
+
+
+@pytest.mark.parametrize("engine", ["postgresql", "mariadb"])
+def test_a_database_server_has_connections_for_some_workers_only(
+    tmp_path: Path, engine: str
+) -> None:
+    text = (EXAMPLES / f"cluster-relstorage-{engine}.conf").read_text()
+    load_text(tmp_path, re.sub(r"(<indico \w+>\n)", r"\1  workers 4\n", text))
+    many = re.sub(r"(<indico \w+>\n)", r"\1  workers 5\n", text)
+    assert refusal(tmp_path, many)[0].endswith(
+        "10 workers in all; a database server has connections for 8"
+    )

@@ -1,8 +1,8 @@
 """The gunicorn settings beyond its command line: `gunicorn -c python:THIS_MODULE`.
 
-A worker that replaces another one builds Indico before it accepts a request,
-so that no request has to wait for that.  The only worker of an instance
-accepts requests at once, so that its health check answers meanwhile.
+A worker that finds an older one builds Indico before it accepts a request, so
+that no request has to wait for that.  The oldest worker of an instance accepts
+requests at once, so that its health check answers meanwhile.
 
 gunicorn uses the system clock.  If that is set forward, gunicorn would take
 each worker for hung and kill it during its requests.  Here its timers, and
@@ -63,10 +63,22 @@ def post_worker_init(worker):
         worker: its `wsgi` is an `app.Application`.
     """
     sys.setcheckinterval(CHECK_INTERVAL)
-    if _has_sibling(worker.ppid):
+    if not _is_oldest(worker.ppid):
         worker.wsgi.build(BUILD_LIMIT)
 
 
-def _has_sibling(parent):
+def _is_oldest(parent):
     with open('/proc/%d/task/%d/children' % (parent, parent)) as children:
-        return set(children.read().split()) != set([str(os.getpid())])
+        workers = children.read().split()
+    own = _age(os.getpid())
+    return all(_age(pid) >= own for pid in workers)
+
+
+def _age(pid):
+    """Return what sorts processes by their start; one that has ended sorts last."""
+    try:
+        with open('/proc/%s/stat' % pid) as stat:
+            # the 22nd field, proc(5); the second, in parentheses, may hold blanks
+            return int(stat.read().rpartition(')')[2].split()[19]), int(pid)
+    except IOError:
+        return float('inf'), int(pid)
