@@ -33,7 +33,7 @@ VALUES = {
     "secrets": {"Credentials"},
     "server_control": {"NoServerError", "ServerRefusedError"},
     "sql_export": {"DiffersError", "Divergent", "UnreadableError"},
-    "supervisor": {"SupervisorAwayError", "SupervisorSilentError"},
+    "supervisor": {"NOT_KNOWN", "SupervisorAwayError", "SupervisorSilentError"},
     "system": {"Folder", "System"},
     "verifying": {"Verified"},
 }

@@ -27,6 +27,9 @@ PATIENCE = 20.0  # for starting and stopping programs, which may be slow on a bu
 # Of supervisor's XML-RPC interface; its own module of them is slow to import.
 SHUTDOWN_STATE, ALREADY_STARTED, NOT_RUNNING = 6, 60, 70
 
+NOT_KNOWN = "not known to supervisord yet"
+"""The description of a program that the cluster file has gained since the last ``up``."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ProgramState:
@@ -178,9 +181,7 @@ def program_states(cluster: Cluster, seconds: float = ANSWER_SECONDS) -> dict[st
     except (SupervisorAwayError, SupervisorSilentError) as error:
         return {name: ProgramState(name, "UNREACHABLE", None, error.notice) for name in names}
     missing = {
-        name: ProgramState(name, "STOPPED", None, "not known to supervisord yet")
-        for name in names
-        if name not in known
+        name: ProgramState(name, "STOPPED", None, NOT_KNOWN) for name in names if name not in known
     }
     return known | missing
 

@@ -28,7 +28,8 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Node, NodeState, Role
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
-from indico_zodbrepl.monitor.snapshot import Mark, Snapshot, StartRefusal, State
+from indico_zodbrepl.host.supervisor import NOT_KNOWN
+from indico_zodbrepl.monitor.snapshot import Mark, Program, Snapshot, StartRefusal, State
 from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
     Level,
@@ -371,6 +372,12 @@ def test_a_program_in_fatal_state_is_named() -> None:
     )
     assert "secondary b could not be started" in texts(found)
     assert "tail -n 50 var/log/node-b.log" in found.warnings[0].hint
+
+
+def test_a_program_that_the_cluster_file_has_gained_is_started_by_up() -> None:
+    gained = Program("node-b", "STOPPED", 0, NOT_KNOWN)
+    found = snapshot(servers={"b": REFUSED}, comparisons={"b": None}, programs={"node-b": gained})
+    assert "supervisord learns of it with `bin/zodbrepl up`" == found.warnings[0].hint
 
 
 def test_a_server_that_runs_outside_of_supervisor_is_reported() -> None:

@@ -8,6 +8,7 @@ from indico_zodbrepl import backends
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.supervisor import NOT_KNOWN
 from indico_zodbrepl.monitor import words
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Program
@@ -144,6 +145,8 @@ def remedy(commands: Commands, start: str, program_name: str, program: Program |
         return f"supervisor is starting it: wait some seconds; if it does not answer then, {log}"
     if program.state in RUNNING:
         return f"it runs without answering (frozen?): `{start}`; {log}"
+    if program.description == NOT_KNOWN:
+        return f"supervisord learns of it with `{commands.zodbrepl('up')}`"
     if program.state == "STOPPED":
         return f"somebody stopped it; start it with `{start}`"
     return f"{log}; when that is repaired: `{start}`"
