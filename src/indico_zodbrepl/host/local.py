@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.cluster import NodeState
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import disks, epochs, history, state, supervisor
 from indico_zodbrepl.host.interface import Answer, Tell, ignore
 from indico_zodbrepl.host.local_data import LocalData
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.supervisor import ProgramState
+
+NOT_OF_A_NODE = frozenset({"up", "down", "restart_instance"})
+"""Verbs whose name is the cluster's or an Indico instance's."""
 
 
 class LocalHost(LocalData):
@@ -123,6 +126,8 @@ class LocalHost(LocalData):
     def dry_run(self, verb: str, name: str, **arguments: object) -> DryRun:
         from indico_zodbrepl.host import verbs
 
+        if verb not in NOT_OF_A_NODE:
+            self._refuse_elsewhere(name)
         return verbs.DRY_RUNS[verb](self._cluster, self._installation, name, **arguments)
 
     def up(self, *, progress: Tell = ignore) -> list[str]:
@@ -136,36 +141,43 @@ class LocalHost(LocalData):
         return lifecycle.down(self._cluster, self._installation, progress)
 
     def start_node(self, name: str, **options: Any) -> bool:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         return verbs.start_node(self._cluster, self._installation, name, **options)
 
     def stop_node(self, name: str, **options: Any) -> bool:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         return verbs.stop_node(self._cluster, name, **options)
 
     def restart_node(self, name: str, **options: Any) -> None:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import starts
 
         starts.restart_node(self._cluster, self._installation, name, **options)
 
     def fence(self, name: str) -> Fenced:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         return verbs.fence(self._cluster, name)
 
     def assign(self, name: str, **state: Any) -> NodeState:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         return verbs.assign(self._cluster, name, **state)
 
     def promote(self, name: str, **options: Any) -> Changed:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         return verbs.promote(self._cluster, self._installation, name, **options)
 
     def follow(self, name: str, **options: Any) -> Changed:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         return verbs.follow(self._cluster, self._installation, name, **options)
@@ -188,16 +200,19 @@ class LocalHost(LocalData):
         )
 
     def pause_writes(self, name: str, seconds: float) -> str:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         return verbs.pause_writes(self._cluster, name, seconds)
 
     def resume_writes(self, name: str) -> None:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         verbs.resume_writes(self._cluster, name)
 
     def force_start(self, name: str, **options: Any) -> Forcing:
+        self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
 
         return verbs.force_start(self._cluster, self._installation, name, **options)
@@ -206,6 +221,31 @@ class LocalHost(LocalData):
         from indico_zodbrepl.host import verbs
 
         verbs.restart_instance(self._cluster, name, **options)
+
+    def _refuse_elsewhere(self, name: str) -> None:
+        """Raise OperatorError (exit 8) for a node of another machine.
+
+        A server is found by its port: the one on this machine would be stopped in its place.
+        """
+        from indico_zodbrepl.host import ports
+
+        node = self._node(name)
+        if not node.managed:  # its verbs refuse it, wherever it is
+            return
+        try:
+            here = ports.is_of_this_machine(node.host)
+        except OSError as error:
+            detail = f"{node.host} does not resolve: {error.strerror}"
+        else:
+            detail = f"no interface of this machine has the address {node.host}"
+            if here:
+                return
+        raise OperatorError(
+            f"node {name} is not on this machine",
+            f"{self._cluster.where('node', name, 'host')}: {detail}",
+            f"type this on {node.host}",
+            ExitCode.REFUSED,
+        )
 
     # Programs
 
