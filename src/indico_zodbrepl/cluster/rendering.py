@@ -239,6 +239,7 @@ def indico_program(
         environment={
             "INDICO_CONF": str(layout.indico_conf(instance)),
             "ZODBREPL_INSTANCE": instance.name,
+            "ZODBREPL_WORKERS": str(instance.workers),
             "ZODBREPL_DRAIN_SECONDS": str(INDICO_DRAIN_SECONDS),
             "ZODBREPL_BENCH_SECRET": str(layout.bench_secret),
             "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance)),

@@ -32,8 +32,8 @@ PRIVATE_NETWORKS = tuple(
 )
 
 
-SQL_WORKERS = 8
-"""Each has two connections for each of its four threads: 64 of the 100 that PostgreSQL accepts by
+SQL_WORKERS = 10
+"""Each has two connections for each of its four threads: 80 of the 100 that PostgreSQL accepts by
 default, and of MariaDB's 151; the rest is for the scheduler, the monitor and tools."""
 
 
@@ -295,12 +295,15 @@ def _workers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
             f"the backend {cluster.backend} allows one worker: one process at a time can open the "
             "data; use the backend zeo",
         )
-    total = sum(each.workers for each in cluster.indico)
-    if several and isinstance(cluster.settings, ServerSettings) and total > SQL_WORKERS:
-        yield Problem(
-            cluster.where("indico", several[-1].name, "workers"),
-            f"{total} workers in all; a database server has connections for {SQL_WORKERS}",
-        )
+    if several and isinstance(cluster.settings, ServerSettings):
+        total = sum(each.workers for each in cluster.indico)
+        more = max(each.workers for each in several)
+        if total + more > SQL_WORKERS:
+            yield Problem(
+                cluster.where("indico", several[-1].name, "workers"),
+                f"{total} workers in all, and {more} more while an instance restarts; a database "
+                f"server has connections for {SQL_WORKERS}",
+            )
 
 
 def _mail(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:

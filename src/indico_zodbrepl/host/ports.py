@@ -93,9 +93,17 @@ def owner_of(address: Address) -> Owner | None:
     return _describe(holders[0]) if holders else None
 
 
-def accepts(pid: int, address: Address) -> bool:
-    """Return True if a process of this user has the listening socket of a port."""
-    return not set(_listening_sockets(address.port)).isdisjoint(_sockets_of(pid))
+def listening_sockets(address: Address) -> frozenset[str]:
+    """Return the names of the sockets that listen on a port, as in /proc/PID/fd.
+
+    While many connections begin and end, the kernel's table may lack one for a moment.
+    """
+    return frozenset(_listening_sockets(address.port))
+
+
+def has_one_of(pid: int, sockets: frozenset[str]) -> bool:
+    """Return True if a process of this user has one of these sockets open."""
+    return not sockets.isdisjoint(_sockets_of(pid))
 
 
 def check_free(cluster: Cluster, endpoints: list[Endpoint]) -> None:

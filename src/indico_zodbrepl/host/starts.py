@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster import Cluster, IndicoInstance
@@ -35,6 +36,9 @@ from indico_zodbrepl.probing.waiting import wait_until
 
 TURN_SECONDS = 5.0
 """A worker that is asked to stop takes no new connections after a second or so."""
+
+ANSWER_SECONDS = 2.0
+"""A worker that begins does not answer for the others that serve."""
 
 KILL_AFTER = 2.0
 """Seconds that a worker may need to exit after the time for its requests is over."""
@@ -131,7 +135,7 @@ def restart_instance(
 ) -> None:
     """Make an Indico instance drop its caches, and wait until it answers.
 
-    A new worker takes over from the old one while it serves.  An instance that does not work is
+    New workers take over from the old ones while these serve.  An instance that does not work is
     restarted as a whole, and so is one whose storage only one process can open.  The scheduler
     that runs beside it is restarted too.
 
@@ -153,7 +157,7 @@ def _restart_serving(
     deadline = time.monotonic() + seconds
     master = _replaceable(cluster, instance)
     if master is not None and replace_worker(instance, master, time.monotonic() + seconds / 2):
-        progress(f"{instance.program} has a new worker")
+        progress(f"the workers of {instance.program} are new")
         return
     programs.end(cluster, [instance.program], deadline, progress)
     _start(
@@ -212,8 +216,16 @@ def replace_worker(instance: IndicoInstance, master: int, deadline: float) -> bo
         True if that succeeded.  If not, the instance may have additional workers and should be
         restarted: it did not work before either, or the new workers did not get ready in time.
     """
+
+    def complete() -> int:
+        """Return the number of workers if all of them live and one answers; else 0."""
+        answer = _answer_of_built(instance)
+        number = int(answer.get("workers", 1))  # an older release has one, and does not say so
+        return number if answer and len(_workers(master)) == number else 0
+
+    wanted = wait_until(complete, time.monotonic() + ANSWER_SECONDS)
     old = _workers(master)
-    if _built(instance) not in old:
+    if not wanted:
         return False
     # Signals of one kind that come at once are one, so each waits for the effect of the one before.
     for number in range(len(old)):
@@ -223,35 +235,37 @@ def replace_worker(instance: IndicoInstance, master: int, deadline: float) -> bo
     ready: set[int | None] = set()
 
     def all_are_ready() -> bool:
-        ready.add(_built(instance))  # any worker may answer
+        ready.add(_answer_of_built(instance).get("pid"))  # any worker may answer
         return len(ready & (_workers(master) - old)) >= len(old)
 
     if not wait_until(all_are_ready, deadline):
         return False
     limit = time.monotonic() + TURN_SECONDS * len(old)
+    sockets = wait_until(lambda: ports.listening_sockets(instance.address), limit)
     for number in reversed(range(len(old))):
         os.kill(master, signal.SIGTTOU)
-        wait_until(functools.partial(_accept_at_most, instance, old, number), limit)
+        wait_until(functools.partial(_accept_at_most, sockets, old, number), limit)
     _see_ended(old)
-    return True
+    # A killed worker is its master's child until that has noticed.
+    return wait_until(lambda: len(_workers(master)) == wanted, time.monotonic() + ANSWER_SECONDS)
 
 
 def _has_new(master: int, old: set[int], count: int) -> bool:
     return len(_workers(master) - old) >= count
 
 
-def _accept_at_most(instance: IndicoInstance, workers: set[int], count: int) -> bool:
+def _accept_at_most(sockets: frozenset[str], workers: set[int], count: int) -> bool:
     """Return True if so many of the workers or fewer still take new connections."""
-    return sum(ports.accepts(pid, instance.address) for pid in workers) <= count
+    return sum(ports.has_one_of(pid, sockets) for pid in workers) <= count
 
 
-def _built(instance: IndicoInstance) -> int | None:
-    """Return the process id of the worker that answers now if its Indico is ready."""
+def _answer_of_built(instance: IndicoInstance) -> dict[str, Any]:
+    """Return the report of the worker that answers now; empty unless its Indico is ready."""
     try:
         answer = readiness.health(instance)
     except (OSError, http.client.HTTPException, ValueError):
-        return None
-    return answer["pid"] if isinstance(answer, dict) and answer.get("built") is True else None
+        return {}
+    return answer if isinstance(answer, dict) and answer.get("built") is True else {}
 
 
 def _see_ended(workers: set[int]) -> None:

@@ -127,8 +127,8 @@ def read(cluster: Cluster) -> System:
         memory=_memory(),
         open_files=_hard_limit(resource.RLIMIT_NOFILE),
         processes=_hard_limit(resource.RLIMIT_NPROC),
-        ephemeral=_range(EPHEMERAL.read_text()),
-        reserved=frozenset(_ports(RESERVED.read_text())),
+        ephemeral=_range(_text(EPHEMERAL)),
+        reserved=frozenset(_ports(_text(RESERVED))),
         folders=tuple(_folder(*each) for each in _folders(cluster)),
         secrets=tuple(_secret(*each) for each in _secrets(cluster)),
         ports=tuple(_port(cluster, each) for each in _own_endpoints(cluster)),
@@ -273,8 +273,17 @@ def _memory() -> int:
     return int(first.split()[1]) * 1024
 
 
+def _text(path: Path) -> str:
+    """Return a setting of the kernel; empty if it has none, as without IPv4."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
 def _range(text: str) -> tuple[int, int]:
-    first, last = map(int, text.split())
+    """Return the two ends; none of the ports there are is between those of an empty text."""
+    first, last = map(int, text.split() or (0, 0))
     return first, last
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import getpass
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,13 @@ EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 NOBODY = Account("nobody", "nogroup")
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose path leaves room for that of a socket, unlike some of pytest's."""
+    with tempfile.TemporaryDirectory(prefix="z-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 def service_in(home: Path) -> Service:
@@ -56,25 +65,25 @@ def test_a_socket_outside_of_the_var_directory_is_refused(tmp_path: Path) -> Non
 
 
 @as_root
-def test_folders_of_another_user_are_refused_and_stay_theirs(tmp_path: Path) -> None:
-    (tmp_path / "var").mkdir()
-    cluster = load(EXAMPLE, tmp_path)
+def test_folders_of_another_user_are_refused_and_stay_theirs(short: Path) -> None:
+    (short / "var").mkdir()
+    cluster = load(EXAMPLE, short)
     service = Service(
-        dataclasses.replace(cluster, var_directory=tmp_path / "var"), Installation(tmp_path)
+        dataclasses.replace(cluster, var_directory=short / "var"), Installation(short)
     )
     error = refused(service)
     assert ExitCode.REFUSED is error.exit_code
-    assert f"chown -R nobody:nogroup {tmp_path}/var" in error.hint
-    assert getpass.getuser() == (tmp_path / "var").owner()
+    assert f"chown -R nobody:nogroup {short}/var" in error.hint
+    assert getpass.getuser() == (short / "var").owner()
 
 
 @as_root
-def test_an_installation_that_the_user_cannot_read_is_refused(tmp_path: Path) -> None:
-    home = tmp_path / "private"
+def test_an_installation_that_the_user_cannot_read_is_refused(short: Path) -> None:
+    home = short / "private"
     (home / "bin").mkdir(parents=True)
     (home / "bin/zodbrepl").write_text("#!/bin/sh\n")
     (home / "bin/zodbrepl").chmod(0o755)
-    tmp_path.chmod(0o700)
+    short.chmod(0o700)
     error = refused(service_in(home))
     assert ExitCode.NOT_INSTALLED is error.exit_code
     assert str(home / "bin/zodbrepl") in error.detail

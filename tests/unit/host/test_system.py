@@ -108,6 +108,16 @@ def test_the_limit_of_open_files_is_the_one_that_counts(tmp_path: Path) -> None:
     assert "900" == done.stdout.strip()
 
 
+def test_a_kernel_without_a_setting_is_no_error(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system, "EPHEMERAL", tmp_path / "missing")
+    monkeypatch.setattr(system, "RESERVED", tmp_path / "missing")
+    readings = system.read(cluster)
+    assert (0, 0) == readings.ephemeral
+    assert frozenset() == readings.reserved
+
+
 def test_the_rest_is_read_from_the_kernel(cluster: Cluster) -> None:
     readings = system.read(cluster)
     assert readings.synchronised in {True, False}

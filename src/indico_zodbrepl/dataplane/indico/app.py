@@ -9,7 +9,7 @@ For mod_wsgi the script file is one line (with WSGIApplicationGroup %{GLOBAL}):
     from indico_zodbrepl.dataplane.indico.app import application
 
 Environment: INDICO_CONF, the path of indico.conf; ZODBREPL_INSTANCE, the name
-shown in the health report; ZODBREPL_EPOCH_RECORD, the path of this host's
+shown in the health report, and ZODBREPL_WORKERS, the number shown there; ZODBREPL_EPOCH_RECORD, the path of this host's
 record of the current epoch, may be missing.  One process with threads, or
 several processes; never fork a process that has answered a request.
 
@@ -39,6 +39,7 @@ from indico_zodbrepl.dataplane.client.status import (
 from indico_zodbrepl.dataplane.indico.instance import IndicoInstance, NotSetUp
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
+WORKERS = int(os.environ.get('ZODBREPL_WORKERS', 1))  # processes that answer for this instance
 HEALTH_PATH = '/zodbrepl/health'
 MAY_WAIT = 2  # requests at once
 BUILD_PATIENCE = 60.0  # seconds
@@ -85,7 +86,7 @@ class Application(object):
         report = dict(NO_STORAGE if db is None else storage_status(db))
         report.update(recorded_epoch(self._epoch_record))
         report.update(
-            instance=self._name, pid=os.getpid(), release=__version__,
+            instance=self._name, pid=os.getpid(), workers=WORKERS, release=__version__,
             **self._building())
         return _answer(
             start_response,
