@@ -63,7 +63,7 @@ class Machine:
 
 @contextlib.contextmanager
 def booted(folder: Path) -> Iterator[Machine]:
-    """A machine that has booted; it is ended and its mount removed afterwards.
+    """A machine that has booted, without the services of this one; it is ended afterwards.
 
     Args:
         folder: an empty one, for its root.
@@ -72,6 +72,7 @@ def booted(folder: Path) -> Iterator[Machine]:
     try:
         command = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot"]
         command += ["--volatile=overlay", "--private-network", "--console=pipe", "-D", str(folder)]
+        command.append("systemd.unit=basic.target")
         with (
             (folder.parent / "console").open("wb") as console,
             subprocess.Popen(

@@ -140,14 +140,12 @@ def begin(
 
 
 def with_measurement(run: Run, made: Measurement) -> Run:
-    """Add a measurement, write the run, and return it."""
-    run = dataclasses.replace(
+    """Return the run with one more measurement; it is not written yet."""
+    return dataclasses.replace(
         run,
         measurements=(*run.measurements, made),
         versions={**run.versions, **made.details.get("versions", {})},
     )
-    write(run)
-    return run
 
 
 def end(run: Run) -> Run:
@@ -238,13 +236,14 @@ def as_json(run: Run) -> str:
     return json.dumps({"format": FORMAT, **values}, indent=1, sort_keys=True) + "\n"
 
 
-def write(run: Run) -> None:
-    """Write a run.  Raises OperatorError (exit 1) if that fails."""
+def write(run: Run) -> Run:
+    """Write a run, and return it.  Raises OperatorError (exit 1) if that fails."""
     path = run.folder / FILE
     try:
         write_atomically(path, as_json(run))
     except OSError as error:
         raise _unwritable(path, error) from error
+    return run
 
 
 def _unwritable(path: Path, error: OSError) -> OperatorError:

@@ -129,7 +129,9 @@ def make(
         for done, step in enumerate(steps, start=1):
             begun(step, done - 1, len(steps))
             made = _measured(suite, step, up[step.storage], settings)
+            # Two steps: what an interruption finds written is then also in ``run``.
             run = results.with_measurement(run, made)
+            results.write(run)
             told(Told(step, made, done, len(steps)))
     finally:
         run = results.end(run)

@@ -172,6 +172,23 @@ def test_an_interruption_shows_what_was_measured(bench: Run, cluster: Cluster) -
     assert [7] == [each.metrics["rate"] for each in results.read_all(cluster)[0].measurements]
 
 
+def test_an_interruption_right_after_a_measurement_was_written_keeps_it(
+    bench: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = results.write
+
+    def write_and_interrupt(run: results.Run) -> results.Run:
+        write(run)
+        if run.measurements and run.ended is None:
+            raise KeyboardInterrupt
+        return run
+
+    monkeypatch.setattr(results, "write", write_and_interrupt)
+    done = bench([Counting("count", 7, 8)], "count")
+    assert done.exit_code == 130
+    assert [7] == [each.metrics["rate"] for each in results.read_all(cluster)[0].measurements]
+
+
 def test_all_suites_are_made_into_one_folder(bench: Run, cluster: Cluster) -> None:
     done = bench([Counting("first", 1), Counting("second", 2)], "all", "--quick")
     assert done.exit_code == 0, done.output

@@ -27,7 +27,7 @@ def begun(cluster: Cluster, suite: str = "raw") -> Run:
 
 def test_what_was_measured_is_read_again(tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path)
-    run = results.with_measurement(begun(cluster), READ)
+    run = results.write(results.with_measurement(begun(cluster), READ))
     run = results.end(results.with_measurement(run, FAILED))
     (found,) = results.read_all(cluster)
     assert (READ, FAILED) == found.measurements
@@ -41,7 +41,7 @@ def test_medians_and_spread_are_kept_for_other_programs(tmp_path: Path) -> None:
     run = begun(cluster_in(tmp_path))
     for number, rate in enumerate((2.0, 5.0, 3.0), 1):
         made = dataclasses.replace(READ, round=number, metrics={"rate": rate})
-        run = results.with_measurement(run, made)
+        run = results.write(results.with_measurement(run, made))
     (row,) = json.loads((run.folder / results.FILE).read_text())["summary"]
     assert ("zeo", "read", {"objects": 100}, 3) == (
         row["storage"],
@@ -57,7 +57,7 @@ def test_each_measurement_is_there_before_the_next_one(tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path)
     run = begun(cluster)
     assert results.read_all(cluster)[0].measurements == ()
-    results.with_measurement(run, READ)
+    results.write(results.with_measurement(run, READ))
     (found,) = results.read_all(cluster)
     assert (READ,) == found.measurements
     assert found.ended is None
@@ -149,7 +149,7 @@ def test_values_that_no_program_of_ours_wrote_are_a_problem(
     tmp_path: Path, old: str, new: str
 ) -> None:
     """Comparisons, tables and pages need not look at types again."""
-    run = results.with_measurement(begun(cluster_in(tmp_path)), READ)
+    run = results.write(results.with_measurement(begun(cluster_in(tmp_path)), READ))
     file = run.folder / results.FILE
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
