@@ -13,7 +13,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from indico_zodbrepl.cluster.model import Encryption, Role
+from indico_zodbrepl.cluster.model import Encryption, LinkEncryption, Role
 from indico_zodbrepl.cluster.settings import (
     MariaDBSettings,
     NeoSettings,
@@ -146,6 +146,24 @@ def ip_address(text: str) -> str:
         return str(ipaddress.ip_address(text))
     except ValueError:
         raise ValueError(f"{text!r} is not an IP address") from None
+
+
+def ipv4_address(text: str) -> str:
+    """Return an IPv4 address in canonical form."""
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not an IPv4 address; a name would need a resolver during a failover"
+        ) from None
+
+
+def link_encryption(text: str) -> LinkEncryption:
+    """Return the encryption of connections between hosts."""
+    try:
+        return LinkEncryption(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(LinkEncryption)}") from None
 
 
 def mail_address(text: str) -> str:

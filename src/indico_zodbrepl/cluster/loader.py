@@ -5,15 +5,19 @@ from __future__ import annotations
 import ipaddress
 import socket
 import urllib.parse
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from indico_zodbrepl.cluster.addresses import is_of_this_machine
 from indico_zodbrepl.cluster.commands import zodbrepl
 from indico_zodbrepl.cluster.installation import home_from_environment
 from indico_zodbrepl.cluster.model import (
     Address,
     Admin,
     Cluster,
+    ClusterHost,
     IndicoInstance,
     Mail,
     Node,
@@ -24,6 +28,9 @@ from indico_zodbrepl.cluster.settings import Settings
 from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.cluster.validation import Addresses, problems
 from indico_zodbrepl.errors import ExitCode, OperatorError
+
+Placed = tuple[str, str | None]
+Place = Callable[[str], Placed]
 
 
 def load(path: Path, home: Path) -> Cluster:
@@ -78,31 +85,40 @@ def check_site_conf(cluster: Cluster) -> None:
 
 
 def _build(values: Any, path: Path, positions: Positions) -> Cluster:
+    hosts = {
+        host.getSectionName(): ClusterHost(
+            host.getSectionName(), host.address, host.agent_port, values.encryption
+        )
+        for host in values.hosts
+    }
+    place = partial(_place, hosts)
     return Cluster(
         name=values.name,
         backend=values.backend,
         nodes=tuple(
             Node(
                 name=node.getSectionName(),
-                host=node.host,
+                host=place(node.host)[0],
                 storage_port=node.storage_port,
                 replication_port=node.replication_port,
                 data_directory=node.data_directory,
                 role=node.role,
                 upstream=node.upstream,
                 managed=node.managed,
+                on=place(node.host)[1],
             )
             for node in values.nodes
         ),
-        indico=_indico(values),
+        indico=_indico(values, place),
         admin=Admin(
-            values.admin.host,
+            place(values.admin.host)[0],
             values.admin.port,
             values.admin.read_only,
             values.admin.public_url,
             values.admin.trusted_proxy,
+            place(values.admin.host)[1],
         ),
-        watch=None if values.watch is None else _watch(values.watch),
+        watch=None if values.watch is None else _watch(values.watch, place),
         var_directory=values.var_directory,
         reconnect_delay=values.reconnect_delay,
         keep_alive_delay=values.keep_alive_delay,
@@ -115,11 +131,28 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
         mail=None if values.mail is None else _mail(values.mail),
         min_followers=values.min_followers,
         settings=_settings(values),
+        hosts=tuple(hosts.values()),
+        here=next((name for name, host in hosts.items() if _is_of_this_machine(host)), None),
         positions=positions,
     )
 
 
-def _indico(values: Any) -> tuple[IndicoInstance, ...]:
+def _place(hosts: Mapping[str, ClusterHost], host: str) -> Placed:
+    """Return the address to listen on, and the name of the host section, for a key ``host``."""
+    if not hosts:
+        return host, None
+    found = hosts.get(host)
+    return (host if found is None else found.inner_address), host
+
+
+def _is_of_this_machine(host: ClusterHost) -> bool:
+    try:
+        return is_of_this_machine(host.address)
+    except OSError:
+        return False  # another problem than an address of another machine: validation names it
+
+
+def _indico(values: Any, place: Place) -> tuple[IndicoInstance, ...]:
     """Return the instances; the first that allows it gets the scheduler if none asks for it."""
     asked = [instance.scheduler for instance in values.indico]
     shape = SHAPES.get(values.backend)
@@ -132,11 +165,12 @@ def _indico(values: Any) -> tuple[IndicoInstance, ...]:
     return tuple(
         IndicoInstance(
             instance.getSectionName(),
-            instance.host,
+            place(instance.host)[0],
             instance.port,
             bool(scheduler),
             path,
             instance.workers,
+            place(instance.host)[1],
         )
         for instance, scheduler in zip(values.indico, asked, strict=True)
     )
@@ -161,10 +195,10 @@ def _settings(values: Any) -> Settings | None:
     return shape.defaults if shape else None
 
 
-def _watch(values: Any) -> Watch:
+def _watch(values: Any, place: Place) -> Watch:
     server = values.mail_host and Address(values.mail_host, values.mail_port)
     return Watch(
-        values.host,
+        place(values.host)[0],
         values.port,
         values.lag_limit,
         values.failover_after,
@@ -176,6 +210,7 @@ def _watch(values: Any) -> Watch:
         values.mail_encryption,
         values.mail_user,
         values.mail_password_file,
+        place(values.host)[1],
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import ipaddress
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,8 +64,8 @@ class Position:
 class Positions:
     """The line numbers of sections and keys in a cluster file.
 
-    ``kind`` is the type of a section (node, indico, mail, admin, watch), or None for top-level
-    keys; ``name`` is its name, or None for mail, admin and watch.
+    ``kind`` is the type of a section (host, node, indico, mail, admin, watch), or None for
+    top-level keys; ``name`` is its name, or None for mail, admin and watch.
     """
 
     def __init__(self) -> None:
@@ -107,15 +108,55 @@ class Endpoint:
         return f"{self.key} of {self.kind}" + (f" {self.name}" if self.name else "")
 
 
+class LinkEncryption(enum.StrEnum):
+    """The encryption of the connections between the programs of several hosts."""
+
+    NONE = "none"
+    TLS = "tls"
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterHost:
+    """A machine of a cluster of several hosts.
+
+    Attributes:
+        address: IPv4 address at which the other hosts reach it.
+        agent_port: TCP port of its agent.
+        encryption: of the connections between its programs and those of other hosts.
+    """
+
+    name: str
+    address: str
+    agent_port: int
+    encryption: LinkEncryption = LinkEncryption.TLS
+
+    @property
+    def inner_address(self) -> str:
+        """Return the address on which its programs listen, which is the same on every host.
+
+        With TLS it is a loopback address, made of the last three numbers of ``address``.  On its
+        own host it is the program, on every other host the tunnel to it.
+        """
+        if self.encryption is LinkEncryption.NONE:
+            return self.address
+        return f"127.{ipaddress.IPv4Address(self.address).exploded.partition('.')[2]}"
+
+    @property
+    def agent_address(self) -> Address:
+        return Address(self.address, self.agent_port)
+
+
 @dataclasses.dataclass(frozen=True)
 class Node:
     """A storage server: its addresses, its data folder and its initial role.
 
     Attributes:
+        host: name or address on which it listens; with several hosts their inner address.
         storage_port: None if clients open the data themselves, without a server.
         replication_port: None if the engine has no separate one.
         role, upstream: the assignment that the cluster starts with.
         managed: False if the server is run by somebody else.
+        on: name of its host in a cluster of several hosts; None without host sections.
     """
 
     name: str
@@ -126,6 +167,7 @@ class Node:
     role: Role
     upstream: str | None = None
     managed: bool = True
+    on: str | None = None
 
     @property
     def storage_address(self) -> Address:
@@ -188,6 +230,8 @@ class NodeState:
 
 SCHEDULER = "scheduler"
 """The name of the program of Indico's scheduler, of which a cluster has one."""
+TUNNEL = "tunnel"
+"""The name of the program that encrypts a host's connections to and from other hosts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,6 +242,7 @@ class IndicoInstance:
         workers: number of its processes that answer requests.
         scheduler: True if Indico's scheduler runs beside it.
         path: of Indico's URL; begins with / and has none at its end.
+        on: as of a node.
     """
 
     name: str
@@ -206,6 +251,7 @@ class IndicoInstance:
     scheduler: bool = False
     path: str = "/indico"
     workers: int = 1
+    on: str | None = None
 
     @property
     def address(self) -> Address:
@@ -243,6 +289,7 @@ class Admin:
         read_only: True if it never begins operations.
         public_url: external URL, if it differs from the listening address; ends in /.
         trusted_proxy: address whose X-Forwarded-For and X-Forwarded-Proto are trusted.
+        on: as of a node.
     """
 
     host: str
@@ -250,6 +297,7 @@ class Admin:
     read_only: bool = False
     public_url: str | None = None
     trusted_proxy: str | None = None
+    on: str | None = None
 
     program = "admin"
 
@@ -310,6 +358,7 @@ class Watch:
         webhook_secret_file: holds the secret that authenticates the requests.
         mail_server: SMTP server; requires ``mail_from`` and ``mail_to``.
         mail_user, mail_password_file: login there; both or none.
+        on: as of a node.
     """
 
     host: str
@@ -324,6 +373,7 @@ class Watch:
     mail_encryption: Encryption = Encryption.NONE
     mail_user: str | None = None
     mail_password_file: Path | None = None
+    on: str | None = None
 
     program = "watch"
 
@@ -352,6 +402,8 @@ class Cluster:
         min_followers: connected followers without which the primary refuses writes.
         settings: of the engine; None if it has none.
         watch: None without a monitor.
+        hosts: the machines of a cluster of several hosts; empty if all its programs run on one.
+        here: name of the host that this is; None without host sections or on another machine.
         source: the file this was read from.
         positions: lines of sections and keys in ``source``.
     """
@@ -374,6 +426,8 @@ class Cluster:
     min_followers: int = 0
     watch: Watch | None = None
     settings: Settings | None = None
+    hosts: tuple[ClusterHost, ...] = ()
+    here: str | None = None
     positions: Positions = dataclasses.field(default_factory=Positions, compare=False, repr=False)
 
     def node(self, name: str) -> Node:
@@ -383,18 +437,49 @@ class Cluster:
                 return node
         raise KeyError(name)
 
+    def host(self, name: str) -> ClusterHost:
+        """Return the host section of this name; raise KeyError if there is none."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise KeyError(name)
+
+    def is_here(self, what: Node | IndicoInstance | Admin | Watch) -> bool:
+        """Return True if something runs on this host, as everything does without host sections."""
+        return not self.hosts or (what.on is not None and what.on == self.here)
+
+    @property
+    def encrypted(self) -> bool:
+        """Return True if the connections between the hosts are encrypted."""
+        return any(host.encryption is LinkEncryption.TLS for host in self.hosts)
+
+    @property
+    def local(self) -> Cluster:
+        """Return the cluster with the nodes and instances of this host only."""
+        if not self.hosts:
+            return self
+        return dataclasses.replace(
+            self,
+            nodes=tuple(node for node in self.nodes if self.is_here(node)),
+            indico=tuple(instance for instance in self.indico if self.is_here(instance)),
+        )
+
     def program_names(self) -> list[str]:
-        """Return the supervised programs in start order."""
+        """Return the supervised programs of this host in start order."""
+        here = self.local
         return [
-            *(node.program for node in self.nodes if node.has_program),
-            *(instance.program for instance in self.indico),
-            *(SCHEDULER for instance in self.indico if instance.scheduler),
-            self.admin.program,
-            *([self.watch.program] if self.watch else []),
+            *([TUNNEL] if self.encrypted and self.here else []),
+            *(node.program for node in here.nodes if node.has_program),
+            *(instance.program for instance in here.indico),
+            *(SCHEDULER for instance in here.indico if instance.scheduler),
+            *([self.admin.program] if self.is_here(self.admin) else []),
+            *([self.watch.program] if self.watch and self.is_here(self.watch) else []),
         ]
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """Return all addresses that the cluster may listen on."""
+        """Return all addresses that the cluster may listen on, on all its hosts."""
+        for host in self.hosts:
+            yield Endpoint("host", host.name, "agent-port", host.agent_address)
         for node in self.nodes:
             if node.storage_port is not None:
                 yield Endpoint("node", node.name, "storage-port", node.storage_address)

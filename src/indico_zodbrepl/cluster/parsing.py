@@ -24,6 +24,7 @@ from indico_zodbrepl.cluster import datatypes
 from indico_zodbrepl.cluster.model import Position, Positions
 
 SECTIONS = (
+    "host",
     "node",
     "neo",
     "sqlite",

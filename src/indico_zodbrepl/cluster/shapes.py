@@ -40,6 +40,11 @@ class Shape:
     may_be_foreign: bool = False
     one_process: bool = False
 
+    @property
+    def one_host(self) -> bool:
+        """Return True if clients open the data as a file, so that all must be on one host."""
+        return STORAGE_PORT not in self.ports
+
 
 _SERVER = frozenset({STORAGE_PORT})
 _PAIR = (Role.PRIMARY, Role.SECONDARY)

@@ -5,12 +5,13 @@ Rules for a single value (range of a port, absolute path) are in ``datatypes``.
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 
-from indico_zodbrepl.cluster.model import Cluster, Encryption, Node, Position, Role, Watch
+from indico_zodbrepl.cluster.host_rules import host_problems
+from indico_zodbrepl.cluster.model import Cluster, Encryption, Node, Role, Watch
+from indico_zodbrepl.cluster.problem import Problem
 from indico_zodbrepl.cluster.settings import NeoSettings, ServerSettings
 from indico_zodbrepl.cluster.shapes import REPLICATION_PORT, SHAPES, STORAGE_PORT, Shape
 
@@ -35,17 +36,6 @@ PRIVATE_NETWORKS = tuple(
 SQL_WORKERS = 10
 """Each has two connections for each of its four threads: 80 of the 100 that PostgreSQL accepts by
 default, and of MariaDB's 151; the rest is for the scheduler, the monitor and tools."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """One thing wrong, in one line."""
-
-    where: Position
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.message}"
 
 
 def problems(cluster: Cluster, addresses: Addresses) -> list[Problem]:
@@ -203,6 +193,9 @@ def _cycle(node: Node, nodes: Mapping[str, Node]) -> str | None:
 
 
 def _hosts(cluster: Cluster, addresses: Addresses) -> Iterator[Problem]:
+    yield from host_problems(cluster)
+    if cluster.hosts:
+        return
     seen = set()
     for endpoint in cluster.endpoints():
         if (endpoint.kind, endpoint.name) in seen:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.cluster import NodeState
+from indico_zodbrepl.cluster.addresses import is_of_this_machine
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import disks, epochs, history, state, supervisor
@@ -227,13 +228,19 @@ class LocalHost(LocalData):
 
         A server is found by its port: the one on this machine would be stopped in its place.
         """
-        from indico_zodbrepl.host import ports
-
         node = self._node(name)
         if not node.managed:  # its verbs refuse it, wherever it is
             return
+        if self._cluster.hosts:
+            if not self._cluster.is_here(node):
+                raise OperatorError(
+                    f"node {name} is not on this host",
+                    f"{self._cluster.where('node', name, 'host')}: it is on host {node.on}",
+                    exit_code=ExitCode.REFUSED,
+                )
+            return
         try:
-            here = ports.is_of_this_machine(node.host)
+            here = is_of_this_machine(node.host)
         except OSError as error:
             detail = f"{node.host} does not resolve: {error.strerror}"
         else:

@@ -24,8 +24,8 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
             "backend zrs",
             "backend zrs\ncolour blue",
             "3: unknown key 'colour' (known: allow-public-addresses, archive-directory, backend, "
-            "backup-directory, keep-alive-delay, min-followers, name, public-url, reconnect-delay, "
-            "site-conf, var-directory)",
+            "backup-directory, encryption, keep-alive-delay, min-followers, name, public-url, "
+            "reconnect-delay, site-conf, var-directory)",
             id="unknown key outside of sections",
         ),
         pytest.param(
@@ -56,7 +56,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
         pytest.param(
             "<indico one>",
             "<indigo one>",
-            "22: unknown section <indigo> (known: node, neo, sqlite, postgresql, "
+            "22: unknown section <indigo> (known: host, node, neo, sqlite, postgresql, "
             "mariadb, oracle, indico, mail, admin, watch)",
             id="unknown section",
         ),

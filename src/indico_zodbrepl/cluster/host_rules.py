@@ -1,0 +1,129 @@
+"""Rules for the host sections of a cluster file.  Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+from collections.abc import Iterator
+
+from indico_zodbrepl.cluster.model import (
+    Admin,
+    Cluster,
+    ClusterHost,
+    IndicoInstance,
+    LinkEncryption,
+    Node,
+    Role,
+    Watch,
+)
+from indico_zodbrepl.cluster.problem import Problem
+from indico_zodbrepl.cluster.shapes import SHAPES
+
+
+def host_problems(cluster: Cluster) -> Iterator[Problem]:
+    """Yield the problems of the host sections and of what is placed on them."""
+    if not cluster.hosts:
+        encryption = cluster.positions.find(None, None, "encryption")
+        if encryption is not None:
+            yield Problem(encryption, "encryption is for clusters with <host> sections")
+        return
+    for host in cluster.hosts:
+        yield from _address(cluster, host)
+    yield from _same_address(cluster)
+    yield from _placed(cluster)
+    yield from _agent_ports(cluster)
+    yield from _one_host_only(cluster)
+    yield from _masters(cluster)
+
+
+def _address(cluster: Cluster, host: ClusterHost) -> Iterator[Problem]:
+    address = ipaddress.IPv4Address(host.address)
+    where = cluster.where("host", host.name, "address")
+    if address.is_loopback or address.is_unspecified or address.is_multicast:
+        yield Problem(where, f"{host.address} is no address at which other hosts reach {host.name}")
+    elif not address.is_private and not cluster.allow_public_addresses:
+        yield Problem(
+            where,
+            f"{host.address} is a public address; to use it set 'allow-public-addresses true'",
+        )
+    elif not address.is_private and host.encryption is LinkEncryption.NONE:
+        yield Problem(
+            where,
+            f"{host.address} is a public address and 'encryption none' is set: "
+            "data and commands would cross a public network in clear",
+        )
+
+
+def _same_address(cluster: Cluster) -> Iterator[Problem]:
+    for earlier, later in itertools.combinations(cluster.hosts, 2):
+        if earlier.inner_address == later.inner_address:
+            same = (
+                later.address
+                if earlier.address == later.address
+                else f"the last three numbers of {later.address}"
+            )
+            yield Problem(
+                cluster.where("host", later.name, "address"),
+                f"host {earlier.name} has {same} already, at "
+                f"{cluster.where('host', earlier.name, 'address')}",
+            )
+
+
+def _programs(
+    cluster: Cluster,
+) -> Iterator[tuple[str, str | None, Node | IndicoInstance | Admin | Watch]]:
+    for node in cluster.nodes:
+        yield "node", node.name, node
+    for instance in cluster.indico:
+        yield "indico", instance.name, instance
+    yield "admin", None, cluster.admin
+    if cluster.watch:
+        yield "watch", None, cluster.watch
+
+
+def _placed(cluster: Cluster) -> Iterator[Problem]:
+    names = [host.name for host in cluster.hosts]
+    for kind, name, what in _programs(cluster):
+        if what.on not in names:
+            yield Problem(
+                cluster.where(kind, name, "host"),
+                f"{what.on} is no <host> of this cluster (known: {', '.join(names)})",
+            )
+
+
+def _agent_ports(cluster: Cluster) -> Iterator[Problem]:
+    """Yield programs with the port of their host's agent: the tunnel listens beside it."""
+    for host in cluster.hosts:
+        for endpoint in cluster.endpoints():
+            if endpoint.kind == "host" or endpoint.address.host != host.inner_address:
+                continue
+            if endpoint.address.port == host.agent_port:
+                yield Problem(
+                    cluster.where(endpoint.kind, endpoint.name, endpoint.key),
+                    f"port {host.agent_port} is the agent's of host {host.name}, at "
+                    f"{cluster.where('host', host.name, 'agent-port')}",
+                )
+
+
+def _one_host_only(cluster: Cluster) -> Iterator[Problem]:
+    shape = SHAPES.get(cluster.backend)
+    if shape is None or not shape.one_host:
+        return
+    data = cluster.nodes[0]
+    for instance in cluster.indico:
+        if instance.on != data.on:
+            yield Problem(
+                cluster.where("indico", instance.name, "host"),
+                f"the backend {cluster.backend} runs on one host only: Indico opens the data of "
+                f"node {data.name} as a file; use the backend zrs",
+            )
+
+
+def _masters(cluster: Cluster) -> Iterator[Problem]:
+    masters = [node for node in cluster.nodes if node.role is Role.MASTER]
+    if masters and len(masters) % 2 == 0:
+        yield Problem(
+            cluster.where("node", masters[-1].name, "role"),
+            f"there are {len(masters)} masters; with several hosts use an odd number, because "
+            "a majority of them elects the leader",
+        )
