@@ -68,6 +68,7 @@ setup(
                 "aiohttp",
                 "apispec",
                 "click",
+                "cryptography",
                 "Flask",
                 "Flask-Babel",
                 "Flask-Limiter",

@@ -40,6 +40,11 @@ class Layout:
         return self.var / "secrets"
 
     @property
+    def tls(self) -> Path:
+        """Return the private folder of this host's certificates."""
+        return self.var / "tls"
+
+    @property
     def accounts(self) -> Path:
         """Return the file of the admin page's accounts."""
         return self.var / "admin" / "accounts.json"
