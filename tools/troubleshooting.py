@@ -206,6 +206,12 @@ SUBJECTS = (
     Subject("NEO", "", "[NEO](../how-to/install-neo.md)", ("backends/neo",)),
     Subject("SQLite", "", "[SQLite](../how-to/install-sqlite.md)", ("backends/sqlite",)),
     Subject(
+        "Several hosts",
+        "Each host has its own certificate, issued by the host where `hosts init` ran.",
+        "[cluster.conf](cluster-conf.md)",
+        ("host/authority", "host/certificates", "host/tls", "host/tunnel"),
+    ),
+    Subject(
         "Installation",
         "Run the command again after the repair; it continues.",
         "[develop](../how-to/develop.md)",

@@ -29,9 +29,6 @@ CLOCK_TOLERANCE = datetime.timedelta(days=1)
 """A new certificate is valid since this long, because the clocks of hosts differ."""
 
 
-ISSUER_HINT = "run this on the host where `bin/zodbrepl hosts init` ran"
-
-
 def create(folder: Path, cluster_name: str) -> None:
     """Create the certificate authority of a cluster.
 
@@ -152,10 +149,14 @@ def _authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateK
     """Return the authority whose key this host has.  Raises OperatorError (exit 8)."""
     trusted, path = certificates.trusted(folder), authority_key_file(folder)
     try:
-        key = serialization.load_pem_private_key(
-            certificates.content(path, "this host does not issue certificates", ISSUER_HINT),
-            password=None,
-        )
+        key = serialization.load_pem_private_key(certificates.content(path), password=None)
+    except FileNotFoundError as error:
+        raise OperatorError(
+            "this host does not issue certificates",
+            f"{path} does not exist",
+            "run this on the host where `bin/zodbrepl hosts init` ran",
+            ExitCode.REFUSED,
+        ) from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise certificates.unusable(path, error) from error
     for certificate in trusted:

@@ -158,8 +158,7 @@ def read_valid(folder: Path, now: datetime.datetime, role: Role = Role.HOST) -> 
     if found.since <= now <= found.until:
         return found
     raise OperatorError(
-        "the certificate of this host "
-        + ("has expired" if now > found.until else "is not valid yet"),
+        "the certificate of this host has expired or is not valid yet",
         f"{own_file(folder, role)} is valid from {found.since:%Y-%m-%d %H:%M} to "
         f"{found.until:%Y-%m-%d %H:%M} UTC; the clock says {now:%Y-%m-%d %H:%M} UTC",
         ROTATE_HINT,
@@ -209,15 +208,15 @@ def trusted(folder: Path) -> tuple[x509.Certificate, ...]:
     return _load(authorities_file(folder))
 
 
-def content(path: Path, missing: str, hint: str) -> bytes:
+def content(path: Path) -> bytes:
     """Return the bytes of a certificate or key.
 
-    Raises OperatorError (exit 8) with this notice and hint if the file is missing.
+    Raises FileNotFoundError; OperatorError (exit 8) if it can't be read.
     """
     try:
         return path.read_bytes()
-    except FileNotFoundError as error:
-        raise OperatorError(missing, f"{path} does not exist", hint, ExitCode.REFUSED) from error
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise unusable(path, error) from error
 
@@ -251,7 +250,15 @@ def unusable(path: Path, error: Exception) -> OperatorError:
 
 
 def _load(path: Path) -> tuple[x509.Certificate, ...]:
-    return _parse(path, content(path, "this host has no certificate", MISSING_HINT))
+    try:
+        return _parse(path, content(path))
+    except FileNotFoundError as error:
+        raise OperatorError(
+            "this host has no certificate",
+            f"{path} does not exist",
+            MISSING_HINT,
+            ExitCode.REFUSED,
+        ) from error
 
 
 def _parse(path: Path, text: bytes) -> tuple[x509.Certificate, ...]:

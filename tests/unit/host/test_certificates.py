@@ -10,13 +10,17 @@ import threading
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import authority, certificates, tls
 from indico_zodbrepl.host.certificates import Role
 
 ONE, TWO = "127.77.0.11", "127.77.0.12"
-NOW = datetime.datetime.now(datetime.UTC)
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 @pytest.fixture
@@ -84,13 +88,13 @@ def test_files_are_for_their_owner_only(first: Path) -> None:
 def test_a_certificate_has_name_role_address_and_two_years(first: Path) -> None:
     found = certificates.read(first)
     assert (found.name, found.role, found.address) == ("one", Role.HOST, ONE)
-    assert 729 < found.days_left(NOW) <= 731
+    assert 729 < found.days_left(now()) <= 731
     (trusted,) = certificates.authorities(first)
-    assert trusted.until - NOW > datetime.timedelta(days=3649)
+    assert trusted.until - now() > datetime.timedelta(days=3649)
 
 
 def test_a_certificate_is_valid_on_a_host_whose_clock_is_hours_late(first: Path) -> None:
-    late = NOW - datetime.timedelta(hours=3)
+    late = now() - datetime.timedelta(hours=3)
     assert certificates.read_valid(first, late).name == "one"
 
 
@@ -156,10 +160,10 @@ def test_an_expired_certificate_is_refused_on_both_sides(
     valid = tls.client_context(second)
     monkeypatch.setattr(authority, "LIFETIME", datetime.timedelta(seconds=-5))
     certificates.install(first, authority.issue(first, "one", Role.HOST, ONE))
-    assert certificates.read(first).days_left(NOW) < 0
+    assert certificates.read(first).days_left(now()) < 0
     with pytest.raises(OperatorError) as refusal:
         tls.server_context(first)
-    assert refusal.value.notice == "the certificate of this host has expired"
+    assert refusal.value.notice == "the certificate of this host has expired or is not valid yet"
     assert "rotate-certificates" in refusal.value.hint
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certificates.own_file(first))
@@ -236,7 +240,7 @@ def test_missing_and_damaged_files_are_named_with_a_way_out(first: Path, tmp_pat
 
 
 def test_a_certificate_without_a_role_is_refused(first: Path) -> None:
-    der = certificates.trusted(first)[0].public_bytes(certificates.serialization.Encoding.DER)
+    der = certificates.trusted(first)[0].public_bytes(serialization.Encoding.DER)
     with pytest.raises(OperatorError) as refusal:
         certificates.identity_of(der)
     assert refusal.value.notice == "a certificate is not of this cluster"
