@@ -83,6 +83,7 @@ setup(
                 "rich",
                 "supervisor",
                 "tenacity",
+                "urllib3",
                 "waitress",
                 "ZConfig",
                 "zope.interface",

@@ -252,6 +252,7 @@ MAY_MAKE_THREADS = {
     "admin/jobs.py": "one that waits for each command that the page has started",
     "admin/surveys.py": "a pool of a few workers for as long as the page runs",
     "bench/suites/http_trials.py": "clients that load Indico from a fixed number of threads",
+    "host/remote": "the calls of an agent, and what it does unasked",
     "monitor/watcher.py": "the loop of the monitor",
     "monitord/notifiers.py": "one for each hook",
     "monitord/program.py": "the server of metrics",

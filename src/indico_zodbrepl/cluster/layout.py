@@ -90,12 +90,19 @@ class Layout:
         return self.run / "lifecycle.lock"
 
     @property
+    def agent_lock(self) -> Path:
+        """Return the lock file that names this host's agent while it runs."""
+        return self.run / "agent.lock"
+
+    @property
     def epoch_record(self) -> Path:
         """Return the control host's record of the current epoch and its primary."""
         return self.var / "epoch.json"
 
     def instance_epoch_record(self, instance: IndicoInstance) -> Path:
-        """Return the record kept on the host of an Indico instance."""
+        """Return the record that an Indico instance reads: with several hosts its host's."""
+        if self.cluster.hosts:
+            return self.epoch_record
         return self.var / "epochs" / f"{instance.name}.json"
 
     @property

@@ -491,6 +491,16 @@ class Cluster:
         if self.watch:
             yield Endpoint("watch", None, "port", self.watch.address)
 
+    def own_endpoints(self) -> Iterator[Endpoint]:
+        """Return the addresses that the programs of this host may listen on."""
+        if not self.hosts:
+            yield from self.endpoints()
+        elif self.here is not None:
+            inner = self.host(self.here).inner_address
+            for endpoint in self.endpoints():
+                if endpoint.kind != "host" and endpoint.address.host == inner:
+                    yield endpoint
+
     def where(self, kind: str | None, name: str | None = None, key: str | None = None) -> Position:
         """Return the line of ``source`` that sets a value, or line 1."""
         return self.positions.find(kind, name, key) or Position(self.source, 1)

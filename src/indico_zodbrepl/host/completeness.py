@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
@@ -18,10 +17,11 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import datafs, history, last_seen
+from indico_zodbrepl.host import datafs, peers
+from indico_zodbrepl.host.datafs import Last
 from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.probing import tid
-from indico_zodbrepl.probing.race import all_at_once
 
 SECONDS = 10.0
 """Seconds to read the end of one data file; a hung disk takes longer, and is no source."""
@@ -69,15 +69,11 @@ def refuse_incomplete(cluster: Cluster, installation: Installation, claim: NodeS
 
     A new epoch, after a failover or a forced start, accepts the loss: it has no sources yet.
     """
-    node, has_data = cluster.node(claim.node), backend_of(cluster).has_data
-    if not can(cluster, "lineage") or not has_data(cluster, node):
+    node = cluster.node(claim.node)
+    if not can(cluster, "lineage") or not backend_of(cluster).has_data(cluster, node):
         return
     witnesses = _observers(cluster, claim)
-    followers = [
-        each
-        for each in cluster.nodes
-        if each != node and has_data(cluster, each) and _is_witness(each, claim.epoch)
-    ]
+    followers = _followers(cluster, claim)
     if not (witnesses or followers):
         return
     try:
@@ -86,7 +82,13 @@ def refuse_incomplete(cluster: Cluster, installation: Installation, claim: NodeS
         if error.exit_code is not ExitCode.REFUSED:
             raise
         raise damaged(cluster, claim, followers, error) from error
-    all_at_once([partial(_testify, installation, each, witnesses) for each in followers])
+    ends = peers.of_nodes(
+        cluster,
+        [each.name for each in followers],
+        host_of(cluster, installation).last_transaction,
+        SECONDS,
+    )
+    witnesses += [Witness(f"node {name}", _number(end), name) for name, end in ends.items()]
     if newest(witnesses, own) is not None:
         own = _last(installation, node)  # its server may be running, and have written meanwhile
     found = newest(witnesses, own)
@@ -95,28 +97,29 @@ def refuse_incomplete(cluster: Cluster, installation: Installation, claim: NodeS
 
 
 def _observers(cluster: Cluster, claim: NodeState) -> list[Witness]:
-    seen = last_seen.read(cluster)
+    try:
+        seen = host_of(cluster).last_seen()
+    except OperatorError:
+        return []  # the monitor's host does not answer
     if seen is None or (seen.primary, seen.epoch) != (claim.node, claim.epoch):
         return []
     return [Witness("the monitor process", seen.last_tid)]
 
 
-def _is_witness(node: Node, epoch: int) -> bool:
-    try:
-        return is_witness(history.read(node), epoch)
-    except OperatorError:
-        return False  # an unusable history file proves nothing; the node's own start reports it
-
-
-def _testify(installation: Installation, node: Node, witnesses: list[Witness]) -> None:
-    try:
-        witnesses.append(Witness(f"node {node.name}", _last(installation, node), node.name))
-    except OperatorError:
-        return  # its data cannot be read now; its own start and status report why
+def _followers(cluster: Cluster, claim: NodeState) -> list[Node]:
+    """Return the other nodes with data whose history proves that it is the primary's."""
+    held = peers.with_data(cluster)
+    others = [name for name, has_data in held.items() if has_data and name != claim.node]
+    # An unusable history file proves nothing; the node's own start reports it.
+    known = peers.of_nodes(cluster, others, host_of(cluster).history)
+    return [cluster.node(name) for name, each in known.items() if is_witness(each, claim.epoch)]
 
 
 def _last(installation: Installation, node: Node) -> int:
-    found = datafs.last(installation, data_fs(node), SECONDS)
+    return _number(datafs.last(installation, data_fs(node), SECONDS))
+
+
+def _number(found: Last) -> int:
     return 0 if found.tid is None else tid.parse(found.tid)
 
 

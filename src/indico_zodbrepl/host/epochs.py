@@ -1,7 +1,8 @@
 """The records of the current epoch: the primary, recorded where nodes can read it.
 
-The control host has one, and so does the host of each Indico instance.  A record is only raised to
-a higher epoch, never changed to another primary of the same one.
+The control host has one, and so does the host of each Indico instance.  In a cluster of several
+hosts each host has one.  A record is only raised to a higher epoch, never changed to another
+primary of the same one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,16 @@ from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.locking import alone_in
+from indico_zodbrepl.probing.race import Race
 
 FORMAT = formats.EPOCH.known
 KEYS = {"format": int, "cluster": str, "epoch": int, "primary": str, "at": str, "reason": str}
+READ_SECONDS = 0.7
+"""Seconds to read the records of other hosts."""
+WRITE_SECONDS = 5.0
+"""Seconds to raise the records of other hosts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,10 +77,15 @@ def seconds(at: str) -> float | None:
 
 
 def paths(cluster: Cluster) -> dict[str, Path]:
-    """Return the paths of the records by host, the control host first; none without epochs."""
+    """Return the paths of this host's records; none without epochs.
+
+    Without host sections these are all records, the control host's first.
+    """
     if not backend_of(cluster).has_epochs:
         return {}
     layout = Layout(cluster)
+    if cluster.hosts:
+        return {} if cluster.here is None else {keeper_of(cluster.here): layout.epoch_record}
     return {
         "the control host": layout.epoch_record,
         **{
@@ -79,6 +93,26 @@ def paths(cluster: Cluster) -> dict[str, Path]:
             for instance in cluster.indico
         },
     }
+
+
+def keepers(cluster: Cluster) -> tuple[str, ...]:
+    """Return who keeps a record, as messages name them; none without epochs."""
+    if cluster.hosts and backend_of(cluster).has_epochs:
+        return tuple(keeper_of(host.name) for host in cluster.hosts)
+    return tuple(paths(cluster))
+
+
+def keeper_of(host: str) -> str:
+    """Return the keeper of a host's record in a cluster of several hosts."""
+    return f"host {host}"
+
+
+def quorum(cluster: Cluster) -> int:
+    """Return how many records must confirm a primary: a majority with several hosts, else one.
+
+    Any two majorities have a record in common, so that of two sides of a cut network one has none.
+    """
+    return len(cluster.hosts) // 2 + 1 if cluster.hosts else 1
 
 
 def read(cluster: Cluster, path: Path) -> EpochRecord | None:
@@ -106,18 +140,36 @@ def newest(cluster: Cluster) -> EpochRecord | None:
 
     None if there is none, or if two records of that epoch name different primaries.
     """
-    records = []
-    for path in paths(cluster).values():
-        try:
-            records.append(read(cluster, path))
-        except OperatorError:
-            continue  # the start-up check reports it, with the path
-    readable = [record for record in records if record is not None]
+    # The start-up check reports the others, with the reason.
+    readable = [each for each in all_of(cluster).values() if isinstance(each, EpochRecord)]
     if not readable:
         return None
     newest = max(readable, key=lambda record: record.epoch)
     primaries = {record.primary for record in readable if record.epoch == newest.epoch}
     return newest if len(primaries) == 1 else None
+
+
+def all_of(cluster: Cluster) -> dict[str, EpochRecord | OperatorError | None]:
+    """Return each keeper's record, None if it has none, or why it can't be read."""
+    race, host = Race(), host_of(cluster)
+    for keeper in keepers(cluster):
+        race.start(keeper, partial(_asked, keeper, partial(host.record, keeper)))
+    found = race.wait(time.monotonic() + READ_SECONDS)
+    answers: dict[str, EpochRecord | OperatorError | None] = {}
+    for keeper in keepers(cluster):
+        answer = found.get(("record", keeper), OperatorError(f"{keeper} does not answer", LATE))
+        answers[keeper] = answer if isinstance(answer, EpochRecord | OperatorError) else None
+    return answers
+
+
+LATE = "no answer in time"
+
+
+def _asked(keeper: str, ask: Callable[[], object]) -> Iterator[tuple[tuple[str, str], object]]:
+    try:
+        yield ("record", keeper), ask()
+    except OperatorError as error:
+        yield ("record", keeper), error
 
 
 def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
@@ -159,12 +211,15 @@ def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
 def raise_everywhere(cluster: Cluster, epoch: int, primary: str, reason: str) -> Raised:
     """Raise every reachable record; never raises OperatorError itself."""
     record = EpochRecord(cluster.name, epoch, primary, now(), reason)
+    race, host = Race(), host_of(cluster)
+    for keeper in keepers(cluster):
+        race.start(keeper, partial(_asked, keeper, partial(host.raise_record, keeper, record)))
+    found = race.wait(time.monotonic() + WRITE_SECONDS)
     written, failed = [], {}
-    for keeper, path in paths(cluster).items():
-        try:
-            raise_record(cluster, path, record)
-        except OperatorError as error:
-            failed[keeper] = error.detail
+    for keeper in keepers(cluster):
+        answer = found.get(("record", keeper), OperatorError(f"{keeper} does not answer", LATE))
+        if isinstance(answer, OperatorError):
+            failed[keeper] = answer.detail or answer.notice
         else:
             written.append(keeper)
     return Raised(tuple(written), failed)
@@ -172,7 +227,7 @@ def raise_everywhere(cluster: Cluster, epoch: int, primary: str, reason: str) ->
 
 def raising(cluster: Cluster, epoch: int, primary: str) -> str:
     """Return what ``raise_everywhere`` does, one line."""
-    return f"raise the records of {', '.join(paths(cluster))} to epoch {epoch}, primary {primary}"
+    return f"raise the records of {', '.join(keepers(cluster))} to epoch {epoch}, primary {primary}"
 
 
 def _what_is_wrong(cluster: Cluster, values: Any) -> str | None:

@@ -14,8 +14,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import completeness, datafs, epochs, history
-from indico_zodbrepl.host import state as node_state
+from indico_zodbrepl.host import completeness, datafs, epochs, history, peers
 from indico_zodbrepl.host.datafs import Comparison, Relation
 from indico_zodbrepl.host.history import Condition, Lineage
 
@@ -214,7 +213,7 @@ def _against_primary(
 
     A relay that was cloned, or was away, catches up; only the primary's history counts.
     """
-    states = node_state.readable(cluster)
+    states = peers.saved_states(cluster)
     primary = root_of(state.upstream, states)
     if primary in (None, state.node, state.upstream) or primary not in states:
         return None

@@ -22,22 +22,26 @@ from indico_zodbrepl.host import state
 
 
 def programs(cluster: Cluster, installation: Installation) -> list[Program]:
-    """Return the supervised programs in start order."""
-    backend = backend_of(cluster)
+    """Return the supervised programs of this host in start order."""
+    backend, here, watch = backend_of(cluster), cluster.local, cluster.watch
     return [
         *(
             program
-            for node in cluster.nodes
+            for node in here.nodes
             for program in backend.programs(cluster, installation, node)
         ),
-        *(indico_program(cluster, installation, instance) for instance in cluster.indico),
+        *(indico_program(cluster, installation, instance) for instance in here.indico),
         *(
             scheduler_program(cluster, installation, instance)
-            for instance in cluster.indico
+            for instance in here.indico
             if instance.scheduler
         ),
-        admin_program(cluster, installation),
-        *([watch_program(cluster, installation, cluster.watch)] if cluster.watch else []),
+        *([admin_program(cluster, installation)] if cluster.is_here(cluster.admin) else []),
+        *(
+            [watch_program(cluster, installation, watch)]
+            if watch and cluster.is_here(watch)
+            else []
+        ),
     ]
 
 
@@ -57,9 +61,9 @@ def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path,
 
 
 def configured(cluster: Cluster) -> list[IndicoInstance]:
-    """Return what has an indico.conf: the instances, and the scheduler of one of them."""
-    schedulers = [each.of_scheduler for each in cluster.indico if each.scheduler]
-    return [*cluster.indico, *schedulers]
+    """Return what has an indico.conf here: the instances, and the scheduler of one of them."""
+    here = cluster.local.indico
+    return [*here, *(each.of_scheduler for each in here if each.scheduler)]
 
 
 def node_files(cluster: Cluster) -> Mapping[Path, str]:
@@ -67,7 +71,7 @@ def node_files(cluster: Cluster) -> Mapping[Path, str]:
     backend = backend_of(cluster)
     return {
         path: text
-        for node in cluster.nodes
+        for node in cluster.local.nodes
         for path, text in backend.node_files(cluster, state.current(cluster, node)).items()
     }
 

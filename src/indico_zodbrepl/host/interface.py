@@ -1,8 +1,9 @@
 """The interface through which operations and monitoring reach the hosts of a cluster.
 
-``host_of`` returns the only implementation: ``LocalHost`` calls functions of this package in
-this process.  A remote host can be a second implementation.  No module outside this package
-opens a node's files, sockets or processes in another way.
+``host_of`` returns an implementation: ``LocalHost`` calls functions of this package in this
+process; in a cluster of several hosts ``remote.router`` calls it for the nodes of this host, and
+the agents of the other hosts for theirs.  No module outside this package opens a node's files,
+sockets or processes in another way, and inside it a node's files are opened on its host only.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.data_interface import DataHost
 
 if TYPE_CHECKING:
     from indico_zodbrepl.cluster import Cluster, NodeState, Role
     from indico_zodbrepl.cluster.installation import Installation
-    from indico_zodbrepl.errors import OperatorError
     from indico_zodbrepl.host.disks import Disk
     from indico_zodbrepl.host.epochs import EpochRecord
     from indico_zodbrepl.host.fencing import Fenced
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.supervisor import ProgramState
+    from indico_zodbrepl.host.writers import Silenced
 
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
@@ -37,6 +39,10 @@ SUPERVISOR_AWAY = "supervisord is not running"
 
 Tell = Callable[[str], None]
 Answer = TypeVar("Answer")
+
+
+class HostAwayError(OperatorError):
+    """The agent of a host can't be reached, or stopped answering: the outcome is unknown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +74,9 @@ class Host(DataHost, Protocol):
 
     def state(self, name: str) -> NodeState:
         """Return the state of the node's state file; of cluster.conf if there is none."""
+
+    def saved_state(self, name: str) -> NodeState | None:
+        """Return the state of the node's state file; None if there is none."""
 
     def write_state(self, new: NodeState) -> None:
         """Write a node's state file."""
@@ -111,6 +120,9 @@ class Host(DataHost, Protocol):
 
     def record(self, keeper: str) -> EpochRecord | None:
         """Return the record that a host keeps; None if it has none."""
+
+    def raise_record(self, keeper: str, record: EpochRecord) -> bool:
+        """Write the record that a host keeps; see ``epochs.raise_record``."""
 
     def last_seen(self) -> LastSeen | None:
         """Return the primary as the monitor process last saw it; None if it is unknown."""
@@ -188,6 +200,12 @@ class Host(DataHost, Protocol):
     def redirect(self, name: str, wanted: NodeState) -> None:
         """Tell a running server its new upstream; see ``ServerControl.follow``."""
 
+    def silence(self, name: str, epoch: int, proven: int | None = None) -> Silenced:
+        """Make sure that a node accepts no commits in an epoch; see ``writers.silence``."""
+
+    def refuse_writes(self, name: str) -> str:
+        """Fence a database server that may accept writes; return a remark, or nothing."""
+
     def pause_writes(self, name: str, seconds: float) -> str:
         """Pause the writes of a primary; return its last transaction."""
 
@@ -214,9 +232,9 @@ class Host(DataHost, Protocol):
         """Start a supervised program; return False if it was running."""
 
     def stop_programs(
-        self, names: Iterable[str], deadline: float, progress: Tell = ...
+        self, names: Iterable[str], seconds: float, progress: Tell = ...
     ) -> list[str]:
-        """Stop supervised programs; return those that were running."""
+        """Stop supervised programs within a time limit; return those that were running."""
 
     def last_refusal(self, name: str) -> OperatorError | None:
         """Return why the node refused to start, by its log."""
@@ -243,7 +261,13 @@ def host_of(cluster: Cluster, installation: Installation | None = None) -> Host:
 
     Args:
         installation: the installed programs; None for the installation of this process.
+
+    Raises OperatorError (exit 8) on a machine that is no host of a cluster of several.
     """
+    if cluster.hosts:
+        from indico_zodbrepl.host.remote.router import several_hosts  # noqa: PLC0415 - as below
+
+        return several_hosts(cluster, installation)
     from indico_zodbrepl.host.local import LocalHost  # noqa: PLC0415 - it implements this module
 
     return LocalHost(cluster, installation)

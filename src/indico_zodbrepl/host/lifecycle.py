@@ -22,6 +22,7 @@ from indico_zodbrepl.host import (
     epochs,
     generated,
     orphans,
+    peers,
     ports,
     precheck,
     programs,
@@ -32,7 +33,7 @@ from indico_zodbrepl.host import (
     stages,
     state,
 )
-from indico_zodbrepl.host.interface import DryRun, Tell, ignore
+from indico_zodbrepl.host.interface import DryRun, Tell, host_of, ignore
 from indico_zodbrepl.host.locking import exclusive
 from indico_zodbrepl.host.programs import STARTED, end, start, wait_for_end
 from indico_zodbrepl.host.supervisor import Supervisor
@@ -98,12 +99,13 @@ def up_serving(
     The admin page and the monitor need as much CPU to start as two storage nodes.
     """
     check(cluster, installation)
-    serving = [*_storage(cluster), *(name for each in cluster.indico for name in each.programs)]
+    instances = cluster.local.indico
+    serving = [*_storage(cluster), *(name for each in instances for name in each.programs)]
     return _up(cluster, installation, progress, seconds, serving)
 
 
 def _storage(cluster: Cluster) -> list[str]:
-    return [node.program for node in cluster.nodes if node.has_program]
+    return [node.program for node in cluster.local.nodes if node.has_program]
 
 
 def _check_installed(cluster: Cluster, installation: Installation) -> None:
@@ -183,7 +185,7 @@ def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryR
     files = generated.cluster_files(cluster, installation)
     changed = [] if running is None else _changed_programs(cluster, files)
     new = [each for name, each in states.items() if not state_file(cluster.node(name)).exists()]
-    first = precheck.founding(cluster, states)
+    first = precheck.founding(cluster, _everywhere(cluster, states))
     founds = first is not None and epochs.newest(cluster) is None
     does = [
         *(state.writing(cluster, each) for each in new if cluster.node(each.node).managed),
@@ -259,7 +261,7 @@ def _is_leaderless(
 def _see_storage(cluster: Cluster, started: Iterable[str], deadline: float, progress: Tell) -> None:
     """Give started Indico instances a moment to reach the storage; pages need it."""
     deadline = min(deadline, time.monotonic() + STORAGE_SECONDS)
-    for instance in cluster.indico:
+    for instance in cluster.local.indico:
         if instance.program in started and not readiness.reaches_storage(instance, deadline):
             progress(f"{instance.program} has no storage yet; it goes on trying")
 
@@ -330,19 +332,25 @@ def dry_run_down(cluster: Cluster, installation: Installation, _name: str) -> Dr
 def _states(
     cluster: Cluster, read: Callable[[Cluster, Node], NodeState]
 ) -> tuple[dict[str, NodeState], dict[str, OperatorError]]:
-    """Return the nodes' states, and by program why other nodes cannot be started.
+    """Return the states of this host's nodes, and by program why others cannot be started.
 
     Raises the first reason when no node can.
     """
     states, failures = {}, {}
-    for node in cluster.nodes:
+    for node in cluster.local.nodes:
         try:
             states[node.name] = read(cluster, node)
         except OperatorError as error:
             failures[node.program] = error
-    if not states:
+    if failures and not states:
         raise next(iter(failures.values()))
     return states, failures
+
+
+def _everywhere(cluster: Cluster, here: Mapping[str, NodeState]) -> dict[str, NodeState]:
+    """Return the states of this host's nodes, and of the nodes of hosts that answer."""
+    others = [node.name for node in cluster.nodes if not cluster.is_here(node)]
+    return {**here, **peers.of_nodes(cluster, others, host_of(cluster).state)}
 
 
 def _missing(
@@ -355,7 +363,7 @@ def _missing(
 
     Raises OperatorError (exit 5) when a port is taken.
     """
-    unstartable = {node.program for node in cluster.nodes if node.name not in states}
+    unstartable = {node.program for node in cluster.local.nodes if node.name not in states}
     missing = [name for name in wanted if name not in unstartable and name not in (running or ())]
     ports.check_free(
         cluster,
@@ -369,7 +377,7 @@ def _missing(
 
 
 def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Tell) -> None:
-    raised = precheck.found(cluster, states)
+    raised = precheck.found(cluster, _everywhere(cluster, states))
     for keeper, problem in (raised.failed if raised else {}).items():
         progress(f"{keeper} has no record of the epoch: {problem}")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.cluster import NodeState
 from indico_zodbrepl.cluster.addresses import is_of_this_machine
-from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import disks, epochs, history, state, supervisor
 from indico_zodbrepl.host.interface import Answer, Tell, ignore
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.supervisor import ProgramState
+    from indico_zodbrepl.host.writers import Silenced
 
 NOT_OF_A_NODE = frozenset({"up", "down", "restart_instance"})
 """Verbs whose name is the cluster's or an Indico instance's."""
@@ -45,6 +46,10 @@ class LocalHost(LocalData):
 
     def state(self, name: str) -> NodeState:
         return state.current(self._cluster, self._node(name))
+
+    def saved_state(self, name: str) -> NodeState | None:
+        node = self._node(name)
+        return state.current(self._cluster, node) if state_file(node).exists() else None
 
     def write_state(self, new: NodeState) -> None:
         state.write(self._node(new.node), new)
@@ -94,10 +99,13 @@ class LocalHost(LocalData):
     # Records of the epoch
 
     def keepers(self) -> tuple[str, ...]:
-        return tuple(epochs.paths(self._cluster))
+        return epochs.keepers(self._cluster)
 
     def record(self, keeper: str) -> EpochRecord | None:
         return epochs.read(self._cluster, epochs.paths(self._cluster)[keeper])
+
+    def raise_record(self, keeper: str, record: EpochRecord) -> bool:
+        return epochs.raise_record(self._cluster, epochs.paths(self._cluster)[keeper], record)
 
     def last_seen(self) -> LastSeen | None:
         from indico_zodbrepl.host import last_seen
@@ -200,6 +208,18 @@ class LocalHost(LocalData):
             wanted.epoch, upstream.replication_address
         )
 
+    def silence(self, name: str, epoch: int, proven: int | None = None) -> Silenced:
+        self._refuse_elsewhere(name)
+        from indico_zodbrepl.host import writers
+
+        return writers.silence(self._cluster, name, epoch, proven)
+
+    def refuse_writes(self, name: str) -> str:
+        self._refuse_elsewhere(name)
+        from indico_zodbrepl.host import writers
+
+        return writers.refuse_writes(self._cluster, name)
+
     def pause_writes(self, name: str, seconds: float) -> str:
         self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
@@ -266,11 +286,11 @@ class LocalHost(LocalData):
         return Supervisor(self._cluster).start(program)
 
     def stop_programs(
-        self, names: Iterable[str], deadline: float, progress: Tell = ignore
+        self, names: Iterable[str], seconds: float, progress: Tell = ignore
     ) -> list[str]:
         from indico_zodbrepl.host import programs
 
-        return programs.end(self._cluster, names, deadline, progress)
+        return programs.end(self._cluster, names, time.monotonic() + seconds, progress)
 
     def last_refusal(self, name: str) -> OperatorError | None:
         return supervisor.last_refusal(Layout(self._cluster).program_log(self._node(name).program))

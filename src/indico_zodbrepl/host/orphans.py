@@ -49,7 +49,7 @@ def find(
     users are found by root only.
     """
     pids: dict[str, int] = {}
-    for endpoint in cluster.endpoints():
+    for endpoint in cluster.own_endpoints():
         name = stages.program_of(cluster, endpoint)
         if name in supervised or name in pids:
             continue

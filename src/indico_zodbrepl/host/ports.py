@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import ipaddress
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,11 +51,11 @@ def is_free(address: Address) -> bool:
 
 
 def is_listening(address: Address) -> bool:
-    """Return True if any process of this machine listens on the port, by the kernel's table.
+    """Return True if a process of this machine listens on an address, by the kernel's table.
 
     No connection is made, so servers have nothing to log about it.
     """
-    return any(True for _socket in _listening_sockets(address.port))
+    return any(True for _socket in _listening_sockets(address))
 
 
 def listening() -> frozenset[int]:
@@ -65,12 +67,12 @@ def listening() -> frozenset[int]:
 
 
 def owner_of(address: Address) -> Owner | None:
-    """Return the process that listens on a port of this machine, on any address.
+    """Return the process that listens on an address of this machine, or on all addresses.
 
-    Of several that share the socket, the oldest.  None if there is none, or if it belongs to
-    another user, whose processes cannot be inspected.
+    With a host name, one on any address.  Of several that share the socket, the oldest.  None if
+    there is none, or if it belongs to another user, whose processes cannot be inspected.
     """
-    sockets = set(_listening_sockets(address.port))
+    sockets = set(_listening_sockets(address))
     if not sockets:  # then the files of all processes need not be read
         return None
     holders = sorted(pid for pid in _pids() if sockets & set(_sockets_of(pid)))
@@ -82,7 +84,7 @@ def listening_sockets(address: Address) -> frozenset[str]:
 
     While many connections begin and end, the kernel's table may lack one for a moment.
     """
-    return frozenset(_listening_sockets(address.port))
+    return frozenset(_listening_sockets(address))
 
 
 def has_one_of(pid: int, sockets: frozenset[str]) -> bool:
@@ -142,10 +144,29 @@ def works_for(cluster: Cluster, pid: int) -> bool:
     return is_of_cluster(Owner(pid, "", directory), cluster)
 
 
-def _listening_sockets(port: int) -> Iterator[str]:
+def _listening_sockets(address: Address) -> Iterator[str]:
+    wanted = _as_in_table(address.host)
     for fields in _listeners():
-        if int(fields[1].rpartition(":")[2], 16) == port:
+        host, _, port = fields[1].rpartition(":")
+        if int(port, 16) == address.port and (
+            wanted is None or host in wanted or not host.strip("0")
+        ):
             yield f"socket:[{fields[9]}]"
+
+
+def _as_in_table(host: str) -> tuple[str, str] | None:
+    """Return an IPv4 address as in the kernel's tables, plain and mapped to IPv6, by 4 bytes each.
+
+    None for a name, a wildcard or an IPv6 address: any address matches.
+    """
+    try:
+        number = int.from_bytes(ipaddress.IPv4Address(host).packed, sys.byteorder)
+    except ValueError:
+        return None
+    if not number:
+        return None
+    mark = int.from_bytes(b"\0\0\xff\xff", sys.byteorder)
+    return f"{number:08X}", f"{0:016X}{mark:08X}{number:08X}"
 
 
 def _listeners() -> Iterator[list[str]]:

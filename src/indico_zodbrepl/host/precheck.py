@@ -8,10 +8,10 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import lineage_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import completeness, epochs, following, history, reports
+from indico_zodbrepl.host import completeness, epochs, following, history, peers, reports
 from indico_zodbrepl.host.epochs import EpochRecord, Raised
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.reports import Decision, Report
 
 
@@ -35,7 +35,7 @@ def admit_primary(cluster: Cluster, installation: Installation, claim: NodeState
     remarks = [
         f"a source does not answer: {each}"
         for each in said
-        if each.problem and each.source.startswith("the record")
+        if each.problem and each.source.startswith(reports.RECORD)
     ]
     if decision.forced and claim.forced:
         remarks.append(
@@ -59,7 +59,7 @@ def confirmed(
     Returns the decision and the reports.  Raises as ``admit_primary``.
     """
     said = reports.gather(cluster, claim.node, claim)
-    decision = reports.judge(claim, said)
+    decision = reports.judge(claim, said, epochs.quorum(cluster))
     if not decision.allowed:
         raise refusal(cluster, claim, decision, said)
     refuse_without_data(cluster, claim)
@@ -107,8 +107,8 @@ def founding(cluster: Cluster, states: Mapping[str, NodeState]) -> EpochRecord |
     record = epochs.newest(cluster)
     if record is not None or not backend_of(cluster).has_epochs:
         return record
-    if any(path.exists() for path in epochs.paths(cluster).values()):
-        return None
+    if any(each is not None for each in epochs.all_of(cluster).values()):
+        return None  # one can't be read, or two contradict
     epoch = max(state.epoch for state in states.values())
     primaries = [
         state.node
@@ -117,20 +117,24 @@ def founding(cluster: Cluster, states: Mapping[str, NodeState]) -> EpochRecord |
     ]
     if len(primaries) != 1 or len(states) < len(cluster.nodes):
         return None
-    if lineage_file(cluster.node(primaries[0])).exists() and _has_lost_data(cluster, primaries[0]):
+    if _was_verified(cluster, primaries[0]) and _has_lost_data(cluster, primaries[0]):
         return None
     return EpochRecord(
         cluster.name, epoch, primaries[0], epochs.now(), "the cluster's first records"
     )
 
 
+def _was_verified(cluster: Cluster, name: str) -> bool:
+    """Return True if a node has a record of its history, or it can't be asked."""
+    found = peers.of_nodes(cluster, [name], host_of(cluster).history)
+    return name not in found or found[name] is not None
+
+
 def _has_lost_data(cluster: Cluster, name: str) -> bool:
     """Return True if a node has data and another one has none: an unmounted disk may know more."""
-    others = [node for node in cluster.nodes if node.name != name]
-    has_data = backend_of(cluster).has_data
-    return has_data(cluster, cluster.node(name)) and not all(
-        has_data(cluster, other) for other in others
-    )
+    found = peers.with_data(cluster)
+    others = [node.name for node in cluster.nodes if node.name != name]
+    return found.get(name, False) and not all(found.get(other, False) for other in others)
 
 
 def highest_epoch(cluster: Cluster, name: str, own: int) -> tuple[int, list[Report]]:
@@ -151,10 +155,21 @@ def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
     """
     backend, node = backend_of(cluster), cluster.node(claim.node)
     following.refuse(node)
-    holders = reports.holders_of_data(cluster, claim.node)
-    if not holders or backend.has_data(cluster, node):
+    if backend.has_data(cluster, node):
         return
-    raise without_data(cluster, claim, holders)
+    found = peers.with_data(cluster)
+    holders = [name for name, has_data in found.items() if has_data]
+    if holders:
+        raise without_data(cluster, claim, holders)
+    unknown = [each.name for each in cluster.nodes if each.name not in found and each.on]
+    if unknown:
+        raise OperatorError(
+            f"node {claim.node} can't be the primary of epoch {claim.epoch}",
+            f"it has no data, and it is unknown if {_named(unknown)} some: "
+            "their hosts do not answer",
+            "start their hosts first",
+            ExitCode.REFUSED,
+        )
 
 
 def without_data(cluster: Cluster, claim: NodeState, holders: list[str]) -> OperatorError:

@@ -13,14 +13,14 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, IndicoInstance, Node, NodeState
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import epochs, state
+from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.probing.answers import Hold, IndicoAnswer, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.probes import probe_indico
 from indico_zodbrepl.probing.race import Race
@@ -30,6 +30,7 @@ TIME_LIMIT = 0.7
 """Seconds.  Only frozen servers and hung disks take that long."""
 
 LATE = "did not answer within {:g} s"
+RECORD = "the record of "
 Results = Iterable[tuple[tuple[str, str], object]]
 
 
@@ -82,12 +83,13 @@ class Decision:
         return not self.reason
 
 
-def judge(claim: NodeState, heard: Iterable[Report]) -> Decision:
+def judge(claim: NodeState, heard: Iterable[Report], quorum: int = 1) -> Decision:
     """Decide if a node may run as the primary of its epoch.
 
     Args:
         claim: the node's own state; its role is primary.
         heard: the reports of all other sources, with those that report nothing.
+        quorum: how many records must be readable, so that no later epoch can be hidden.
     """
     heard = [report for report in heard if report.epoch is not None]
     seen = highest(claim.epoch, heard)
@@ -99,6 +101,14 @@ def judge(claim: NodeState, heard: Iterable[Report]) -> Decision:
         for report in heard
         if (report.epoch, report.primary) == (claim.epoch, claim.node)
     )
+    records = [report for report in heard if report.source.startswith(RECORD)]
+    if len(records) < quorum and claim.forced is None and quorum > 1:
+        return Decision(
+            f"{len(records)} hosts report a record of the epoch, and {quorum} are a majority: "
+            "the others may have seen a promotion",
+            sources,
+            seen,
+        )
     if not sources and claim.forced is None:
         return Decision(
             f"no source confirms that it is the primary of epoch {claim.epoch}", (), seen
@@ -140,18 +150,16 @@ def gather(
     Never raises for a source that can't be asked: its report names the problem.
     """
     deadline = time.monotonic() + time_limit
-    peers = [node for node in cluster.nodes if node.name != name]
+    others = [node for node in cluster.nodes if node.name != name]
     race = Race()
-    for keeper, path in epochs.paths(cluster).items():
-        race.start(
-            keeper, partial(_one, ("record", keeper), partial(_record, cluster, keeper, path))
-        )
+    for keeper in epochs.keepers(cluster):
+        race.start(keeper, partial(_one, ("record", keeper), partial(_record, cluster, keeper)))
     for instance in cluster.indico:
         race.start(
             instance.name,
             partial(_one, ("indico", instance.name), partial(_health, instance, deadline)),
         )
-    for node in peers:
+    for node in others:
         race.start(
             f"server {node.name}",
             partial(_one, ("server", node.name), partial(_server, cluster, node, deadline)),
@@ -160,6 +168,10 @@ def gather(
         race.start(
             f"state {node.name}",
             partial(_one, ("state", node.name), partial(_state, cluster, node)),
+        )
+        race.start(
+            f"data {node.name}",
+            partial(_one, ("data", node.name), partial(_has_data, cluster, node)),
         )
     found = race.wait(deadline)
     states = {
@@ -171,20 +183,21 @@ def gather(
         states[name] = own
     late = LATE.format(time_limit)
     heard = []
-    for keeper in epochs.paths(cluster):
+    for keeper in epochs.keepers(cluster):
         said = found.get(("record", keeper), late)
         heard.append(
-            said
-            if isinstance(said, Report)
-            else Report(f"the record of {keeper}", problem=str(said))
+            said if isinstance(said, Report) else Report(f"{RECORD}{keeper}", problem=str(said))
         )
     for instance in cluster.indico:
         said = found.get(("indico", instance.name), late)
         if isinstance(said, Report):
             heard.append(said)
-    has_data = partial(backend_of(cluster).has_data, cluster)
-    lost = [node.name for node in peers if has_data(cluster.node(name)) and not has_data(node)]
-    for node in peers:
+    lost = [
+        node.name
+        for node in others
+        if found.get(("data", name)) is True and found.get(("data", node.name)) is False
+    ]
+    for node in others:
         said = (
             _of_server(node, found.get(("server", node.name), late), states, cluster),
             _of_state(node, found.get(("state", node.name), late), states),
@@ -198,27 +211,19 @@ def gather(
     return heard
 
 
-def holders_of_data(cluster: Cluster, name: str) -> list[str]:
-    """Return the other nodes whose data, as far as they are reachable, are not empty."""
-    return [
-        node.name
-        for node in cluster.nodes
-        if node.name != name and backend_of(cluster).has_data(cluster, node)
-    ]
-
-
 def _one(key: tuple[str, str], ask: Callable[[], object]) -> Results:
     yield key, ask()
 
 
-def _record(cluster: Cluster, keeper: str, path: Path) -> object:
-    source = f"the record of {keeper}"
+def _record(cluster: Cluster, keeper: str) -> object:
+    source = f"{RECORD}{keeper}"
     try:
-        record = epochs.read(cluster, path)
+        record = host_of(cluster).record(keeper)
     except OperatorError as error:
         return Report(source, problem=error.detail)
     if record is None:
-        return Report(source, problem=f"no such file: {path}")
+        path = epochs.paths(cluster).get(keeper)
+        return Report(source, problem=f"no such file: {path}" if path else "there is none")
     return Report(source, record.epoch, record.primary)
 
 
@@ -243,13 +248,18 @@ def _server(cluster: Cluster, node: Node, deadline: float) -> object:
 
 def _state(cluster: Cluster, node: Node) -> object:
     try:
-        if not state_file(node).exists():
-            return f"no such file: {state_file(node)}"
-        return state.current(cluster, node)
+        return host_of(cluster).saved_state(node.name) or f"no such file: {state_file(node)}"
     except OperatorError as error:
         return error.detail
     except OSError as error:
         return f"can't be read: {error.strerror}"
+
+
+def _has_data(cluster: Cluster, node: Node) -> object:
+    try:
+        return host_of(cluster).has_data(node.name)
+    except OperatorError as error:
+        return error.detail
 
 
 def _of_server(node: Node, said: object, states: dict[str, NodeState], cluster: Cluster) -> Report:

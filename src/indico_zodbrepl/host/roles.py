@@ -14,7 +14,14 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, following, history, precheck, run, state, writers
-from indico_zodbrepl.host.interface import CHANGE_SECONDS, STOP_SECONDS, DryRun, Tell, ignore
+from indico_zodbrepl.host.interface import (
+    CHANGE_SECONDS,
+    STOP_SECONDS,
+    DryRun,
+    Tell,
+    host_of,
+    ignore,
+)
 from indico_zodbrepl.host.server_control import (
     NoServerError,
     ServerControl,
@@ -77,10 +84,11 @@ def promote(
     claim = check_promotion(cluster, present, epoch)
     servers.enter(cluster, claim)
     raised = epochs.raise_everywhere(cluster, epoch, name, reason or "promoted")
-    if not raised.written:
+    if len(raised.written) < epochs.quorum(cluster):
         raise OperatorError(
             f"node {name} can't be promoted",
-            f"no record of the epoch could be raised: {'; '.join(raised.failed.values())}",
+            f"{len(raised.written) or 'no'} record of the epoch could be raised: "
+            f"{'; '.join(raised.failed.values())}",
             exit_code=ExitCode.REFUSED,
         )
     remarks = [
@@ -181,7 +189,7 @@ def check_following(
         raise OperatorError(
             f"node {name} can't follow node {upstream} as {role}", exit_code=ExitCode.BAD_CONFIG
         )
-    above_role = state.current(cluster, above).role
+    above_role = host_of(cluster).state(above.name).role
     if not above_role.has_followers:
         raise OperatorError(
             f"node {name} can't follow node {upstream}",

@@ -17,7 +17,7 @@ from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_with_program, root_of
 from indico_zodbrepl.cluster.rendering import START_SECONDS as STARTED_AFTER_SECONDS
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, history, ports, state
+from indico_zodbrepl.host import epochs, history, peers, ports, state
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.following import check_follower
 from indico_zodbrepl.host.interface import DryRun
@@ -175,7 +175,7 @@ def caught_up(cluster: Cluster, node: Node, present: NodeState) -> NodeState:
     record = epochs.newest(cluster)
     if record is None or record.epoch <= present.epoch or record.primary == node.name:
         return present
-    return follower_of(record, present, state.readable(cluster), cluster)
+    return follower_of(record, present, peers.saved_states(cluster), cluster)
 
 
 def follower_of(

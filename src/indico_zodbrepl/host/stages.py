@@ -15,7 +15,7 @@ from indico_zodbrepl.host.programs import Stage
 
 def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
     """Return the stages of a start: nodes in these states, Indico, its scheduler, observers."""
-    endpoints = needed(cluster, states)
+    endpoints, here = needed(cluster, states), cluster.local
 
     def listens(program: str) -> Callable[[], str | None]:
         own = tuple(e for e in endpoints if program_of(cluster, e) == program)
@@ -24,14 +24,14 @@ def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
     return [
         [
             (node.program, listens(node.program))
-            for node in cluster.nodes
+            for node in here.nodes
             if node.has_program and node.name in states
         ],
         [
             (instance.program, functools.partial(readiness.indico_answers, instance))
-            for instance in cluster.indico
+            for instance in here.indico
         ],
-        [(SCHEDULER, _runs) for instance in cluster.indico if instance.scheduler],
+        [(SCHEDULER, _runs) for instance in here.indico if instance.scheduler],
         [(program, listens(program)) for program in _lookouts(cluster)],
     ]
 
@@ -42,18 +42,23 @@ def _runs() -> None:
 
 def _lookouts(cluster: Cluster) -> list[str]:
     """Return the observing programs: they start last and stop first."""
-    return [cluster.admin.program, *([cluster.watch.program] if cluster.watch else [])]
+    watch = cluster.watch
+    return [
+        *([cluster.admin.program] if cluster.is_here(cluster.admin) else []),
+        *([watch.program] if watch and cluster.is_here(watch) else []),
+    ]
 
 
 def ending(cluster: Cluster) -> list[list[str]]:
     """Return the stages of a stop: the programs of one stage stop at the same time."""
-    upstreams = {node.name: _upstream(cluster, node) for node in cluster.nodes}
+    here = cluster.local
+    upstreams = {node.name: _upstream(cluster, node) for node in here.nodes}
     return [
         [
             *_lookouts(cluster),
-            *(program for instance in cluster.indico for program in instance.programs),
+            *(program for instance in here.indico for program in instance.programs),
         ],
-        *([node.program] for node in drain_order(cluster.nodes, upstreams) if node.has_program),
+        *([node.program] for node in drain_order(here.nodes, upstreams) if node.has_program),
     ]
 
 
@@ -69,16 +74,16 @@ def _upstream(cluster: Cluster, node: Node) -> str | None:
 
 
 def needed(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Endpoint]:
-    """Return the addresses that the cluster listens on when its nodes are in these states."""
+    """Return the addresses that this host listens on when the nodes are in these states."""
     backend = backend_of(cluster)
     return [
         *(
             endpoint
-            for node in cluster.nodes
+            for node in cluster.local.nodes
             if node.has_program and node.name in states
             for endpoint in backend.listens_on(cluster, states[node.name])
         ),
-        *(endpoint for endpoint in cluster.endpoints() if endpoint.kind != "node"),
+        *(endpoint for endpoint in cluster.own_endpoints() if endpoint.kind != "node"),
     ]
 
 

@@ -69,19 +69,6 @@ def current(cluster: Cluster, node: Node) -> NodeState:
     return state
 
 
-def readable(cluster: Cluster) -> dict[str, NodeState]:
-    """Return the states of all nodes with usable state files, by name."""
-    found = {}
-    for node in cluster.nodes:
-        if not state_file(node).exists():
-            continue
-        try:
-            found[node.name] = current(cluster, node)
-        except OperatorError:
-            continue  # a request for this node's own state reports it
-    return found
-
-
 def write(node: Node, state: NodeState) -> None:
     """Replace the state file atomically; it is on disk afterwards.
 

@@ -16,7 +16,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import py27, state
+from indico_zodbrepl.host import peers, py27, state
 from indico_zodbrepl.host.py27 import Program
 
 PROGRAM = Program(
@@ -90,7 +90,7 @@ def source(cluster: Cluster, name: str | None) -> Source:
 
 
 def _primary(cluster: Cluster) -> Node | None:
-    states = state.readable(cluster) or {
+    states = peers.saved_states(cluster) or {
         node.name: state.initial(cluster, node) for node in cluster.nodes
     }
     primaries = [each for each in states.values() if each.role is Role.PRIMARY]

@@ -237,7 +237,7 @@ def _secret(path: Path, purpose: str) -> Secret:
 def _own_endpoints(cluster: Cluster) -> Iterator[Endpoint]:
     """Yield the addresses on which the cluster's own programs listen."""
     foreign = {node.name for node in cluster.nodes if not node.managed}
-    for endpoint in cluster.endpoints():
+    for endpoint in cluster.own_endpoints():
         if endpoint.kind != "node" or endpoint.name not in foreign:
             yield endpoint
 

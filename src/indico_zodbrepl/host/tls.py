@@ -41,6 +41,21 @@ def client_context(folder: Path, role: Role = Role.HOST) -> ssl.SSLContext:
     return _context(ssl.PROTOCOL_TLS_CLIENT, folder, role)
 
 
+def reload(context: ssl.SSLContext, folder: Path, role: Role = Role.HOST) -> None:
+    """Make new connections of a context use the certificates that are in a folder now.
+
+    Authorities are only added: one that was removed is trusted until the program is restarted.
+    Raises OperatorError as ``server_context``.
+    """
+    certificates.read_valid(folder, datetime.datetime.now(datetime.UTC), role)
+    own = certificates.own_file(folder, role)
+    try:
+        context.load_cert_chain(own)
+        context.load_verify_locations(certificates.authorities_file(folder))
+    except (OSError, ssl.SSLError) as error:
+        raise certificates.unusable(own, error) from error
+
+
 def explain(error: ssl.SSLError) -> str:
     """Return why a TLS connection failed, in terms of certificates where they are the reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -58,15 +73,9 @@ def explain(error: ssl.SSLError) -> str:
 
 
 def _context(protocol: int, folder: Path, role: Role) -> ssl.SSLContext:
-    certificates.read_valid(folder, datetime.datetime.now(datetime.UTC), role)
-    own = certificates.own_file(folder, role)
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
-    try:
-        context.load_cert_chain(own)
-        context.load_verify_locations(certificates.authorities_file(folder))
-    except (OSError, ssl.SSLError) as error:
-        raise certificates.unusable(own, error) from error
+    reload(context, folder, role)
     return context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from indico_zodbrepl.backends import backend_of
@@ -10,11 +11,25 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import fencing, state
+from indico_zodbrepl.host.interface import HostAwayError, host_of
 from indico_zodbrepl.host.server_control import NoServerError, ServerControl
 from indico_zodbrepl.probing.answers import ServerRole
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Silenced:
+    """The result of ``silence``.
+
+    Attributes:
+        remark: what an operator should know, one line; may be empty.
+        late: True if the node had a later transaction than was proven.
+    """
+
+    remark: str
+    late: bool = False
 
 
 def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None = None) -> list[str]:
@@ -31,26 +46,15 @@ def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None =
     for node in cluster.nodes:
         if node.name == name:
             continue
-        control = ServerControl(cluster, node)
         try:
-            status = control.status(ANSWER_SECONDS)
-            if status.role == Role.PRIMARY:
-                status = control.set_epoch(epoch)
-                if proven is not None and status.last_tid > proven:
-                    late.append(node.name)
-        except OperatorError as error:
-            if _may_be_primary(cluster, node):
-                fenced = fencing.fence(cluster, node)
-                if fenced.killed:
-                    remarks.append(
-                        f"node {node.name} could not be told of epoch {epoch}, and was "
-                        f"fenced: killed {', '.join(map(str, fenced.killed))}"
-                    )
-            elif not isinstance(error, NoServerError):
-                remarks.append(
-                    f"node {node.name} was not told of epoch {epoch}: {error.notice}: "
-                    f"{error.detail}"
-                )
+            done = host_of(cluster).silence(node.name, epoch, proven)
+        except HostAwayError as error:
+            remarks.append(out_of_reach(node, epoch, error))
+            continue
+        if done.remark:
+            remarks.append(done.remark)
+        if done.late:
+            late.append(node.name)
     if late:
         raise OperatorError(
             f"node {name} was not promoted",
@@ -62,6 +66,38 @@ def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None =
     return remarks
 
 
+def silence(cluster: Cluster, name: str, epoch: int, proven: int | None = None) -> Silenced:
+    """Make sure that one node accepts no commits in an epoch; as ``silence_others`` for all."""
+    node = cluster.node(name)
+    control = ServerControl(cluster, node)
+    try:
+        status = control.status(ANSWER_SECONDS)
+        if status.role == Role.PRIMARY:
+            status = control.set_epoch(epoch)
+            return Silenced("", proven is not None and status.last_tid > proven)
+    except OperatorError as error:
+        if _may_be_primary(cluster, node):
+            fenced = fencing.fence(cluster, node)
+            if fenced.killed:
+                return Silenced(
+                    f"node {node.name} could not be told of epoch {epoch}, and was "
+                    f"fenced: killed {', '.join(map(str, fenced.killed))}"
+                )
+        elif not isinstance(error, NoServerError):
+            return Silenced(
+                f"node {node.name} was not told of epoch {epoch}: {error.notice}: {error.detail}"
+            )
+    return Silenced("")
+
+
+def out_of_reach(node: Node, epoch: int, error: OperatorError) -> str:
+    """Return the remark about a node whose host does not answer during a promotion."""
+    return (
+        f"node {node.name} was not told of epoch {epoch}: {error.notice}; if its server still "
+        "runs, clients that reach it can commit until its host is reachable or switched off"
+    )
+
+
 def fence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
     """Fence every other node that may accept writes, before one becomes an epoch's primary.
 
@@ -70,22 +106,35 @@ def fence_others(cluster: Cluster, name: str, epoch: int) -> list[str]:
     """
     remarks = []
     for node in cluster.nodes:
-        if node.name == name or not _may_write(cluster, node):
+        if node.name == name:
             continue
-        if not node.managed:
-            raise OperatorError(
-                f"node {node.name} can't be fenced",
-                "it may take writes, and its server is somebody else's: managed is false",
-                "end it where it runs, then try again",
-                ExitCode.REFUSED,
-            )
-        fenced = fencing.fence(cluster, node)
-        if fenced.killed:
-            remarks.append(
-                f"node {node.name} was fenced before epoch {epoch} began: killed "
-                f"{', '.join(map(str, fenced.killed))}"
-            )
+        try:
+            killed = host_of(cluster).refuse_writes(node.name)
+        except HostAwayError as error:
+            remarks.append(out_of_reach(node, epoch, error))
+            continue
+        if killed:
+            remarks.append(f"node {node.name} was fenced before epoch {epoch} began: {killed}")
     return remarks
+
+
+def refuse_writes(cluster: Cluster, name: str) -> str:
+    """Fence one database server that may accept writes; return whom that killed, if anybody.
+
+    Raises OperatorError as ``fence_others``.
+    """
+    node = cluster.node(name)
+    if not _may_write(cluster, node):
+        return ""
+    if not node.managed:
+        raise OperatorError(
+            f"node {node.name} can't be fenced",
+            "it may take writes, and its server is somebody else's: managed is false",
+            "end it where it runs, then try again",
+            ExitCode.REFUSED,
+        )
+    fenced = fencing.fence(cluster, node)
+    return f"killed {', '.join(map(str, fenced.killed))}" if fenced.killed else ""
 
 
 def refuse_unpaused(cluster: Cluster, node: Node) -> None:

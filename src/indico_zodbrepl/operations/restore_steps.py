@@ -84,9 +84,7 @@ class EndClients(Step):
     def do(self, context: Context) -> Figures:
         programs = _programs(context, self)
         before = context.results.get((self.action, self.subject), {}).get("ended", [])
-        ended = context.host.stop_programs(
-            programs, time.monotonic() + self.seconds - 1.0, context.say
-        )
+        ended = context.host.stop_programs(programs, self.seconds - 1.0, context.say)
         known = before if isinstance(before, list) else []
         return {"ended": [*known, *(name for name in ended if name not in known)]}
 

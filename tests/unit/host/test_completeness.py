@@ -61,7 +61,7 @@ def test_a_primary_that_takes_writes_meanwhile_is_not_refused(
         history.write(node, COMPARED)
     numbers = itertools.count(1)
 
-    def last(_installation: Installation, file: Path, _seconds: float) -> datafs.Last:
+    def last(_installation: Installation, file: Path, _seconds: float = 0.0) -> datafs.Last:
         if file != data_fs(cluster.node("a")):
             time.sleep(0.2)  # meanwhile a is read, if anybody does so
         return datafs.Last(f"{next(numbers):016x}", None, 100, 100)

@@ -1,0 +1,1 @@
+"""Hosts of a cluster of several: the agent, its client, and the router between them."""

@@ -1,0 +1,167 @@
+"""Calls to the agents of other hosts."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import urllib3
+
+from indico_zodbrepl.cluster import Cluster, ClusterHost
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import certificates, tls
+from indico_zodbrepl.host.interface import HostAwayError
+from indico_zodbrepl.host.remote import codec, messages
+from indico_zodbrepl.host.remote.messages import Call, Identity, Line
+
+CONNECT_SECONDS = 1.0
+
+
+class AgentClient:
+    """The agent of one host; any thread may call.
+
+    Args:
+        cluster: its certificates authenticate this host.
+        host: the host to call.
+    """
+
+    def __init__(self, cluster: Cluster, host: ClusterHost) -> None:
+        self._cluster = cluster
+        self.host = host
+
+    def call(
+        self,
+        method: str,
+        arguments: Mapping[str, object],
+        on_progress: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Call a method of the host interface on the host; return its result.
+
+        Raises:
+            HostAwayError: exit 7; the agent does not answer, or the connection broke.
+            OperatorError: what the method raised there, or the agent refused the call.
+        """
+        signature = _signatures()[method]
+        request = Call(
+            self._cluster.name,
+            _digest(self._cluster),
+            messages.PROTOCOL,
+            _actor(),
+            {name: msgspec.Raw(codec.encode(value)) for name, value in arguments.items()},
+        )
+        for line in self._lines(method, codec.encode(request)):
+            if line.error is not None:
+                raise codec.raised(line.error)
+            if bytes(line.progress) and on_progress is not None:
+                on_progress(codec.decode(bytes(line.progress), signature.progress))
+            if bytes(line.result):
+                return codec.decode(bytes(line.result), signature.result)
+        raise self._away("the connection ended before the answer")
+
+    def identity(self) -> Identity:
+        """Return what the agent reports of itself.  Raises as ``call``."""
+        with self._request("GET", "/", b"") as response:
+            return codec.decode(response.read(), Identity)  # type: ignore[no-any-return]
+
+    def _lines(self, method: str, body: bytes) -> Iterator[Line]:
+        with self._request("POST", f"/call/{method}", body) as response:
+            rest = b""
+            try:
+                for chunk in response.stream(1 << 16):
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    if len(rest) > messages.LONGEST_LINE:
+                        raise self._away("its answer is too long")
+                    for each in whole:
+                        yield codec.decode(each, Line)
+            except urllib3.exceptions.HTTPError as error:
+                raise self._away(_reason(error)) from error
+            except msgspec.MsgspecError as error:
+                raise self._away(f"its answer can't be read: {error}") from error
+
+    def _request(self, verb: str, path: str, body: bytes) -> Any:
+        address = self.host.agent_address
+        try:
+            response = _pool(self._cluster).request(
+                verb,
+                f"https://{address}{path}",
+                body=body or None,
+                preload_content=False,
+                retries=False,
+                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=messages.SILENT_SECONDS),
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise self._away(_reason(error)) from error
+        if response.status != 200:
+            with response:
+                text = response.read(1000).decode("utf-8", "replace").strip()
+            raise OperatorError(
+                f"the agent of host {self.host.name} refused the call",
+                f"{response.status}: {text}",
+                exit_code=ExitCode.REFUSED,
+            )
+        return response
+
+    def _away(self, why: str) -> HostAwayError:
+        return HostAwayError(
+            f"host {self.host.name} does not answer",
+            f"its agent at {self.host.agent_address}: {why}",
+            f"is the host up, and its agent? there: systemctl status, or zodbrepl up; here: "
+            f"ping {self.host.address}",
+            ExitCode.TIMED_OUT,
+        )
+
+
+def _reason(error: Exception) -> str:
+    """Return the cause of an error of urllib3 in a few words."""
+    cause: BaseException = error
+    while cause.__cause__ is not None or cause.__context__ is not None:
+        cause = cause.__cause__ or cause.__context__ or cause
+    if isinstance(error, urllib3.exceptions.TimeoutError):
+        return "no answer in time"
+    if isinstance(cause, ssl.SSLError):
+        return tls.explain(cause)
+    return getattr(cause, "strerror", None) or str(cause)
+
+
+@functools.cache
+def _signatures() -> dict[str, codec.Signature]:
+    return codec.signatures()
+
+
+def _actor() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def _digest(cluster: Cluster) -> str:
+    return messages.digest_of(cluster)
+
+
+_pools: dict[Path, tuple[tuple[int, ...], urllib3.PoolManager]] = {}
+_pools_lock = threading.Lock()
+
+
+def _pool(cluster: Cluster) -> urllib3.PoolManager:
+    """Return the kept connections with this host's certificate; new ones when it was replaced."""
+    folder = Layout(cluster).tls
+    made = _changed(folder)
+    with _pools_lock:
+        known = _pools.get(folder)
+        if known is None or known[0] != made:
+            context = tls.client_context(folder)
+            known = made, urllib3.PoolManager(num_pools=64, maxsize=8, ssl_context=context)
+            _pools[folder] = known
+        return known[1]
+
+
+def _changed(folder: Path) -> tuple[int, ...]:
+    """Return when the certificates were last replaced; zero for a missing file."""
+    files = (certificates.authorities_file(folder), certificates.own_file(folder))
+    return tuple(each.stat().st_mtime_ns if each.exists() else 0 for each in files)

@@ -1,0 +1,88 @@
+"""What an agent does unasked: it keeps a former primary of its host from taking writes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host.epochs import EpochRecord
+from indico_zodbrepl.host.interface import Host
+from indico_zodbrepl.host.local import LocalHost
+
+INTERVAL = 1.0
+"""Seconds between two looks at the records of the other hosts."""
+Log = Callable[[str], None]
+
+
+class Duties:
+    """A thread that reports later epochs to the nodes of this host.
+
+    A host that was cut off during a failover learns of it as soon as it reaches another host: its
+    former primary is told of the epoch and refuses commits, or it is fenced.
+
+    Args:
+        load: returns the cluster as its file says now.
+        log: takes one line for each node that was silenced.
+    """
+
+    def __init__(self, load: Callable[[], Cluster], installation: Installation, log: Log) -> None:
+        self._load = load
+        self._installation = installation
+        self._log = log
+        self._ended = threading.Event()
+        self._done: set[tuple[str, int]] = set()
+        self._thread = threading.Thread(target=self._run, name="duties", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when the thread does nothing any more, or after some seconds."""
+        self._ended.set()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        said = ""
+        while not self._ended.wait(INTERVAL):
+            try:
+                self._once()
+                problem = ""
+            except OperatorError as error:
+                problem = f"{error.notice}: {error.detail}"
+            if problem and problem != said:
+                self._log(problem)
+            said = problem
+
+    def _once(self) -> None:
+        cluster = self._load()
+        if not backend_of(cluster).has_epochs:
+            return
+        newest = epochs.newest(cluster)
+        if newest is None:
+            return
+        self._raise_own(cluster, newest)
+        host = LocalHost(cluster, self._installation)
+        for node in cluster.local.nodes:
+            if node.managed and node.name != newest.primary:
+                self._silence(host, node.name, newest)
+
+    def _raise_own(self, cluster: Cluster, newest: EpochRecord) -> None:
+        """Copy the newest record to this host, which missed it."""
+        for keeper, path in epochs.paths(cluster).items():
+            own = epochs.read(cluster, path)
+            if own is None or own.epoch < newest.epoch:
+                epochs.raise_record(cluster, path, newest)
+                self._log(f"{keeper}: epoch {newest.epoch} has begun, primary {newest.primary}")
+
+    def _silence(self, host: Host, name: str, newest: EpochRecord) -> None:
+        if (name, newest.epoch) in self._done:
+            return
+        done = host.silence(name, newest.epoch)
+        self._done.add((name, newest.epoch))
+        if done.remark:
+            self._log(done.remark)

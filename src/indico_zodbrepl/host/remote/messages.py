@@ -1,0 +1,86 @@
+"""The messages between an agent and its callers.
+
+A call is a POST of one JSON object to ``/call/METHOD``.  The answer is a stream of JSON objects,
+one a line: ``alive`` each second, ``progress`` while the call runs, and at the end ``result`` or
+``error``.  A stream without an end was cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.host.remote.codec import WireError
+
+ALIVE_SECONDS = 1.0
+"""Time between the lines of a running call."""
+SILENT_SECONDS = 4.0
+"""Time without a line after which a caller gives an agent up."""
+LONGEST_CALL = 1 << 20
+"""Bytes of a request."""
+LONGEST_LINE = 64 << 20
+"""Bytes of a line of an answer: statistics and long lists."""
+PROTOCOL = 1
+"""Raised when an agent of the release before can't answer a caller of this one."""
+
+
+class Call(msgspec.Struct):
+    """A request.
+
+    Attributes:
+        cluster: name of the caller's cluster.
+        config: digest of the caller's cluster file.
+        protocol: of the caller.
+        actor: who asks, for the agent's log.
+        arguments: of the method, by name.
+    """
+
+    cluster: str
+    config: str
+    protocol: int
+    actor: str
+    arguments: dict[str, msgspec.Raw]
+
+
+class Line(msgspec.Struct, omit_defaults=True):
+    """A line of an answer; one of its fields is set."""
+
+    alive: bool = False
+    progress: msgspec.Raw = msgspec.Raw()
+    result: msgspec.Raw = msgspec.Raw()
+    error: WireError | None = None
+
+    @property
+    def is_last(self) -> bool:
+        return self.error is not None or bytes(self.result) != b""
+
+
+class Identity(msgspec.Struct):
+    """What an agent reports of itself at ``/``.
+
+    Attributes:
+        host: name of its host section.
+        config: digest of its cluster file.
+        now: its clock, seconds since 1970.
+    """
+
+    cluster: str
+    host: str
+    release: str
+    protocol: int
+    config: str
+    now: float
+    problem: str = ""
+
+
+def digest_of(cluster: Cluster) -> str:
+    """Return the digest of a cluster file's text, which is the same on every host."""
+    return hashlib.sha256(cluster.source.read_bytes()).hexdigest()
+
+
+def line(**fields: Any) -> bytes:
+    """Return a line of an answer."""
+    return msgspec.json.encode(Line(**fields)) + b"\n"

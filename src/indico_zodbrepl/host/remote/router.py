@@ -1,0 +1,303 @@
+"""The host interface for a cluster of several hosts: each call goes to the host that it is about.
+
+A method about a node runs on the node's host: here in this process, elsewhere through the agent.
+What a method needs of a second node it asks for itself, through the same interface.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from indico_zodbrepl.cluster import Cluster, NodeState
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.lookup import instance_named, node_named
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host.data_interface import Backups
+from indico_zodbrepl.host.epochs import EpochRecord
+from indico_zodbrepl.host.interface import Answer, DryRun, Host, HostAwayError, Tell, ignore
+from indico_zodbrepl.host.last_seen import LastSeen
+from indico_zodbrepl.host.local import LocalHost
+from indico_zodbrepl.host.py27 import Argument, Program
+from indico_zodbrepl.host.remote import codec
+from indico_zodbrepl.host.remote.client import AgentClient
+from indico_zodbrepl.host.supervisor import ANSWER_SECONDS, ProgramState
+from indico_zodbrepl.probing.race import Race
+
+Value = TypeVar("Value")
+
+
+def several_hosts(cluster: Cluster, installation: Installation | None) -> Host:
+    """Return the host interface of a cluster with host sections.
+
+    Raises OperatorError (exit 8) on a machine that is none of its hosts.
+    """
+    if cluster.here is None:
+        addresses = ", ".join(f"{host.name} {host.address}" for host in cluster.hosts)
+        raise OperatorError(
+            f"this machine is no host of cluster {cluster.name}",
+            f"no interface of this machine has the address of a <host>: {addresses}",
+            "type the command on one of them",
+            ExitCode.REFUSED,
+        )
+    return cast(Host, SeveralHosts(cluster, installation))
+
+
+class SeveralHosts:
+    """See ``interface.Host``; the methods that are not defined here are about one node."""
+
+    def __init__(self, cluster: Cluster, installation: Installation | None) -> None:
+        self._cluster = cluster
+        self._local = LocalHost(cluster, installation)
+        self._signatures = codec.signatures()
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        signature = self._signatures.get(method)
+        if signature is None:
+            raise AttributeError(method)
+
+        def call(*values: object, **named: object) -> Any:
+            arguments = signature.bind(values, named)
+            return self._call(self._host_of(method, arguments), method, arguments)
+
+        return call
+
+    def _host_of(self, method: str, arguments: Mapping[str, object]) -> str:
+        """Return the name of the host on which a method about one node runs."""
+        for key in ("wanted", "new"):
+            state = arguments.get(key)
+            if isinstance(state, NodeState) and "name" not in arguments:
+                return self._host_of_node(state.node)
+        name = arguments.get("name")
+        if not isinstance(name, str):
+            raise TypeError(f"{method} is not about one node")
+        return self._host_of_node(name)
+
+    def _host_of_node(self, name: str) -> str:
+        return str(node_named(self._cluster, name).on)
+
+    def _call(self, host: str, method: str, arguments: Mapping[str, object]) -> Any:
+        if host == self._cluster.here:
+            return getattr(self._local, method)(**arguments)
+        callback = self._signatures[method].callback
+        sent = {name: value for name, value in arguments.items() if name != callback}
+        progress = arguments.get(callback) if callback else None
+        client = AgentClient(self._cluster, self._cluster.host(host))
+        return client.call(method, sent, cast("Callable[[Any], None] | None", progress))
+
+    def _everywhere(
+        self, method: str, arguments: Mapping[str, object], seconds: float | None = None
+    ) -> dict[str, Any]:
+        """Call a method on all hosts at once; return the results or errors, by host."""
+        race = Race()
+        for host in self._cluster.hosts:
+            job = partial(self._one, host.name, method, arguments)
+            race.start(host.name, job)
+        found = race.wait(None if seconds is None else time.monotonic() + seconds)
+        return {
+            host.name: found.get(("host", host.name), self._late(host.name))
+            for host in self._cluster.hosts
+        }
+
+    def _one(
+        self, host: str, method: str, arguments: Mapping[str, object]
+    ) -> Iterator[tuple[tuple[str, str], object]]:
+        try:
+            yield ("host", host), self._call(host, method, arguments)
+        except OperatorError as error:
+            yield ("host", host), error
+
+    def _late(self, host: str) -> HostAwayError:
+        return HostAwayError(
+            f"host {host} does not answer", "no answer in time", exit_code=ExitCode.TIMED_OUT
+        )
+
+    # Records of the epoch: each host has one
+
+    def keepers(self) -> tuple[str, ...]:
+        return epochs.keepers(self._cluster)
+
+    def record(self, keeper: str) -> EpochRecord | None:
+        return cast(
+            "EpochRecord | None", self._call(self._keeper(keeper), "record", {"keeper": keeper})
+        )
+
+    def raise_record(self, keeper: str, record: EpochRecord) -> bool:
+        arguments = {"keeper": keeper, "record": record}
+        return bool(self._call(self._keeper(keeper), "raise_record", arguments))
+
+    def newest_record(self) -> EpochRecord | None:
+        return epochs.newest(self._cluster)
+
+    def last_seen(self) -> LastSeen | None:
+        watch = self._cluster.watch
+        if watch is None:
+            return None
+        return cast("LastSeen | None", self._call(str(watch.on), "last_seen", {}))
+
+    def _keeper(self, keeper: str) -> str:
+        return next(
+            host.name for host in self._cluster.hosts if epochs.keeper_of(host.name) == keeper
+        )
+
+    # Verbs
+
+    def dry_run(self, verb: str, name: str, **arguments: object) -> DryRun:
+        if verb in ("up", "down"):
+            found = self._everywhere("dry_run", {"verb": verb, "name": name, **arguments})
+            return merged(found)
+        host = (
+            str(instance_named(self._cluster, name).on)
+            if verb == "restart_instance"
+            else self._host_of_node(name)
+        )
+        asked = {"verb": verb, "name": name, **arguments}
+        return cast(DryRun, self._call(host, "dry_run", asked))
+
+    def up(self, *, progress: Tell = ignore) -> list[str]:
+        return self._on_each_host("up", progress)
+
+    def down(self, *, progress: Tell = ignore) -> list[str]:
+        return self._on_each_host("down", progress)
+
+    def _on_each_host(self, method: str, progress: Tell) -> list[str]:
+        """Start or stop the programs of all hosts at once; raise when one host failed."""
+
+        def tell(host: str, text: str) -> None:
+            progress(f"host {host}: {text}")
+
+        race = Race()
+        for host in self._cluster.hosts:
+            arguments = {"progress": partial(tell, host.name)}
+            race.start(host.name, partial(self._one, host.name, method, arguments))
+        found = race.wait(None)
+        done: list[str] = []
+        failed: dict[str, OperatorError] = {}
+        for host in self._cluster.hosts:
+            answer = found.get(("host", host.name))
+            if isinstance(answer, OperatorError):
+                failed[host.name] = answer
+            elif isinstance(answer, list):
+                done += [f"{program} on {host.name}" for program in answer]
+        if failed:
+            raise several_failed(failed)
+        return done
+
+    def restart_instance(self, name: str, **options: object) -> None:
+        host = str(instance_named(self._cluster, name).on)
+        self._call(host, "restart_instance", {"name": name, **options})
+
+    # Programs
+
+    def programs(self, seconds: float = ANSWER_SECONDS) -> Mapping[str, ProgramState]:
+        found = self._everywhere("programs", {"seconds": seconds}, seconds)
+        states: dict[str, ProgramState] = {}
+        for host, answer in found.items():
+            if isinstance(answer, OperatorError):
+                names = dataclasses.replace(self._cluster, here=host).program_names()
+                why = f"{answer.notice}: {answer.detail}"
+                states |= {name: ProgramState(name, "UNREACHABLE", None, why) for name in names}
+            else:
+                states |= answer
+        return states
+
+    def start_program(self, program: str) -> bool:
+        host = self._host_of_program(program)
+        return bool(self._call(host, "start_program", {"program": program}))
+
+    def stop_programs(
+        self, names: Iterable[str], seconds: float, progress: Tell = ignore
+    ) -> list[str]:
+        by_host: dict[str, list[str]] = {}
+        for name in names:
+            by_host.setdefault(self._host_of_program(name), []).append(name)
+        deadline = time.monotonic() + seconds
+        stopped: list[str] = []
+        for host, programs in by_host.items():
+            left = deadline - time.monotonic()
+            arguments = {"names": programs, "seconds": left, "progress": progress}
+            stopped += self._call(host, "stop_programs", arguments)
+        return stopped
+
+    def _host_of_program(self, program: str) -> str:
+        for host in self._cluster.hosts:
+            if program in dataclasses.replace(self._cluster, here=host.name).program_names():
+                return host.name
+        raise OperatorError(
+            f"no host of cluster {self._cluster.name} runs a program {program}",
+            exit_code=ExitCode.BAD_CONFIG,
+        )
+
+    # What every host has of its own: this host's
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._signatures})
+
+    def control_disk(self) -> Any:
+        return self._local.control_disk()
+
+    def why_control_unwritable(self) -> str:
+        return self._local.why_control_unwritable()
+
+    def refuse_unfinished_conversion(self) -> None:
+        self._local.refuse_unfinished_conversion()
+
+    def supervisor_is_away(self) -> bool:
+        return self._local.supervisor_is_away()
+
+    def run27(
+        self, program: Program, *arguments: Argument, answer: type[Answer], **options: Any
+    ) -> Answer:
+        return self._local.run27(program, *arguments, answer=answer, **options)
+
+    def backups(self) -> Backups:
+        return self._local.backups()
+
+    def pack(self, *arguments: Any, **options: Any) -> Any:
+        return self._local.pack(*arguments, **options)
+
+    def database(self, name: str | None) -> Any:
+        return self._local.database(name)
+
+    def statistics(self, *arguments: Any, **options: Any) -> Any:
+        return self._local.statistics(*arguments, **options)
+
+    def is_of_cluster(self, pid: int) -> bool:
+        return self._local.is_of_cluster(pid)
+
+    def export_digest(self, *arguments: Any, **options: Any) -> str:
+        return self._local.export_digest(*arguments, **options)
+
+
+def merged(found: Mapping[str, DryRun | OperatorError]) -> DryRun:
+    """Return the dry runs of several hosts as one; a host that failed is a problem."""
+    facts: list[str] = []
+    does: list[str] = []
+    problems: list[str] = []
+    for host, answer in found.items():
+        if isinstance(answer, OperatorError):
+            problems.append(f"host {host}: {answer.notice}: {answer.detail}")
+            continue
+        facts += [f"host {host}: {each}" for each in answer.found]
+        does += [f"host {host}: {each}" for each in answer.does]
+        problems += [f"host {host}: {each}" for each in answer.problems]
+    return DryRun(tuple(facts), tuple(does), tuple(problems))
+
+
+def several_failed(failed: Mapping[str, OperatorError]) -> OperatorError:
+    """Return one error for the hosts that failed; with one of them, its own error."""
+    (host, first), *more = failed.items()
+    notice = f"host {host}: {first.notice}"
+    if not more:
+        return OperatorError(notice, first.detail, first.hint, first.exit_code)
+    details = [f"{name}: {each.notice}: {each.detail}" for name, each in failed.items()]
+    return OperatorError(
+        f"{len(failed)} hosts failed: {', '.join(failed)}",
+        "\n".join(details),
+        first.hint,
+        first.exit_code,
+    )
