@@ -65,6 +65,8 @@ ON_THIS_HOST = {
     "cli/cluster.py": {"generated", "lifecycle", "system"},
     # A service runs the programs of one host, as a program in the foreground and files of systemd.
     "cli/service.py": {"daemon", "foreground", "service_files"},
+    # `agent` is the program of a host.
+    "cli/hosts.py": {"remote"},
     # `node run` is the program of a node.
     "cli/node.py": {"run"},
     # The port of the monitor's own metrics.
