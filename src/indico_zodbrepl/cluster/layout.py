@@ -198,6 +198,16 @@ class Layout:
         )
 
     @property
+    def tunnel_conf(self) -> Path:
+        """Return the configuration of this host's tunnel."""
+        return self.etc / "tunnel.cfg"
+
+    @property
+    def tunnel_digest(self) -> Path:
+        """Return the record of the files that the running tunnel has read."""
+        return self.run / "tunnel.digest"
+
+    @property
     def zodb_conf(self) -> Path:
         """Return the storage configuration of all Indico instances and the bulk loader."""
         return self.etc / "zodb.conf"

@@ -145,6 +145,11 @@ class ClusterHost:
     def agent_address(self) -> Address:
         return Address(self.address, self.agent_port)
 
+    @property
+    def tunnel(self) -> str:
+        """Return the name of the program that encrypts its connections to and from others."""
+        return f"tunnel-{self.name}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Node:
@@ -230,8 +235,6 @@ class NodeState:
 
 SCHEDULER = "scheduler"
 """The name of the program of Indico's scheduler, of which a cluster has one."""
-TUNNEL = "tunnel"
-"""The name of the program that encrypts a host's connections to and from other hosts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -468,7 +471,7 @@ class Cluster:
         """Return the supervised programs of this host in start order."""
         here = self.local
         return [
-            *([TUNNEL] if self.encrypted and self.here else []),
+            *([self.host(self.here).tunnel] if self.encrypted and self.here else []),
             *(node.program for node in here.nodes if node.has_program),
             *(instance.program for instance in here.indico),
             *(SCHEDULER for instance in here.indico if instance.scheduler),

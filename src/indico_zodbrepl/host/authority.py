@@ -84,11 +84,9 @@ def issue(folder: Path, name: str, role: Role, address: str | None = None) -> Is
     authority, authority_key = _authority(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    # A monitor or an operator is recognised by a DNS name of its role, which is no host's address:
-    # the tunnel can compare names and addresses, but not other fields.
-    subject_names: list[x509.GeneralName] = (
-        [x509.DNSName(role)] if address is None else [x509.IPAddress(ipaddress.ip_address(address))]
-    )
+    subject_names: list[x509.GeneralName] = [x509.DNSName(certificates.dns_name(name, role))]
+    if address is not None:
+        subject_names.append(x509.IPAddress(ipaddress.ip_address(address)))
     certificate = (
         _builder(_name(cluster=_cluster_of(authority), unit=role, common=name), key, now)
         .not_valid_after(min(now + LIFETIME, authority.not_valid_after_utc))

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 MISSING_HINT = (
@@ -102,6 +103,14 @@ def own_file(folder: Path, role: Role = Role.HOST) -> Path:
     return folder / f"{role}.pem"
 
 
+def dns_name(name: str, role: Role) -> str:
+    """Return the DNS name in a certificate, by which the tunnel recognises a host.
+
+    It has the role, so that no monitor can have the name of a host.
+    """
+    return f"{name}.{role}"
+
+
 def install(folder: Path, issued: Issued) -> None:
     """Write a certificate and its key to the file of its role.
 
@@ -164,6 +173,19 @@ def read_valid(folder: Path, now: datetime.datetime, role: Role = Role.HOST) -> 
         ROTATE_HINT,
         ExitCode.REFUSED,
     )
+
+
+def check_host(folder: Path, host: ClusterHost, now: datetime.datetime) -> None:
+    """Raise OperatorError (exit 8) if this host has no valid certificate of its own."""
+    found = read_valid(folder, now)
+    if (found.name, found.address) != (host.name, host.address):
+        raise OperatorError(
+            "the certificate of this host is of another host",
+            f"{own_file(folder)} is for {found.name} at {found.address}; the cluster file says "
+            f"{host.name} at {host.address}",
+            MISSING_HINT,
+            ExitCode.REFUSED,
+        )
 
 
 def authorities(folder: Path) -> tuple[Authority, ...]:

@@ -18,13 +18,14 @@ from indico_zodbrepl.cluster.rendering import (
     watch_program,
 )
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import state
+from indico_zodbrepl.host import state, tunnel, tunnel_control
 
 
 def programs(cluster: Cluster, installation: Installation) -> list[Program]:
     """Return the supervised programs of this host in start order."""
     backend, here, watch = backend_of(cluster), cluster.local, cluster.watch
     return [
+        *([tunnel_control.program(cluster)] if tunnel.runs_here(cluster) else []),
         *(
             program
             for node in here.nodes
@@ -54,6 +55,8 @@ def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path,
         )
     }
     files.update(backend_of(cluster).client_files(cluster))
+    if tunnel.runs_here(cluster):
+        files[layout.tunnel_conf] = tunnel.config(cluster)
     for instance in configured(cluster):
         files[layout.indico_conf(instance)] = rendering.indico_conf(cluster, installation, instance)
         files[layout.logging_conf(instance)] = rendering.logging_conf(cluster, instance)

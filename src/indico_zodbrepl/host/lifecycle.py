@@ -32,6 +32,8 @@ from indico_zodbrepl.host import (
     secrets,
     stages,
     state,
+    tunnel,
+    tunnel_control,
 )
 from indico_zodbrepl.host.interface import DryRun, Tell, host_of, ignore
 from indico_zodbrepl.host.locking import exclusive
@@ -105,13 +107,17 @@ def up_serving(
 
 
 def _storage(cluster: Cluster) -> list[str]:
-    return [node.program for node in cluster.local.nodes if node.has_program]
+    return [
+        *([tunnel.name(cluster)] if tunnel.runs_here(cluster) else []),
+        *(node.program for node in cluster.local.nodes if node.has_program),
+    ]
 
 
 def _check_installed(cluster: Cluster, installation: Installation) -> None:
     formats.refuse_newer(cluster)
     installation.check()
     backend_of(cluster).check(cluster, installation)
+    tunnel_control.check(cluster)
     check_site_conf(cluster)
     secrets.check_mail_password(cluster)
 
@@ -139,12 +145,15 @@ def _up(
         else:
             changed = _adopt_changes(cluster, deadline, progress)
             missing = [name for name in changed if name not in failures] + missing
+        connecting = [entry for entry in stages.connecting(cluster) if entry[0] not in left]
+        connected = tunnel_control.start(cluster, connecting, missing, deadline, progress)
+        failures |= connected.failures
         _found(cluster, states, progress)
         replaced = orphans.replace(
             cluster, installation, states, left, deadline=deadline, progress=progress
         )
         failures |= replaced.failures
-        nodes, *rest = [
+        _connecting, nodes, *rest = [
             [
                 (name, ready)
                 for name, ready in stage
@@ -153,7 +162,8 @@ def _up(
             for stage in stages.starting(cluster, states)
         ]
         done = start(cluster, nodes, missing, deadline, progress)
-        started, failures = replaced.programs + done.programs, failures | done.failures
+        started = connected.programs + replaced.programs + done.programs
+        failures |= done.failures
         leaderless = _is_leaderless(cluster, states, failures)
         patience = min(deadline, time.monotonic() + LEADERLESS_SECONDS) if leaderless else deadline
         try:
@@ -192,6 +202,7 @@ def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryR
         *(f"write {path}" for path, text in files.items() if differs(path, text)),
         *(["start supervisord"] if running is None else []),
         *(f"stop {program}, whose settings changed" for program in changed),
+        *tunnel_control.rereading(cluster, files, running or ()),
         *([epochs.raising(cluster, first.epoch, first.primary)] if first and founds else []),
     ]
     found: list[str] = []

@@ -17,7 +17,7 @@ from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.rendering import Program
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import generated, ports, programs, run, stages
+from indico_zodbrepl.host import generated, ports, programs, run, stages, tunnel
 from indico_zodbrepl.host.daemon import is_alive
 from indico_zodbrepl.host.interface import Tell
 from indico_zodbrepl.probing.waiting import wait_until
@@ -49,7 +49,7 @@ def find(
     users are found by root only.
     """
     pids: dict[str, int] = {}
-    for endpoint in cluster.own_endpoints():
+    for endpoint in (*cluster.own_endpoints(), *tunnel.endpoints(cluster)):
         name = stages.program_of(cluster, endpoint)
         if name in supervised or name in pids:
             continue

@@ -9,12 +9,12 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
 from indico_zodbrepl.cluster.model import SCHEDULER
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import readiness, state
+from indico_zodbrepl.host import readiness, state, tunnel
 from indico_zodbrepl.host.programs import Stage
 
 
 def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
-    """Return the stages of a start: nodes in these states, Indico, its scheduler, observers."""
+    """Return the stages of a start: tunnel, nodes in these states, Indico, scheduler, observers."""
     endpoints, here = needed(cluster, states), cluster.local
 
     def listens(program: str) -> Callable[[], str | None]:
@@ -22,6 +22,7 @@ def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
         return functools.partial(readiness.listening, own)
 
     return [
+        connecting(cluster),
         [
             (node.program, listens(node.program))
             for node in here.nodes
@@ -36,8 +37,19 @@ def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
     ]
 
 
+def connecting(cluster: Cluster) -> Stage:
+    """Return the first stage of a start: the tunnel, if this host has one."""
+    listens = functools.partial(readiness.listening, tuple(tunnel.endpoints(cluster)))
+    return [(name, listens) for name in _tunnel(cluster)]
+
+
 def _runs() -> None:
     """Return None: a program that listens nowhere is ready once supervisor reports it running."""
+
+
+def _tunnel(cluster: Cluster) -> list[str]:
+    """Return the program that other hosts are reached through: it starts first and stops last."""
+    return [tunnel.name(cluster)] if tunnel.runs_here(cluster) else []
 
 
 def _lookouts(cluster: Cluster) -> list[str]:
@@ -59,6 +71,7 @@ def ending(cluster: Cluster) -> list[list[str]]:
             *(program for instance in here.indico for program in instance.programs),
         ],
         *([node.program] for node in drain_order(here.nodes, upstreams) if node.has_program),
+        _tunnel(cluster),
     ]
 
 
@@ -84,11 +97,14 @@ def needed(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Endpoint]:
             for endpoint in backend.listens_on(cluster, states[node.name])
         ),
         *(endpoint for endpoint in cluster.own_endpoints() if endpoint.kind != "node"),
+        *tunnel.endpoints(cluster),
     ]
 
 
 def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
-    """Return the program that listens on an endpoint."""
+    """Return the program of this host that listens on an endpoint."""
+    if endpoint in tunnel.endpoints(cluster):
+        return tunnel.name(cluster)
     named = {("node", node.name): node.program for node in cluster.nodes}
     named |= {("indico", instance.name): instance.program for instance in cluster.indico}
     if cluster.watch:

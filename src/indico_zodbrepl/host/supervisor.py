@@ -92,11 +92,15 @@ class Supervisor:
 
     def start(self, program: str) -> bool:
         """Start a program without waiting for it; return False if it was running."""
-        return self._change("startProcess", program, ALREADY_STARTED)
+        return self._change("startProcess", program, ALREADY_STARTED, False)
 
     def stop(self, program: str) -> bool:
         """Ask a program to stop without waiting for it; return False if it was not running."""
-        return self._change("stopProcess", program, NOT_RUNNING)
+        return self._change("stopProcess", program, NOT_RUNNING, False)
+
+    def signal(self, program: str, name: str) -> bool:
+        """Send a signal, named without SIG, to a program; return False if it was not running."""
+        return self._change("signalProcess", program, NOT_RUNNING, name)
 
     def reload(self) -> tuple[list[str], list[str], list[str]]:
         """Read the configuration again; return the added, changed and removed programs.
@@ -114,9 +118,9 @@ class Supervisor:
         """Remove a program that has exited."""
         self._call("removeProcessGroup", program)
 
-    def _change(self, method: str, program: str, already: int) -> bool:
+    def _change(self, method: str, program: str, already: int, argument: bool | str) -> bool:
         try:
-            self._call(method, program, False)
+            self._call(method, program, argument)
         except xmlrpc.client.Fault as fault:
             if fault.faultCode != already:
                 raise OperatorError(

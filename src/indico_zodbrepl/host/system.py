@@ -20,7 +20,7 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster, Endpoint
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.host import ports
+from indico_zodbrepl.host import ports, tunnel
 from indico_zodbrepl.host.disks import Disk, disk_of
 
 FSYNCS = 30
@@ -240,6 +240,7 @@ def _own_endpoints(cluster: Cluster) -> Iterator[Endpoint]:
     for endpoint in cluster.own_endpoints():
         if endpoint.kind != "node" or endpoint.name not in foreign:
             yield endpoint
+    yield from tunnel.endpoints(cluster)
 
 
 def _port(cluster: Cluster, endpoint: Endpoint) -> Port:

@@ -80,9 +80,9 @@ def test_without_encryption_a_program_listens_on_the_address_of_its_host(tmp_pat
 def test_a_host_runs_its_own_programs_and_the_tunnel(tmp_path: Path) -> None:
     cluster = load_text(tmp_path, HOSTS)
     on_one = seen_from(cluster, "one").program_names()
-    assert ["tunnel", "node-a", "indico-i1", "scheduler"] == on_one
+    assert ["tunnel-one", "node-a", "indico-i1", "scheduler"] == on_one
     on_two = seen_from(cluster, "two").program_names()
-    assert ["tunnel", "node-b", "indico-i2", "admin", "watch"] == on_two
+    assert ["tunnel-two", "node-b", "indico-i2", "admin", "watch"] == on_two
 
 
 def test_a_machine_that_is_no_host_of_the_cluster_runs_nothing(tmp_path: Path) -> None:
