@@ -30,7 +30,10 @@ class ExitCode(enum.IntEnum):
     REFUSED = 8, "refused: continuing could lose or mix data"
     NEWER_STATE = 9, "a state file is of a newer release; nothing was changed"
     UPGRADE_PENDING = 10, "`upgrade --check`: the upgrade is not complete; it prints the next steps"
-    UNSUITABLE = 11, "`check --system`: this host does not suit the cluster; the lines say why"
+    UNSUITABLE = (
+        11,
+        "`check --system` or the demo of several hosts: this host does not suit; the lines say why",
+    )
     INTERRUPTED = 130, "interrupted by Ctrl-C; `demo` also by SIGTERM or SIGHUP"
 
 

@@ -126,6 +126,7 @@ BACKENDS = {"backend_of", "native_of", "consensus_of"}
 OPENS_FILES = {
     "bench": "a benchmark reads what it has made on this host",
     "convert/planning.py": "the data of clusters that are down, on this host",
+    "demo/lab": "the namespaces that stand for hosts",
     "monitor/files.py": "the processes of the control host's operations",
     "operations/store.py": "the process that holds the control host's lock of operations",
 }
