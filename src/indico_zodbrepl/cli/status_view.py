@@ -124,6 +124,8 @@ def view(
         Text(),
         _nodes(snapshot),
     ]
+    if snapshot.hosts:
+        parts += [Text(), _hosts(snapshot)]
     if snapshot.file_systems:
         parts += [Text(), _folded(f"Free space: {_free(snapshot)}", "", "  ")]
     if snapshot.facts:
@@ -189,6 +191,20 @@ def _nodes(snapshot: Snapshot) -> Table:
             _followers(node),
         ]
         table.add_row(*(cells if snapshot.replicates else [*cells[:3], cells[4]]))
+    return table
+
+
+def _hosts(snapshot: Snapshot) -> Table:
+    """Return the table of hosts: what answers, and what runs there."""
+    table = _table("Host", "Agent", "Address", "Nodes", "Indico")
+    for host in snapshot.hosts:
+        agent = Text("answers" if host.up else "? no answer", style="green" if host.up else "red")
+        nodes = [node.name for node in snapshot.nodes if node.host == host.name]
+        instances = [each.name for each in snapshot.indico if each.host == host.name]
+        name = f"{host.name} (this host)" if host.here else host.name
+        table.add_row(
+            name, agent, host.address, ", ".join(nodes) or "-", ", ".join(instances) or "-"
+        )
     return table
 
 

@@ -21,7 +21,7 @@ from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import HostAwayError, host_of
 from indico_zodbrepl.host.locking import alone_in
 from indico_zodbrepl.probing.race import Race
 
@@ -149,6 +149,21 @@ def newest(cluster: Cluster) -> EpochRecord | None:
     return newest if len(primaries) == 1 else None
 
 
+def highest(cluster: Cluster) -> int:
+    """Return the highest epoch of any record, 0 without one.
+
+    Raises OperatorError (exit 8) if one can't be read, or fewer than ``quorum`` hosts answer.
+    """
+    answers = all_of(cluster).values()
+    away = [each for each in answers if isinstance(each, HostAwayError)]
+    for each in answers:
+        if isinstance(each, OperatorError) and (
+            each not in away or len(answers) - len(away) < quorum(cluster)
+        ):
+            raise each
+    return max((each.epoch for each in answers if isinstance(each, EpochRecord)), default=0)
+
+
 def all_of(cluster: Cluster) -> dict[str, EpochRecord | OperatorError | None]:
     """Return each keeper's record, None if it has none, or why it can't be read."""
     race, host = Race(), host_of(cluster)
@@ -157,7 +172,7 @@ def all_of(cluster: Cluster) -> dict[str, EpochRecord | OperatorError | None]:
     found = race.wait(time.monotonic() + READ_SECONDS)
     answers: dict[str, EpochRecord | OperatorError | None] = {}
     for keeper in keepers(cluster):
-        answer = found.get(("record", keeper), OperatorError(f"{keeper} does not answer", LATE))
+        answer = found.get(("record", keeper), HostAwayError(f"{keeper} does not answer", LATE))
         answers[keeper] = answer if isinstance(answer, EpochRecord | OperatorError) else None
     return answers
 

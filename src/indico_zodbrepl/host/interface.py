@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.last_seen import LastSeen
     from indico_zodbrepl.host.py27 import Argument, Program
+    from indico_zodbrepl.host.remote.messages import Identity
     from indico_zodbrepl.host.roles import Changed
+    from indico_zodbrepl.host.sights import Sighting
     from indico_zodbrepl.host.supervisor import ProgramState
     from indico_zodbrepl.host.writers import Silenced
 
@@ -69,6 +71,14 @@ class Host(DataHost, Protocol):
 
     ``name`` is always the name of a node.  All methods raise OperatorError.
     """
+
+    # Hosts
+
+    def identity(self, host: str) -> Identity:
+        """Return what the agent of a host reports of itself; see ``remote.messages``."""
+
+    def sight(self, host: str, name: str) -> Sighting:
+        """Probe a node's server from another host; see ``sights.look``."""
 
     # State of a node
 
@@ -129,6 +139,13 @@ class Host(DataHost, Protocol):
 
     def newest_record(self) -> EpochRecord | None:
         """Return the record of the highest epoch; None if there is none or two contradict."""
+
+    def highest_recorded(self) -> int:
+        """Return the highest epoch of any record.
+
+        Raises OperatorError (exit 8) if a record can't be read, or no majority of the hosts
+        answers.
+        """
 
     def highest_epoch(self, name: str, own: int) -> int:
         """Return the highest epoch that any source reports; ``own`` is the node's."""

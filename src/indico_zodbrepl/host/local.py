@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.interface import DryRun
     from indico_zodbrepl.host.last_seen import LastSeen
     from indico_zodbrepl.host.py27 import Argument, Program
+    from indico_zodbrepl.host.remote.messages import Identity
     from indico_zodbrepl.host.roles import Changed
+    from indico_zodbrepl.host.sights import Sighting
     from indico_zodbrepl.host.supervisor import ProgramState
     from indico_zodbrepl.host.writers import Silenced
 
@@ -41,6 +43,18 @@ NOT_OF_A_NODE = frozenset({"up", "down", "restart_instance"})
 
 class LocalHost(LocalData):
     """See ``interface.Host``."""
+
+    # Hosts
+
+    def identity(self, host: str) -> Identity:  # noqa: ARG002 - it is this host
+        from indico_zodbrepl.host.remote.messages import identity_of
+
+        return identity_of(self._cluster)
+
+    def sight(self, host: str, name: str) -> Sighting:  # noqa: ARG002 - it is this host
+        from indico_zodbrepl.host import sights
+
+        return sights.look(self._cluster, name)
 
     # State of a node
 
@@ -114,6 +128,9 @@ class LocalHost(LocalData):
 
     def newest_record(self) -> EpochRecord | None:
         return epochs.newest(self._cluster)
+
+    def highest_recorded(self) -> int:
+        return epochs.highest(self._cluster)
 
     def highest_epoch(self, name: str, own: int) -> int:
         from indico_zodbrepl.host import precheck

@@ -7,11 +7,26 @@ from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.model import SCHEDULER, Address, Cluster, IndicoInstance, Node, Role
+from indico_zodbrepl.cluster.model import (
+    SCHEDULER,
+    Address,
+    Cluster,
+    ClusterHost,
+    IndicoInstance,
+    Node,
+    Role,
+)
 from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor import rules
-from indico_zodbrepl.monitor.findings import Assignment, Findings, assignments, source_of_truth
+from indico_zodbrepl.monitor.findings import (
+    Assignment,
+    Findings,
+    HostReport,
+    assignments,
+    source_of_truth,
+)
 from indico_zodbrepl.monitor.snapshot import (
+    HostStatus,
     IndicoStatus,
     Mark,
     NodeStatus,
@@ -46,7 +61,8 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
     nodes = tuple(_node(cluster, node, assigned, findings) for node in cluster.nodes)
     indico = tuple(_instance(cluster, instance, findings) for instance in cluster.indico)
     commands = Commands(cluster, home)
-    facts = rules.Facts(cluster, findings, nodes, indico, commands)
+    hosts = tuple(_host(cluster, host, findings) for host in cluster.hosts)
+    facts = rules.Facts(cluster, findings, nodes, indico, commands, hosts)
     warnings = tuple(rules.warnings(facts))
     primaries = [node.name for node in nodes if node.writable_primary]
     state = overall_state(facts, warnings)
@@ -67,6 +83,25 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
         operations=findings.operations,
         rivals=tuple(node.name for node in facts.rivals),
         control_disk=findings.control_disk,
+        hosts=hosts,
+    )
+
+
+def _host(cluster: Cluster, host: ClusterHost, findings: Findings) -> HostStatus:
+    found = findings.hosts.get(host.name)
+    here = host.name == cluster.here
+    if not isinstance(found, HostReport):
+        why = "no answer in time" if found is None else found.detail
+        return HostStatus(host.name, host.address, here, why)
+    return HostStatus(
+        host.name,
+        host.address,
+        here,
+        "",
+        found.release,
+        found.same_file,
+        found.clock_offset,
+        findings.supervisor_problem if here else findings.supervisors.get(host.name, ""),
     )
 
 
@@ -129,6 +164,7 @@ def _node(
         refusal=_refusal(findings, node.name),
         compared_in=findings.compared_in.get(node.name),
         data_end=findings.data_ends.get(node.name),
+        host=node.on,
         superseded_by=leader[1]
         if own.role is Role.PRIMARY and leader[1] != node.name and leader[0] > (own.epoch or 0)
         else None,
@@ -315,6 +351,7 @@ def _instance(cluster: Cluster, instance: IndicoInstance, findings: Findings) ->
         set_up=answer.set_up if answer else None,
         failure=answer.failure if answer else None,
         scheduler=findings.programs.get(SCHEDULER) if instance.scheduler else None,
+        host=instance.on,
     )
 
 

@@ -15,10 +15,11 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord, seconds
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import HostAwayError, host_of
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.files import jobs, start_refusal
 from indico_zodbrepl.monitor.findings import Findings, Results, assignments, source_of_truth
+from indico_zodbrepl.monitor.hosts import host_jobs, reports
 from indico_zodbrepl.monitor.snapshot import (
     EpochWord,
     Program,
@@ -37,6 +38,8 @@ TIME_LIMIT = 1.25
 """Seconds for a round; leaves room within the two seconds promised for a whole command."""
 STATE_FILES_LIMIT = 0.3
 """Seconds to read state files, which determine the nodes to compare."""
+REMOTE_STATES_LIMIT = 0.6
+"""The same for a cluster of several hosts, whose first connections take a while."""
 
 
 def look(cluster: Cluster, time_limit: float = TIME_LIMIT) -> tuple[Findings, Snapshot]:
@@ -61,7 +64,8 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     """Make one round of probes, which ends within ``time_limit`` seconds in any case."""
     taken_at, started = time.time(), time.monotonic()
     deadline = started + time_limit
-    states = _read_states(cluster, min(deadline, started + STATE_FILES_LIMIT))
+    limit = REMOTE_STATES_LIMIT if cluster.hosts else STATE_FILES_LIMIT
+    states = _read_states(cluster, min(deadline, started + limit))
     assigned = assignments(cluster, states)
     race = Race(_series(cluster))
     for node in cluster.nodes:
@@ -71,7 +75,7 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     for instance in cluster.indico:
         race.start(instance.name, partial(probe_instance, instance, deadline))
     race.start("supervisor", partial(ask_supervisor, cluster, time_limit))
-    for name, job in jobs(cluster):
+    for name, job in (*jobs(cluster), *host_jobs(cluster)):
         race.start(name, job)
     found = race.wait(deadline)
     return _findings(cluster, found, states, taken_at, time.monotonic() - started)
@@ -89,9 +93,10 @@ def _read_states(cluster: Cluster, deadline: float) -> dict[str, NodeState | Fai
     late = Failure(
         FailureKind.SILENT, "the state file could not be read in time; its disk may hang"
     )
+    away = Failure(FailureKind.HOST_AWAY, "its host did not answer in time")
     states: dict[str, NodeState | Failure] = {}
     for node in cluster.nodes:
-        state = found.get(("state", node.name), late)
+        state = found.get(("state", node.name), late if cluster.is_here(node) else away)
         states[node.name] = state if isinstance(state, NodeState | Failure) else late
     return states
 
@@ -99,6 +104,8 @@ def _read_states(cluster: Cluster, deadline: float) -> dict[str, NodeState | Fai
 def _read_state(cluster: Cluster, node: Node) -> Results:
     try:
         yield ("state", node.name), host_of(cluster).state(node.name)
+    except HostAwayError as error:
+        yield ("state", node.name), Failure(FailureKind.HOST_AWAY, error.detail)
     except OperatorError as error:
         yield ("state", node.name), Failure(FailureKind.MALFORMED, error.detail or error.notice)
     except OSError as error:
@@ -136,7 +143,7 @@ def _findings(
     ]
     operations = found.get(("operations", ""), ())
     control_disk = found.get(("control disk", ""))
-    programs, problem = _programs(found.get(("programs", "")))
+    programs, problem, supervisors = _programs(cluster, found.get(("programs", "")))
     return Findings(
         taken_at=taken_at,
         duration=duration,
@@ -156,6 +163,8 @@ def _findings(
         control_disk=control_disk if isinstance(control_disk, Disk) else None,
         compared_in=_by_node(cluster, found, "compared", int),
         data_ends=_by_node(cluster, found, "data end", DataEnd),
+        hosts=reports(cluster, found),
+        supervisors=supervisors,
     )
 
 
@@ -181,13 +190,19 @@ def _by_node(
     }
 
 
-def _programs(found: object) -> tuple[dict[str, Program], str]:
+def _programs(cluster: Cluster, found: object) -> tuple[dict[str, Program], str, dict[str, str]]:
+    """Return the programs, why this host's supervisord does not answer, and why others' do not."""
     if not isinstance(found, dict):
-        return {}, "no answer in time"
-    unreachable = [program for program in found.values() if program.state == "UNREACHABLE"]
-    if unreachable:
-        return {}, unreachable[0].description
-    return found, ""
+        return {}, "no answer in time", {}
+    known = {name: each for name, each in found.items() if each.state != "UNREACHABLE"}
+    lost = {name: each.description for name, each in found.items() if name not in known}
+    if not cluster.hosts:
+        return ({}, next(iter(lost.values())), {}) if lost else (known, "", {})
+    problems = {}
+    for host in cluster.hosts:
+        names = dataclasses.replace(cluster, here=host.name).program_names()
+        problems[host.name] = next((lost[name] for name in names if name in lost), "")
+    return known, problems.pop(cluster.here or "", ""), {k: v for k, v in problems.items() if v}
 
 
 def probe_node(cluster: Cluster, node: Node, primary: Node | None, deadline: float) -> Results:
@@ -255,6 +270,7 @@ def ask_supervisor(cluster: Cluster, time_limit: float) -> Results:
         node
         for node in cluster.nodes
         if node.has_program
+        and node.program in programs
         and programs[node.program].state == "EXITED"
         and programs[node.program].exit_status == ExitCode.REFUSED
     ]

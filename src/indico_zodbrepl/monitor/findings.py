@@ -19,6 +19,20 @@ Results = Iterable[tuple[tuple[str, str], object]]
 
 
 @dataclasses.dataclass(frozen=True)
+class HostReport:
+    """What the agent of a host reports.
+
+    Attributes:
+        same_file: True if its cluster file is the same as this host's.
+        clock_offset: seconds that its clock is ahead of this host's.
+    """
+
+    release: str
+    same_file: bool
+    clock_offset: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Findings:
     """Results by name of node, instance and program.
 
@@ -40,6 +54,9 @@ class Findings:
         compared_in: the epoch in which a node's history was last compared, if it only followed
             since.
         data_ends: of the data files of nodes that do not answer, where a node has one.
+        hosts: what each host's agent reports, or why it does not answer; empty without host
+            sections.
+        supervisors: why the supervisord of a host does not answer, by host.
     """
 
     taken_at: float
@@ -60,6 +77,8 @@ class Findings:
     control_disk: Disk | None = None
     compared_in: Mapping[str, int] = dataclasses.field(default_factory=dict)
     data_ends: Mapping[str, DataEnd] = dataclasses.field(default_factory=dict)
+    hosts: Mapping[str, HostReport | Failure] = dataclasses.field(default_factory=dict)
+    supervisors: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

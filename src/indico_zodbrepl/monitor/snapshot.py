@@ -157,6 +157,7 @@ class NodeStatus:
         data_end: the end of its data file if it does not answer; None if unknown.
         superseded_by: the primary of a later epoch than the one in which this node is, or would
             become, the primary; None if there is none.
+        host: name of its host in a cluster of several; None otherwise.
     """
 
     name: str
@@ -197,6 +198,7 @@ class NodeStatus:
     write_failure: WriteFailure | None = None
     compared_in: int | None = None
     data_end: DataEnd | None = None
+    host: str | None = None
 
     @property
     def reachable(self) -> bool:
@@ -306,6 +308,7 @@ class IndicoStatus:
         set_up: whether the database holds an Indico.
         failure: why it serves no pages, though it has a storage; None while it is starting.
         scheduler: the program of Indico's scheduler if it runs beside this instance.
+        host: name of its host in a cluster of several; None otherwise.
     """
 
     name: str
@@ -325,6 +328,7 @@ class IndicoStatus:
     set_up: bool | None = None
     failure: str | None = None
     scheduler: Program | None = None
+    host: str | None = None
 
     @property
     def schedules(self) -> bool:
@@ -364,22 +368,61 @@ class FileSystem:
         return [*(node.name for node in self.nodes), *(["var"] if self.has_control else [])]
 
 
-def file_systems(nodes: Iterable[NodeStatus], control: Disk | None) -> list[FileSystem]:
-    """Return the disks of nodes and of the var directory, each one once."""
+def file_systems(
+    nodes: Iterable[NodeStatus], control: Disk | None, here: str | None = None
+) -> list[FileSystem]:
+    """Return the disks of nodes and of this host's var directory, each one once.
+
+    Args:
+        here: name of this host in a cluster of several, whose hosts number their devices alike.
+    """
     nodes = list(nodes)
-    disks = [disk for disk in (*(node.disk for node in nodes), control) if disk is not None]
-    least: dict[int, Disk] = {}
-    for disk in disks:
-        known = least.setdefault(disk.device, disk)
-        least[disk.device] = min(known, disk, key=lambda each: each.free)
+    disks = [(node.host, node.disk) for node in nodes]
+    least: dict[tuple[str | None, int], Disk] = {}
+    for host, disk in (*disks, (here, control)):
+        if disk is not None:
+            known = least.setdefault((host, disk.device), disk)
+            least[host, disk.device] = min(known, disk, key=lambda each: each.free)
     return [
         FileSystem(
             disk,
-            tuple(node for node in nodes if node.disk and node.disk.device == device),
-            control is not None and control.device == device,
+            tuple(
+                node
+                for node in nodes
+                if node.disk and (node.host, node.disk.device) == (host, device)
+            ),
+            control is not None and (here, control.device) == (host, device),
         )
-        for device, disk in least.items()
+        for (host, device), disk in least.items()
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class HostStatus:
+    """A host of a cluster of several.
+
+    Attributes:
+        here: True for the host that probed.
+        problem: why its agent does not answer; empty if it does.
+        release: of its agent; None if it does not answer.
+        same_file: True if its cluster file is the same as this host's.
+        clock_offset: seconds that its clock is ahead of this host's.
+        supervisor_problem: why its supervisord does not answer; empty if it does.
+    """
+
+    name: str
+    address: str
+    here: bool
+    problem: str
+    release: str | None = None
+    same_file: bool = True
+    clock_offset: float = 0.0
+    supervisor_problem: str = ""
+
+    @property
+    def up(self) -> bool:
+        """Return True if its agent answers."""
+        return not self.problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -398,6 +441,7 @@ class Snapshot:
         operations: those that have not ended, the oldest first.
         rivals: nodes of a split brain, the one to fence last; empty without one.
         control_disk: of the cluster's var directory; None when it can't be asked.
+        hosts: of a cluster of several; empty if all runs on one.
     """
 
     cluster: str
@@ -416,6 +460,17 @@ class Snapshot:
     operations: tuple[OpenOperation, ...] = ()
     rivals: tuple[str, ...] = ()
     control_disk: Disk | None = None
+    hosts: tuple[HostStatus, ...] = ()
+
+    @property
+    def here(self) -> str | None:
+        """Return the name of the host that probed; None without host sections."""
+        return next((host.name for host in self.hosts if host.here), None)
+
+    @property
+    def away(self) -> tuple[str, ...]:
+        """Return the names of the hosts whose agents do not answer."""
+        return tuple(host.name for host in self.hosts if not host.up)
 
     @property
     def replicates(self) -> bool:
@@ -437,7 +492,7 @@ class Snapshot:
     @property
     def file_systems(self) -> list[FileSystem]:
         """Return the disks and what lies on each."""
-        return file_systems(self.nodes, self.control_disk)
+        return file_systems(self.nodes, self.control_disk, self.here)
 
     def lacks_data(self, node: NodeStatus) -> bool:
         """Return True if a node certainly holds no transaction, and another one may."""

@@ -10,7 +10,7 @@ from indico_zodbrepl.cluster import Address, Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.disks import Room
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import HostAwayError, host_of
 from indico_zodbrepl.operations.facts import ANSWER_SECONDS, ask, own, size_of
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.probing.answers import ServerRole
@@ -153,9 +153,12 @@ class Verify(Step):
             except ProbeError:
                 found = None  # it does not run, so its state file counts
             if found is None:
-                if not context.host.has_folder(node.name):
-                    continue  # on an unreachable host, where the start-up check will catch it
-                kept = context.host.state(node.name)
+                try:
+                    if not context.host.has_folder(node.name):
+                        continue  # not mounted; the start-up check will catch it
+                    kept = context.host.state(node.name)
+                except HostAwayError:
+                    continue  # so will its agent, when it is back
                 if kept.epoch != epoch:
                     wrong.append(f"the state file of {node.name} says epoch {kept.epoch}")
                 continue

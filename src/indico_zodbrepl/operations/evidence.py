@@ -4,8 +4,9 @@ All observers see a dead process at once.  A frozen one keeps its connections, a
 instance leaves it only after some seconds.  So an observer that is still connected is
 inconclusive.  A failover needs two observers that report it down, and none that reports it serving.
 
-Observers on one machine lose their network together.  They count once, unless the primary is on
-the control host too: its kernel then knows about the process.
+Observers on one machine lose their network together.  They count once, unless the primary's host
+can be asked: its kernel knows about the process.  With several hosts each of them is an observer
+too.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import dataclasses
 import enum
 import ipaddress
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot
 from indico_zodbrepl.operations.model import Finding, Verdict
@@ -62,7 +64,13 @@ class Report:
 
 
 def reports_of(
-    findings: Findings, snapshot: Snapshot, primary: str, process: Process, holder: int | None
+    findings: Findings,
+    snapshot: Snapshot,
+    primary: str,
+    process: Process,
+    holder: int | None,
+    *,
+    sights: Mapping[str, Sighting] | None = None,
 ) -> tuple[Report, ...]:
     """Return what each observer reports of the primary.
 
@@ -71,11 +79,13 @@ def reports_of(
         primary: the node that should be primary.
         process: its process, as its host sees it.
         holder: process that has its data file open, if supervisor does not answer.
+        sights: what the probes of other hosts found, by host.
     """
     node = snapshot.node(primary)
     said = (
-        _probe(findings, node),
-        _host(node, process, holder),
+        _probe(findings, node, snapshot.here),
+        _host_away(node) if node.host in snapshot.away else _host(node, process, holder),
+        *_other_hosts(node, sights or {}),
         *_instances(findings, snapshot, primary),
         *_followers(snapshot, primary),
     )
@@ -118,14 +128,30 @@ def too_few(said: Sequence[Report]) -> str:
     return text
 
 
-def _probe(findings: Findings, node: NodeStatus) -> Report:
+def _probe(findings: Findings, node: NodeStatus, here: str | None) -> Report:
     found = findings.servers[node.name]
+    machine = _host_named(here) if here else CONTROL_HOST
     if isinstance(found, Failure):
-        return Report(PROBE, Sight.DOWN, found.detail, CONTROL_HOST)
+        return Report(PROBE, Sight.DOWN, found.detail, machine)
     if node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
         return Report(PROBE, Sight.SERVING, f"it answers as {node.actual_role}")
     what = f"answers as {node.actual_role}" if node.actual_role else "is not this node's"
-    return Report(PROBE, Sight.DOWN, f"the server on {node.address} {what}", CONTROL_HOST)
+    return Report(PROBE, Sight.DOWN, f"the server on {node.address} {what}", machine)
+
+
+def _other_hosts(node: NodeStatus, sights: Mapping[str, Sighting]) -> Iterator[Report]:
+    """Judge the probes of other hosts than this one and the primary's."""
+    for host, found in sights.items():
+        observer = f"{_host_named(host)}'s probe"
+        if found.role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
+            yield Report(observer, Sight.SERVING, f"it answers as {found.role}")
+        else:
+            text = found.problem or f"the server on {node.address} answers as {found.role}"
+            yield Report(observer, Sight.DOWN, text, _host_named(host))
+
+
+def _host_away(node: NodeStatus) -> Report:
+    return Report("its host", Sight.INCONCLUSIVE, f"host {node.host} does not answer")
 
 
 def _host(node: NodeStatus, process: Process, holder: int | None) -> Report:
@@ -157,7 +183,11 @@ def _instances(findings: Findings, snapshot: Snapshot, primary: str) -> Iterator
             yield _connected(observer, instance, cut_off=cut_off)
         else:
             where = f"reads from {instance.server_node}" if instance.connected else "has no storage"
-            machine = _machine(urllib.parse.urlsplit(instance.url).hostname or "")
+            machine = (
+                _host_named(instance.host)
+                if instance.host
+                else _machine(urllib.parse.urlsplit(instance.url).hostname or "")
+            )
             yield Report(observer, Sight.DOWN, f"it {where}", machine)
 
 
@@ -183,7 +213,13 @@ def _followers(snapshot: Snapshot, primary: str) -> Iterator[Report]:
             yield Report(observer, Sight.DOWN, "its replication link is broken", _machine_of(node))
 
 
+def _host_named(host: str) -> str:
+    return f"host {host}"
+
+
 def _machine_of(node: NodeStatus) -> str:
+    if node.host is not None:
+        return _host_named(node.host)
     return _machine((node.address or "").rpartition(":")[0])
 
 

@@ -18,6 +18,8 @@ from indico_zodbrepl.host.datafs import Comparison
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
+from indico_zodbrepl.host.peers import of_nodes
+from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.promotion import assigned_primary
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
@@ -43,6 +45,7 @@ class Situation:
         fingerprints: of the data files, taken before they were compared.
         last_seen: None if there is no such record.
         holders: processes that have nodes' data files open, if supervisor is not running.
+        sights: what other hosts' probes of the primary found, by host.
     """
 
     now: float
@@ -56,6 +59,11 @@ class Situation:
     fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
     holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
     unwritable: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    sights: Mapping[str, Sighting] = dataclasses.field(default_factory=dict)
+
+    def is_away(self, name: str) -> bool:
+        """Return True if the host of a node does not answer."""
+        return self.snapshot.node(name).host in self.snapshot.away
 
     def assigned_primary(self) -> NodeStatus | None:
         """Return the primary by state files and records; see ``promotion.assigned_primary``."""
@@ -79,15 +87,16 @@ def look(
     none runs.
     """
     nodes, host = list(nodes), host_of(cluster)
-    processes = {
-        node.name: process_of(host, node.name, node.program.pid) for node in nodes if node.program
-    }
-    holders = {}
+    pids = {node.name: node.program.pid for node in nodes if node.program}
+    processes = of_nodes(cluster, pids, lambda name: process_of(host, name, pids[name]))
+    holders: dict[str, int] = {}
     unknown = [
         node
         for node in nodes
         if node.program is None and not node.reachable and _has_lock(cluster, node.name)
     ]
+    if cluster.hosts:
+        return processes, holders  # the supervisord of each host is asked with its programs
     if unknown and host.supervisor_is_away():
         for node in unknown:
             process, pid = by_lock(host, node.name)

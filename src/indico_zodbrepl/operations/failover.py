@@ -78,6 +78,7 @@ def plan_failover(
         old.name,
         situation.processes.get(old.name, Process.UNKNOWN),
         situation.holders.get(old.name),
+        sights=situation.sights,
     )
     findings = list(findings_of(said, old.name))
     if not is_gone(said):
@@ -103,6 +104,7 @@ def plan_failover(
     lost = loss(situation, old.name, new)
     others = list(losses_of_others(situation, old.name, new))
     findings += [
+        *_out_of_reach(situation, old),
         *_loss_findings(new, lost, others),
         *_waits_for_a_follower(cluster, situation, old, new),
         *_short_of_followers(cluster, situation, old, new, lost),
@@ -218,6 +220,18 @@ def _unfit(situation: Situation, primary: str) -> Iterator[Finding]:
             )
 
 
+def _out_of_reach(situation: Situation, old: NodeStatus) -> Iterator[Finding]:
+    """Warn that the old primary can't be fenced."""
+    if situation.is_away(old.name):
+        yield Finding(
+            Verdict.WARNING,
+            old.name,
+            f"can't be fenced: host {old.host} does not answer",
+            "if it only lost its network, clients on its side can commit until it is reachable "
+            "again or switched off; what they commit is exported when it rejoins",
+        )
+
+
 def _loss_findings(new: NodeStatus, lost: Loss | None, others: Sequence[Loss]) -> Iterator[Finding]:
     if lost is None:
         yield Finding(
@@ -305,7 +319,8 @@ def _steps(choice: _Choice, commands: Commands, reason: str) -> Iterator[Step]:
     situation, old, new, after = choice.situation, choice.old, choice.new, choice.after
     epoch, up = after[new].epoch, instances_up(situation.snapshot)
     for name in (old, *choice.ahead):
-        yield Fence.of(commands, name)
+        if not situation.is_away(name):
+            yield Fence.of(commands, name)
     for name in (old, *choice.ahead):
         found = situation.comparisons.get(name)
         if isinstance(found, Comparison):

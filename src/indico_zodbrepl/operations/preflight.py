@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.disks import PROBE_BYTES, Disk, Room, mib
 from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.host.peers import of_nodes
 from indico_zodbrepl.monitor.findings import Results
 from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.model import Finding, Verdict
@@ -80,9 +81,9 @@ def _try(host: Host, name: str) -> Results:
     yield ("unwritable", name), host.why_unwritable(name)
 
 
-def disks(host: Host, names: Iterable[str]) -> dict[str, Disk]:
+def disks(cluster: Cluster, names: Iterable[str]) -> dict[str, Disk]:
     """Return the disks of nodes whose data directories exist, by name."""
-    found = {name: host.disk(name) for name in names}
+    found = of_nodes(cluster, names, host_of(cluster).disk)
     return {name: disk for name, disk in found.items() if disk is not None}
 
 

@@ -74,9 +74,8 @@ class Promote(Step):
     def is_untouched(self, context: Context) -> bool:
         """Return True while no record is raised: until then no program knows the epoch."""
         epoch = _epoch(self)
-        known = [context.host.record(keeper) for keeper in context.host.keepers()]
         own = context.host.state(self.subject)
-        return own.epoch < epoch and all(record is None or record.epoch < epoch for record in known)
+        return own.epoch < epoch and context.host.highest_recorded() < epoch
 
 
 class Fence(Step):

@@ -18,7 +18,10 @@ from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.datafs import Comparison
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import Host, HostAwayError, host_of
+from indico_zodbrepl.host.last_seen import LastSeen
+from indico_zodbrepl.host.peers import of_nodes
+from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.collect import TIME_LIMIT, collect
 from indico_zodbrepl.monitor.findings import Findings
@@ -114,11 +117,8 @@ def _failover(
 ) -> Plan | Refusal:
     compared: Compared = {}
     comparable = can(cluster, "lineage")
-    prints = (
-        {node.name: fingerprint(host_of(cluster), node.name) for node in cluster.nodes}
-        if comparable
-        else {}
-    )
+    names = [node.name for node in cluster.nodes]
+    prints = of_nodes(cluster, names, partial(fingerprint, host_of(cluster))) if comparable else {}
     guess = _guess(cluster, target) if comparable else None
     early = (
         []
@@ -126,10 +126,17 @@ def _failover(
         else [_comparing(compared, guess[0], partial(against, cluster, installation, *guess))]
     )
     found: list[Findings] = []
-    all_at_once([*early, lambda: found.append(collect(cluster, FAILOVER_TIME_LIMIT))])
+    seen: dict[str, Sighting] = {}
+    all_at_once(
+        [
+            *early,
+            lambda: found.append(collect(cluster, FAILOVER_TIME_LIMIT)),
+            lambda: seen.update(_sights(cluster)),
+        ]
+    )
     snapshot = assess(cluster, found[0], installation.home)
     situation = dataclasses.replace(
-        _situation(cluster, found[0], snapshot, compared), fingerprints=prints
+        _situation(cluster, found[0], snapshot, compared), fingerprints=prints, sights=seen
     )
     old = situation.assigned_primary()
     new = snapshot.node(target) if target else old and choose(situation, old.name)
@@ -168,13 +175,21 @@ def _guess(cluster: Cluster, target: str | None) -> tuple[str, str] | None:
 
 
 def _states(cluster: Cluster) -> dict[str, NodeState]:
-    states = {}
-    for node in cluster.nodes:
-        try:
-            states[node.name] = host_of(cluster).state(node.name)
-        except OperatorError:
-            continue  # the probes report it
-    return states
+    """Return the states of the nodes; the probes report those that can't be read."""
+    return of_nodes(cluster, [node.name for node in cluster.nodes], host_of(cluster).state)
+
+
+def _sights(cluster: Cluster) -> dict[str, Sighting]:
+    """Return what other hosts' probes of the recorded primary found, by host.
+
+    Without host sections nothing: this host's own probe is enough.
+    """
+    record = host_of(cluster).newest_record() if cluster.hosts else None
+    if record is None or record.primary not in {node.name for node in cluster.nodes}:
+        return {}
+    primary = cluster.node(record.primary)
+    others = [host.name for host in cluster.hosts if host.name not in (cluster.here, primary.on)]
+    return of_nodes(cluster, others, lambda host: host_of(cluster).sight(host, primary.name))
 
 
 def _to_compare(snapshot: Snapshot, old: str, new: str) -> list[str]:
@@ -199,21 +214,34 @@ def _comparing(
     return job
 
 
+def _last_seen(host: Host) -> LastSeen | None:
+    try:
+        return host.last_seen()
+    except HostAwayError:
+        return None  # the monitor's host is lost
+
+
+def _condition(host: Host, name: str) -> str:
+    """Return why a node's history is not ``ok``; empty if it is, or its host does not answer."""
+    try:
+        known = host.history(name)
+    except HostAwayError:
+        return ""
+    except OperatorError as error:
+        return f"unusable: {error.detail}"
+    return "" if known is None or known.condition is Condition.OK else str(known.condition)
+
+
 def _situation(
     cluster: Cluster,
     findings: Findings,
     snapshot: Snapshot,
     compared: Mapping[str, Comparison | str],
 ) -> Situation:
-    conditions, host = {}, host_of(cluster)
-    for node in cluster.nodes:
-        try:
-            known = host.history(node.name)
-        except OperatorError as error:
-            conditions[node.name] = f"unusable: {error.detail}"
-        else:
-            if known is not None and known.condition is not Condition.OK:
-                conditions[node.name] = str(known.condition)
+    host = host_of(cluster)
+    names = [node.name for node in cluster.nodes]
+    said = of_nodes(cluster, names, partial(_condition, host))
+    conditions = {name: condition for name, condition in said.items() if condition}
     answering = [
         node.name for node in cluster.nodes if node.managed and snapshot.node(node.name).reachable
     ]
@@ -224,9 +252,9 @@ def _situation(
         snapshot,
         compared,
         conditions,
-        preflight.disks(host, (node.name for node in cluster.nodes)),
+        preflight.disks(cluster, names),
         found,
-        host.last_seen(),
+        _last_seen(host),
         holders=holders,
         unwritable=preflight.unwritable(host, answering),
     )

@@ -26,6 +26,7 @@ class FailureKind(enum.StrEnum):
     CLOSED = "closed"
     MALFORMED = "malformed"
     TOO_LONG = "too long"
+    HOST_AWAY = "host away"
 
 
 class ProbeError(Exception):

@@ -19,6 +19,7 @@ SECTIONS: dict[str, tuple[list[type], set[str]]] = {
     "The object itself": ([snapshot.Snapshot], {"code"}),
     "An entry of `nodes`": ([snapshot.NodeStatus], set()),
     "An entry of `indico`": ([snapshot.IndicoStatus], set()),
+    "An entry of `hosts`": ([snapshot.HostStatus], set()),
     "An entry of `warnings`": ([answers.Alert], set()),
     "An entry of `records`": ([snapshot.EpochWord], set()),
     "An entry of `operations`": ([snapshot.OpenOperation], set()),

@@ -7,6 +7,7 @@ import getpass
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from indico_zodbrepl.host.remote import codec, messages
 from indico_zodbrepl.host.remote.messages import Call, Identity, Line
 
 CONNECT_SECONDS = 1.0
+AWAY_SECONDS = 1.5
+"""Seconds for which a host that could not be reached is not tried again, so that a command about
+many nodes waits for it once."""
 
 
 class AgentClient:
@@ -88,6 +92,10 @@ class AgentClient:
 
     def _request(self, verb: str, path: str, body: bytes) -> Any:
         address = self.host.agent_address
+        with _away_lock:
+            until, why = _away.get(str(address), (0.0, ""))
+        if time.monotonic() < until:
+            raise self._away(why)
         try:
             response = _pool(self._cluster).request(
                 verb,
@@ -98,7 +106,10 @@ class AgentClient:
                 timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=messages.SILENT_SECONDS),
             )
         except urllib3.exceptions.HTTPError as error:
-            raise self._away(_reason(error)) from error
+            why = _reason(error)
+            with _away_lock:
+                _away[str(address)] = time.monotonic() + AWAY_SECONDS, why
+            raise self._away(why) from error
         if response.status != 200:
             with response:
                 text = response.read(1000).decode("utf-8", "replace").strip()
@@ -144,6 +155,9 @@ def _digest(cluster: Cluster) -> str:
     return messages.digest_of(cluster)
 
 
+_away: dict[str, tuple[float, str]] = {}
+"""Until when a host counts as away, and why, by the address of its agent."""
+_away_lock = threading.Lock()
 _pools: dict[Path, tuple[tuple[int, ...], urllib3.PoolManager]] = {}
 _pools_lock = threading.Lock()
 

@@ -31,6 +31,7 @@ from indico_zodbrepl.host import (
     replacing,
     roles,
     server_control,
+    sights,
     sql_export,
     statistics,
     supervisor,
@@ -62,6 +63,7 @@ MODULES = (
     replacing,
     roles,
     server_control,
+    sights,
     sql_export,
     statistics,
     supervisor,
@@ -128,7 +130,11 @@ class Signature:
 
 def names_of_types() -> dict[str, Any]:
     """Return the names that the interface uses only for type checking."""
-    found: dict[str, Any] = {"Cluster": object, "Installation": Installation}
+    found: dict[str, Any] = {
+        "Cluster": object,
+        "Installation": Installation,
+        "Identity": object,
+    }
     for module in MODULES:
         found |= {name: value for name, value in vars(module).items() if not name.startswith("_")}
     return found | {
@@ -152,8 +158,8 @@ def signatures() -> dict[str, Signature]:
     return found | {BACKUPS + name: _signature(names, method) for name, method in _methods(Backups)}
 
 
-LOCAL_ONLY = ("run27", "backups")
-"""Methods that need more than JSON: a class, and an interface of its own."""
+LOCAL_ONLY = ("run27", "backups", "identity")
+"""Methods that need more than JSON, or are calls of their own."""
 
 
 def _methods(interface: type) -> list[tuple[str, Any]]:

@@ -8,10 +8,12 @@ one a line: ``alive`` each second, ``progress`` while the call runs, and at the 
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import Any
 
 import msgspec
 
+from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.host.remote.codec import WireError
 
@@ -79,6 +81,13 @@ class Identity(msgspec.Struct):
 def digest_of(cluster: Cluster) -> str:
     """Return the digest of a cluster file's text, which is the same on every host."""
     return hashlib.sha256(cluster.source.read_bytes()).hexdigest()
+
+
+def identity_of(cluster: Cluster) -> Identity:
+    """Return what this host reports of itself."""
+    return Identity(
+        cluster.name, cluster.here or "", __version__, PROTOCOL, digest_of(cluster), time.time()
+    )
 
 
 def line(**fields: Any) -> bytes:

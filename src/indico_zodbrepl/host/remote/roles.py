@@ -31,6 +31,8 @@ READS = frozenset(
         "process_state",
         "programs",
         "record",
+        "saved_state",
+        "sight",
         "staged_copy",
         "state",
         "supervisor_is_away",

@@ -25,6 +25,8 @@ from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.py27 import Argument, Program
 from indico_zodbrepl.host.remote import codec
 from indico_zodbrepl.host.remote.client import AgentClient
+from indico_zodbrepl.host.remote.messages import Identity
+from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.host.supervisor import ANSWER_SECONDS, ProgramState
 from indico_zodbrepl.probing.race import Race
 
@@ -116,6 +118,16 @@ class SeveralHosts:
             f"host {host} does not answer", "no answer in time", exit_code=ExitCode.TIMED_OUT
         )
 
+    # Hosts
+
+    def identity(self, host: str) -> Identity:
+        if host == self._cluster.here:
+            return self._local.identity(host)
+        return AgentClient(self._cluster, self._cluster.host(host)).identity()
+
+    def sight(self, host: str, name: str) -> Sighting:
+        return cast(Sighting, self._call(host, "sight", {"host": host, "name": name}))
+
     # Records of the epoch: each host has one
 
     def keepers(self) -> tuple[str, ...]:
@@ -132,6 +144,9 @@ class SeveralHosts:
 
     def newest_record(self) -> EpochRecord | None:
         return epochs.newest(self._cluster)
+
+    def highest_recorded(self) -> int:
+        return epochs.highest(self._cluster)
 
     def last_seen(self) -> LastSeen | None:
         watch = self._cluster.watch

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import certificates
@@ -71,15 +70,7 @@ class Agent:
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     def _own(self) -> Identity:
-        cluster = self._load()
-        return Identity(
-            cluster.name,
-            cluster.here or "",
-            __version__,
-            messages.PROTOCOL,
-            messages.digest_of(cluster),
-            time.time(),
-        )
+        return messages.identity_of(self._load())
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"]

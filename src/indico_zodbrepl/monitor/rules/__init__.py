@@ -9,6 +9,7 @@ from indico_zodbrepl.monitor.rules import (
     disks,
     epochs,
     histories,
+    hosts,
     instances,
     replication,
     servers,
@@ -23,6 +24,7 @@ __all__ = ["Facts", "plays", "split_brain", "warnings"]
 def warnings(facts: Facts) -> list[Alert]:
     """Return all alerts, the worst first, causes before their consequences."""
     found = [
+        *hosts.warnings(facts),
         *cluster.warnings(facts),
         *disks.warnings(facts),
         *epochs.warnings(facts),

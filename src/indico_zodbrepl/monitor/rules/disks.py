@@ -38,7 +38,7 @@ def _failing(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
 
 def _little_room(facts: Facts) -> Iterator[Alert]:
     """Yield one alert for each file system, whatever lies on it."""
-    for found in file_systems(facts.nodes, facts.findings.control_disk):
+    for found in file_systems(facts.nodes, facts.findings.control_disk, facts.cluster.here):
         if found.disk.room is Room.ENOUGH:
             continue
         if any(node.write_failure for node in found.nodes) and found.disk.room is Room.FULL:

@@ -11,7 +11,7 @@ from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.supervisor import NOT_KNOWN
 from indico_zodbrepl.monitor import words
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Program
+from indico_zodbrepl.monitor.snapshot import HostStatus, IndicoStatus, NodeStatus, Program
 from indico_zodbrepl.probing.answers import Hold, Replication, ServerAnswer, ServerRole
 
 RUNNING = ("RUNNING", "STARTING")
@@ -33,6 +33,11 @@ class Facts:
     nodes: tuple[NodeStatus, ...]
     indico: tuple[IndicoStatus, ...]
     commands: Commands
+    hosts: tuple[HostStatus, ...] = ()
+
+    def away(self, host: str | None) -> HostStatus | None:
+        """Return a host that does not answer; None for one that does, or without host sections."""
+        return next((each for each in self.hosts if each.name == host and not each.up), None)
 
     @property
     def primaries(self) -> list[NodeStatus]:
@@ -156,6 +161,8 @@ def bring_back(facts: Facts, node: NodeStatus) -> str:
     """Return how to bring back a node that does not answer, as a hint."""
     if not node.managed:
         return f"start the server at {node.address} where it runs: it is not managed here"
+    if facts.away(node.host) is not None:
+        return f"bring host {node.host} back; its agent starts the node"
     if not node.has_program:
         return (
             "clients open the data themselves: see that its disk is mounted and that the user "

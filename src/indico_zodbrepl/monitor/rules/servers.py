@@ -21,6 +21,7 @@ from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.probing.answers import Alert, Level, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.tid import clock_lag
+from indico_zodbrepl.probing.wire import FailureKind
 
 
 def warnings(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
@@ -54,7 +55,7 @@ def _clock(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
 
 def _state_file(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
     state = facts.findings.states.get(node.name)
-    if isinstance(state, Failure):
+    if isinstance(state, Failure) and state.kind is not FailureKind.HOST_AWAY:
         yield Alert(
             Level.WARNING,
             node.name,
@@ -92,7 +93,9 @@ def _unreachable(facts: Facts, node: NodeStatus) -> Alert:
     program = f"node-{node.name}"
     no_start = node.out_of_line or (node.is_damaged and node.assigned_role.follows)
     hint = way_back(facts, node) if no_start else bring_back(facts, node)
-    if node.has_program and isinstance(facts.findings.states.get(node.name), Failure):
+    state = facts.findings.states.get(node.name)
+    unusable = isinstance(state, Failure) and state.kind is not FailureKind.HOST_AWAY
+    if node.has_program and unusable:
         verb = start_verb(node.program) if node.program else "start"
         start = facts.commands.supervisorctl(verb, program)
         hint = f"repair its state file first, then `{start}`"

@@ -1,0 +1,49 @@
+"""Ask the agents of all hosts what they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.interface import HostAwayError, host_of
+from indico_zodbrepl.monitor.findings import HostReport, Results
+from indico_zodbrepl.probing.comparison import Failure
+from indico_zodbrepl.probing.wire import FailureKind
+
+
+def host_jobs(cluster: Cluster) -> Iterator[tuple[str, Callable[[], Results]]]:
+    """Yield a name and a job for each host; they yield ("host", name) a HostReport or Failure."""
+    for host in cluster.hosts:
+        yield f"host {host.name}", partial(_ask, cluster, host.name)
+
+
+def _ask(cluster: Cluster, name: str) -> Results:
+    interface = host_of(cluster)
+    own = interface.identity(cluster.here or "")
+    sent = time.time()
+    try:
+        found = interface.identity(name)
+    except HostAwayError as error:
+        yield ("host", name), Failure(FailureKind.HOST_AWAY, error.detail)
+    except OperatorError as error:
+        yield ("host", name), Failure(FailureKind.MALFORMED, f"{error.notice}: {error.detail}")
+    else:
+        # The answer was made between the request and now.
+        offset = found.now - (sent + time.time()) / 2
+        same = found.config == own.config
+        yield ("host", name), HostReport(found.release, same, offset)
+
+
+def reports(
+    cluster: Cluster, found: Mapping[tuple[str, str], object]
+) -> dict[str, HostReport | Failure]:
+    """Return what was found of each host."""
+    late = Failure(FailureKind.HOST_AWAY, "no answer in time")
+    answers = {host.name: found.get(("host", host.name), late) for host in cluster.hosts}
+    return {
+        name: each if isinstance(each, HostReport | Failure) else late
+        for name, each in answers.items()
+    }
