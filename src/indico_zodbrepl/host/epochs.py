@@ -27,7 +27,7 @@ from indico_zodbrepl.probing.race import Race
 
 FORMAT = formats.EPOCH.known
 KEYS = {"format": int, "cluster": str, "epoch": int, "primary": str, "at": str, "reason": str}
-READ_SECONDS = 0.7
+READ_SECONDS = 1.5
 """Seconds to read the records of other hosts."""
 WRITE_SECONDS = 5.0
 """Seconds to raise the records of other hosts."""

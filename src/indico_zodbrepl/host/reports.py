@@ -28,6 +28,8 @@ from indico_zodbrepl.probing.wire import ProbeError
 
 TIME_LIMIT = 0.7
 """Seconds.  Only frozen servers and hung disks take that long."""
+HOSTS_TIME_LIMIT = 2.0
+"""Seconds with several hosts: also a connection through a tunnel, and TLS with each agent."""
 
 LATE = "did not answer within {:g} s"
 RECORD = "the record of "
@@ -138,17 +140,19 @@ def highest(epoch: int, heard: Iterable[Report]) -> int:
 
 
 def gather(
-    cluster: Cluster, name: str, own: NodeState | None = None, time_limit: float = TIME_LIMIT
+    cluster: Cluster, name: str, own: NodeState | None = None, time_limit: float | None = None
 ) -> list[Report]:
     """Return the reports of all sources but one node.
 
     Args:
         name: the node that asks.
         own: the state that it shall have; None for the state in its file.
-        time_limit: seconds.
+        time_limit: seconds; None for the usual limit.
 
     Never raises for a source that can't be asked: its report names the problem.
     """
+    if time_limit is None:
+        time_limit = HOSTS_TIME_LIMIT if cluster.hosts else TIME_LIMIT
     deadline = time.monotonic() + time_limit
     others = [node for node in cluster.nodes if node.name != name]
     race = Race()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import getpass
 import socket
 import ssl
@@ -53,7 +52,7 @@ class AgentClient:
             HostAwayError: exit 7; the agent does not answer, or the connection broke.
             OperatorError: what the method raised there, or the agent refused the call.
         """
-        signature = _signatures()[method]
+        signature = codec.signatures()[method]
         request = Call(
             self._cluster.name,
             _digest(self._cluster),
@@ -140,11 +139,6 @@ def _reason(error: Exception) -> str:
     if isinstance(cause, ssl.SSLError):
         return tls.explain(cause)
     return getattr(cause, "strerror", None) or str(cause)
-
-
-@functools.cache
-def _signatures() -> dict[str, codec.Signature]:
-    return codec.signatures()
 
 
 def _actor() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -149,6 +150,7 @@ def names_of_types() -> dict[str, Any]:
     }
 
 
+@functools.cache
 def signatures() -> dict[str, Signature]:
     """Return the signature of each method that can be called remotely, by the name of the call."""
     names = names_of_types()
