@@ -26,7 +26,9 @@ VALUES = {
     "epochs": {"EpochRecord", "now", "seconds"},
     "history": {"Condition", "Lineage"},
     "last_seen": {"LastSeen", "parse"},
-    "locking": {"as_keyboard_interrupt", "held_off", "note_pid", "take"},
+    "locking": {"as_keyboard_interrupt", "held_off"},
+    "operation_files": {"append_line"},
+    "operations_interface": {"Holder", "Lock", "LockHeldError", "LockLostError", "Texts"},
     "packing": {"PROGRAM", "Packed", "PackedInPart"},
     "peers": {"of_nodes"},
     "programs": {"ENDED", "STARTED"},
@@ -130,7 +132,6 @@ OPENS_FILES = {
     "convert/planning.py": "the data of clusters that are down, on this host",
     "demo/lab": "the namespaces that stand for hosts",
     "monitor/files.py": "the processes of the control host's operations",
-    "operations/store.py": "the process that holds the control host's lock of operations",
 }
 
 

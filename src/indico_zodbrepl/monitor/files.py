@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -14,6 +15,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.host.operations_interface import Holder
 from indico_zodbrepl.monitor.findings import Results
 from indico_zodbrepl.monitor.snapshot import (
     EpochWord,
@@ -46,7 +48,7 @@ def jobs(cluster: Cluster) -> Jobs:
     if backend_of(cluster).has_epochs:
         for node in cluster.nodes:
             yield f"lineage {node.name}", partial(_lineage, host, node.name)
-    yield "operations", partial(_operations, cluster)
+    yield "operations", partial(_operations, cluster, host)
 
 
 def _disk(key: tuple[str, str], host: Host, name: str | None = None) -> Results:
@@ -82,7 +84,7 @@ def _lineage(host: Host, name: str) -> Results:
                 yield ("compared", name), found.epoch
 
 
-def _operations(cluster: Cluster) -> Results:
+def _operations(cluster: Cluster, host: Host) -> Results:
     found = []
     try:
         with os.scandir(Layout(cluster).operations) as entries:
@@ -94,15 +96,19 @@ def _operations(cluster: Cluster) -> Results:
                         found.append(operation)
     except FileNotFoundError:
         pass  # there was no operation yet, or a file has just been replaced
+    holder = host.likely_lock_holder() if found and cluster.hosts else None
     yield (
         ("operations", ""),
-        tuple(_with_process(*each) for each in sorted(found, key=lambda each: each[0].began)),
+        tuple(
+            _with_process(operation, process, cluster.here, holder)
+            for operation, process in sorted(found, key=lambda each: each[0].began)
+        ),
     )
 
 
 @functools.lru_cache(maxsize=1024)
-def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, int] | None:
-    """Return an operation and its PID; None if it has ended.
+def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, Holder] | None:
+    """Return an operation and its process; None if it has ended.
 
     An invalid file counts as an open operation: an operator has to check it.
     """
@@ -119,29 +125,27 @@ def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, in
             float(values["began"]),
             values["outcome"],
             at_work=False,
-        ), int(values["pid"])
+        ), Holder(int(values["pid"]), str(values.get("host", "")))
     except (OSError, ValueError, KeyError, TypeError):
         return OpenOperation(
             name, "operation", name, "", 0.0, "stopped", at_work=False, damaged=True
-        ), 0
+        ), Holder(0)
 
 
-def _with_process(operation: OpenOperation, pid: int) -> OpenOperation:
-    if operation.outcome != "running" or not pid:
+def _with_process(
+    operation: OpenOperation, process: Holder, here: str | None, holder: Holder | None
+) -> OpenOperation:
+    """Return an operation with ``at_work``: by its process here, or by the lock of its host's."""
+    if operation.outcome != "running" or not process.pid:
         return operation
+    if process.host not in ("", here):
+        same = holder is not None and (holder.pid, holder.host) == (process.pid, process.host)
+        return dataclasses.replace(operation, at_work=same)
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return operation
-    return OpenOperation(
-        operation.identifier,
-        operation.operation,
-        operation.target,
-        operation.actor,
-        operation.began,
-        operation.outcome,
-        at_work=b"zodbrepl" in command,
-    )
+    return dataclasses.replace(operation, at_work=b"zodbrepl" in command)
 
 
 def start_refusal(found: OperatorError | None) -> StartRefusal | None:

@@ -19,6 +19,7 @@ from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.operations_interface import Lock, LockLostError
 from indico_zodbrepl.operations import journal, operation, preflight, room, steps, store
 from indico_zodbrepl.operations.model import Context, Figures, Plan, Step
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress, StepRecord
@@ -62,15 +63,17 @@ def execute(
             give way; nothing was changed.  Else a step failed, and the text says whether everything
             was undone (outcome ``undone``) or ``resume`` is needed (outcome ``stopped``).
     """
-    with store.alone(cluster):
+    with store.alone(cluster) as lock:
         formats.refuse_newer(cluster)
         interrupted = store.refuse_unfinished(cluster, plan.operation, plan.target)
         store.refuse_since(cluster, history)
         preflight.refuse_unwritable(cluster)
         if interrupted is not None:
             store.give_way(cluster, interrupted, plan)
-        begun = operation.new(cluster.name, plan, actor or operation.actor(), time.time())
-        run = _Run(cluster, installation, begun, observer or Observer())
+        begun = operation.new(
+            cluster.name, plan, actor or operation.actor(), time.time(), cluster.here
+        )
+        run = _Run(cluster, installation, begun, observer or Observer(), lock)
         run.begin()
         return run.go_on(0)
 
@@ -94,11 +97,11 @@ def resume(
     Returns and raises as ``execute``; exit 6 when there is no such operation, exit 8 when
     it is past the point of no return and ``undo`` is set, or when another one is open.
     """
-    with store.alone(cluster):
+    with store.alone(cluster) as lock:
         formats.refuse_newer(cluster)
         store.refuse_another(cluster, expected)
-        left = dataclasses.replace(store.the_open_one(cluster), pid=os.getpid())
-        run = _Run(cluster, installation, left, observer or Observer())
+        left = store.the_open_one(cluster).later(pid=os.getpid(), host=cluster.here or "")
+        run = _Run(cluster, installation, left, observer or Observer(), lock)
         if undo:
             return run.undo_on_demand()
         return run.go_on(run.where_to_go_on(), checking=True)
@@ -111,6 +114,7 @@ def foresee(
 
     Changes nothing.  A step whose effect already exists will be skipped.  Raises as ``resume``.
     """
+    store.refresh(cluster)
     store.refuse_at_work(cluster)
     run = _Run(cluster, installation, store.the_open_one(cluster), Observer())
     if undo:
@@ -121,9 +125,21 @@ def foresee(
 
 
 class _Run:
+    """An execution.
+
+    Args:
+        lock: checked before each step; None where nothing is done.
+    """
+
     def __init__(
-        self, cluster: Cluster, installation: Installation, begun: Operation, observer: Observer
+        self,
+        cluster: Cluster,
+        installation: Installation,
+        begun: Operation,
+        observer: Observer,
+        lock: Lock | None = None,
     ) -> None:
+        self._lock = lock
         self._cluster = cluster
         self._installation = installation
         self._now = begun
@@ -172,12 +188,16 @@ class _Run:
         for index in self.to_do(first, checking=checking):
             try:
                 self._do(index, checking=checking)
+            except LockLostError:
+                raise  # nothing is undone or saved: another command may be doing it
             except OperatorError as error:
                 self._failed(index, error)
             except KeyboardInterrupt:
                 self._failed(index, OperatorError("interrupted", exit_code=ExitCode.INTERRUPTED))
         try:
             return self._close(self._final_outcome())
+        except LockLostError:
+            raise
         except OperatorError as error:
             raise OperatorError(
                 f"every step of {self._plan.name} was taken, but that can't be saved",
@@ -237,6 +257,7 @@ class _Run:
         return Commands.here(self._cluster).zodbrepl("resume")
 
     def _do(self, index: int, *, checking: bool) -> None:
+        self._check_lock()
         step = self._steps[index]
         figures = None
         if checking:
@@ -249,6 +270,11 @@ class _Run:
         began = self._now.records[index].began or time.time()
         last = index == len(self._plan.steps) - 1
         self._record(index, StepRecord(Progress.DONE, began, time.time(), figures), saved=last)
+
+    def _check_lock(self) -> None:
+        """Raise LockLostError if another command may continue this operation by now."""
+        if self._lock is not None:
+            self._lock.check()
 
     def _effect(self, index: int) -> Figures | None:
         step, context = self._steps[index], self._context()
@@ -270,6 +296,8 @@ class _Run:
         if not past:
             try:
                 self._undo_steps()
+            except LockLostError:
+                raise
             except OperatorError as second:
                 self._end_badly(Outcome.STOPPED, str(second))
                 raise OperatorError(
@@ -311,6 +339,8 @@ class _Run:
         """
         try:
             self._close(outcome, remark)
+        except LockLostError:
+            raise
         except OperatorError as error:
             return f"that could not be saved: {_told(error)}"
         return ""
@@ -319,6 +349,7 @@ class _Run:
         for index in self._done_before_no_return():
             record = self._now.records[index]
             step = self._steps[index]
+            self._check_lock()
             within(step, functools.partial(step.undo, self._context()))
             self._record(
                 index,
@@ -343,6 +374,8 @@ class _Run:
         if saved:
             try:
                 store.save(self._cluster, self._now)
+            except LockLostError:
+                raise
             except OperatorError as error:
                 if needed and index <= self._plan.no_return():
                     raise
@@ -351,9 +384,7 @@ class _Run:
 
     def _close(self, outcome: Outcome, remark: str = "") -> Operation:
         """Write the journal first: a crash in between leaves the operation open, not unrecorded."""
-        self._now = dataclasses.replace(
-            self._now, outcome=outcome, ended=time.time(), remark=remark
-        )
+        self._now = self._now.later(outcome=outcome, ended=time.time(), remark=remark)
         journal.append(self._cluster, self._now)
         store.save(self._cluster, self._now)
         return self._now

@@ -1,16 +1,15 @@
 """The journal: who changed what, when, why and with which result.
 
 ``VAR/journal.jsonl`` holds one JSON object a line: an operation, as ``Operation.to_json`` returns
-it, when it begins and again when it ends.  Of several lines with one id the last one counts.
+it, when it begins and again when it ends.  Of several lines with one id the last one counts; with
+several hosts, whose lines come in any order, that of the highest version.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,9 @@ from pathlib import Path
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.operation_files import append_line
+from indico_zodbrepl.host.operations_interface import Texts
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.model import JsonValue, Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome
@@ -26,39 +28,13 @@ from indico_zodbrepl.operations.operation import Operation, Outcome
 def append(cluster: Cluster, entry: Operation) -> None:
     """Append a line; it is on disk when this returns, and never mixed with another writer's.
 
-    A torn line that a crash left is terminated first.  On a full disk the journal stays as it was.
-    Raises OperatorError.
+    With several hosts all that can be reached get it.  Raises OperatorError.
     """
-    path = Layout(cluster).journal
-    line = json.dumps(entry.to_json(), separators=(",", ":")).encode() + b"\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o640)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            _add(descriptor, line)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise OperatorError(
-            "the journal can't be written",
-            f"{path}: {error.strerror}",
-            "is the disk full, or is the file another user's?",
-        ) from error
-
-
-def _add(descriptor: int, line: bytes) -> None:
-    size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        line = b"\n" + line
-    try:
-        while line:
-            line = line[os.write(descriptor, line) :]
-        os.fsync(descriptor)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, size)
-        raise
+    line = json.dumps(entry.to_json(), separators=(",", ":"))
+    if cluster.hosts:
+        host_of(cluster).spread_operations(Texts({}, [line]), majority=False)
+    else:
+        append_line(Layout(cluster).journal, line.encode())
 
 
 def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
@@ -83,8 +59,11 @@ def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             notices.append(_unusable(path, number, last=number == len(lines), error=error))
         else:
-            entries[entry.identifier] = entry
-    return list(entries.values()), notices
+            known = entries.get(entry.identifier)
+            if known is None or entry.version >= known.version:
+                entries[entry.identifier] = entry
+    found = list(entries.values())
+    return sorted(found, key=lambda each: each.began) if cluster.hosts else found, notices
 
 
 def find(entries: Sequence[Operation], identifier: str) -> Operation:
@@ -152,6 +131,7 @@ def journaled(
         Plan(what, subject, "", reason, epoch, (), None, ()),
         operation.actor(),
         time.time(),
+        cluster.here,
     )
 
     def put(entry: Operation) -> None:
@@ -169,8 +149,7 @@ def journaled(
     except BaseException as error:
         with contextlib.suppress(OperatorError):  # the failure itself is raised
             put(
-                dataclasses.replace(
-                    begun,
+                begun.later(
                     ended=time.time(),
                     outcome=Outcome.STOPPED,
                     told=told.figures,
@@ -182,8 +161,7 @@ def journaled(
         begun = dataclasses.replace(begun, plan=dataclasses.replace(begun.plan, epoch=told.epoch))
     try:
         put(
-            dataclasses.replace(
-                begun,
+            begun.later(
                 ended=time.time(),
                 outcome=told.outcome,
                 told=told.figures,

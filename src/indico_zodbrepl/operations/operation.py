@@ -76,6 +76,8 @@ class Operation:
         records: one for each step of the plan.
         remark: why it was abandoned, or what is left to do; may be empty.
         told: figures of no particular step.
+        host: the host of its process; empty without host sections.
+        version: grows with each save where several hosts keep a copy; else 0.
     """
 
     identifier: str
@@ -89,6 +91,8 @@ class Operation:
     records: tuple[StepRecord, ...]
     remark: str = ""
     told: Figures = dataclasses.field(default_factory=dict)
+    host: str = ""
+    version: int = 0
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -113,13 +117,29 @@ class Operation:
 
     def changed(self, index: int, record: StepRecord) -> Operation:
         """Return the same operation with another record of one step."""
-        return dataclasses.replace(
-            self, records=(*self.records[:index], record, *self.records[index + 1 :])
-        )
+        return self.later(records=(*self.records[:index], record, *self.records[index + 1 :]))
+
+    def later(self, **changes: Any) -> Operation:
+        """Return the same operation with other values, as its next version."""
+        changed = dataclasses.replace(self, **changes)
+        if not changed.host:
+            return changed
+        return dataclasses.replace(changed, version=changed.version + 1)
+
+    def was_begun_by(self, pid: int, host: str | None) -> bool:
+        """Return True if it is of a process of a host; ``host`` is None without host sections."""
+        return self.pid == pid and self.host in ("", host)
+
+    @property
+    def process(self) -> str:
+        """Return its process for messages: ``process 4711``, or with its host."""
+        return f"process {self.pid} on host {self.host}" if self.host else f"process {self.pid}"
 
     def to_json(self) -> dict[str, Any]:
         """Return it for ``json.dumps``; ``operation_from_json`` reads it."""
         values = dataclasses.asdict(self)
+        if not self.version:
+            del values["host"], values["version"]
         return {
             "format": FORMAT,
             "id": values.pop("identifier"),
@@ -150,6 +170,8 @@ def operation_from_json(values: Mapping[str, Any]) -> Operation:
         ),
         remark=values["remark"],
         told=values["told"],
+        host=values.get("host", ""),
+        version=values.get("version", 0),
     )
     _require_kinds(read)
     return read
@@ -163,6 +185,7 @@ def _require_kinds(read: Operation) -> None:
         read.cluster,
         read.actor,
         read.remark,
+        read.host,
         plan.operation,
         plan.target,
         plan.source,
@@ -202,7 +225,7 @@ def _require_kinds(read: Operation) -> None:
         if name in each
     ]
     texts += [name for each in lists if isinstance(each, list) for name in each]
-    numbers = [
+    numbers = [read.version] + [
         each[name]
         for each in figures
         if isinstance(each, dict)
@@ -225,8 +248,13 @@ def _require_kinds(read: Operation) -> None:
         raise ValueError(f"{len(plan.steps)} steps, and records of {len(read.records)}")
 
 
-def new(cluster: str, plan: Plan, actor: str, now: float) -> Operation:
-    """Return an operation that has done nothing yet; ``now`` in seconds since 1970."""
+def new(cluster: str, plan: Plan, actor: str, now: float, host: str | None = None) -> Operation:
+    """Return an operation that has done nothing yet.
+
+    Args:
+        now: seconds since 1970.
+        host: the name of this host; None without host sections.
+    """
     return Operation(
         f"{stamp(now)}Z-{plan.operation}",
         cluster,
@@ -237,6 +265,8 @@ def new(cluster: str, plan: Plan, actor: str, now: float) -> Operation:
         Outcome.RUNNING,
         plan,
         tuple(StepRecord() for _step in plan.steps),
+        host=host or "",
+        version=1 if host else 0,
     )
 
 

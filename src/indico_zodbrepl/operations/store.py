@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
 import time
@@ -16,23 +15,29 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import sync_folder, write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.locking import note_pid, take
+from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.operations_interface import Holder, Lock, LockHeldError, Texts
 from indico_zodbrepl.operations import journal, operation
 from indico_zodbrepl.operations.model import Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome, operation_from_json
 from indico_zodbrepl.operations.refusals import gives_way
-from indico_zodbrepl.probing.waiting import wait_until
-
-LOOK_SECONDS = 0.5
-"""A lock that is held for longer belongs to a running operation, not to a check."""
 
 
 def save(cluster: Cluster, operation: Operation) -> None:
-    """Write an operation's file; it is on disk when this returns.  Raises OperatorError."""
+    """Write an operation's file; it is on disk when this returns.
+
+    With several hosts it is on a majority of them.  Raises OperatorError; LockLostError if another
+    command has continued the operation.
+    """
     path = Layout(cluster).operation(operation.identifier)
+    text = json.dumps(operation.to_json(), indent=1) + "\n"
+    if cluster.hosts:
+        texts = Texts({operation.identifier: text})
+        host_of(cluster).spread_operations(texts, majority=True)
+        return
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(path, json.dumps(operation.to_json(), indent=1) + "\n", 0o640)
+        write_atomically(path, text, 0o640)
     except OSError as error:
         raise OperatorError(
             "the operation's progress can't be written",
@@ -42,7 +47,11 @@ def save(cluster: Cluster, operation: Operation) -> None:
 
 
 def forget(cluster: Cluster, operation: Operation) -> None:
-    """Remove the file of an operation that did not begin."""
+    """Remove the file of an operation that did not begin; with several hosts, close it."""
+    if cluster.hosts:
+        why = "it did not begin: the journal could not be written"
+        save(cluster, operation.later(outcome=Outcome.UNDONE, ended=time.time(), remark=why))
+        return
     Layout(cluster).operation(operation.identifier).unlink(missing_ok=True)
 
 
@@ -97,7 +106,11 @@ def of_process(
         if path.name < first:
             break
         found = read(cluster, path.stem)
-        if found is not None and found.pid == pid and (until is None or found.began <= until):
+        if (
+            found is not None
+            and found.was_begun_by(pid, cluster.here)
+            and (until is None or found.began <= until)
+        ):
             return found
     return None
 
@@ -212,62 +225,39 @@ def _not_ended(cluster: Cluster, found: list[Damaged]) -> list[Damaged]:
 
 
 @contextlib.contextmanager
-def alone(cluster: Cluster) -> Iterator[None]:
+def alone(cluster: Cluster) -> Iterator[Lock]:
     """Hold the lock of operations; the end of this process releases it in any case.
 
-    Raises OperatorError (exit 8) that names the running operation.
+    With several hosts this host then has all that other hosts know of operations.  Raises
+    OperatorError (exit 8) that names the running operation.
     """
-    path = Layout(cluster).operation_lock
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = open(path, "a+", encoding="ascii")  # noqa: SIM115 - closed by the block below
-    except OSError as error:
-        raise _unusable_lock(cluster, error) from error
-    with lock:
-        if not _taken(lock.fileno()):
-            raise _busy(cluster)
-        note_pid(lock.fileno())
-        yield
+    with contextlib.ExitStack() as held:
+        try:
+            lock = held.enter_context(host_of(cluster).hold_lock())
+        except LockHeldError as error:
+            raise _busy(cluster, error.holder) from error
+        refresh(cluster)
+        yield lock
 
 
-def _taken(descriptor: int) -> bool:
-    """Take the lock; return False if another operation has it.  A check has it for an instant."""
-    return wait_until(lambda: take(descriptor), time.monotonic() + LOOK_SECONDS, LOOK_SECONDS / 50)
+def refresh(cluster: Cluster) -> None:
+    """Copy what other hosts know of operations to this one, as far as they answer.
+
+    Raises OperatorError.
+    """
+    if cluster.hosts:
+        host_of(cluster).catch_up()
 
 
 def refuse_at_work(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 8) if an operation is running; for a single check.
-
-    Shares the lock for an instant and changes nothing.
-    """
-    try:
-        with Layout(cluster).operation_lock.open("rb") as lock:
-            fcntl.flock(lock.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return
-    except BlockingIOError:
-        raise _busy(cluster) from None
-    except OSError as error:
-        raise _unusable_lock(cluster, error) from error
+    """Raise OperatorError (exit 8) if an operation is running, on any host; for a single check."""
+    for holder in host_of(cluster).lock_holders():
+        raise _busy(cluster, holder)
 
 
 def is_at_work(cluster: Cluster) -> bool:
-    """Return True if a process holds the lock of operations; for repeated checks.
-
-    A check takes the lock for an instant, in which no operation can begin.  So it is tried only
-    while the process named in the lock lives: it is most likely the holder.
-    """
-    try:
-        pid = int(Layout(cluster).operation_lock.read_text("ascii"))
-    except (OSError, ValueError):
-        return False
-    if not Path(f"/proc/{pid}").exists():
-        return False
-    try:
-        refuse_at_work(cluster)
-    except OperatorError:
-        return True
-    return False
+    """Return True if a process holds the lock of operations; for repeated checks."""
+    return host_of(cluster).likely_lock_holder() is not None
 
 
 def refuse_open(
@@ -277,6 +267,7 @@ def refuse_open(
 
     For a dry run: changes nothing.  Arguments and result as of ``refuse_unfinished``.
     """
+    refresh(cluster)
     refuse_at_work(cluster)
     return refuse_unfinished(cluster, beginning, target)
 
@@ -300,7 +291,7 @@ def refuse_unfinished(
         raise OperatorError(
             f"{found.plan.name} was interrupted",
             f"{found.identifier}, by {found.actor}: {found.outcome}; "
-            f"process {found.pid} no longer works on it",
+            f"{found.process} no longer works on it",
             f"{resume} (continue) or {resume} --undo (undo it) or "
             f"{resume} --abandon --reason WHY (leave it as it is)",
             ExitCode.REFUSED,
@@ -308,18 +299,7 @@ def refuse_unfinished(
     return found
 
 
-def _unusable_lock(cluster: Cluster, error: OSError) -> OperatorError:
-    return OperatorError(
-        "the lock of operations can't be used",
-        f"{Layout(cluster).operation_lock}: {error.strerror}",
-        "is it another user's? then run this as that user",
-        ExitCode.REFUSED,
-    )
-
-
-def _busy(cluster: Cluster) -> OperatorError:
-    path = Layout(cluster).operation_lock
-    pid = path.read_text("ascii").strip() or "unknown"
+def _busy(cluster: Cluster, holder: Holder) -> OperatorError:
     try:
         found = unfinished(cluster)
     except OperatorError:
@@ -330,7 +310,7 @@ def _busy(cluster: Cluster) -> OperatorError:
         else "it has not started its first step"
     )
     return OperatorError(
-        f"another operation is running (process {pid})",
+        f"another operation is running ({holder})",
         what,
         "wait until it ends, then retry",
         ExitCode.REFUSED,
@@ -358,7 +338,9 @@ def give_way(cluster: Cluster, found: Operation, beginning: Plan) -> None:
 
 
 def _leave(cluster: Cluster, found: Operation, remark: str) -> Operation:
-    left = dataclasses.replace(found, outcome=Outcome.ABANDONED, ended=time.time(), remark=remark)
+    left = dataclasses.replace(found, host=cluster.here or "").later(
+        outcome=Outcome.ABANDONED, ended=time.time(), remark=remark
+    )
     journal.append(cluster, left)
     save(cluster, left)
     return left
@@ -369,6 +351,7 @@ def to_abandon(cluster: Cluster) -> tuple[str, str]:
 
     Changes nothing.  Raises as ``executor.resume``.
     """
+    refresh(cluster)
     refuse_at_work(cluster)
     damaged = damaged_operations(cluster)
     if damaged:
@@ -381,13 +364,12 @@ def _abandon_damaged(cluster: Cluster, damaged: Damaged, reason: str) -> Operati
     plan = Plan("resume", cluster.name, "", reason, 0, (), None, ())
     known = next(
         (entry for entry in journal.read(cluster)[0] if entry.identifier == damaged.identifier),
-        operation.new(cluster.name, plan, operation.actor(), now),
+        operation.new(cluster.name, plan, operation.actor(), now, cluster.here),
     )
     kept = put_away(damaged)
     if known.outcome.is_open:
         known = dataclasses.replace(known, outcome=Outcome.ABANDONED, ended=now)
-    left = dataclasses.replace(
-        known,
+    left = known.later(
         identifier=damaged.identifier,
         remark=f"{operation.actor()}: {reason}; its file was damaged "
         f"({damaged.problem}), and is kept as {kept}",

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import urllib3
@@ -26,6 +26,12 @@ CONNECT_SECONDS = 1.0
 AWAY_SECONDS = 1.5
 """Seconds for which a host that could not be reached is not tried again, so that a command about
 many nodes waits for it once."""
+AnyLine = TypeVar("AnyLine")
+LOCK_KEYS: dict[Path, str] = {}
+"""The key of the lock of operations that this process holds, by the lock's file.
+
+Agents refuse a step of a command whose lock another one has by now.
+"""
 
 
 class AgentClient:
@@ -53,14 +59,8 @@ class AgentClient:
             OperatorError: what the method raised there, or the agent refused the call.
         """
         signature = codec.signatures()[method]
-        request = Call(
-            self._cluster.name,
-            _digest(self._cluster),
-            messages.PROTOCOL,
-            _actor(),
-            {name: msgspec.Raw(codec.encode(value)) for name, value in arguments.items()},
-        )
-        for line in self._lines(method, codec.encode(request)):
+        body = self.request(**arguments)
+        for line in self._answer(method, body):
             if line.error is not None:
                 raise codec.raised(line.error)
             if bytes(line.progress) and on_progress is not None:
@@ -71,25 +71,45 @@ class AgentClient:
 
     def identity(self) -> Identity:
         """Return what the agent reports of itself.  Raises as ``call``."""
-        with self._request("GET", "/", b"") as response:
+        with self.send("GET", "/", b"") as response:
             return codec.decode(response.read(), Identity)  # type: ignore[no-any-return]
 
-    def _lines(self, method: str, body: bytes) -> Iterator[Line]:
-        with self._request("POST", f"/call/{method}", body) as response:
-            rest = b""
-            try:
-                for chunk in response.stream(1 << 16):
-                    *whole, rest = (rest + chunk).split(b"\n")
-                    if len(rest) > messages.LONGEST_LINE:
-                        raise self._away("its answer is too long")
-                    for each in whole:
-                        yield codec.decode(each, Line)
-            except urllib3.exceptions.HTTPError as error:
-                raise self._away(_reason(error)) from error
-            except msgspec.MsgspecError as error:
-                raise self._away(f"its answer can't be read: {error}") from error
+    def request(self, **arguments: object) -> bytes:
+        """Return the body of a request with these arguments."""
+        call = Call(
+            self._cluster.name,
+            _digest(self._cluster),
+            messages.PROTOCOL,
+            _actor(),
+            {name: msgspec.Raw(codec.encode(value)) for name, value in arguments.items()},
+            LOCK_KEYS.get(Layout(self._cluster).operation_lock, ""),
+        )
+        return codec.encode(call)
 
-    def _request(self, verb: str, path: str, body: bytes) -> Any:
+    def lines(self, response: Any, kind: type[AnyLine]) -> Iterator[AnyLine]:
+        """Yield the lines of an answer as they come.  Raises HostAwayError."""
+        rest = b""
+        try:
+            for chunk in response.stream(1 << 16):
+                *whole, rest = (rest + chunk).split(b"\n")
+                if len(rest) > messages.LONGEST_LINE:
+                    raise self._away("its answer is too long")
+                for each in whole:
+                    yield codec.decode(each, kind)
+        except urllib3.exceptions.HTTPError as error:
+            raise self._away(_reason(error)) from error
+        except msgspec.MsgspecError as error:
+            raise self._away(f"its answer can't be read: {error}") from error
+
+    def _answer(self, method: str, body: bytes) -> Iterator[Line]:
+        with self.send("POST", f"/call/{method}", body) as response:
+            yield from self.lines(response, Line)
+
+    def send(self, verb: str, path: str, body: bytes) -> Any:
+        """Send a request; return the response of urllib3, whose body comes later.
+
+        Raises HostAwayError; OperatorError (exit 8) if the agent refuses it.
+        """
         address = self.host.agent_address
         with _away_lock:
             until, why = _away.get(str(address), (0.0, ""))

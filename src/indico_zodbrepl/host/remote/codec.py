@@ -28,6 +28,7 @@ from indico_zodbrepl.host import (
     history,
     interface,
     last_seen,
+    operations_interface,
     packing,
     replacing,
     roles,
@@ -60,6 +61,7 @@ MODULES = (
     history,
     interface,
     last_seen,
+    operations_interface,
     packing,
     replacing,
     roles,
@@ -76,6 +78,7 @@ ERRORS: dict[str, type[OperatorError]] = {
     for kind in (
         OperatorError,
         interface.HostAwayError,
+        operations_interface.LockLostError,
         server_control.NoServerError,
         server_control.ServerRefusedError,
         server_control.ServerSilentError,
@@ -160,8 +163,17 @@ def signatures() -> dict[str, Signature]:
     return found | {BACKUPS + name: _signature(names, method) for name, method in _methods(Backups)}
 
 
-LOCAL_ONLY = ("run27", "backups", "identity")
-"""Methods that need more than JSON, or are calls of their own."""
+LOCAL_ONLY = (
+    "backups",
+    "catch_up",
+    "hold_lock",
+    "identity",
+    "likely_lock_holder",
+    "lock_holders",
+    "run27",
+    "spread_operations",
+)
+"""Methods that need more than JSON (a class, an interface of its own), or call all hosts."""
 
 
 def _methods(interface: type) -> list[tuple[str, Any]]:

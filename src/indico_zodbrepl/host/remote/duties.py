@@ -1,4 +1,8 @@
-"""What an agent does unasked: it keeps a former primary of its host from taking writes."""
+"""What an agent does unasked.
+
+It keeps a former primary of its host from taking writes, and copies the files of operations that
+other hosts have written while this one was away.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import epochs
 from indico_zodbrepl.host.epochs import EpochRecord
-from indico_zodbrepl.host.interface import Host
+from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.local import LocalHost
 
 INTERVAL = 1.0
@@ -60,6 +64,7 @@ class Duties:
 
     def _once(self) -> None:
         cluster = self._load()
+        host_of(cluster, self._installation).catch_up()
         if not backend_of(cluster).has_epochs:
             return
         newest = epochs.newest(cluster)

@@ -38,6 +38,7 @@ class Call(msgspec.Struct):
         protocol: of the caller.
         actor: who asks, for the agent's log.
         arguments: of the method, by name.
+        lock: key of the lock of operations that the caller holds; empty for other calls.
     """
 
     cluster: str
@@ -45,6 +46,7 @@ class Call(msgspec.Struct):
     protocol: int
     actor: str
     arguments: dict[str, msgspec.Raw]
+    lock: str = ""
 
 
 class Line(msgspec.Struct, omit_defaults=True):

@@ -114,7 +114,9 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    runner = web.AppRunner(agent.application(), access_log=None, handle_signals=False)
+    runner = web.AppRunner(
+        agent.application(), access_log=None, handle_signals=False, handler_cancellation=True
+    )
     await runner.setup()
     site = web.TCPSite(runner, host.address, host.agent_port, ssl_context=context)
     try:

@@ -27,6 +27,7 @@ READS = frozenset(
         "last_seen",
         "last_transaction",
         "lock",
+        "lock_holder",
         "newest_record",
         "process_state",
         "programs",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -16,14 +17,15 @@ from indico_zodbrepl.cluster import Cluster, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host import epochs, majority
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import Answer, DryRun, Host, HostAwayError, Tell, ignore
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.local import LocalHost
+from indico_zodbrepl.host.operations_interface import Holder, Index, Lock, Texts
 from indico_zodbrepl.host.py27 import Argument, Program
-from indico_zodbrepl.host.remote import codec
+from indico_zodbrepl.host.remote import codec, copies, majority_lock
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.messages import Identity
 from indico_zodbrepl.host.sights import Sighting
@@ -31,6 +33,8 @@ from indico_zodbrepl.host.supervisor import ANSWER_SECONDS, ProgramState
 from indico_zodbrepl.probing.race import Race
 
 Value = TypeVar("Value")
+WRITE_SECONDS = 5.0
+"""Seconds for a test file in the var directory of each host."""
 
 
 def several_hosts(cluster: Cluster, installation: Installation | None) -> Host:
@@ -159,6 +163,37 @@ class SeveralHosts:
             host.name for host in self._cluster.hosts if epochs.keeper_of(host.name) == keeper
         )
 
+    # Operations
+
+    def lock_holder(self, host: str) -> Holder | None:
+        return cast("Holder | None", self._call(host, "lock_holder", {"host": host}))
+
+    def operations_index(self, host: str, known: str = "") -> Index:
+        arguments = {"host": host, "known": known}
+        return cast(Index, self._call(host, "operations_index", arguments))
+
+    def operations_texts(self, host: str, documents: Sequence[str], lines: Sequence[str]) -> Texts:
+        arguments = {"host": host, "documents": documents, "lines": lines}
+        return cast(Texts, self._call(host, "operations_texts", arguments))
+
+    def keep_operations(self, host: str, texts: Texts) -> None:
+        self._call(host, "keep_operations", {"host": host, "texts": texts})
+
+    def hold_lock(self) -> AbstractContextManager[Lock]:
+        return majority_lock.held(self._cluster)
+
+    def lock_holders(self) -> list[Holder]:
+        return copies.lock_holders(self._cluster, cast(Host, self))
+
+    def likely_lock_holder(self) -> Holder | None:
+        return self._local.likely_lock_holder()
+
+    def spread_operations(self, texts: Texts, *, majority: bool) -> None:
+        copies.spread(self._cluster, cast(Host, self), texts, majority=majority)
+
+    def catch_up(self) -> list[str]:
+        return copies.catch_up(self._cluster, cast(Host, self))
+
     # Verbs
 
     def dry_run(self, verb: str, name: str, **arguments: object) -> DryRun:
@@ -256,7 +291,11 @@ class SeveralHosts:
         return self._local.control_disk()
 
     def why_control_unwritable(self) -> str:
-        return self._local.why_control_unwritable()
+        own = self._local.why_control_unwritable()
+        if own:
+            return own
+        found = self._everywhere("why_control_unwritable", {}, WRITE_SECONDS)
+        return few_writable({host: _told(answer) for host, answer in found.items()})
 
     def refuse_unfinished_conversion(self) -> None:
         self._local.refuse_unfinished_conversion()
@@ -286,6 +325,22 @@ class SeveralHosts:
 
     def export_digest(self, *arguments: Any, **options: Any) -> str:
         return self._local.export_digest(*arguments, **options)
+
+
+def few_writable(found: Mapping[str, str]) -> str:
+    """Return why fewer hosts than a majority can write, by why each can't; empty if enough can."""
+    unfit = {host: why for host, why in found.items() if why}
+    needed = majority.quorum(len(found))
+    if len(found) - len(unfit) >= needed:
+        return ""
+    said = "; ".join(f"host {host}: {why}" for host, why in unfit.items())
+    return f"{said}; {needed} of {len(found)} hosts must be able to"
+
+
+def _told(answer: object) -> str:
+    if isinstance(answer, OperatorError):
+        return f"{answer.notice}: {answer.detail}" if answer.detail else answer.notice
+    return str(answer)
 
 
 def merged(found: Mapping[str, DryRun | OperatorError]) -> DryRun:

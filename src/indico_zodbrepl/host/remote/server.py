@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import ssl
 import time
@@ -20,17 +21,20 @@ from aiohttp import web
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import certificates
+from indico_zodbrepl.host import certificates, operation_lock
 from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.host.interface import Host
-from indico_zodbrepl.host.remote import codec, messages
+from indico_zodbrepl.host.operations_interface import Holder
+from indico_zodbrepl.host.remote import codec, holds, messages
 from indico_zodbrepl.host.remote.codec import BACKUPS, Signature
+from indico_zodbrepl.host.remote.holds import Steps
 from indico_zodbrepl.host.remote.messages import Call, Identity
 from indico_zodbrepl.host.remote.roles import READS, may_call
 
 THREADS = 32
 READER_THREADS = 32
 """Threads for calls that only read, so that long steps never keep a probe waiting."""
+HOLD = "hold"
 Log = Callable[[str], None]
 
 
@@ -53,6 +57,7 @@ class Agent:
         self._host = host
         self._log = log
         self._signatures = codec.signatures()
+        self._steps = Steps()
         self._workers = concurrent.futures.ThreadPoolExecutor(THREADS, "call")
         self._readers = concurrent.futures.ThreadPoolExecutor(READER_THREADS, "read")
 
@@ -61,6 +66,7 @@ class Agent:
         app = web.Application(client_max_size=messages.LONGEST_CALL)
         app.router.add_get("/", self._identity)
         app.router.add_post("/call/{method}", self._call)
+        app.router.add_post("/hold", self._hold)
         return app
 
     async def _identity(self, request: web.Request) -> web.Response:
@@ -77,16 +83,27 @@ class Agent:
         signature = self._signatures.get(method)
         if signature is None:
             raise web.HTTPNotFound(text="no such call\n")
-        if not may_call(_role(request), method):
-            raise web.HTTPForbidden(text=f"the role of this certificate may not call {method}\n")
-        try:
-            call = codec.decode(await request.read(), Call)
-        except msgspec.MsgspecError as error:
-            raise web.HTTPBadRequest(text=f"{error}\n") from error
-        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-        await response.prepare(request)
+        call = await _read(request, method)
+        response = await _begun(request)
         await self._answer(response, method, signature, call)
         await response.write_eof()
+        return response
+
+    async def _hold(self, request: web.Request) -> web.StreamResponse:
+        """Hold the lock of operations for a command on another host, while its request lives."""
+        call = await _read(request, HOLD)
+        try:
+            cluster = await asyncio.to_thread(self._load)
+            refuse_other(cluster, call, HOLD)
+            who = codec.decode(bytes(call.arguments["who"]), Holder)
+        except OperatorError as error:
+            raise web.HTTPConflict(text=f"{error.notice}: {error.detail}\n") from error
+        except (KeyError, msgspec.MsgspecError) as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+        response = await _begun(request)
+        with contextlib.suppress(ConnectionError):  # that is how the holder ends it
+            await holds.hold(response, request, cluster, who, self._steps)
+            await response.write_eof()
         return response
 
     async def _answer(
@@ -100,27 +117,37 @@ class Agent:
             loop.call_soon_threadsafe(lines.put_nowait, text)
 
         pool = self._readers if method in READS else self._workers
+        run = self._run if method in READS else self._step
         running = loop.run_in_executor(
-            pool, functools.partial(self._run, method, signature, call, report)
+            pool, functools.partial(run, method, signature, call, report)
         )
         # A caller that goes away cancels this task, and not the thread.
         while True:
             waiting = asyncio.ensure_future(lines.get())
-            done, _ = await asyncio.wait(
-                {waiting, running},
-                timeout=messages.ALIVE_SECONDS,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            try:
+                done, _ = await asyncio.wait(
+                    {waiting, running},
+                    timeout=messages.ALIVE_SECONDS,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            finally:
+                if not waiting.done():
+                    waiting.cancel()
             if waiting in done:
                 await response.write(waiting.result())
                 continue
-            waiting.cancel()
             if running in done:
                 break
             await response.write(messages.line(alive=True))
         while not lines.empty():
             await response.write(lines.get_nowait())
         await response.write(running.result())
+
+    def _step(
+        self, method: str, signature: Signature, call: Call, report: Callable[[object], None]
+    ) -> bytes:
+        with self._steps.counted(call.lock):
+            return self._run(method, signature, call, report)
 
     def _run(
         self, method: str, signature: Signature, call: Call, report: Callable[[object], None]
@@ -158,6 +185,8 @@ class Agent:
                 raise OperatorError(f"{method} has no argument {name}")
         if signature.callback:
             arguments[signature.callback] = report
+        if call.lock and method not in READS:
+            operation_lock.refuse_other(cluster, call.lock)
         host: Any = self._host(cluster)
         if method.startswith(BACKUPS):
             host, method = host.backups(), method.removeprefix(BACKUPS)
@@ -181,6 +210,22 @@ def refuse_other(cluster: Cluster, call: Call, method: str) -> None:
             "compare them; then give all hosts the right one: zodbrepl hosts push",
             ExitCode.REFUSED,
         )
+
+
+async def _read(request: web.Request, method: str) -> Call:
+    """Return the body of a request, if the caller may make it.  Raises web.HTTPException."""
+    if not may_call(_role(request), method):
+        raise web.HTTPForbidden(text=f"the role of this certificate may not call {method}\n")
+    try:
+        return codec.decode(await request.read(), Call)  # type: ignore[no-any-return]
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from error
+
+
+async def _begun(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+    await response.prepare(request)
+    return response
 
 
 def _role(request: web.Request) -> Role:
