@@ -72,10 +72,13 @@ def test_an_adopted_sites_pages_are_served_from_a_read_only_storage(site, existi
     assert {'users': 2, 'categories': 2, 'conferences': 3, 'contributions': 3,
             'damaged': []} == result
     shutil.copy(data, site.data)
+    site.start()
+    site.wait_for_page('/indico/')
+    session = site.log_in(OWNER['login'], OWNER['password'])
+    site.process.terminate()
     start_read_only(site)
     assert 'Physics' in site.wait_for_page('/indico/').text
     assert dict.fromkeys(PAGES, 200) == statuses(site, paths, PAGES)
-    session = site.log_in(OWNER['login'], OWNER['password'])
     assert dict.fromkeys(ADMIN_PAGES, 200) == statuses(site, paths, ADMIN_PAGES, session)
 
 

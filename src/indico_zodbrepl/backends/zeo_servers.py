@@ -229,6 +229,7 @@ _CLIENT_CONF = """\
 {servers}
     storage 1
     read-only-fallback true
+    server-sync true
     cache-size {cache_size}
     wait-timeout {wait_timeout}
   </clientstorage>
