@@ -22,8 +22,7 @@ ADMIN = {'login': 'admin', 'password': u's\xe9same', 'first_name': u'Ad\xe8le',
 # Of a site that existed before; see make_existing_site.py.
 OWNER = {'login': 'owner', 'password': 'old secret', 'first_name': 'Ow',
          'last_name': 'Ner', 'email': 'owner@example.org'}
-FOLDERS = ('etc/one', 'log/one', 'indico/tmp/one', 'indico/tmp/shared',
-           'indico/cache', 'indico/archive')
+FOLDERS = ('etc/one', 'log/one', 'indico/tmp/one', 'indico/cache', 'indico/archive')
 
 FILESTORAGE = '''\
 %%import indico_zodbrepl.dataplane

@@ -119,7 +119,6 @@ def indico_directories(cluster: Cluster, instance: IndicoInstance) -> tuple[Path
         layout.indico / "cache",
         layout.archive,
         layout.assets,
-        layout.indico / "tmp" / "shared",
         layout.indico / "tmp" / instance.name,
     )
 

@@ -176,6 +176,7 @@ def test_instances_share_cache_and_archive_but_not_their_logs(
         if one[key] == two[key]
     }
     assert {"XMLCacheDir", "ArchiveDir", "DBStorageURL"} == shared
+    assert one["UploadedFilesSharedTempDir"] == one["ArchiveDir"]
 
 
 def test_indico_logs_into_files_that_rotate_and_mails_nothing(cluster: Cluster) -> None:
