@@ -124,8 +124,8 @@ def test_a_program_gets_its_input_environment_and_folder_and_returns_its_outputs
     with pytest.raises(subprocess.CalledProcessError) as failed:
         lab["h1"].run("sh", "-c", "echo because; exit 1")
     assert ["on host h1: because\n"] == failed.value.__notes__
-    with pytest.raises(FileNotFoundError, match="no-such-program"):
-        lab["h1"].run("no-such-program")
+    with pytest.raises(FileNotFoundError, match="/no-such-program"):
+        lab["h1"].run("/no-such-program")
 
 
 def test_what_a_program_leaves_running_does_not_delay_its_return(lab: Lab) -> None:

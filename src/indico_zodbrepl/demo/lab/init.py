@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 MESSAGE_BYTES = 1 << 20
-KINDS = ("user", "mnt", "net", "pid", "uts", "ipc")
+KINDS = ("mnt", "net", "pid", "uts", "ipc")
 MS_BIND = 4096  # mount(2)
 MS_REC = 16384
 PR_CAP_AMBIENT = 47  # prctl(2)
