@@ -10,13 +10,14 @@ from ZODB.utils import p64, z64
 
 from data_files import Site
 from indico_zodbrepl.dataplane.datafs import __main__ as program
-from indico_zodbrepl.dataplane.datafs.compare import compare
+from indico_zodbrepl.dataplane.datafs import compare as module
 from indico_zodbrepl.dataplane.datafs.copying import copy
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, Missing
 from indico_zodbrepl.dataplane.datafs.packs import packed_until
 from indico_zodbrepl.dataplane.datafs.records import digest
 from nodes import Node, write_everything
+from remote_files import compare
 
 WRITES = u"""
 import sys
@@ -454,11 +455,10 @@ def test_a_file_can_be_read_all_the_time_while_a_process_writes_it(site, upstrea
         assert last <= tid
         last = tid
     assert upstream.tids()[-1] < last
-    assert 'ahead' == relation(site, upstream)
+    assert 'ahead' == module.compare(site.path, upstream.path)['relation']
 
 
 def test_a_pack_that_replaces_the_file_meanwhile_is_noticed(site, upstream, monkeypatch):
-    from indico_zodbrepl.dataplane.datafs import compare as module
     tids = grown(upstream)
     site.fetch(upstream)
     whole, attempts = module._compare, []
@@ -472,7 +472,7 @@ def test_a_pack_that_replaces_the_file_meanwhile_is_noticed(site, upstream, monk
         return result
 
     monkeypatch.setattr(module, '_compare', packed_meanwhile)
-    assert 'ahead' == relation(site, upstream)
+    assert 'ahead' == module.compare(site.path, upstream.path)['relation']
     assert ['equal', 'ahead'] == attempts
 
 

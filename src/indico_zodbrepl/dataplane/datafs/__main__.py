@@ -2,9 +2,11 @@
 
 exit status: 0 done, 1 another failure, 2 wrong command line, 3 no such file, 4 damaged or
 no Data.fs, 5 a server has it open, 6 no such transaction, 7 changed while it was read,
-8 something is where the result is to go, 9 too little space on the disk, 130 interrupted.
+8 something is where the result is to go, 9 too little space on the disk, 11 the connection to the
+other host was lost, 130 interrupted.
 """
 import argparse
+import contextlib
 import json
 import logging
 import sys
@@ -14,7 +16,9 @@ from indico_zodbrepl.dataplane.datafs.copying import copy
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.export import export
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError, NoSuchTransaction
+from indico_zodbrepl.dataplane.datafs.messages import Connection
 from indico_zodbrepl.dataplane.datafs.records import digest, time_of
+from indico_zodbrepl.dataplane.datafs.serving import Server
 from indico_zodbrepl.dataplane.datafs.truncate import truncate
 
 
@@ -41,7 +45,17 @@ def digest_of(options):
 
 
 def _compare(options):
-    return compare(options.file, options.upstream, options.verified, options.fork)
+    arguments = options.file, options.upstream, options.verified, options.fork
+    if options.upstream_socket is None:
+        return compare(*arguments)
+    with contextlib.closing(
+            Connection.of_descriptor(options.upstream_socket, options.upstream)) as connection:
+        return compare(*arguments, connection=connection)
+
+
+def _serve(options):
+    Server(options.file, Connection.of_descriptor(options.socket, 'the comparison')).run()
+    return {}
 
 
 def _export(options):
@@ -91,6 +105,12 @@ def _parser():
                           help='the two are known to be the same up to there')
     compared.add_argument('--fork', metavar='TID', type=_tid,
                           help='the upstream had all of the file up to there, and no more')
+    compared.add_argument('--upstream-socket', metavar='NUMBER', type=int,
+                          help='descriptor of a connection to `serve` for the upstream, '
+                          'which is on another host')
+    command('serve', _serve, 'answer a comparison on another host', 'file').add_argument(
+        '--socket', metavar='NUMBER', type=int, required=True,
+        help='descriptor of the connection to it')
     exported = command('export', _export, 'the end of a file, in a folder of its own', 'file')
     _add_after(exported)
     exported.add_argument('--to', metavar='FOLDER', required=True)

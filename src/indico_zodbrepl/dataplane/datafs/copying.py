@@ -3,7 +3,7 @@ import os
 
 from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.blobs import Blobs, folder_of
-from indico_zodbrepl.dataplane.datafs.compare import first_difference
+from indico_zodbrepl.dataplane.datafs.content import first_difference
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Changed, NoSpace, Occupied
 from indico_zodbrepl.dataplane.datafs.truncate import locked

@@ -59,6 +59,8 @@ class DataFile(object):
     Raises Missing, Damaged.
     """
 
+    by_digests = False  # as it is for a `remote.RemoteFile`
+
     def __init__(self, path, damaged=False):
         self.path = path
         self._file = _open(path)
@@ -111,14 +113,15 @@ class DataFile(object):
         if position + length > self.end:
             raise Damaged(self.path, position, 'a record goes beyond the last transaction')
         if length > WINDOW // 2:
-            return self._whole(position, length)
+            return self.whole(position, length)
         backwards = self._window and at < 0
         begin = max(0, position + length - WINDOW) if backwards else position
-        self._window = self._whole(begin, min(WINDOW, self.end - begin))
+        self._window = self.whole(begin, min(WINDOW, self.end - begin))
         self._begin = begin
         return self._window[position - begin:position - begin + length]
 
-    def _whole(self, position, length):
+    def whole(self, position, length):
+        """Read from the file itself.  Raises Changed if it ends before."""
         found = self.raw(position, length)
         if len(found) != length:
             raise Changed('%s was cut while it was read' % self.path)
@@ -156,6 +159,10 @@ class DataFile(object):
             raise Damaged(self.path, begin, 'a transaction has two different lengths')
         return transaction
 
+    def first(self):
+        """Return the first Transaction, or None."""
+        return next(self.forward(), None)
+
     def last(self):
         """Return the last complete Transaction, or None."""
         return self.before(self.end)
@@ -190,6 +197,23 @@ class DataFile(object):
             if transaction.tid <= tid:
                 return transaction
         return None
+
+    def tids_at(self, positions):
+        """Yield the tids of the transactions that begin at these positions.  Raises Damaged."""
+        return (self.at(each).tid for each in positions)
+
+    def oids(self, transaction):
+        """Yield the objects of a transaction.  Raises Damaged."""
+        return (record.oid for record in self.records(transaction))
+
+    def packed_oids(self, wanted):
+        """Yield those of some oids that the packed part of the file has.  Raises Damaged."""
+        for transaction in self.forward():
+            if not transaction.packed:
+                return
+            for oid in self.oids(transaction):
+                if oid in wanted:
+                    yield oid
 
     def records(self, transaction):
         """Yield the Records of a transaction.  Raises Damaged."""

@@ -11,7 +11,7 @@ from ZODB.fsIndex import fsIndex
 
 from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.blobs import FOLDER, Blobs, folder_of
-from indico_zodbrepl.dataplane.datafs.compare import same_content
+from indico_zodbrepl.dataplane.datafs.content import same_content
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Changed, NoSuchTransaction, Occupied
 from indico_zodbrepl.dataplane.datafs.records import (

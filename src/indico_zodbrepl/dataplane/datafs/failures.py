@@ -57,3 +57,9 @@ class NoSpace(DataFileError):
     """The disk is too small for the result."""
 
     exit_code = 9
+
+
+class Disconnected(DataFileError):
+    """The host of the file does not answer any more."""
+
+    exit_code = 11
