@@ -105,6 +105,9 @@ def _make_directories(cluster: Cluster) -> None:
     for private in (layout.secrets, layout.run, layout.log, layout.indico, layout.watch):
         private.mkdir(mode=0o700, exist_ok=True)
         private.chmod(0o700)
+    # An existing one keeps its mode: an administrator may have opened it to a group.
+    layout.archive.parent.mkdir(parents=True, exist_ok=True)
+    layout.archive.mkdir(mode=0o700, exist_ok=True)
     for instance in configured(cluster):
         for folder in rendering.indico_directories(cluster, instance):
             folder.mkdir(parents=True, exist_ok=True)

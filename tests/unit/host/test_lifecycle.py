@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -74,6 +75,18 @@ def test_making_the_folders_twice_is_fine_and_closes_an_open_one(cluster: Cluste
         folder.chmod(0o755)
     generated.make_directories(cluster)
     assert [0o700] * 4 == [folder.stat().st_mode & 0o777 for folder in private]
+
+
+def test_a_new_folder_of_uploads_is_private_and_an_existing_one_keeps_its_mode(
+    cluster: Cluster,
+) -> None:
+    archive = cluster.var_directory.parent / "uploads" / "archive"
+    elsewhere = dataclasses.replace(cluster, archive_directory=archive)
+    generated.make_directories(elsewhere)
+    assert 0o700 == archive.stat().st_mode & 0o777
+    archive.chmod(0o750)
+    generated.make_directories(elsewhere)
+    assert 0o750 == archive.stat().st_mode & 0o777
 
 
 def test_a_var_directory_that_can_not_be_made_is_refused_with_its_line(cluster: Cluster) -> None:
