@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from clusters import ClusterUnderTest, wait_until
@@ -25,6 +27,7 @@ from indico_zodbrepl.operations.planning import Request, prepare
 
 CLONE = Path(__file__).parents[2]
 OLD = "0.1.0"
+SCHEMA = "src/indico_zodbrepl/cluster/schema.xml"
 SECONDS = 600
 
 
@@ -130,6 +133,34 @@ def test_a_running_pair_is_upgraded_from_the_first_release_and_back_without_loss
     entries = json.loads(installed.run("journal", "--json"))
     assert entries, "the first release reads the journal of the new one"
     installed.run("down")
+
+
+def test_the_page_about_going_back_names_each_key_that_the_first_release_does_not_know() -> None:
+    old = _last_commit_of(OLD)
+    if old is None:
+        pytest.skip(f"this clone's history does not hold release {OLD} (a shallow clone?)")
+    known = _keys(_run(["git", "show", f"{old}:{SCHEMA}"], CLONE))
+    now = _keys((CLONE / SCHEMA).read_text())
+    new = {key for part in known for key in now[part] - known[part]}
+    assert "workers" in new
+    page = (CLONE / "docs/how-to/upgrade.md").read_text().partition("## Go back")[2]
+    changes = (CLONE / "CHANGELOG.md").read_text()
+    for text in (page, changes):
+        assert [] == sorted(key for key in new if not re.search(rf"\b{key}\b", text))
+
+
+def _keys(schema: str) -> dict[str, set[str]]:
+    """Return the keys and sections of each part of the cluster file; "" is the whole file."""
+    root = ElementTree.fromstring(schema)  # noqa: S314 - our own file
+    parts = {str(each.get("name")): each for each in root.iter("sectiontype")}
+    return {
+        name: {
+            each.get("type") or str(each.get("name"))
+            for each in part
+            if each.tag in {"key", "multikey", "section", "multisection"}
+        }
+        for name, part in {"": root, **parts}.items()
+    }
 
 
 def _leave_out_new_keys(cluster: ClusterUnderTest) -> None:
