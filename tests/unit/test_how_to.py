@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from indico_zodbrepl.cli import COMMANDS
+
 HOME = Path(__file__).resolve().parents[2]
 PAGES = sorted((HOME / "docs" / "how-to").glob("*.md"))
 DOCS = [*sorted(HOME.glob("*.md")), *sorted((HOME / "docs").rglob("*.md"))]
 SCHEMA = importlib.resources.files("indico_zodbrepl.cluster").joinpath("schema.xml").read_text()
+
+READ_IN_A_MINUTE = 250  # words; tables and commands are looked at, not read
 
 
 def test_there_is_a_page_for_existing_sites() -> None:
@@ -70,3 +74,18 @@ def test_the_architecture_names_files_that_exist() -> None:
         for name in named
         if not any((at / name).is_file() for at in (source, source / "indico_zodbrepl"))
     ]
+
+
+def test_the_readme_is_read_in_a_minute() -> None:
+    lines = (HOME / "README.md").read_text().splitlines()
+    prose = " ".join(line for line in lines if not re.match(r"\||#|!| {4}", line))
+    words = re.sub(r"\]\([^)]*\)", "]", prose).split()
+    assert len(words) <= READ_IN_A_MINUTE
+
+
+def test_the_readme_has_two_commands_to_try_and_six_for_each_day() -> None:
+    text = (HOME / "README.md").read_text()
+    assert 2 == len(re.findall(r"^ {4}make \w+", text, re.MULTILINE))
+    daily = re.findall(r"^\| `bin/zodbrepl (\w+)", text, re.MULTILINE)
+    assert 6 == len(daily)
+    assert set(daily) <= set(COMMANDS)
