@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -77,6 +79,11 @@ def test_a_new_host_restores_the_database_and_the_uploads_from_the_copy(
     assert "slides" == (copy / "archive" / "2026" / "slides.pdf").read_text()
     assert [] == [path for path in (copy / "database").rglob("*") if path.stat().st_mode & 0o077]
     assert (copy / "database" / "control.tgz").exists()
+    assert runs_recently(copy.parent)
+    control = copy / "database" / "control.tgz"
+    three_hours_ago = control.stat().st_mtime - 3 * 3600
+    os.utime(control, (three_hours_ago, three_hours_ago))
+    assert not runs_recently(copy.parent)
 
 
 def test_backups_that_no_restore_of_the_last_days_needs_are_removed(alone: Kept) -> None:
@@ -123,3 +130,10 @@ def test_nothing_is_removed_while_the_newest_backup_is_damaged(alone: Kept) -> N
     assert ExitCode.REFUSED == done.returncode, done.stdout + done.stderr
     assert "no old backup was removed: the newest one is damaged" in done.stderr
     assert set(before) <= {path.name for path in alone.backups.iterdir()}
+
+
+def runs_recently(offsite: Path) -> bool:
+    """Run the check of the production guide on the off-site host."""
+    page = (Path(__file__).parents[2] / "docs/how-to/production.md").read_text()
+    (command,) = re.findall(r"^ {4}(find .*)$", page, re.MULTILINE)
+    return subprocess.run(["sh", "-c", command], cwd=offsite, check=False).returncode == 0
