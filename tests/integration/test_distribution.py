@@ -20,6 +20,9 @@ import pytest
 from clusters import free_ports, wait_until
 from test_setup import links_or_copy, offline
 
+from indico_zodbrepl import __version__
+from indico_zodbrepl.setup.stamps import sha256_of
+
 pytestmark = pytest.mark.exhaustive
 
 HOME = Path(__file__).resolve().parents[2]
@@ -41,6 +44,14 @@ recipe = indico_zodbrepl
 {options}
 """
 FIRST_RUN = "indico_zodbrepl.dataplane.indico.firstrun"
+OWN_PATCH = """\
+Says who runs this site.
+
+--- a/indico/of_this_site.py
++++ b/indico/of_this_site.py
+@@ -0,0 +1 @@
++NAME = 'events'
+"""
 ADMIN = {
     "login": "ada",
     "password": "of this test",
@@ -50,7 +61,9 @@ ADMIN = {
 }
 CARRIED = (
     "indico_zodbrepl/files/bulkloader/__main__.py",
+    "indico_zodbrepl/files/etc/backup/indico-backup",
     "indico_zodbrepl/files/etc/cluster.conf",
+    "indico_zodbrepl/files/etc/nginx/indico.conf",
     "indico_zodbrepl/files/patches/indico-1.2.2/series",
     "indico_zodbrepl/cluster/schema.xml",
     "indico_zodbrepl/setup/requirements-2.7.txt",
@@ -194,16 +207,34 @@ def test_pip_and_one_command_install_a_cluster_that_runs_indico(place: Place, di
     _check_that_it_works(place, home / "bin", url)
 
 
+def _own_options(place: Place) -> str:
+    """Give the place a package and a patch of its own; return the options that name them."""
+    (wheel,) = (HOME / "downloads/wheels-3").glob("sortedcontainers-*.whl")
+    shutil.copy(wheel, next(place.folder.glob("downloads/*/wheels-2.7*")))
+    version = wheel.name.split("-")[1]
+    patches = place.folder / "patches"
+    patches.mkdir()
+    (patches / "series").write_text("name.patch\n")
+    (patches / "name.patch").write_text(OWN_PATCH)
+    return (
+        f"eggs = sortedcontainers=={version} --hash=sha256:{sha256_of(wheel)}\n"
+        "patches = patches\nindico-version = 1.2.2\n"
+    )
+
+
 def test_a_foreign_buildout_has_it_as_a_part_and_removes_only_programs(
     with_buildout: Place, dist: Path
 ) -> None:
     place, config = with_buildout, with_buildout.folder / "buildout.cfg"
+    own = _own_options(place)
 
     def buildout(*arguments: str, parts: str = "indico", options: str = "", code: int = 0) -> str:
-        config.write_text(BUILDOUT.format(parts=parts, dist=dist, options=options))
+        config.write_text(BUILDOUT.format(parts=parts, dist=dist, options=own + options))
         return place.run("venv/bin/buildout", *arguments, code=code)
 
     buildout()
+    show = "import sortedcontainers, indico.of_this_site; print(indico.of_this_site.NAME)"
+    assert "events\n" == place.run("bin/indico-python", "-c", show)
     cluster = place.folder / "etc/cluster.conf"
     url = _give_ports(cluster)
     buildout("-n")
@@ -212,6 +243,7 @@ def test_a_foreign_buildout_has_it_as_a_part_and_removes_only_programs(
     _check_that_it_works(place, place.folder / "bin", url)
     refusal = buildout(options="clutser = x", code=2)
     assert "NOTICE: the part indico has an unknown option: clutser" in refusal
+    assert f"zodbrepl {__version__}\n" == place.run("bin/zodbrepl", "--version")
     buildout(parts="")
     assert not (place.folder / "parts/indico").exists()
     assert not os.path.lexists(place.folder / "bin/zodbrepl")

@@ -12,50 +12,17 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.setup import patching, stamps
 from indico_zodbrepl.setup.index import PARTIAL, Index, Target
-from indico_zodbrepl.setup.material import Material
 from indico_zodbrepl.setup.pins import Pin
 from indico_zodbrepl.setup.processes import run
 from indico_zodbrepl.setup.python27 import DataEnvironment
 
 log = logging.getLogger("setup")
 
-# SHA-256 of the source releases that there are patches for.
-RELEASES = {"1.2.2": "b7155aadd1d53f41e9ddec2b76e227aa77331c41def9df02d053162c3f4f869c"}
-
 _CHECK = "import pkg_resources; pkg_resources.require('indico'); import indico, MaKaC"
 _SITE_PACKAGES = "from distutils.sysconfig import get_python_lib; print(get_python_lib())"
-
-
-def patches_of(material: Material, version: str, more: Path | None) -> list[Path]:
-    """Return the patches for a version of Indico, ours first.
-
-    Args:
-        more: a folder with a ``series`` of further patches.
-
-    Raises:
-        OperatorError: exit 2; there are none for this version, or the folder has no series.
-    """
-    if version not in RELEASES:
-        raise OperatorError(
-            f"Indico {version} is not supported",
-            f"there are patches for {', '.join(RELEASES)}",
-            "choose one of these",
-            ExitCode.BAD_CONFIG,
-        )
-    found = patching.read_series(material.patches(version))
-    if more is not None:
-        if not (more / patching.SERIES).is_file():
-            raise OperatorError(
-                "the folder of further patches has no series",
-                f"{more / patching.SERIES} is missing",
-                "list the patches in it, one name in a line",
-                ExitCode.BAD_CONFIG,
-            )
-        found += patching.read_series(more)
-    return found
 
 
 class PatchedIndico:
@@ -64,7 +31,7 @@ class PatchedIndico:
     Args:
         location: its folder.
         environment: the environment.
-        version: a key of ``RELEASES``.
+        version: a key of ``patching.RELEASES``.
         patches: what is applied, in order.
         downloads: folder that keeps the source release.
     """
@@ -79,12 +46,12 @@ class PatchedIndico:
     ) -> None:
         self._location = location
         self._python = environment.python
-        self._pin = Pin("indico", version, frozenset([RELEASES[version]]))
+        self._pin = Pin("indico", version, frozenset([patching.RELEASES[version]]))
         self._patches = list(patches)
         self._downloads = downloads
         self._facts = {
             "location": str(location),
-            "release": f"{self._pin} {RELEASES[version]}",
+            "release": f"{self._pin} {patching.RELEASES[version]}",
             "patches": stamps.digest_of(self._patches),
             "environment": environment.pins_digest,
         }

@@ -18,12 +18,13 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.setup import bootstrap, stamps
+from indico_zodbrepl.setup import bootstrap, patching, stamps
 from indico_zodbrepl.setup.material import Material
+from indico_zodbrepl.setup.pins import parse_pins
 from indico_zodbrepl.setup.processes import clean_environment
 from indico_zodbrepl.setup.wanted import INDICO, Wanted
 
@@ -69,19 +70,18 @@ class Recipe:
             cluster=self._folder / options.get("cluster", str(self._default_cluster)),
             again=f"cd {self._folder} && {Path(sys.argv[0]).absolute()}",
         )
+        # Now, because buildout removes a part whose options changed before it installs it again.
+        _report(self._check_options)
 
     def install(self) -> list[str]:
         """Install the programs and render the configuration; return the created paths."""
-        code = bootstrap.reporting(self._install)
-        if code:
-            raise SystemExit(code)
+        _report(self._install)
         # In this order: buildout removes no link to a file that is gone.
         return [*(str(self._bin / name) for name in COMMANDS), self._options["location"]]
 
     update = install
 
     def _install(self) -> None:
-        self._check_options()
         self._provide_cluster_file()
         if self._offline:
             os.environ["PIP_NO_INDEX"] = "1"
@@ -90,6 +90,7 @@ class Recipe:
         self._render()
 
     def _check_options(self) -> None:
+        """Check what does not depend on files, which other parts may provide."""
         unknown = sorted(set(self._options) - {*OPTIONS, *GIVEN_BY_BUILDOUT})
         if unknown:
             raise OperatorError(
@@ -98,6 +99,8 @@ class Recipe:
                 f"options are {', '.join(OPTIONS)}",
                 ExitCode.BAD_CONFIG,
             )
+        patching.require_patches(self._wanted.indico_version)
+        parse_pins("\n".join(self._wanted.eggs), f"option eggs of the part {self._log.name}")
 
     def _provide_cluster_file(self) -> None:
         path, examples = self._wanted.cluster_file, self._wanted.material.examples
@@ -132,3 +135,10 @@ class Recipe:
         )
         if finished.returncode:
             raise SystemExit(finished.returncode)
+
+
+def _report(work: Callable[[], None]) -> None:
+    """Do something; end the process with one message and an exit code if it fails."""
+    code = bootstrap.reporting(work)
+    if code:
+        raise SystemExit(code)

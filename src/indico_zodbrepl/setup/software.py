@@ -17,7 +17,8 @@ from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.setup import interpreters, scripts, stamps
 from indico_zodbrepl.setup.bootstrap import reporting
-from indico_zodbrepl.setup.indico import PatchedIndico, patches_of
+from indico_zodbrepl.setup.indico import PatchedIndico
+from indico_zodbrepl.setup.patching import patches_of
 from indico_zodbrepl.setup.pins import parse_pins
 from indico_zodbrepl.setup.python27 import DataEnvironment
 from indico_zodbrepl.setup.wanted import Wanted
