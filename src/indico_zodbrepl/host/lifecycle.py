@@ -38,7 +38,7 @@ from indico_zodbrepl.host import (
 from indico_zodbrepl.host.interface import DryRun, Tell, host_of, ignore
 from indico_zodbrepl.host.locking import exclusive
 from indico_zodbrepl.host.programs import STARTED, end, start, wait_for_end
-from indico_zodbrepl.host.supervisor import Supervisor
+from indico_zodbrepl.host.supervisor import NOT_KNOWN, Supervisor, program_states
 
 UP_SECONDS = 180.0
 STORAGE_SECONDS = 15.0
@@ -241,6 +241,12 @@ def _why_not(program: str, error: OperatorError) -> str:
 def changed_programs(cluster: Cluster, installation: Installation) -> list[str]:
     """Return the programs that ``up`` would stop and start, as their settings change."""
     return _changed_programs(cluster, generated.cluster_files(cluster, installation))
+
+
+def added_programs(cluster: Cluster) -> list[str]:
+    """Return the programs that the running supervisord learns of with the next ``up``."""
+    states = program_states(cluster)
+    return [name for name, each in states.items() if each.description == NOT_KNOWN]
 
 
 def _changed_programs(cluster: Cluster, files: Mapping[Path, str]) -> list[str]:

@@ -30,6 +30,7 @@ class Upgrade:
         running: the running programs by name, in start order.
         newer: state files of a newer format than this release knows.
         changed: programs whose settings ``up`` changes: it stops and starts all of them.
+        added: programs of the cluster file that the running supervisord does not know.
     """
 
     cluster: Cluster
@@ -37,6 +38,7 @@ class Upgrade:
     running: Mapping[str, Running]
     newer: tuple[Found, ...]
     changed: tuple[str, ...]
+    added: tuple[str, ...]
 
     def is_old(self, program: str) -> bool:
         """Return True if a program runs another release than this one."""
@@ -53,6 +55,7 @@ def survey(cluster: Cluster, installation: Installation) -> Upgrade:
         running,
         tuple(formats.newer(cluster)),
         tuple(lifecycle.changed_programs(cluster, installation)) if running else (),
+        tuple(lifecycle.added_programs(cluster)) if running else (),
     )
 
 
@@ -91,6 +94,11 @@ def in_words(found: Upgrade) -> Iterator[str]:
             f"settings        `up` stops and starts these together: {', '.join(found.changed)}; "
             "choose a quiet time for it"
         )
+    if found.added:
+        yield (
+            f"new programs    `up` starts these: {', '.join(found.added)}; "
+            "until then `status` says DEGRADED"
+        )
 
 
 def commands(found: Upgrade, write: Commands) -> list[str]:
@@ -113,7 +121,9 @@ def commands(found: Upgrade, write: Commands) -> list[str]:
     ]
     control = (cluster.admin.program, *([cluster.watch.program] if cluster.watch else []))
     typed += [write.supervisorctl("restart", name) for name in control if found.is_old(name)]
-    if found.last is not None and (typed or found.changed or found.last != __version__):
+    if found.last is not None and (
+        typed or found.changed or found.added or found.last != __version__
+    ):
         typed.append(write.zodbrepl("up"))
     return typed
 

@@ -377,7 +377,10 @@ def test_a_program_in_fatal_state_is_named() -> None:
 def test_a_program_that_the_cluster_file_has_gained_is_started_by_up() -> None:
     gained = Program("node-b", "STOPPED", 0, NOT_KNOWN)
     found = snapshot(servers={"b": REFUSED}, comparisons={"b": None}, programs={"node-b": gained})
-    assert "supervisord learns of it with `bin/zodbrepl up`" == found.warnings[0].hint
+    assert (
+        "supervisord learns of it with `bin/zodbrepl up`; "
+        "after an upgrade begin with `bin/zodbrepl upgrade --check`"
+    ) == found.warnings[0].hint
 
 
 def test_a_server_that_runs_outside_of_supervisor_is_reported() -> None:

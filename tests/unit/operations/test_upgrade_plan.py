@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def found(
         **{each.program: Running(each.name, rest) for each in cluster.indico},
         "admin": Running("admin", rest),
     }
-    return Upgrade(cluster, last, running, (), ())
+    return Upgrade(cluster, last, running, (), (), ())
 
 
 def words(cluster: Cluster, of: Upgrade) -> list[str]:
@@ -83,3 +84,13 @@ def test_servers_of_another_protocol_are_restarted_without_a_switchover(cluster:
     assert error.exit_code is ExitCode.REFUSED
     assert f"a runs release 9.0.0 (protocol {PROTOCOL + 1})" in error.detail
     assert "upgrade --check" in error.hint
+
+
+def test_a_program_that_the_release_adds_is_named_and_starts_with_the_last_step(
+    cluster: Cluster,
+) -> None:
+    now = __version__
+    of = dataclasses.replace(found(cluster, now, now, now, last=now), added=("scheduler",))
+    assert words(cluster, of) == ["up"]
+    (line,) = (each for each in upgrade.in_words(of) if "scheduler" in each)
+    assert "`up` starts these: scheduler; until then `status` says DEGRADED" in line

@@ -151,7 +151,10 @@ def remedy(commands: Commands, start: str, program_name: str, program: Program |
     if program.state in RUNNING:
         return f"it runs without answering (frozen?): `{start}`; {log}"
     if program.description == NOT_KNOWN:
-        return f"supervisord learns of it with `{commands.zodbrepl('up')}`"
+        return (
+            f"supervisord learns of it with `{commands.zodbrepl('up')}`; after an upgrade begin "
+            f"with `{commands.zodbrepl('upgrade', '--check')}`"
+        )
     if program.state == "STOPPED":
         return f"somebody stopped it; start it with `{start}`"
     return f"{log}; when that is repaired: `{start}`"
