@@ -125,6 +125,8 @@ def test_a_running_pair_is_upgraded_from_the_first_release_and_back_without_loss
         wait_until(installed.works_but_for_the_scheduler, f"the cluster works after {command}")
     installed.type(typed[-1])
     wait_until(installed.is_healthy, "the scheduler runs too")
+    log = (cluster.folder / "var/log/indico-indico1.log").read_text()
+    assert "Traceback" not in log, "a master of one release has started a worker of the other"
     _acknowledge(cluster, "b", "new")
     found = installed.run("upgrade", "--check")
     assert "Nothing to do." in found

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from indico_zodbrepl import __version__
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster import Cluster, IndicoInstance
 from indico_zodbrepl.cluster.installation import Installation
@@ -32,6 +33,7 @@ from indico_zodbrepl.host.interface import (
     ignore,
 )
 from indico_zodbrepl.host.supervisor import Supervisor
+from indico_zodbrepl.probing.probes import indico_release
 from indico_zodbrepl.probing.waiting import wait_until
 
 TURN_SECONDS = 5.0
@@ -135,9 +137,9 @@ def restart_instance(
 ) -> None:
     """Make an Indico instance drop its caches, and wait until it answers.
 
-    New workers take over from the old ones while these serve.  An instance that does not work is
-    restarted as a whole, and so is one whose storage only one process can open.  The scheduler
-    that runs beside it is restarted too.
+    New workers take over from the old ones while these serve.  An instance that does not work or
+    runs another release is restarted as a whole, and so is one whose storage only one process can
+    open.  The scheduler that runs beside it is restarted too.
 
     Raises:
         OperatorError: exit 2, no such instance; exit 6, supervisord doesn't run; exit 7, time
@@ -185,9 +187,15 @@ def check_restart_instance(cluster: Cluster, _installation: Installation, name: 
 
 
 def _replaceable(cluster: Cluster, instance: IndicoInstance) -> int | None:
-    """Return the process whose workers can be replaced; None if the instance has to restart."""
+    """Return the process whose workers can be replaced; None if the instance has to restart.
+
+    A process of another release has modules of that release, which a worker that it starts would
+    mix with those of this one.
+    """
     program = Supervisor(cluster).states().get(instance.program)
-    return program.pid if program is not None and can(cluster, "two-instances") else None
+    if program is None or not can(cluster, "two-instances"):
+        return None
+    return program.pid if indico_release(instance.address) in (None, __version__) else None
 
 
 def _start(

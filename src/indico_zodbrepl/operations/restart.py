@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from indico_zodbrepl import __version__
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
@@ -72,7 +73,12 @@ class _Instance(_Restart):
     @property
     def in_turn(self) -> bool:
         """Return True if a new worker can take over from a running one."""
-        return self.instance.up and self.instance.serves and can(self.cluster, "two-instances")
+        return (
+            self.instance.up
+            and self.instance.serves
+            and can(self.cluster, "two-instances")
+            and self.facts.release in (None, __version__)
+        )
 
     def findings(self) -> Iterator[Finding]:
         yield from self.supervisor()

@@ -7,7 +7,7 @@ import dataclasses
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Node
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.lookup import node_with_program
+from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import host_of
@@ -15,6 +15,7 @@ from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations import consensus_facts
 from indico_zodbrepl.operations.consensus_facts import ElectingFacts
+from indico_zodbrepl.probing.probes import indico_release
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,7 @@ class RestartFacts:
         admitted: why the node's server may start again, one line; empty without a start-up check.
         refusal: why it would not start; None if it would.
         electing: facts of a cluster that elects its leader.
+        release: that an Indico instance runs; None if it does not answer, and for a node.
     """
 
     name: str
@@ -34,6 +36,7 @@ class RestartFacts:
     admitted: str = ""
     refusal: OperatorError | None = None
     electing: ElectingFacts | None = None
+    release: str | None = None
 
 
 def gather(cluster: Cluster, installation: Installation, name: str) -> RestartFacts:
@@ -47,7 +50,8 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> RestartFa
     installation.check()
     if node is None:
         host_of(cluster).refuse_unfinished_conversion()
-        return RestartFacts(name, is_node=False, snapshot=take_snapshot(cluster))
+        release = indico_release(instance_named(cluster, name).address)
+        return RestartFacts(name, is_node=False, snapshot=take_snapshot(cluster), release=release)
     node_with_program(cluster, name)
     electing = backend_of(cluster).elects_leader and consensus_facts.gather(
         cluster, installation, name, pinging=False

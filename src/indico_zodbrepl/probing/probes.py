@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import time
 from typing import cast
 
 from indico_zodbrepl.cluster.model import Address
@@ -13,6 +14,7 @@ from indico_zodbrepl.probing.answers import HistoryAnswer, IndicoAnswer, Missing
 from indico_zodbrepl.probing.wire import MAX_ANSWER, FailureKind, ProbeError, conversation, frame
 
 HEALTH_PATH = "/zodbrepl/health"
+RELEASE_SECONDS = 1.0
 
 
 def probe_server(address: Address, deadline: float) -> ServerAnswer:
@@ -67,6 +69,14 @@ def probe_indico(address: Address, deadline: float) -> IndicoAnswer:
     if status not in (200, 503):
         raise ProbeError(FailureKind.MALFORMED, f"answered HTTP {status} to {HEALTH_PATH}")
     return answers.read_indico_answer(body)
+
+
+def indico_release(address: Address) -> str | None:
+    """Return the release that an Indico instance runs; None if it does not answer."""
+    try:
+        return probe_indico(address, time.monotonic() + RELEASE_SECONDS).release
+    except ProbeError:
+        return None
 
 
 class _Received:

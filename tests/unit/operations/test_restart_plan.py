@@ -16,6 +16,7 @@ import situations
 from planning import COMMANDS, cluster_of, situation, steps_of
 from situations import PRIMARY_KILLED, cluster, replication, server, snapshot
 
+from indico_zodbrepl import __version__
 from indico_zodbrepl.backends.consensus import ANSWERS, RUNNING, SILENT, UP_TO_DATE, Look, Member
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -102,6 +103,14 @@ def test_without_a_follower_no_page_is_shown_meanwhile() -> None:
 
 def test_after_the_start_nothing_stops_a_failover_from_being_begun() -> None:
     assert {True} == {step.may_fail for step in planned("a").steps[1:]}
+
+
+def test_an_instance_of_another_release_is_restarted_as_a_whole_and_that_is_said() -> None:
+    title = "Replace the worker of Indico instance one by a new one"
+    assert title == planned("one", release=__version__).steps[0].title
+    old = planned("one", release="0.1.0")
+    assert "Restart Indico instance one" == old.steps[0].title
+    assert ["shows no page until it has started again"] == warnings(old)
 
 
 def test_a_secondary_is_linked_again_and_indico_does_not_wait_for_it() -> None:
