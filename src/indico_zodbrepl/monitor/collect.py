@@ -228,7 +228,10 @@ def _data_end(cluster: Cluster, node: Node, primary: Node | None, deadline: floa
     """Read the end of a node's data file, and ask the primary if it has that transaction."""
     if not node.managed or not can(cluster, "lineage"):
         return
-    found = host_of(cluster).data_end(node.name)
+    try:
+        found = host_of(cluster).data_end(node.name)
+    except HostAwayError:
+        return  # its host's own probe tells
     if found is None:
         return
     yield ("data end", node.name), found

@@ -14,7 +14,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.host.interface import Host, HostAwayError, host_of
 from indico_zodbrepl.host.operations_interface import Holder
 from indico_zodbrepl.monitor.findings import Results
 from indico_zodbrepl.monitor.snapshot import (
@@ -52,7 +52,10 @@ def jobs(cluster: Cluster) -> Jobs:
 
 
 def _disk(key: tuple[str, str], host: Host, name: str | None = None) -> Results:
-    yield key, host.control_disk() if name is None else host.disk(name)
+    try:
+        yield key, host.control_disk() if name is None else host.disk(name)
+    except HostAwayError:
+        return  # its host's own probe tells
 
 
 def _record(host: Host, keeper: str) -> Results:
@@ -75,6 +78,8 @@ def _record(host: Host, keeper: str) -> Results:
 def _lineage(host: Host, name: str) -> Results:
     try:
         found = host.history(name)
+    except HostAwayError:
+        return  # its host's own probe tells
     except OperatorError as error:
         yield ("lineage", name), (None, error.detail)
     else:

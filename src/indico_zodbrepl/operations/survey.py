@@ -116,10 +116,17 @@ def _failover(
     cluster: Cluster, installation: Installation, target: str | None, reason: str
 ) -> Plan | Refusal:
     compared: Compared = {}
+    prints: dict[str, str] = {}
     comparable = can(cluster, "lineage")
-    names = [node.name for node in cluster.nodes]
-    prints = of_nodes(cluster, names, partial(fingerprint, host_of(cluster))) if comparable else {}
-    guess = _guess(cluster, target) if comparable else None
+
+    def take_prints() -> None:
+        names = [node.name for node in cluster.nodes]
+        prints.update(of_nodes(cluster, names, partial(fingerprint, host_of(cluster))))
+
+    # Of several hosts one may be silent, which costs each round of questions a second.
+    if comparable and not cluster.hosts:
+        take_prints()
+    guess = _guess(cluster, target) if comparable and not cluster.hosts else None
     early = (
         []
         if guess is None
@@ -130,6 +137,7 @@ def _failover(
     all_at_once(
         [
             *early,
+            *([take_prints] if comparable and cluster.hosts else []),
             lambda: found.append(collect(cluster, FAILOVER_TIME_LIMIT)),
             lambda: seen.update(_sights(cluster)),
         ]

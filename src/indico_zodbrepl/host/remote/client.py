@@ -23,7 +23,7 @@ from indico_zodbrepl.host.remote import codec, messages
 from indico_zodbrepl.host.remote.messages import Call, Identity, Line
 
 CONNECT_SECONDS = 1.0
-AWAY_SECONDS = 1.5
+AWAY_SECONDS = 2.0
 """Seconds for which a host that could not be reached is not tried again, so that a command about
 many nodes waits for it once."""
 AnyLine = TypeVar("AnyLine")

@@ -35,6 +35,8 @@ from indico_zodbrepl.probing.race import Race
 Value = TypeVar("Value")
 WRITE_SECONDS = 5.0
 """Seconds for a test file in the var directory of each host."""
+ANSWER_SHARE = 0.7
+"""Share of a time limit after which a host counts as silent."""
 
 
 def several_hosts(cluster: Cluster, installation: Installation | None) -> Host:
@@ -244,7 +246,9 @@ class SeveralHosts:
     # Programs
 
     def programs(self, seconds: float = ANSWER_SECONDS) -> Mapping[str, ProgramState]:
-        found = self._everywhere("programs", {"seconds": seconds}, seconds)
+        # A silent host must not delay what the others answer beyond the caller's limit.
+        limit = seconds * ANSWER_SHARE
+        found = self._everywhere("programs", {"seconds": limit}, limit)
         states: dict[str, ProgramState] = {}
         for host, answer in found.items():
             if isinstance(answer, OperatorError):

@@ -74,6 +74,8 @@ def _records(facts: Facts) -> Iterator[Alert]:
     )
     for record in records:
         owner = f"the epoch record of {record.keeper}"
+        if record.problem and facts.away(record.keeper.removeprefix("host ")) is not None:
+            continue  # the host's own alert says so
         if record.problem:
             yield Alert(
                 Level.WARNING,

@@ -165,7 +165,7 @@ def bring_back(facts: Facts, node: NodeStatus) -> str:
     if not node.managed:
         return f"start the server at {node.address} where it runs: it is not managed here"
     if facts.away(node.host) is not None:
-        return f"bring host {node.host} back; its agent starts the node"
+        return f"bring host {node.host} back; then `{facts.commands.zodbrepl('up')}`"
     if not node.has_program:
         return (
             "clients open the data themselves: see that its disk is mounted and that the user "

@@ -48,7 +48,9 @@ def _unreachable(facts: Facts, instance: IndicoStatus) -> Alert:
         instance.name,
         f"Indico instance {instance.name} {condition(instance.program)}",
         f"{instance.problem}; {shown_program(instance.program)}",
-        remedy(
+        f"bring host {instance.host} back; then `{facts.commands.zodbrepl('up')}`"
+        if facts.away(instance.host) is not None
+        else remedy(
             facts.commands,
             facts.commands.zodbrepl("restart", instance.name),
             f"indico-{instance.name}",
