@@ -1,9 +1,13 @@
 """When a server counts as silent: a decision, tried without servers."""
+import json
+import os
+
 import pytest
 
-from indico_zodbrepl.dataplane.client.reconnection import Heartbeat
+from indico_zodbrepl.dataplane.client.reconnection import EpochRecord, Heartbeat
 
-LIMIT = 3
+LIMIT = 6
+FORMER_LIMIT = 2
 
 
 class Ping(object):
@@ -67,8 +71,21 @@ def client():
 
 
 @pytest.fixture
-def pulse(client):
-    return Heartbeat(client, LIMIT)
+def record(tmpdir):
+    path = tmpdir.join('epoch.json')
+    raise_to(path, 1)
+    return path
+
+
+@pytest.fixture
+def pulse(client, record):
+    return Heartbeat(client, LIMIT, FORMER_LIMIT, EpochRecord(str(record)))
+
+
+def raise_to(path, epoch):
+    """Write a record as the agent does; each has a time of its own."""
+    path.write(json.dumps({'epoch': epoch, 'primary': 'b'}))
+    os.utime(str(path), (epoch, epoch))
 
 
 def test_a_server_that_answers_is_asked_again_and_again(client, pulse):
@@ -140,3 +157,50 @@ def test_a_client_that_has_no_server_asks_none(client, pulse):
     for _ in range(2 * LIMIT):
         pulse.look()
     assert [] == client.protocol.pings + client.lost
+
+
+def test_a_silent_server_of_an_earlier_epoch_is_given_up_sooner(client, pulse, record):
+    connection = client.protocol
+    pulse.look()
+    raise_to(record, 2)
+    for _ in range(FORMER_LIMIT - 1):
+        pulse.look()
+    assert [] == client.lost
+    pulse.look()
+    assert [connection] == client.lost
+
+
+def test_one_that_has_long_been_silent_is_given_up_when_the_epoch_begins(client, pulse, record):
+    connection = client.protocol
+    for _ in range(LIMIT):
+        pulse.look()
+    assert [] == client.lost
+    raise_to(record, 2)
+    pulse.look()
+    assert [connection] == client.lost
+
+
+def test_a_server_of_an_earlier_epoch_that_answers_is_kept(client, pulse, record):
+    raise_to(record, 2)
+    for _ in range(3 * LIMIT):
+        pulse.look()
+        client.protocol.pings[-1].answered = True
+    assert [] == client.lost
+
+
+def test_the_server_that_is_connected_later_has_the_full_time(client, pulse, record):
+    raise_to(record, 2)
+    pulse.look()
+    client.protocol = Connection()
+    for _ in range(LIMIT):
+        pulse.look()
+    assert [] == client.lost
+
+
+def test_a_record_that_is_missing_or_garbled_hastens_nothing(client, record):
+    record.write('{')
+    for path in (None, str(record), str(record) + '.missing'):
+        pulse = Heartbeat(client, LIMIT, FORMER_LIMIT, EpochRecord(path))
+        for _ in range(LIMIT):
+            pulse.look()
+        assert [] == client.lost

@@ -7,10 +7,12 @@ watchdog retries such addresses.  It does not touch what works: attempts under
 way, and the read-only connection that serves reads.  (Setting the addresses
 again would close that connection and drop every object cache.)
 
-A heartbeat detects a server that no longer answers.
+A heartbeat detects a server that no longer answers.  It has less patience once this host knows of a
+later epoch: the cluster has another primary then.
 """
 from __future__ import absolute_import
 
+import json
 import logging
 import os
 import threading
@@ -28,6 +30,9 @@ INTERVAL = 0.5  # seconds between two checks
 # client's registration, it also blocks all other servers that the client could use.  So give up
 # after this time.
 ANSWER_LIMIT = 15.0  # seconds
+# The same for a server that was connected before a later epoch began.
+FORMER_LIMIT = 1.5  # seconds
+RECORD = 'ZODBREPL_EPOCH_RECORD'  # the environment variable with the path of this host's record
 
 
 def quiet_refusals():
@@ -61,7 +66,8 @@ class Watchdog(object):
         self._pid = os.getpid()
         self._renewal = Renewal(storage._server.client)
         self._pulse = Heartbeat(
-            storage._server.client, int(ANSWER_LIMIT / interval))
+            storage._server.client, int(ANSWER_LIMIT / interval),
+            max(2, int(FORMER_LIMIT / interval)), EpochRecord(os.environ.get(RECORD)))
         quiet_refusals()
         self._thread = threading.Thread(
             target=self._run, name='ZEO watchdog of %s' % storage.__name__)
@@ -177,14 +183,20 @@ class Heartbeat(object):
         client: a `ZEO.asyncio.client.ClientIO`; call the heartbeat only in its I/O
             thread.
         limit: checks without an answer after which a server is given up.
+        former_limit: the same for a server to which the client was connected when a
+            later epoch began.
+        record: an `EpochRecord`.
 
     Attributes:
         silent: checks since the last answer, 0 if all is well; any thread may read it.
     """
 
-    def __init__(self, client, limit):
+    def __init__(self, client, limit, former_limit, record):
         self._client = client
         self._limit = limit
+        self._former_limit = former_limit
+        self._record = record
+        self._former = None
         self._protocol = None
         self._ping = None
         self._traffic = None
@@ -196,6 +208,8 @@ class Heartbeat(object):
         protocol = client.protocol if client.operational else None
         if protocol is not self._protocol:
             self._protocol, self._ping, self.silent = protocol, None, 0
+        if self._record.has_risen():
+            self._former = protocol
         if protocol is None or protocol.closed:
             return
         traffic = _traffic(protocol)
@@ -207,7 +221,8 @@ class Heartbeat(object):
         else:
             self.silent += 1
         self._traffic = traffic
-        if self.silent >= self._limit:
+        if self.silent >= (
+                self._former_limit if protocol is self._former else self._limit):
             self._give_up(protocol)
 
     def _give_up(self, protocol):
@@ -218,6 +233,41 @@ class Heartbeat(object):
         self._client.disconnected(protocol)
         # Otherwise it would wait until the server has received all unsent data.
         transport.abort()
+
+
+class EpochRecord(object):
+    """This host's record of the cluster's epoch, which promotions and the host's agent raise.
+
+    Args:
+        path: of the file, or None.
+    """
+
+    def __init__(self, path):
+        self._path = path
+        self._changed = None
+        self._epoch = self._read()
+
+    def has_risen(self):
+        """Return True if the epoch is later than at the last call; cheap while it is not."""
+        if self._path is None:
+            return False
+        try:
+            changed = os.stat(self._path).st_mtime
+        except OSError:
+            return False
+        if changed == self._changed:
+            return False
+        self._changed = changed
+        before, self._epoch = self._epoch, max(self._epoch, self._read())
+        return self._epoch > before
+
+    def _read(self):
+        """Return the epoch; 0 without a usable record, which others report."""
+        try:
+            with open(self._path or '') as stream:
+                return int(json.load(stream)['epoch'])
+        except (IOError, ValueError, KeyError, TypeError):
+            return 0
 
 
 def _traffic(protocol):
