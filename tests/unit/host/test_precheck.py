@@ -114,3 +114,23 @@ def test_a_promotion_is_objected_to_as_long_as_the_old_primary_takes_writes() ->
 
 def test_the_highest_epoch_counts_the_silent_for_nothing() -> None:
     assert 5 == highest(2, [SILENT, record(5, "b"), record(3, "a")])
+
+
+def test_with_several_hosts_a_majority_of_the_records_has_to_be_readable() -> None:
+    """An isolated former primary reads its own host's record alone, which missed the promotion."""
+    alone = [record(2, "a", "host h1"), SILENT, server("b", 2, "a")]
+    verdict = judge(claim(), alone, quorum=2)
+    assert not verdict.allowed
+    assert verdict.reason.startswith("1 hosts report a record of the epoch, and 2 are a majority")
+    assert judge(claim(), [*alone, record(2, "a", "host h2")], quorum=2).allowed
+
+
+def test_an_older_record_counts_for_the_majority_as_it_hides_no_promotion() -> None:
+    reported = [record(2, "a", "host h1"), record(1, "c", "host h2")]
+    assert judge(claim(), reported, quorum=2).allowed
+
+
+def test_a_forced_start_needs_no_majority() -> None:
+    verdict = judge(claim(forced=FORCED), [record(1, "a", "host h1")], quorum=2)
+    assert verdict.allowed
+    assert verdict.forced

@@ -1,0 +1,141 @@
+"""A cluster of several hosts in the status: what is said of hosts, and of what is on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from situations import (
+    PRIMARY_KILLED,
+    SILENT,
+    cluster,
+    findings,
+    snapshot,
+)
+
+from indico_zodbrepl import __version__
+from indico_zodbrepl.cluster.model import Cluster, ClusterHost
+from indico_zodbrepl.host.disks import Disk
+from indico_zodbrepl.host.sights import Sighting
+from indico_zodbrepl.monitor.findings import HostReport
+from indico_zodbrepl.monitor.snapshot import EpochWord, Snapshot, State
+from indico_zodbrepl.operations.evidence import Process, Sight, count_down, is_gone, reports_of
+from indico_zodbrepl.probing.answers import Level
+from indico_zodbrepl.probing.comparison import Failure
+from indico_zodbrepl.probing.wire import FailureKind
+
+AWAY = Failure(FailureKind.HOST_AWAY, "its agent at 10.77.0.11:8300: no answer in time")
+WELL = HostReport(__version__, True, 0.0)
+
+
+def spread() -> Cluster:
+    """Node a and instance one on host h1, node b and instance two on h2, nothing on h3."""
+    made = cluster()
+    return dataclasses.replace(
+        made,
+        hosts=tuple(
+            ClusterHost(f"h{number}", f"10.77.0.1{number}", 8300) for number in range(1, 4)
+        ),
+        here="h2",
+        nodes=tuple(
+            dataclasses.replace(node, on=host)
+            for node, host in zip(made.nodes, ("h1", "h2"), strict=True)
+        ),
+        indico=tuple(
+            dataclasses.replace(instance, on=host)
+            for instance, host in zip(made.indico, ("h1", "h2"), strict=True)
+        ),
+        admin=dataclasses.replace(made.admin, on="h3"),
+    )
+
+
+def seen(**changes: Any) -> Snapshot:
+    hosts = {"h1": WELL, "h2": WELL, "h3": WELL} | changes.pop("hosts", {})
+    return snapshot(spread(), hosts=hosts, **changes)
+
+
+H1_LOST: dict[str, Any] = {
+    **PRIMARY_KILLED,
+    "hosts": {"h1": AWAY},
+    "states": {"a": AWAY},
+    "servers": {**PRIMARY_KILLED["servers"], "a": SILENT},
+    "programs": {"node-a": None, "indico-one": None},
+    "indico": {**PRIMARY_KILLED["indico"], "one": SILENT},
+    "records": (
+        EpochWord("host h1", None, None, "not read in time"),
+        EpochWord("host h2", 1, "a", ""),
+        EpochWord("host h3", 1, "a", ""),
+    ),
+}
+
+
+def test_hosts_that_answer_raise_no_alert() -> None:
+    found = seen()
+    assert State.HEALTHY is found.state
+    assert "h2" == found.here
+    assert () == found.away
+    assert ["h1", "h2"] == [node.host for node in found.nodes]
+
+
+def test_a_lost_host_is_reported_once_with_what_was_on_it() -> None:
+    found = seen(**H1_LOST)
+    assert ("h1",) == found.away
+    (alert,) = [each for each in found.warnings if each.subject == "h1"]
+    assert "host h1 does not answer" == alert.text
+    assert "On it: node a and Indico instance one." in alert.detail
+    texts = [each.text for each in found.warnings]
+    assert not [text for text in texts if "state file" in text or "epoch record" in text]
+    for each in found.warnings:
+        if each.subject in ("a", "one"):
+            assert each.hint.startswith("bring host h1 back"), each
+
+
+def test_without_a_majority_of_hosts_the_status_is_critical() -> None:
+    found = seen(**{**H1_LOST, "hosts": {"h1": AWAY, "h3": AWAY}})
+    (alert,) = [each for each in found.warnings if "majority" in each.text]
+    assert Level.CRITICAL is alert.level
+    assert "only 1 of 3 hosts answer, and 2 are a majority" == alert.text
+
+
+def test_another_cluster_file_release_or_clock_of_a_host_is_one_line_each() -> None:
+    found = seen(hosts={"h3": HostReport("0.1.0", False, -61.2)})
+    assert [
+        "the cluster file of host h3 is another one",
+        "the clock of host h3 is 61 s behind this host's",
+        f"host h3 runs release 0.1.0, this one {__version__}",
+    ] == [each.text for each in found.warnings]
+
+
+def test_the_supervisord_of_another_host_is_named_with_its_host() -> None:
+    found = seen(supervisors={"h1": "supervisord is not running"})
+    assert ["supervisord of host h1 does not answer"] == [each.text for each in found.warnings]
+
+
+def test_disks_of_different_hosts_are_different_ones_though_their_numbers_are_the_same() -> None:
+    disk = Disk(free=40 << 30, size=80 << 30, free_files=1, files=2, device=7)
+    found = seen(disks={"a": disk, "b": disk}, control_disk=disk)
+    assert [["a"], ["b", "var"]] == [each.names for each in found.file_systems]
+
+
+def reported(found: Snapshot, sights: dict[str, Any], **changes: Any) -> Any:
+    raw = findings(**{**H1_LOST, **changes})
+    return reports_of(raw, found, "a", Process.UNKNOWN, None, sights=sights)
+
+
+def test_the_probes_of_two_hosts_are_two_observers_of_a_lost_primary() -> None:
+    said = reported(seen(**H1_LOST), {"h3": Sighting(None, "no answer in time")})
+    assert "host h1 does not answer" in {each.text for each in said}
+    assert is_gone(said)
+
+
+def test_all_observers_on_one_host_count_once() -> None:
+    """The probe, the instance and the follower on h2 may have lost their network together."""
+    said = reported(seen(**H1_LOST), {})
+    assert 1 == count_down(said)
+    assert not is_gone(said)
+
+
+def test_a_host_that_still_sees_the_primary_forbids_a_failover() -> None:
+    said = reported(seen(**H1_LOST), {"h3": Sighting("primary", "")})
+    assert Sight.SERVING in {each.sight for each in said}
+    assert not is_gone(said)
