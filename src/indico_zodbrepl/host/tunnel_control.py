@@ -34,6 +34,7 @@ def program(cluster: Cluster) -> Program:
         command=(str(_find() or COMMAND), "-W", "-db", "-f", str(layout.tunnel_conf)),
         directory=layout.var,
         stop_seconds=STOP_SECONDS,
+        final_exits=(),
     )
 
 
