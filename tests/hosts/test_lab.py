@@ -26,7 +26,7 @@ from indico_zodbrepl.probing.waiting import wait_until, wait_while
 
 HOME = Path(indico_zodbrepl.__file__).resolve().parents[2]
 IN_BACKGROUND = ("sh", "-c", "setsid sleep 1000 & setsid sh -c 'sleep 1001 & sleep 1002' & exit 0")
-# A lab in a process of its own: it says which namespaces it has, and waits.
+# A lab in a process of its own, which waits.
 HOLD = """\
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ with Lab(Path(sys.argv[1]), 2) as lab:
     lab["h1"].popen("sleep", "1000")
     lab["h2"].popen("sleep", "1000")
     lab["h2"].freeze()
-    print(*lab.namespace_ids, flush=True)
+    print("up", flush=True)
     sys.stdin.read()
     raise ValueError("enough")
 """
@@ -140,7 +140,7 @@ def test_a_program_that_takes_too_long_is_killed_with_what_it_started(lab: Lab) 
 
 
 def running(lab: Lab, command: str) -> list[str]:
-    return [trace for trace in traces_of(lab.namespace_ids) if command in trace]
+    return [trace for trace in traces_of(lab.folder) if command in trace]
 
 
 def test_a_killed_host_loses_all_processes_and_the_others_none(hosts: MakeLab) -> None:
@@ -148,12 +148,12 @@ def test_a_killed_host_loses_all_processes_and_the_others_none(hosts: MakeLab) -
     one, other = lab
     one.run(*IN_BACKGROUND)
     kept, lost = other.popen("sleep", "1000"), one.popen("sleep", "1000")
-    gone = one.namespaces.ids
-    assert len(traces_of(gone)) > 4
+    assert len(traces_of(lab.folder, "h1")) > 4
     with answering(one):
         ask(other, one)
         one.kill()
-        assert [] == traces_of(gone)
+        assert [] == traces_of(lab.folder, "h1")
+        assert traces_of(lab.folder, "h2")
     assert (False, -signal.SIGKILL, None) == (one.is_on, lost.poll(), kept.poll())
     ask(other, one, "silence")
     with pytest.raises(OperatorError, match="host h1 is off") as refused:
@@ -247,8 +247,8 @@ def test_labs_don_t_meet_and_there_is_one_in_a_folder(hosts: MakeLab) -> None:
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
-    """A lab of another process, and its namespaces."""
+def held(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has a lab."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, folder],
         stdin=subprocess.PIPE,
@@ -257,30 +257,29 @@ def held(folder: Path) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
         text=True,
     ) as process:
         assert process.stdout
-        found = set(process.stdout.readline().split())
         try:
-            assert len(found) > 8
-            assert traces_of(found)
-            yield process, found
+            assert "up\n" == process.stdout.readline()
+            assert len(traces_of(folder)) > 6
+            yield process
         finally:
             process.kill()
 
 
 def test_a_killed_process_leaves_nothing_of_its_lab(hosts: MakeLab, tmp_path: Path) -> None:
     del hosts
-    with held(tmp_path) as (process, found):
+    with held(tmp_path) as process:
         process.kill()
         process.wait(PATIENCE)
-        left = wait_while(lambda: traces_of(found, tmp_path), time.monotonic() + PATIENCE)
+        left = wait_while(lambda: traces_of(tmp_path), time.monotonic() + PATIENCE)
     assert [] == left
 
 
 def test_an_exception_leaves_nothing_of_a_lab(hosts: MakeLab, tmp_path: Path) -> None:
     del hosts
-    with held(tmp_path) as (process, found):
+    with held(tmp_path) as process:
         _, errors = process.communicate(timeout=PATIENCE)
         assert "ValueError: enough" == errors.splitlines()[-1]
-        assert [] == traces_of(found, tmp_path)
+        assert [] == traces_of(tmp_path)
 
 
 def test_a_first_process_that_fails_says_why(hosts: MakeLab, tmp_path: Path) -> None:

@@ -26,4 +26,4 @@ def labs_in(folder: Path) -> Iterator[MakeLab]:
             return made[-1]
 
         yield make
-    assert [] == [trace for lab in made for trace in traces_of(lab.namespace_ids, lab.folder)]
+    assert [] == [trace for lab in made for trace in traces_of(lab.folder)]

@@ -1,29 +1,36 @@
-"""What a lab has left on this machine: processes in its namespaces, and mounts in its folder."""
+"""What a lab has left on this machine: processes that see its folder as a host does, and mounts."""
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
-from collections.abc import Collection, Iterator
 from pathlib import Path
 
 # What a process that has just exited, or one of somebody else, does not let read.
-GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
+GONE = {errno.ENOENT, errno.ESRCH, errno.EINVAL, errno.EACCES, errno.EPERM}
 
 
-def traces_of(namespaces: Collection[str], folder: Path | None = None) -> list[str]:
-    """Return one line for each process in a namespace, and for each mount in the folder."""
-    found = []
+def traces_of(lab: Path, host: str = "") -> list[str]:
+    """Return one line for each process of a lab, or of a host of it, and for its mounts here.
+
+    The numbers of namespaces would not do: the kernel gives those of old ones to new ones.
+    """
+    found = [f"mount {line}" for line in mounts_in(lab, Path("/proc/self"))]
+    own = os.readlink("/proc/self/ns/mnt")
     for process in Path("/proc").glob("[0-9]*"):
-        if not set(namespaces).isdisjoint(_namespaces_of(process)):
-            with contextlib.suppress(*GONE):
+        try:
+            if os.readlink(process / "ns/mnt") == own or not mounts_in(lab, process):
+                continue
+            if not host or (process / "root" / lab.relative_to("/") / "srv").samefile(lab / host):
                 command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 found.append(f"process {process.name}: {command}")
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return found + [f"mount {line}" for line in mounts if folder and f" {folder}" in line]
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+    return found
 
 
-def _namespaces_of(process: Path) -> Iterator[str]:
-    with contextlib.suppress(*GONE):
-        for link in (process / "ns").iterdir():
-            yield os.readlink(link)
+def mounts_in(folder: Path, process: Path) -> list[str]:
+    """Return the mounts in a folder that a process sees."""
+    mounts = (process / "mountinfo").read_text().splitlines()
+    return [line for line in mounts if Path(line.split()[4]).is_relative_to(folder)]

@@ -49,7 +49,7 @@ class Lab:
             self._hosts: dict[str, Host] = {}
             opened.callback(self._forget_hosts)
             names = [f"h{number}" for number in range(1, count + 1)]
-            self.network = Network(names, self.folder / "switch.log")
+            self.network = Network(names, self.folder)
             opened.callback(self.network.namespaces.close)
             etc_hosts = self.folder / "hosts"
             known = {"localhost": "127.0.0.1"} | {n: self.network.address(n) for n in names}
@@ -67,11 +67,6 @@ class Lab:
 
     def __len__(self) -> int:
         return len(self._hosts)
-
-    @property
-    def namespace_ids(self) -> frozenset[str]:
-        """The namespaces in which anything of the lab has ever been, as in /proc/PID/ns."""
-        return self.network.namespaces.ids.union(*(host.namespace_ids for host in self))
 
     def close(self) -> None:
         """End all hosts at once; their data is kept."""

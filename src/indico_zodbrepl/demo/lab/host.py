@@ -62,7 +62,6 @@ class Host:
         name: its hostname, which the other hosts know.
         address: its IPv4 address.
         folder: its data, as seen from outside; all hosts see theirs as the lab's ``srv``.
-        namespace_ids: its namespaces since it was first started.
 
     Args:
         shown: folders that it sees as they are.
@@ -78,7 +77,6 @@ class Host:
         self._network = network
         self._mounts = mounts(lab, self.folder, etc_hosts, (*NEEDED, *shown))
         self._namespaces: Namespaces | None = None
-        self.namespace_ids: frozenset[str] = frozenset()
         self._forwards: dict[int, tuple[str, int]] = {}
 
     @property
@@ -121,7 +119,6 @@ class Host:
             hostname=self.name,
             mounts=self._mounts,
         )
-        self.namespace_ids |= self._namespaces.ids
         self._network.connect(self.name, programs[0].pid)
         self._namespaces.run(
             *("ip", "-batch", "-"),

@@ -190,13 +190,13 @@ class Namespaces:
                 # The kernel adds the sender's process ID, as it is seen here.
                 self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
                 self._process = start(command, far.fileno(), output.fileno())
-            self.init, self.ids = self._greeting(log)
+            self.init = self._greeting(log)
         except BaseException:
             self._control.close()
             raise
 
-    def _greeting(self, log: Path) -> tuple[int, frozenset[str]]:
-        """Return the process ID of the first process outside, and the IDs of its namespaces."""
+    def _greeting(self, log: Path) -> int:
+        """Return the process ID of the first process, as it is outside."""
         if not _readable(self._control.fileno(), START_SECONDS):
             raise OperatorError(
                 f"{self.name} did not start in {START_SECONDS:g} s", exit_code=ExitCode.TIMED_OUT
@@ -209,8 +209,7 @@ class Namespaces:
             )
         [credentials] = [data for _, kind, data in ancillary if kind == socket.SCM_CREDENTIALS]
         pid: int = CREDENTIALS.unpack(credentials)[0]
-        outside = {os.readlink(path) for path in Path("/proc/self/ns").iterdir()}
-        return pid, frozenset(json.loads(message)["namespaces"]) - outside
+        return pid
 
     @property
     def exists(self) -> bool:

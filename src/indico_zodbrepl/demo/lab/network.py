@@ -9,7 +9,7 @@ from pathlib import Path
 
 from indico_zodbrepl.demo.lab import faults
 from indico_zodbrepl.demo.lab.faults import LINE, Drop, Speed
-from indico_zodbrepl.demo.lab.namespaces import Namespaces, Program, environment, script
+from indico_zodbrepl.demo.lab.namespaces import Mount, Namespaces, Program, environment, script
 from indico_zodbrepl.demo.lab.requirements import SWITCH, switch_options
 from indico_zodbrepl.errors import OperatorError
 
@@ -28,17 +28,24 @@ class Network:
 
     Args:
         hosts: their names.
-        log: gets what the switch's first process writes.
+        lab: the lab's folder.
     """
 
-    def __init__(self, hosts: Collection[str], log: Path) -> None:
+    def __init__(self, hosts: Collection[str], lab: Path) -> None:
         self._hosts = tuple(hosts)
         self._drops: frozenset[Drop] = frozenset()
         self._down: set[str] = set()
         self._speeds: dict[str, Speed] = {}
         self._lines: dict[str, Program] = {}
         self._plugged: set[str] = set()
-        self.namespaces = Namespaces("the switch", switch_options(), log=log, start=_start)
+        self.namespaces = Namespaces(
+            "the switch",
+            switch_options(),
+            log=lab / "switch.log",
+            start=_start,
+            # It changes nothing but tells whose switch a process belongs to.
+            mounts=[Mount(str(lab), str(lab))],
+        )
         try:
             self._ip(f"link add {BRIDGE} type bridge mcast_snooping 0", f"link set {BRIDGE} up")
         except BaseException:
