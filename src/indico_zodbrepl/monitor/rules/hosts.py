@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl import __version__
-from indico_zodbrepl.monitor.rules.facts import Facts
+from indico_zodbrepl.monitor.rules.facts import (
+    RUNNING,
+    Facts,
+    condition,
+    remedy,
+    shown_program,
+)
 from indico_zodbrepl.monitor.snapshot import HostStatus
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing.answers import Alert, Level
@@ -22,6 +28,7 @@ def warnings(facts: Facts) -> Iterator[Alert]:
             yield from _release(host)
             yield from _clock(host)
             yield from _supervisor(facts, host)
+            yield from _tunnel(facts, host)
         else:
             yield _away(facts, host)
 
@@ -101,3 +108,19 @@ def _supervisor(facts: Facts, host: HostStatus) -> Iterator[Alert]:
             f"{host.supervisor_problem}; what stops there is not started again.",
             f"start what is missing: `{facts.commands.zodbrepl('up')}`",
         )
+
+
+def _tunnel(facts: Facts, host: HostStatus) -> Iterator[Alert]:
+    """Warn of a cause that makes the programs of other hosts look stopped."""
+    name = facts.cluster.host(host.name).tunnel
+    program = facts.findings.programs.get(name)
+    if not facts.cluster.encrypted or program is None or program.state in RUNNING:
+        return
+    yield Alert(
+        Level.WARNING,
+        host.name,
+        f"the tunnel of host {host.name} {condition(program)}",
+        "Through it the programs of this host and those of other hosts reach each other; to each "
+        f"other they look stopped. {shown_program(program)}",
+        remedy(facts.commands, facts.commands.zodbrepl("up"), name, program),
+    )
