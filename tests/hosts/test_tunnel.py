@@ -17,7 +17,7 @@ from indico_zodbrepl.host import authority, certificates, tunnel_control
 from indico_zodbrepl.host.certificates import Role
 
 pytestmark = pytest.mark.skipif(
-    tunnel_control._find() is None, reason="haproxy is missing: apt-get install haproxy"
+    tunnel_control.find() is None, reason="haproxy is missing: apt-get install haproxy"
 )
 
 NODE_B = Address("127.77.0.12", 8111)

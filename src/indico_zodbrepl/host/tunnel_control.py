@@ -20,6 +20,7 @@ from indico_zodbrepl.host.interface import Tell
 from indico_zodbrepl.host.supervisor import Supervisor
 
 COMMAND = "haproxy"
+PACKAGE = "haproxy"
 FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/local/bin")
 """Not all of them are in the PATH of ordinary users."""
 CHECK_SECONDS = 30.0
@@ -31,7 +32,7 @@ def program(cluster: Cluster) -> Program:
     layout = Layout(cluster)
     return Program(
         name=tunnel.name(cluster),
-        command=(str(_find() or COMMAND), "-W", "-db", "-f", str(layout.tunnel_conf)),
+        command=(str(find() or COMMAND), "-W", "-db", "-f", str(layout.tunnel_conf)),
         directory=layout.var,
         stop_seconds=STOP_SECONDS,
         final_exits=(),
@@ -45,11 +46,11 @@ def check(cluster: Cluster) -> None:
     """
     if not tunnel.runs_here(cluster):
         return
-    if _find() is None:
+    if find() is None:
         raise OperatorError(
             "HAProxy, which encrypts the connections between hosts, is not installed",
             f"no {COMMAND} in PATH and {', '.join(FOLDERS)}",
-            "as root: apt-get install haproxy",
+            f"as root: apt-get install {PACKAGE}",
             ExitCode.NOT_INSTALLED,
         )
     certificates.check_host(
@@ -57,7 +58,8 @@ def check(cluster: Cluster) -> None:
     )
 
 
-def _find() -> Path | None:
+def find() -> Path | None:
+    """Return the path of HAProxy; None if it is not installed."""
     found = shutil.which(COMMAND, path=os.pathsep.join((os.environ.get("PATH", ""), *FOLDERS)))
     return Path(found) if found else None
 
@@ -126,7 +128,7 @@ def reload(cluster: Cluster) -> None:
     """
     path, files = Layout(cluster).tunnel_conf, _digest(cluster)
     checked = subprocess.run(
-        [str(_find() or COMMAND), "-c", "-f", str(path)],
+        [str(find() or COMMAND), "-c", "-f", str(path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

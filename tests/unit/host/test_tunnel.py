@@ -233,7 +233,7 @@ def test_the_tunnel_is_outdated_after_a_change_of_any_of_its_files(certified: Cl
     assert tunnel_control.is_outdated(certified)
 
 
-@pytest.mark.skipif(tunnel_control._find() is None, reason="missing: apt-get install haproxy")
+@pytest.mark.skipif(tunnel_control.find() is None, reason="missing: apt-get install haproxy")
 def test_haproxy_accepts_the_configuration(certified: Cluster) -> None:
     path = Layout(certified).var / "tunnel.cfg"
     path.write_text(tunnel.config(certified))

@@ -1,0 +1,216 @@
+"""A cluster on two hosts: its programs talk through tunnels alone, whatever becomes of these."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from labs import MakeLab
+
+import indico_zodbrepl
+from indico_zodbrepl.demo.lab import Lab
+from indico_zodbrepl.demo.lab.host import Host
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.host import authority, certificates, tunnel_control
+from indico_zodbrepl.host.certificates import Role
+from indico_zodbrepl.probing.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(
+    tunnel_control.find() is None, reason="haproxy is missing: apt-get install haproxy"
+)
+
+HOME = Path(indico_zodbrepl.__file__).resolve().parents[2]
+PATIENCE = 60.0
+AGENT_READ = "certificates were read again"
+CLUSTER = """\
+name encrypted
+backend zrs
+var-directory {srv}/var
+
+<host h1>
+  address 10.77.0.11
+</host>
+<host h2>
+  address 10.77.0.12
+</host>
+
+<node a>
+  host h1
+  storage-port 8111
+  replication-port 8112
+  data-directory {srv}/a
+  role primary
+</node>
+<node b>
+  host h2
+  storage-port 8111
+  replication-port 8112
+  data-directory {srv}/b
+  role secondary
+  upstream a
+</node>
+<indico i1>
+  host h1
+  port 8121
+</indico>
+<admin>
+  host h2
+  port 8131
+</admin>
+"""
+# Runs on Python 2.7: commits some more numbers, or prints how many there are.
+NUMBERS = """\
+import sys, transaction, ZODB, ZODB.config
+from BTrees.IOBTree import IOBTree
+root = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1])).open().root()
+for _ in range(int(sys.argv[2])):
+    numbers = root.setdefault('numbers', IOBTree())
+    numbers[len(numbers)] = 'x' * 200
+    transaction.commit()
+print(len(root.get('numbers', ())))
+"""
+
+
+class Encrypted:
+    """The cluster; commands are typed on its hosts."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.tls = lab["h1"].folder / "var" / "tls"
+        authority.create(self.tls, "encrypted")
+        for host in lab:
+            (host.folder / "cluster.conf").write_text(CLUSTER.format(srv=lab.srv))
+        self.trust()
+        self.certify()
+        for host in lab:
+            with _agent_log(host).open("wb") as log:
+                host.popen(*self._command("agent"), stdout=log, stderr=log)
+
+    def trust(self) -> None:
+        """Give each host the present authorities."""
+        text = certificates.authorities_file(self.tls).read_text()
+        for host in self.lab:
+            certificates.install_authorities(host.folder / "var" / "tls", text)
+
+    def certify(self) -> None:
+        """Give each host a new certificate."""
+        for host in self.lab:
+            folder = host.folder / "var" / "tls"
+            issued = authority.issue(self.tls, host.name, Role.HOST, host.address)
+            certificates.install(folder, issued)
+
+    def zodbrepl(self, host: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.lab[host].run(*self._command(*arguments), check=False, timeout=300)
+
+    def _command(self, *arguments: str) -> tuple[str | Path, ...]:
+        return (HOME / "bin/zodbrepl", "-c", self.lab.srv / "cluster.conf", *arguments)
+
+    def up(self) -> str:
+        done = self.zodbrepl("h1", "up")
+        assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+        return done.stdout
+
+    def up_with_new_files(self) -> None:
+        """Make the tunnels read new files, and wait until the agents have read them."""
+        logs = [_agent_log(host) for host in self.lab]
+        before = [log.read_text().count(AGENT_READ) for log in logs]
+        said = self.up()
+
+        def have_read() -> bool:
+            now = [log.read_text().count(AGENT_READ) for log in logs]
+            return all(new > old for new, old in zip(now, before, strict=True))
+
+        assert wait_until(have_read, time.monotonic() + PATIENCE)
+        for host in self.lab:
+            assert f"tunnel-{host.name} has read its files again" in said
+
+    def numbers(self, host: str, conf: str, more: int = 0) -> int:
+        """Return how many numbers a client on a host finds, after committing some more."""
+        python27, path = HOME / "parts/python27/bin/python", self.lab.srv / "var" / "etc" / conf
+        done = self.lab[host].run(python27, "-c", NUMBERS, path, str(more), timeout=120)
+        return int(done.stdout)
+
+    def arrive(self, count: int) -> None:
+        """Wait until node b has that many numbers, as a client on the other host reads them."""
+
+        def have_arrived() -> bool:
+            return self.numbers("h1", "zodb-b.conf") == count
+
+        assert wait_until(have_arrived, time.monotonic() + PATIENCE)
+
+    def connections(self, host: str, pattern: str) -> list[str]:
+        """Return the established connections of a host: its end, the other end, the program."""
+        found = self.lab[host].run("ss", "-Htnp").stdout.splitlines()
+        lines = [
+            " ".join([*line.split()[3:5], *re.findall(r'"([^"]+)"', line)[:1]]) for line in found
+        ]
+        return [line for line in lines if re.search(pattern, line)]
+
+    def pids(self, host: str, program: str) -> list[str]:
+        done = self.lab[host].run("pidof", program, check=False)
+        return done.stdout.split()
+
+
+def _agent_log(host: Host) -> Path:
+    return host.folder / "agent.log"
+
+
+@pytest.fixture
+def cluster(hosts: MakeLab) -> Encrypted:
+    return Encrypted(hosts(2))
+
+
+def test_programs_of_two_hosts_talk_through_tunnels_alone(cluster: Encrypted) -> None:
+    cluster.up()
+    assert cluster.numbers("h2", "zodb.conf", more=20) == 20
+    cluster.arrive(20)
+    link = cluster.connections("h2", r" 127\.77\.0\.11:8112 ")
+    assert link, "node b follows node a at its inner address"
+    for host in ("h1", "h2"):
+        crossing = cluster.connections(host, r" 10\.77\.0\.\d+:(?!8300)\d+ .*")
+        crossing = [line for line in crossing if not line.split()[0].endswith(":8300")]
+        assert crossing
+        assert {line.split()[-1] for line in crossing} == {"haproxy"}
+
+    # New certificates of a new authority: the link stays as it is.
+    authority.rotate(cluster.tls, "encrypted")
+    cluster.trust()
+    cluster.up_with_new_files()
+    cluster.certify()
+    cluster.up_with_new_files()
+    assert authority.retire(cluster.tls)
+    cluster.trust()
+    cluster.up_with_new_files()
+    assert "read its files" not in cluster.up()
+    assert cluster.numbers("h2", "zodb.conf", more=20) == 40
+    cluster.arrive(40)
+    assert cluster.connections("h2", r" 127\.77\.0\.11:8112 ") == link
+
+    # A killed tunnel is started again, and the programs connect again.
+    before = cluster.pids("h2", "haproxy")
+    cluster.lab["h2"].run("kill", "-KILL", *before)
+    assert cluster.numbers("h2", "zodb.conf", more=20) == 60
+    cluster.arrive(60)
+    assert set(before).isdisjoint(cluster.pids("h2", "haproxy"))
+
+    # A primary that is stopped gives its follower everything and waits for the end of its side.
+    assert cluster.numbers("h1", "zodb.conf", more=200) == 260
+    stopped = cluster.zodbrepl("h1", "node", "stop", "a")
+    assert stopped.returncode == ExitCode.OK, stopped.stderr
+    cluster.arrive(260)
+    down = cluster.zodbrepl("h1", "down")
+    assert down.returncode == ExitCode.OK, down.stderr
+    assert not cluster.pids("h1", "haproxy")
+    assert not cluster.pids("h2", "haproxy")
+
+
+def test_a_host_with_the_certificate_of_another_starts_nothing(cluster: Encrypted) -> None:
+    issued = authority.issue(cluster.tls, "h2", Role.HOST, "10.77.0.12")
+    certificates.install(cluster.tls, issued)
+    done = cluster.zodbrepl("h1", "up")
+    assert done.returncode == ExitCode.REFUSED
+    assert "is of another host" in done.stderr
+    assert not cluster.pids("h1", "haproxy")
