@@ -49,6 +49,9 @@ class Defaults:
     def blocks_without_followers(self, cluster: Cluster) -> bool:
         return False
 
+    def make_passwords(self, cluster: Cluster) -> None:
+        """Do nothing: no server asks for a password that is generated."""
+
     def settle(
         self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float
     ) -> None:

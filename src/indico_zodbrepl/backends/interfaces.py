@@ -121,6 +121,12 @@ class IBackend(Interface):
     def check(cluster: Cluster, installation: Installation) -> None:
         """Raise OperatorError (exit 4) if a program of the engine is missing; name its package."""
 
+    def make_passwords(cluster: Cluster) -> None:
+        """Make the passwords that servers and clients share, in ``Layout.secrets``, if missing.
+
+        Raises OperatorError (exit 8).
+        """
+
     def prepare(cluster: Cluster, installation: Installation, state: NodeState) -> Iterable[str]:
         """Create a node's data, if it has none, before its server starts in this state.
 

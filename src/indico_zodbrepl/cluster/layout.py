@@ -95,6 +95,16 @@ class Layout:
         return self.run / "agent.lock"
 
     @property
+    def actions(self) -> Path:
+        """Return the log of what this host's agent has done for whom: one JSON object a line."""
+        return self.log / "agent.jsonl"
+
+    @property
+    def earlier_files(self) -> Path:
+        """Return the digests of the cluster files that this host had before."""
+        return self.var / "earlier-files"
+
+    @property
     def epoch_record(self) -> Path:
         """Return the control host's record of the current epoch and its primary."""
         return self.var / "epoch.json"

@@ -125,7 +125,7 @@ def install_authorities(folder: Path, text: str) -> None:
     Raises OperatorError: exit 8, it has no certificate, or can't be written.
     """
     path = authorities_file(folder)
-    write(path, pem(_parse(path, text.encode())))
+    write(path, pem(parse(path, text.encode())))
 
 
 def identity_of(der: bytes) -> Identity:
@@ -146,7 +146,7 @@ def read(folder: Path, role: Role = Role.HOST) -> Identity:
     """
     path = own_file(folder, role)
     certificate, known = _load(path)[0], trusted(folder)
-    if not any(_has_signed(authority, certificate) for authority in known):
+    if not any(has_signed(authority, certificate) for authority in known):
         raise OperatorError(
             "the certificate of this host is of another authority",
             f"{path} was issued by {certificate.issuer.rfc4514_string()}; "
@@ -230,6 +230,15 @@ def trusted(folder: Path) -> tuple[x509.Certificate, ...]:
     return _load(authorities_file(folder))
 
 
+def content_of_own(folder: Path) -> bytes:
+    """Return this host's certificate and key.  Raises OperatorError (exit 8)."""
+    path = own_file(folder)
+    try:
+        return content(path)
+    except FileNotFoundError as error:
+        raise missing(path) from error
+
+
 def content(path: Path) -> bytes:
     """Return the bytes of a certificate or key.
 
@@ -271,19 +280,31 @@ def unusable(path: Path, error: Exception) -> OperatorError:
     )
 
 
+def missing(path: Path) -> OperatorError:
+    """Return the error about a host that has no certificate."""
+    return OperatorError(
+        "this host has no certificate",
+        f"{path} does not exist",
+        MISSING_HINT,
+        ExitCode.REFUSED,
+    )
+
+
 def _load(path: Path) -> tuple[x509.Certificate, ...]:
     try:
-        return _parse(path, content(path))
+        return parse(path, content(path))
     except FileNotFoundError as error:
-        raise OperatorError(
-            "this host has no certificate",
-            f"{path} does not exist",
-            MISSING_HINT,
-            ExitCode.REFUSED,
-        ) from error
+        raise missing(path) from error
 
 
-def _parse(path: Path, text: bytes) -> tuple[x509.Certificate, ...]:
+def parse(path: Path, text: bytes) -> tuple[x509.Certificate, ...]:
+    """Return the certificates in a text, of which there is at least one.
+
+    Args:
+        path: the file that the text is, or is to be.
+
+    Raises OperatorError (exit 8).
+    """
     try:
         return tuple(x509.load_pem_x509_certificates(text))
     except ValueError as error:
@@ -303,7 +324,8 @@ def _attribute(name: x509.Name, oid: x509.ObjectIdentifier) -> str:
     return str(found[0].value)
 
 
-def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    """Return True if an authority has issued a certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.files import alone, write_atomically
+from indico_zodbrepl.cluster.files import alone, differs, write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 FILE_NAME = "indico-admin.json"
+NOT_SHARED = frozenset({".lock", ".sql"})
+"""Suffixes of the files that belong to one host: locks, and what a database server reads first."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +92,76 @@ def ensure_bench_secret(cluster: Cluster) -> None:
             "make room there, or see whose it is; then try again",
             ExitCode.REFUSED,
         ) from error
+
+
+def make_shared(cluster: Cluster) -> None:
+    """Make the secrets that all hosts share, if they are missing.
+
+    Raises OperatorError (exit 8): one can't be made.
+    """
+    folder = Layout(cluster).secrets
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    ensure_bench_secret(cluster)
+    backend_of(cluster).make_passwords(cluster)
+
+
+def shared(cluster: Cluster) -> dict[str, str]:
+    """Return the secrets that all hosts share, by file name.
+
+    These are Indico's first user, the secret for benchmarks and the generated passwords of
+    database users.  Locks, and files that nodes write when they start, are not shared.  Nor are
+    the accounts and the session key of the admin page, which runs on one host: an old copy would
+    revive accounts that were removed.
+
+    Raises OperatorError (exit 8): one can't be read.
+    """
+    folder = Layout(cluster).secrets
+    try:
+        return {
+            path.name: path.read_text("utf-8")
+            for path in sorted(folder.iterdir())
+            if path.is_file() and not path.name.startswith(".") and path.suffix not in NOT_SHARED
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(folder, error) from error
+
+
+def install_shared(cluster: Cluster, secrets_by_name: Mapping[str, str]) -> list[str]:
+    """Write the secrets of another host; return the names of those that changed.
+
+    Raises OperatorError (exit 8): one can't be written.
+    """
+    folder = Layout(cluster).secrets
+    changed = []
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        for name, text in secrets_by_name.items():
+            if differs(folder / name, text):
+                write_atomically(folder / name, text, 0o600)
+                changed.append(name)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    return changed
+
+
+def _unusable(folder: Path, error: Exception) -> OperatorError:
+    reason = (
+        f"{error.filename or folder}: {error.strerror}"
+        if isinstance(error, OSError)
+        else f"{folder}: {error}"
+    )
+    return OperatorError(
+        "the secrets that all hosts share can't be read or written",
+        reason,
+        "run this as the user that runs the cluster",
+        ExitCode.REFUSED,
+    )
 
 
 def read_bench_secret(cluster: Cluster) -> str:

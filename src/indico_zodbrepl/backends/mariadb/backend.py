@@ -85,6 +85,10 @@ class MariaDB(native_replication.NativeServers):
         if any(node.managed for node in cluster.nodes):
             server.find(own)
 
+    def make_passwords(self, cluster: Cluster) -> None:
+        for user in (config.settings_of(cluster).user, *config.GENERATED_USERS):
+            sql.ensure(cluster, user)
+
     def prepare(
         self, cluster: Cluster, installation: Installation, state: NodeState
     ) -> Iterable[str]:

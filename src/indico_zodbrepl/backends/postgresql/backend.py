@@ -83,6 +83,10 @@ class PostgreSQL(native_replication.NativeServers):
             programs.find(config.settings_of(cluster))
             identity()
 
+    def make_passwords(self, cluster: Cluster) -> None:
+        for user in (*config.MANAGED_USERS, config.settings_of(cluster).user):
+            sql.ensure_password(cluster, user)
+
     def prepare(
         self, cluster: Cluster, installation: Installation, state: NodeState
     ) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import http.client
 import socket
 import ssl
 import threading
@@ -22,7 +23,8 @@ from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.remote import codec, messages
 from indico_zodbrepl.host.remote.messages import Call, Identity, Line
 
-CONNECT_SECONDS = 1.0
+CONNECT_SECONDS = 1.5
+"""A round trip of 1 s fits."""
 AWAY_SECONDS = 2.0
 """Seconds for which a host that could not be reached is not tried again, so that a command about
 many nodes waits for it once."""
@@ -64,15 +66,29 @@ class AgentClient:
             if line.error is not None:
                 raise codec.raised(line.error)
             if bytes(line.progress) and on_progress is not None:
-                on_progress(codec.decode(bytes(line.progress), signature.progress))
+                on_progress(self._read(bytes(line.progress), signature.progress))
             if bytes(line.result):
-                return codec.decode(bytes(line.result), signature.result)
+                return self._read(bytes(line.result), signature.result)
         raise self._away("the connection ended before the answer")
 
     def identity(self) -> Identity:
         """Return what the agent reports of itself.  Raises as ``call``."""
         with self.send("GET", "/", b"") as response:
-            return codec.decode(response.read(), Identity)  # type: ignore[no-any-return]
+            try:
+                content = response.read()
+            except urllib3.exceptions.HTTPError as error:
+                raise self._away(_reason(error)) from error
+            return self._read(content, Identity)  # type: ignore[no-any-return]
+
+    def _read(self, content: bytes, kind: Any) -> Any:
+        try:
+            return codec.decode(content, kind)
+        except msgspec.MsgspecError as error:
+            raise OperatorError(
+                f"the answer of host {self.host.name} can't be read",
+                f"its agent at {self.host.agent_address}: {error}",
+                "is its release another one? see: bin/zodbrepl hosts list",
+            ) from error
 
     def request(self, **arguments: object) -> bytes:
         """Return the body of a request with these arguments."""
@@ -103,7 +119,19 @@ class AgentClient:
 
     def _answer(self, method: str, body: bytes) -> Iterator[Line]:
         with self.send("POST", f"/call/{method}", body) as response:
-            yield from self.lines(response, Line)
+            last = None
+            try:
+                # Read to its end, so that the connection can be used again.
+                for line in self.lines(response, Line):
+                    if line.is_last:
+                        last = line
+                    else:
+                        yield line
+            except HostAwayError:
+                if last is None:
+                    raise
+            if last is not None:
+                yield last
 
     def send(self, verb: str, path: str, body: bytes) -> Any:
         """Send a request; return the response of urllib3, whose body comes later.
@@ -158,6 +186,8 @@ def _reason(error: Exception) -> str:
         return "no answer in time"
     if isinstance(cause, ssl.SSLError):
         return tls.explain(cause)
+    if isinstance(cause, http.client.RemoteDisconnected):  # asyncio's servers send no reason
+        return "it closed the connection; it may not accept the certificate of this host"
     return getattr(cause, "strerror", None) or str(cause)
 
 
@@ -184,7 +214,7 @@ def _pool(cluster: Cluster) -> urllib3.PoolManager:
         known = _pools.get(folder)
         if known is None or known[0] != made:
             context = tls.client_context(folder)
-            known = made, urllib3.PoolManager(num_pools=64, maxsize=8, ssl_context=context)
+            known = made, urllib3.PoolManager(num_pools=64, maxsize=64, ssl_context=context)
             _pools[folder] = known
         return known[1]
 

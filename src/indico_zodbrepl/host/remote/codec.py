@@ -42,11 +42,14 @@ from indico_zodbrepl.host import (
 )
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.interface import Host
+from indico_zodbrepl.host.remote.administration import HostAdministration
 from indico_zodbrepl.probing import typed_json
 
 _EXIT_CODES = {int(code): code for code in ExitCode}
 BACKUPS = "backups."
 """Prefix of the methods of ``Backups`` in the names of calls."""
+ADMINISTRATION = "hosts."
+"""Prefix of the methods of ``HostAdministration`` in the names of calls."""
 
 MODULES = (
     backup,
@@ -160,7 +163,9 @@ def signatures() -> dict[str, Signature]:
     found = {name: _signature(names, method) for name, method in _methods(Host)}
     for name in LOCAL_ONLY:
         del found[name]
-    return found | {BACKUPS + name: _signature(names, method) for name, method in _methods(Backups)}
+    for prefix, further in ((BACKUPS, Backups), (ADMINISTRATION, HostAdministration)):
+        found |= {prefix + name: _signature(names, each) for name, each in _methods(further)}
+    return found
 
 
 LOCAL_ONLY = (

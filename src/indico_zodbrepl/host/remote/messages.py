@@ -15,6 +15,7 @@ import msgspec
 
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.host import cluster_file
 from indico_zodbrepl.host.remote.codec import WireError
 
 ALIVE_SECONDS = 1.0
@@ -69,6 +70,12 @@ class Identity(msgspec.Struct):
         host: name of its host section.
         config: digest of its cluster file.
         now: its clock, seconds since 1970.
+        problem: why its cluster file can't be used; the rest is then of the last valid one.
+        earlier: digests of the cluster files that it had before, the oldest first.
+        certificate_until: when the certificate that its agent uses expires, seconds since 1970; 0
+            if that is unknown.
+        certificate, issuer: fingerprints of that certificate and of its authority.
+        authorities: fingerprints of those that it trusts, the newest first.
     """
 
     cluster: str
@@ -78,6 +85,11 @@ class Identity(msgspec.Struct):
     config: str
     now: float
     problem: str = ""
+    earlier: tuple[str, ...] = ()
+    certificate_until: float = 0.0
+    certificate: str = ""
+    issuer: str = ""
+    authorities: tuple[str, ...] = ()
 
 
 def digest_of(cluster: Cluster) -> str:
@@ -88,7 +100,13 @@ def digest_of(cluster: Cluster) -> str:
 def identity_of(cluster: Cluster) -> Identity:
     """Return what this host reports of itself."""
     return Identity(
-        cluster.name, cluster.here or "", __version__, PROTOCOL, digest_of(cluster), time.time()
+        cluster.name,
+        cluster.here or "",
+        __version__,
+        PROTOCOL,
+        digest_of(cluster),
+        time.time(),
+        earlier=cluster_file.earlier(cluster),
     )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import ssl
 import subprocess
 import sys
 import threading
@@ -20,26 +19,32 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import certificates, tls
 from indico_zodbrepl.host.daemon import environment
+from indico_zodbrepl.host.foreground import notify
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.locking import note_pid, take
+from indico_zodbrepl.host.remote.actions import Actions, open_in
+from indico_zodbrepl.host.remote.administration import Administration
 from indico_zodbrepl.host.remote.client import AgentClient
+from indico_zodbrepl.host.remote.credentials import Credentials
 from indico_zodbrepl.host.remote.duties import Duties
-from indico_zodbrepl.host.remote.server import Agent
+from indico_zodbrepl.host.remote.listener import Listener
+from indico_zodbrepl.host.remote.server import Agent, Served
 from indico_zodbrepl.probing.waiting import wait_until
 
 READY_SECONDS = 20.0
 RELOAD_SECONDS = 5.0
+"""Between two looks at the certificates."""
+SHUTDOWN_SECONDS = 5.0
+"""For the answers of running calls; the calls themselves are finished."""
 
 
 class ClusterFile:
     """The cluster as its file says now; read again when the file has changed.
 
-    Any thread may call ``load``.  A file that became invalid raises, and the last valid one is
-    kept for nobody: a command that works with another idea of the cluster than its caller's could
-    change the wrong node.
+    Any thread may call its methods.  ``load`` raises for a file that became invalid: a command that
+    works with another idea of the cluster than its caller's could change the wrong node.
     """
 
     def __init__(self, path: Path, home: Path) -> None:
@@ -47,6 +52,15 @@ class ClusterFile:
         self._home = home
         self._lock = threading.Lock()
         self._known: tuple[tuple[int, int], Cluster] | None = None
+
+    def last(self) -> Cluster:
+        """Return the cluster as the file said when it was last valid.
+
+        Raises OperatorError as ``load`` if it has never been.
+        """
+        with self._lock:
+            known = self._known
+        return known[1] if known else self.load()
 
     def load(self) -> Cluster:
         """Return the cluster.  Raises OperatorError as ``cluster.load``."""
@@ -93,8 +107,8 @@ def serve(path: Path, installation: Installation) -> None:
     host = own_host(cluster)
     layout = Layout(cluster)
     layout.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    context = tls.server_context(layout.tls)
-    with open(layout.agent_lock, "a+", encoding="ascii") as lock:
+    with contextlib.ExitStack() as held:
+        lock = held.enter_context(open(layout.agent_lock, "a+", encoding="ascii"))
         if not take(lock.fileno()):
             raise OperatorError(
                 f"an agent of host {host.name} runs already",
@@ -102,25 +116,45 @@ def serve(path: Path, installation: Installation) -> None:
                 exit_code=ExitCode.REFUSED,
             )
         note_pid(lock.fileno())
-        agent = Agent(file.load, lambda each: LocalHost(each, installation), log)
-        duties = Duties(file.load, installation, log)
-        asyncio.run(_serve(agent, duties, host, layout, context))
+        actions = open_in(layout.actions)
+        held.callback(actions.close)
+        asyncio.run(_serve(file, installation, actions))
 
 
-async def _serve(
-    agent: Agent, duties: Duties, host: ClusterHost, layout: Layout, context: ssl.SSLContext
-) -> None:
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
+async def _serve(file: ClusterFile, installation: Installation, actions: Actions) -> None:
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
+    host, listener = own_host(file.last()), Listener()
+    credentials = Credentials(file.last, listener, log)
+
+    def renew() -> None:
+        """Use the present certificates; called in the thread of a call."""
+        done = asyncio.run_coroutine_threadsafe(credentials.renew(), loop)
+        done.result(READY_SECONDS)
+
+    agent = Agent(
+        Served(
+            file.load,
+            file.last,
+            lambda cluster: LocalHost(cluster, installation),
+            lambda cluster: Administration(cluster, installation, renew),
+            lambda: credentials.held,
+        ),
+        actions,
+    )
+    duties = Duties(file.load, installation, log)
+    app = agent.application(listener.middleware)
     runner = web.AppRunner(
-        agent.application(), access_log=None, handle_signals=False, handler_cancellation=True
+        app,
+        access_log=None,
+        handle_signals=False,
+        handler_cancellation=True,
+        shutdown_timeout=SHUTDOWN_SECONDS,
     )
     await runner.setup()
-    site = web.TCPSite(runner, host.address, host.agent_port, ssl_context=context)
     try:
-        await site.start()
+        await listener.open(runner, host.agent_address, credentials.context)
     except OSError as error:
         raise OperatorError(
             f"the agent of host {host.name} can't listen",
@@ -129,36 +163,19 @@ async def _serve(
             ExitCode.PORT_TAKEN,
         ) from error
     log(f"agent of host {host.name} listens on {host.agent_address}")
+    notify(f"READY=1\nSTATUS=listens on {host.agent_address}")
     duties.start()
     try:
-        await _attend(ended, layout, context)
+        while not ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), RELOAD_SECONDS)
+            await credentials.renew_if_changed()
     finally:
-        duties.stop()
+        notify("STOPPING=1")
+        listener.close()
+        await loop.run_in_executor(None, duties.stop)
         await runner.cleanup()
     log("agent stopped")
-
-
-async def _attend(ended: asyncio.Event, layout: Layout, context: ssl.SSLContext) -> None:
-    """Wait for the end; use renewed certificates for new connections meanwhile."""
-    made = _changed(layout.tls)
-    while not ended.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), RELOAD_SECONDS)
-        now = _changed(layout.tls)
-        if now == made:
-            continue
-        try:
-            tls.reload(context, layout.tls)
-        except OperatorError as error:
-            log(f"the renewed certificates can't be used: {error.notice}: {error.detail}")
-        else:
-            log("certificates were read again")
-        made = now
-
-
-def _changed(folder: Path) -> tuple[int, ...]:
-    files = (certificates.authorities_file(folder), certificates.own_file(folder))
-    return tuple(each.stat().st_mtime_ns if each.exists() else 0 for each in files)
 
 
 def ensure(cluster: Cluster, installation: Installation) -> bool:

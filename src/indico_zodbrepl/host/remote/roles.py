@@ -43,9 +43,31 @@ READS = frozenset(
 )
 """The calls that change nothing and return no data of Indico."""
 
+ADMINISTRATION_READS = frozenset({"hosts.cluster_file", "hosts.check_cluster_file"})
+"""Calls about cluster files that change nothing."""
+ONE_AT_A_TIME = frozenset(
+    {
+        "assign",
+        "follow",
+        "force_start",
+        "prepare",
+        "promote",
+        "restart_node",
+        "start_node",
+        "stop_node",
+        "write_state",
+    }
+)
+"""The calls of which one at a time runs for a node.
+
+Those that keep a node from taking writes, such as ``fence``, wait for none: they are right at any
+moment, and a failover needs them although another call hangs.
+"""
+
 
 def may_call(role: Role, method: str) -> bool:
     """Return True if the holder of a certificate of a role may make a call."""
     if role in (Role.HOST, Role.OPERATOR):
-        return True
+        # A person's certificate gives nobody a place in the cluster for ever.
+        return role is Role.HOST or method not in ("hosts.replace_certificates", "hosts.leave")
     return role is Role.MONITOR and method in READS
