@@ -204,12 +204,18 @@ def refusal(
         ),
         None,
     )
+    force = commands.zodbrepl("node", "start", claim.node, "--force", "--reason", "TEXT")
     if newer is not None:
         hint = f"make it follow node {newer}: {commands.zodbrepl('rejoin', claim.node)}"
+    elif cluster.hosts:
+        hint = (
+            f"start the agents of the hosts that do not answer, then: {commands.zodbrepl('up')}; "
+            f"only if you are certain that no other node was promoted: {force}"
+        )
     else:
         hint = (
             "start one of these sources; only if you are certain that no other node was promoted: "
-            + commands.zodbrepl("node", "start", claim.node, "--force", "--reason", "TEXT")
+            f"{force}"
         )
     return OperatorError(
         f"node {claim.node} refuses to start as the primary of epoch {claim.epoch}",
