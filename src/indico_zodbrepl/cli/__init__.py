@@ -20,6 +20,7 @@ COMMANDS = {
     "down": Lazy("cluster", "Stop everything."),
     "run": Lazy("service", "Start everything and stay in the foreground, for service managers."),
     "install-service": Lazy("service", "Write a systemd unit that runs the cluster."),
+    "hosts": Lazy("hosts", "Make and keep the hosts of a cluster file one cluster."),
     "agent": Lazy("hosts", "Serve this host to the other hosts of the cluster."),
     "status": Lazy("cluster", "Show nodes, replication, Indico instances and problems."),
     "watch": Lazy("cluster", "Monitor the cluster until stopped, and report what changes."),

@@ -18,6 +18,10 @@ FORMER_NAMES = {
 """Former name of a command: its name.  Both are accepted; help texts list the name only."""
 
 
+BUILTINS = frozenset({"list"})
+"""Names of commands whose functions end in an underscore."""
+
+
 class Lazy(NamedTuple):
     """A command that is not imported yet.
 
@@ -55,7 +59,8 @@ class LazyGroup(click.Group):
         if cmd_name not in self.lazy:
             return None
         module = importlib.import_module(f"{__package__}.{self.lazy[cmd_name].module}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(module, f"{name}_" if name in BUILTINS else name)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

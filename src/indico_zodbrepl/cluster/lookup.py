@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from indico_zodbrepl.cluster import Cluster, IndicoInstance, Node, Role
+from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 
@@ -77,3 +78,34 @@ def root_of(name: str | None, assigned: Mapping[str, Assigned]) -> str | None:
             return name
         name = assigned[name].upstream
     return None
+
+
+def own_host(cluster: Cluster) -> ClusterHost:
+    """Return the host section of this machine.  Raises OperatorError (exit 2, 8)."""
+    if not cluster.hosts:
+        raise OperatorError(
+            f"cluster {cluster.name} has no hosts",
+            f"{cluster.source} has no <host> section: all its programs run on this host",
+            exit_code=ExitCode.BAD_CONFIG,
+        )
+    if cluster.here is None:
+        addresses = ", ".join(f"{host.name} {host.address}" for host in cluster.hosts)
+        raise OperatorError(
+            f"this machine is no host of cluster {cluster.name}",
+            f"no interface of this machine has the address of a <host>: {addresses}",
+            exit_code=ExitCode.REFUSED,
+        )
+    return cluster.host(cluster.here)
+
+
+def host_named(cluster: Cluster, name: str) -> ClusterHost:
+    """Return the host section of this name.  Raises OperatorError (exit 2)."""
+    try:
+        return cluster.host(name)
+    except KeyError:
+        known = ", ".join(host.name for host in cluster.hosts) or "none"
+        raise OperatorError(
+            f"{cluster.source.name} has no host {name}",
+            f"the <host> sections of {cluster.source}: {known}",
+            exit_code=ExitCode.BAD_CONFIG,
+        ) from None

@@ -56,6 +56,30 @@ def rotate(folder: Path, cluster_name: str) -> None:
         _new_authority(folder, cluster_name, certificates.trusted(folder))
 
 
+def take_over(folder: Path, cluster_name: str) -> None:
+    """Make a new authority on a host without the key of the present one, which is trusted as well.
+
+    Raises OperatorError as ``create``; exit 8, this host trusts no authority of a cluster.
+    """
+    with _alone(folder):
+        if authority_key_file(folder).exists():
+            raise ValueError("this host has the key")
+        _new_authority(folder, cluster_name, certificates.trusted(folder))
+
+
+def issues(folder: Path) -> bool:
+    """Return True if this host has the key of the authority."""
+    return authority_key_file(folder).exists()
+
+
+def current(folder: Path) -> str:
+    """Return the fingerprint of the authority that issues certificates here.
+
+    Raises OperatorError as ``issue``.
+    """
+    return _authority(folder)[0].fingerprint(hashes.SHA256()).hex()
+
+
 def retire(folder: Path) -> bool:
     """Trust the newest authority only; return True if that changed ``ca.pem``.
 

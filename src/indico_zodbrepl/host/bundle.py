@@ -85,13 +85,7 @@ def make(cluster: Cluster, name: str) -> bytes:
 
 def write(path: Path, content: bytes) -> None:
     """Write a bundle; only its owner can read it.  Raises OperatorError (exit 8)."""
-    if path.exists():
-        raise OperatorError(
-            "the bundle is not written",
-            f"{path} exists",
-            "name another file",
-            ExitCode.REFUSED,
-        )
+    check_file(path)
     try:
         write_atomically(path, content.decode(), 0o600)
     except OSError as error:
@@ -100,6 +94,17 @@ def write(path: Path, content: bytes) -> None:
             f"{error.filename or path}: {error.strerror}",
             exit_code=ExitCode.REFUSED,
         ) from error
+
+
+def check_file(path: Path) -> None:
+    """Raise OperatorError (exit 8) if a bundle can't be a new file of this name."""
+    if path.exists() or not path.parent.is_dir():
+        raise OperatorError(
+            "the bundle is not written",
+            f"{path} exists" if path.exists() else f"folder {path.parent} does not exist",
+            "name another file",
+            ExitCode.REFUSED,
+        )
 
 
 def parse(content: bytes, what: str) -> Bundle:

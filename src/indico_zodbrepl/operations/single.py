@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import DryRun, host_of
 from indico_zodbrepl.operations import journal, operation, store
 from indico_zodbrepl.operations.executor import within
 from indico_zodbrepl.operations.journal import Told
@@ -66,6 +66,11 @@ class Single(Step):
             after_no_return=False,
         )
 
+    def checked(self, cluster: Cluster, installation: Installation) -> DryRun:
+        """Return the result of the checks, for a dry run.  Raises OperatorError as ``do``."""
+        host = host_of(cluster, installation)
+        return host.dry_run(self.verb, self.subject, **self.arguments)
+
     def new_epoch(self) -> int:
         """Return the epoch that the plan begins; 0 if it begins none that is known before."""
         return 0
@@ -86,8 +91,7 @@ def plan(
 
     The plan has no step if there is nothing to do.  Raises OperatorError as the step does.
     """
-    host = host_of(cluster, installation)
-    checked = host.dry_run(step.verb, step.subject, **step.arguments)
+    checked = step.checked(cluster, installation)
     findings = (
         *(Finding(Verdict.FINE, "", text) for text in checked.found),
         *(Finding(Verdict.WARNING, "", text) for text in checked.problems),

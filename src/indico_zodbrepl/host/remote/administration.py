@@ -32,7 +32,7 @@ class HostAdministration(Protocol):
         """Replace certificates; see ``renewal.install``."""
 
     def leave(self) -> bool:
-        """Remove the host's certificate and key, for good; return False if it has none."""
+        """Remove the host's certificate and key, and stop its agent; False if it has none."""
 
 
 class Administration:
@@ -41,14 +41,20 @@ class Administration:
     Args:
         cluster: as the last valid cluster file said.
         renew: makes the agent and the tunnel use the certificates that are there now.
+        stop: stops the agent soon.
     """
 
     def __init__(
-        self, cluster: Cluster, installation: Installation, renew: Callable[[], None]
+        self,
+        cluster: Cluster,
+        installation: Installation,
+        renew: Callable[[], None],
+        stop: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._installation = installation
         self._renew = renew
+        self._stop = stop
 
     def cluster_file(self) -> str:
         try:
@@ -95,4 +101,5 @@ class Administration:
             return False
         except OSError as error:
             raise certificates.unusable(path, error) from error
+        self._stop()
         return True

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from aiohttp import web
 
-from indico_zodbrepl.cluster import Cluster, ClusterHost, load
+from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.lookup import own_host
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.daemon import environment
 from indico_zodbrepl.host.foreground import notify
@@ -34,6 +35,7 @@ from indico_zodbrepl.host.remote.server import Agent, Served
 from indico_zodbrepl.probing.waiting import wait_until
 
 READY_SECONDS = 20.0
+STOP_SECONDS = 0.5
 RELOAD_SECONDS = 5.0
 """Between two looks at the certificates."""
 SHUTDOWN_SECONDS = 5.0
@@ -73,24 +75,6 @@ class ClusterFile:
             if self._known is None or self._known[0] != stamp:
                 self._known = stamp, load(self._path, self._home)
             return self._known[1]
-
-
-def own_host(cluster: Cluster) -> ClusterHost:
-    """Return the host section of this machine.  Raises OperatorError (exit 2, 8)."""
-    if not cluster.hosts:
-        raise OperatorError(
-            f"cluster {cluster.name} has no hosts",
-            f"{cluster.source} has no <host> section: all its programs run on this host",
-            exit_code=ExitCode.BAD_CONFIG,
-        )
-    if cluster.here is None:
-        addresses = ", ".join(f"{host.name} {host.address}" for host in cluster.hosts)
-        raise OperatorError(
-            f"this machine is no host of cluster {cluster.name}",
-            f"no interface of this machine has the address of a <host>: {addresses}",
-            exit_code=ExitCode.REFUSED,
-        )
-    return cluster.host(cluster.here)
 
 
 def serve(path: Path, installation: Installation) -> None:
@@ -133,12 +117,16 @@ async def _serve(file: ClusterFile, installation: Installation, actions: Actions
         done = asyncio.run_coroutine_threadsafe(credentials.renew(), loop)
         done.result(READY_SECONDS)
 
+    def stop() -> None:
+        """Stop after the answer to a call; called in its thread."""
+        loop.call_soon_threadsafe(loop.call_later, STOP_SECONDS, ended.set)
+
     agent = Agent(
         Served(
             file.load,
             file.last,
             lambda cluster: LocalHost(cluster, installation),
-            lambda cluster: Administration(cluster, installation, renew),
+            lambda cluster: Administration(cluster, installation, renew, stop),
             lambda: credentials.held,
         ),
         actions,

@@ -189,7 +189,7 @@ def running(folder: Path, port: int) -> Iterator[RunningAgent]:
             loaded,
             lambda: one,
             lambda _cluster: host,  # type: ignore[arg-type, return-value]
-            lambda cluster: Administration(cluster, None, renew),  # type: ignore[arg-type]
+            lambda cluster: Administration(cluster, None, renew, ended.set),  # type: ignore[arg-type]
             lambda: credentials.held,
         )
         app = Agent(served, actions).application(listener.middleware)
