@@ -5,6 +5,7 @@
 - takeovers: failover and switchover of a pair under load, the two nodes in turn
 - histories: the comparison of two data files that went apart
 - clone: filling an empty secondary, beside zc.zrs's own first synchronisation
+- hosts: the same from another host, beside a plain copy by TCP, and what a rejoin moves
 
 What it prints is kept as JSON in var/scenarios/, also when it is interrupted. The figures are those
 of this machine as busy as it is, so leave it alone meanwhile.
@@ -25,12 +26,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "integration")]
 
 import big_files  # noqa: E402
+import remote_data  # noqa: E402
 import takeovers  # noqa: E402
 from measurements import Figures, keep, show  # noqa: E402
 from world import World  # noqa: E402
 
-TAKEOVERS, HISTORIES, CLONE = "takeovers", "histories", "clone"
-PARTS = (TAKEOVERS, HISTORIES, CLONE)
+TAKEOVERS, HISTORIES, CLONE, HOSTS = "takeovers", "histories", "clone", "hosts"
+PARTS = (TAKEOVERS, HISTORIES, CLONE, HOSTS)
 BACKENDS = ("zrs", "relstorage-postgresql")
 
 
@@ -87,6 +89,11 @@ def measured(options: argparse.Namespace, home: Path) -> Iterator[tuple[str, flo
     if CLONE in options.parts:
         with world_of(home) as world:
             yield from big_files.clones(world, options.clone_megabytes, options.rounds)
+    if HOSTS in options.parts:
+        with tempfile.TemporaryDirectory(prefix="zodbrepl-figures-") as folder:
+            yield from remote_data.across_hosts(
+                Path(folder), home, options.clone_megabytes, options.rounds
+            )
 
 
 @contextlib.contextmanager

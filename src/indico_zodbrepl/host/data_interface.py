@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Truncation,
     )
     from indico_zodbrepl.host.fencing import Held
+    from indico_zodbrepl.host.node_files import NodeFile, Origin
     from indico_zodbrepl.host.packing import Packed
     from indico_zodbrepl.host.replacing import StagedCopy
     from indico_zodbrepl.host.sql_export import Divergent
@@ -106,6 +107,17 @@ class DataHost(Protocol):
 
     def verify(self, name: str, primary: str) -> Verified | None:
         """Compare what a follower got since it was last compared; see ``verifying.verify``."""
+
+    # Read by a copy on another host
+
+    def origin(self, name: str) -> Origin:
+        """Return the node's data file as the origin of a copy."""
+
+    def block_digests(self, name: str, identity: str, begin: int, end: int) -> list[str]:
+        """Return digests of parts of the node's data file; see ``node_files.block_digests``."""
+
+    def blobs(self, name: str) -> list[NodeFile]:
+        """Return the node's committed blobs."""
 
     # The whole database
 

@@ -18,6 +18,9 @@ from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import py27
 from indico_zodbrepl.host.py27 import Argument, Program
 
+PROGRAM = "indico_zodbrepl.dataplane.datafs"
+DISCONNECTED = 11
+"""The program's exit status when the server of the upstream's file is gone."""
 SECONDS = 60.0
 LONG_SECONDS = 1800.0  # for reading files of many gigabytes from a slow disk
 COPY_SECONDS = 6 * 3600.0
@@ -57,11 +60,12 @@ def digest(installation: Installation, file: Path, tid: str) -> str:
 def compare(
     installation: Installation,
     file: Path,
-    upstream: Path,
+    upstream: Path | str,
     verified: str | None = None,
     seconds: float = LONG_SECONDS,
     *,
     fork: str | None = None,
+    connection: int | None = None,
 ) -> Comparison:
     """Compare a file's history with its upstream's.
 
@@ -73,10 +77,22 @@ def compare(
         seconds: time limit.
         fork: a tid up to which the upstream got everything that the file has, and after
             which it got nothing of it; None when that is unknown.
+        connection: descriptor of a socket to the server of the upstream's file on another host,
+            which ``upstream`` names for messages then; None if the file is here.
     """
     more = [] if verified is None else ["--verified", verified]
     more += [] if fork is None else ["--fork", fork]
-    return _run(installation, seconds, Comparison, "compare", file, upstream, *more)
+    more += [] if connection is None else ["--upstream-socket", str(connection)]
+    return _run(
+        installation,
+        seconds,
+        Comparison,
+        "compare",
+        file,
+        upstream,
+        *more,
+        inherited=() if connection is None else (connection,),
+    )
 
 
 def export(
@@ -162,16 +178,18 @@ def _run(
     command: str,
     *arguments: Argument,
     on_progress: Callable[[Progress], None] | None = None,
+    inherited: tuple[int, ...] = (),
 ) -> Answer:
     return py27.run(
         installation,
-        Program("indico_zodbrepl.dataplane.datafs", FAILURES[command], EXIT_CODES),
+        Program(PROGRAM, FAILURES[command], EXIT_CODES),
         command,
         *arguments,
         answer=answer,
         progress=Progress,
         on_progress=on_progress,
         seconds=seconds,
+        inherited=inherited,
     )
 
 

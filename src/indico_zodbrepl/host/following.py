@@ -14,9 +14,12 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import completeness, datafs, epochs, history, peers
+from indico_zodbrepl.host import comparing, completeness, datafs, epochs, history, peers
 from indico_zodbrepl.host.datafs import Comparison, Relation
 from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.host.interface import host_of
+
+NO_DATA = "it holds no transaction"
 
 
 def compare(
@@ -29,10 +32,11 @@ def compare(
     """
     node = cluster.node(name)
     known = None if full else history.read(node)
-    return datafs.compare(
+    return comparing.compare(
+        cluster,
         installation,
-        data_fs(node),
-        data_fs(cluster.node(upstream)),
+        node,
+        cluster.node(upstream),
         known.verified_tid if known else None,
     )
 
@@ -65,12 +69,10 @@ def admit_follower(
         if not dry_run:
             _remember(node, known, history.nothing(state.epoch, was_writable=False))
         return []
-    problem = _why_not_comparable(upstream)
+    problem = _why_not_comparable(cluster, upstream)
     if not problem:
         try:
-            found = datafs.compare(
-                installation, data_fs(node), data_fs(upstream), known.verified_tid
-            )
+            found = comparing.compare(cluster, installation, node, upstream, known.verified_tid)
         except OperatorError as error:
             if error.exit_code is not ExitCode.REFUSED:
                 raise
@@ -218,11 +220,10 @@ def _against_primary(
     if primary in (None, state.node, state.upstream) or primary not in states:
         return None
     above = cluster.node(primary or "")
-    if _why_not_comparable(above):
+    if _why_not_comparable(cluster, above):
         return None
-    return datafs.compare(
-        installation, data_fs(cluster.node(state.node)), data_fs(above), known.verified_tid
-    )
+    node = cluster.node(state.node)
+    return comparing.compare(cluster, installation, node, above, known.verified_tid)
 
 
 def _remember(node: Node, known: Lineage, new: Lineage) -> None:
@@ -231,12 +232,17 @@ def _remember(node: Node, known: Lineage, new: Lineage) -> None:
         history.write(node, dataclasses.replace(new, at=epochs.now()))
 
 
-def _why_not_comparable(upstream: Node) -> str:
+def _why_not_comparable(cluster: Cluster, upstream: Node) -> str:
     """Return why a node's data file cannot be compared; empty if it can."""
     path = data_fs(upstream)
+    if not cluster.is_here(upstream):
+        try:
+            return "" if host_of(cluster).has_data(upstream.name) else f"{path}: {NO_DATA}"
+        except OperatorError as error:
+            return f"{error.notice}: {error.detail}"
     try:
         with path.open("rb"):
-            return "" if has_data(upstream) else f"{path}: it holds no transaction"
+            return "" if has_data(upstream) else f"{path}: {NO_DATA}"
     except OSError as error:
         return f"{path}: {error.strerror}"
 

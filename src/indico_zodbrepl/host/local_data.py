@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.data_interface import Backups, Report
     from indico_zodbrepl.host.datafs import Comparison, Copy, DataFile, Export, Last, Truncation
     from indico_zodbrepl.host.fencing import Held
+    from indico_zodbrepl.host.node_files import NodeFile, Origin
     from indico_zodbrepl.host.packing import Packed
     from indico_zodbrepl.host.replacing import StagedCopy
     from indico_zodbrepl.host.sql_export import Divergent
@@ -102,10 +103,12 @@ class LocalData:
     def compare(
         self, name: str, upstream: str, verified: str | None = None, **options: Any
     ) -> Comparison:
-        from indico_zodbrepl.host import datafs
+        from indico_zodbrepl.host import comparing
 
-        file, other = self._data(name), self._data(upstream)
-        return datafs.compare(self._installation, file, other, verified, **options)
+        node, other = self._node(name), self._node(upstream)
+        return comparing.compare(
+            self._cluster, self._installation, node, other, verified, **options
+        )
 
     def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
         from indico_zodbrepl.host import following
@@ -145,6 +148,23 @@ class LocalData:
         from indico_zodbrepl.host import verifying
 
         return verifying.verify(self._cluster, self._installation, name, primary)
+
+    # Read by a copy on another host
+
+    def origin(self, name: str) -> Origin:
+        from indico_zodbrepl.host import node_files
+
+        return node_files.origin(self._installation, self._node(name))
+
+    def block_digests(self, name: str, identity: str, begin: int, end: int) -> list[str]:
+        from indico_zodbrepl.host import node_files
+
+        return node_files.block_digests(self._node(name), identity, begin, end)
+
+    def blobs(self, name: str) -> list[NodeFile]:
+        from indico_zodbrepl.host import node_files
+
+        return node_files.blobs(self._node(name))
 
     # The whole database
 
@@ -192,7 +212,12 @@ class LocalData:
         from indico_zodbrepl.host import replacing
 
         return replacing.stage(
-            self._installation, self._node(name), self._node(source), on_progress, seconds=seconds
+            self._cluster,
+            self._installation,
+            self._node(name),
+            self._node(source),
+            on_progress,
+            seconds=seconds,
         )
 
     def swap_copy(self, name: str, aside: Path) -> bool:

@@ -99,6 +99,7 @@ def run(
     silence: float | None = None,
     environment: Mapping[str, str] | None = None,
     command: Sequence[Argument] = (),
+    inherited: Sequence[int] = (),
 ) -> Answer:
     """Run a program and return its answer.
 
@@ -110,6 +111,7 @@ def run(
         silence: time limit for the next output; None for no limit.
         environment: more variables.
         command: what to run in place of the module.
+        inherited: descriptors that the program has too.
 
     Raises:
         ProgramError: the program failed, or printed something else than it should.
@@ -131,7 +133,8 @@ def run(
     with started(
         program,
         command or program.command(installation, *arguments),
-        _environment(installation, environment or {}),
+        environment_of(installation, environment or {}),
+        inherited=inherited,
     ) as process:
         clock = _Clock(seconds, silence, on_tick)
         pending = b""
@@ -174,7 +177,7 @@ def attend(
     with started(
         program,
         command,
-        _environment(installation, environment),
+        environment_of(installation, environment),
         output=subprocess.DEVNULL if quiet else None,
         errors=subprocess.PIPE if quiet else None,
     ) as process:
@@ -194,6 +197,7 @@ def started(
     output: Stream = subprocess.PIPE,
     errors: Stream = subprocess.PIPE,
     folder: Path | None = None,
+    inherited: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a program; on exit of the context it and all its children have exited.
 
@@ -214,6 +218,7 @@ def started(
             cwd=folder,
             env=environment,
             process_group=0,
+            pass_fds=inherited,
         )
     except OSError as error:
         raise OperatorError(
@@ -241,7 +246,8 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def _environment(installation: Installation, more: Mapping[str, str]) -> dict[str, str]:
+def environment_of(installation: Installation, more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a program."""
     return installation.environment27(**{"ZODBREPL_HOME": str(installation.home), **more})
 
 

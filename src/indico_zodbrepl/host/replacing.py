@@ -87,6 +87,7 @@ def staged(node: Node) -> StagedCopy:
 
 
 def stage(
+    cluster: Cluster,
     installation: Installation,
     node: Node,
     source: Node,
@@ -95,10 +96,27 @@ def stage(
     seconds: float,
 ) -> Copy:
     """Copy another node's data into a folder of the node's; an interrupted copy continues."""
-    target, origin = part(node), data_fs(source)
+    target = part(node)
     target.parent.mkdir(mode=0o700, exist_ok=True)
     if target.exists():  # complete, but of another time: what is the same of it is kept
         target.rename(target.with_name(f"{target.name}.part"))
+    if cluster.is_here(source):
+        return _from_here(installation, data_fs(source), target, on_progress, seconds)
+    from indico_zodbrepl.host import remote_copy  # noqa: PLC0415 - they need more
+    from indico_zodbrepl.host.remote.node_data import NodeData  # noqa: PLC0415
+
+    return remote_copy.copy(
+        installation, NodeData(cluster, source), target, on_progress, seconds=seconds
+    )
+
+
+def _from_here(
+    installation: Installation,
+    origin: Path,
+    target: Path,
+    on_progress: Callable[[Progress], None] | None,
+    seconds: float,
+) -> Copy:
     before = origin.stat().st_ino
     # Copied before the data, the index that the server saved last says nothing of what the copy
     # lacks; with it the new server reads less.

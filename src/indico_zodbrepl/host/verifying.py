@@ -6,8 +6,7 @@ import dataclasses
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import data_fs
-from indico_zodbrepl.host import datafs, epochs, history
+from indico_zodbrepl.host import comparing, datafs, epochs, history
 from indico_zodbrepl.host.datafs import Relation
 from indico_zodbrepl.host.history import Condition
 
@@ -51,8 +50,8 @@ def verify(
     known = history.read(node)
     if known is None or known.was_writable or known.condition is not Condition.OK:
         return None
-    found = datafs.compare(
-        installation, data_fs(node), data_fs(cluster.node(primary)), known.verified_tid, seconds
+    found = comparing.compare(
+        cluster, installation, node, cluster.node(primary), known.verified_tid, seconds=seconds
     )
     if found.relation.may_follow:
         if found.common is None or found.common.tid == known.verified_tid:

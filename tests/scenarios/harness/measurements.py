@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 import big_files
+import remote_data
 import takeovers
 from rich.console import Console
 from rich.table import Table
 
 WIDTH = 120
-TO_REACH = takeovers.TO_REACH | big_files.TO_REACH
+TO_REACH = takeovers.TO_REACH | big_files.TO_REACH | remote_data.TO_REACH
 
 Figures = dict[str, list[float]]
 

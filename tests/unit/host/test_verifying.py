@@ -47,7 +47,7 @@ def compares(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Comparis
     """Has the comparison answer what a function says, called in its middle."""
 
     def install(answer: Callable[[], Comparison]) -> None:
-        monkeypatch.setattr(datafs, "compare", lambda *_: answer())
+        monkeypatch.setattr(datafs, "compare", lambda *_, **__: answer())
 
     return install
 

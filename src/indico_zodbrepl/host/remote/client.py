@@ -69,7 +69,7 @@ class AgentClient:
                 on_progress(self._read(bytes(line.progress), signature.progress))
             if bytes(line.result):
                 return self._read(bytes(line.result), signature.result)
-        raise self._away("the connection ended before the answer")
+        raise self.away("the connection ended before the answer")
 
     def identity(self) -> Identity:
         """Return what the agent reports of itself.  Raises as ``call``."""
@@ -77,7 +77,7 @@ class AgentClient:
             try:
                 content = response.read()
             except urllib3.exceptions.HTTPError as error:
-                raise self._away(_reason(error)) from error
+                raise self.away(_reason(error)) from error
             return self._read(content, Identity)  # type: ignore[no-any-return]
 
     def _read(self, content: bytes, kind: Any) -> Any:
@@ -96,7 +96,7 @@ class AgentClient:
             self._cluster.name,
             _digest(self._cluster),
             messages.PROTOCOL,
-            _actor(),
+            actor(),
             {name: msgspec.Raw(codec.encode(value)) for name, value in arguments.items()},
             LOCK_KEYS.get(Layout(self._cluster).operation_lock, ""),
         )
@@ -109,13 +109,13 @@ class AgentClient:
             for chunk in response.stream(1 << 16):
                 *whole, rest = (rest + chunk).split(b"\n")
                 if len(rest) > messages.LONGEST_LINE:
-                    raise self._away("its answer is too long")
+                    raise self.away("its answer is too long")
                 for each in whole:
                     yield codec.decode(each, kind)
         except urllib3.exceptions.HTTPError as error:
-            raise self._away(_reason(error)) from error
+            raise self.away(_reason(error)) from error
         except msgspec.MsgspecError as error:
-            raise self._away(f"its answer can't be read: {error}") from error
+            raise self.away(f"its answer can't be read: {error}") from error
 
     def _answer(self, method: str, body: bytes) -> Iterator[Line]:
         with self.send("POST", f"/call/{method}", body) as response:
@@ -142,7 +142,7 @@ class AgentClient:
         with _away_lock:
             until, why = _away.get(str(address), (0.0, ""))
         if time.monotonic() < until:
-            raise self._away(why)
+            raise self.away(why)
         try:
             response = _pool(self._cluster).request(
                 verb,
@@ -156,7 +156,7 @@ class AgentClient:
             why = _reason(error)
             with _away_lock:
                 _away[str(address)] = time.monotonic() + AWAY_SECONDS, why
-            raise self._away(why) from error
+            raise self.away(why) from error
         if response.status != 200:
             with response:
                 text = response.read(1000).decode("utf-8", "replace").strip()
@@ -167,7 +167,8 @@ class AgentClient:
             )
         return response
 
-    def _away(self, why: str) -> HostAwayError:
+    def away(self, why: str) -> HostAwayError:
+        """Return the error for a host that does not answer."""
         return HostAwayError(
             f"host {self.host.name} does not answer",
             f"its agent at {self.host.agent_address}: {why}",
@@ -191,7 +192,8 @@ def _reason(error: Exception) -> str:
     return getattr(cause, "strerror", None) or str(cause)
 
 
-def _actor() -> str:
+def actor() -> str:
+    """Return who asks, for the agents' logs."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 

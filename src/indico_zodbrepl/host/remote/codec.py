@@ -28,6 +28,7 @@ from indico_zodbrepl.host import (
     history,
     interface,
     last_seen,
+    node_files,
     operations_interface,
     packing,
     replacing,
@@ -64,6 +65,7 @@ MODULES = (
     history,
     interface,
     last_seen,
+    node_files,
     operations_interface,
     packing,
     replacing,
@@ -80,6 +82,7 @@ ERRORS: dict[str, type[OperatorError]] = {
     kind.__name__: kind
     for kind in (
         OperatorError,
+        node_files.ReplacedError,
         interface.HostAwayError,
         operations_interface.LockLostError,
         server_control.NoServerError,

@@ -29,9 +29,10 @@ from indico_zodbrepl.host.remote.actions import Actions, open_in
 from indico_zodbrepl.host.remote.administration import Administration
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.credentials import Credentials
+from indico_zodbrepl.host.remote.data_routes import DataRoutes
 from indico_zodbrepl.host.remote.duties import Duties
 from indico_zodbrepl.host.remote.listener import Listener
-from indico_zodbrepl.host.remote.server import Agent, Served
+from indico_zodbrepl.host.remote.server import Agent, Served, caller_of
 from indico_zodbrepl.probing.waiting import wait_until
 
 READY_SECONDS = 20.0
@@ -130,6 +131,7 @@ async def _serve(file: ClusterFile, installation: Installation, actions: Actions
             lambda: credentials.held,
         ),
         actions,
+        DataRoutes(file.load, installation, lambda request: caller_of(request).role, log),
     )
     duties = Duties(file.load, installation, log)
     app = agent.application(listener.middleware)

@@ -30,6 +30,7 @@ from indico_zodbrepl.host.remote import codec, holds, messages
 from indico_zodbrepl.host.remote.actions import Action, Actions
 from indico_zodbrepl.host.remote.administration import HostAdministration
 from indico_zodbrepl.host.remote.codec import ADMINISTRATION, BACKUPS, Signature
+from indico_zodbrepl.host.remote.data_routes import DataRoutes
 from indico_zodbrepl.host.remote.holds import Steps
 from indico_zodbrepl.host.remote.messages import Call, Identity
 from indico_zodbrepl.host.remote.refusals import refuse_other, refuse_protocol, refuse_stranger
@@ -96,11 +97,13 @@ class Agent:
 
     Args:
         actions: the log of calls that change something.
+        data: the routes for data of the host's nodes.
     """
 
-    def __init__(self, served: Served, actions: Actions) -> None:
+    def __init__(self, served: Served, actions: Actions, data: DataRoutes) -> None:
         self._served = served
         self._actions = actions
+        self._data = data
         self._signatures = codec.signatures()
         self._steps = Steps()
         self._workers = concurrent.futures.ThreadPoolExecutor(THREADS, "call")
@@ -116,10 +119,11 @@ class Agent:
         app.router.add_get("/", self._identity)
         app.router.add_post("/call/{method}", self._call)
         app.router.add_post("/hold", self._hold)
+        self._data.add_to(app)
         return app
 
     async def _identity(self, request: web.Request) -> web.Response:
-        caller = _caller(request)
+        caller = caller_of(request)
         loop = asyncio.get_running_loop()
         try:
             found = await loop.run_in_executor(self._identities, self._own, caller)
@@ -146,7 +150,7 @@ class Agent:
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"]
-        caller = _caller(request)
+        caller = caller_of(request)
         signature = self._signatures.get(method)
         if signature is None:
             text = f"release {__version__} has no call {method}: install the same on all hosts\n"
@@ -166,7 +170,7 @@ class Agent:
 
     async def _hold(self, request: web.Request) -> web.StreamResponse:
         """Hold the lock of operations for a command on another host, while its request lives."""
-        caller = _caller(request)
+        caller = caller_of(request)
         _check_role(caller, HOLD)
         call = await _body(request)
         try:
@@ -351,7 +355,7 @@ async def _body(request: web.Request) -> Call:
         raise web.HTTPBadRequest(text=f"{error}\n") from error
 
 
-def _caller(request: web.Request) -> certificates.Identity:
+def caller_of(request: web.Request) -> certificates.Identity:
     """Return the caller's certificate, which TLS has verified."""
     peer: ssl.SSLObject | None = None
     if request.transport is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.host import authority, certificates
@@ -23,8 +24,9 @@ from indico_zodbrepl.host.remote.actions import open_in
 from indico_zodbrepl.host.remote.administration import Administration
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.credentials import Credentials
+from indico_zodbrepl.host.remote.data_routes import DataRoutes
 from indico_zodbrepl.host.remote.listener import Listener
-from indico_zodbrepl.host.remote.server import Agent, Served
+from indico_zodbrepl.host.remote.server import Agent, Served, caller_of
 
 PATIENCE = 60.0
 ADDRESSES = {"one": "127.77.0.11", "two": "127.77.0.12"}
@@ -192,7 +194,13 @@ def running(folder: Path, port: int) -> Iterator[RunningAgent]:
             lambda cluster: Administration(cluster, None, renew, ended.set),  # type: ignore[arg-type]
             lambda: credentials.held,
         )
-        app = Agent(served, actions).application(listener.middleware)
+        data = DataRoutes(
+            loaded,
+            Installation(home_from_environment()),
+            lambda each: caller_of(each).role,
+            log.append,
+        )
+        app = Agent(served, actions, data).application(listener.middleware)
         runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0
         )

@@ -1,0 +1,175 @@
+"""The files of a node, as its host sends them to another one for a copy.
+
+A file is sent as blocks, each with its digest.  What a server appends meanwhile is not sent; a pack
+replaces the data file, which then has another identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import struct
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from blake3 import blake3
+
+from indico_zodbrepl.cluster import Node
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import datafs
+
+DATA = "Data.fs"
+INDEX, PACKED = f"{DATA}.index", f"{DATA}.packed"
+BLOBS, LAYOUT = "blobs", "blobs/.layout"
+BLOCK = 1 << 20
+"""Bytes that have one digest; the last block of a range may be shorter."""
+DIGEST_BYTES = 32
+LENGTH = struct.Struct(">Q")
+"""Precedes the blocks of a range: its bytes, or MISSING for a file that does not exist."""
+MISSING = (1 << 64) - 1
+ATTEMPTS = 5
+MOST_BLOCKS = 4096
+"""Blocks whose digests are in one answer."""
+
+
+class ReplacedError(OperatorError):
+    """The data file is another one than before: it was packed, or the node's data were replaced."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """A data file that is to be copied.
+
+    Attributes:
+        identity: changes when another file takes its place, not when it grows.
+        end: position after the last complete transaction.
+        tid: of that transaction; None if there is none.
+    """
+
+    identity: str
+    end: int
+    tid: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeFile:
+    """A file of a node: its path in the data directory, and its size."""
+
+    name: str
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """A part of a file.
+
+    Attributes:
+        name: as of a NodeFile.
+        begin, end: positions; an end of None is that of the file.
+        identity: of the file; empty for any.
+    """
+
+    name: str
+    begin: int = 0
+    end: int | None = None
+    identity: str = ""
+
+
+def digest(block: bytes | memoryview) -> bytes:
+    """Return the digest of a block.
+
+    BLAKE3, because SHA-256 of both hosts would take longer than the encryption of the copy.
+    """
+    return blake3(block).digest()
+
+
+def origin(installation: Installation, node: Node) -> Origin:
+    """Return a node's data file.  Raises OperatorError as ``datafs.last``."""
+    file = data_fs(node)
+    for _ in range(ATTEMPTS):
+        before = _identity(file)
+        last = datafs.last(installation, file)
+        if before == _identity(file):
+            return Origin(before, last.end, last.tid)
+    raise ReplacedError(datafs.FAILURES["copy"], f"{file} is replaced again and again")
+
+
+def block_digests(node: Node, identity: str, begin: int, end: int) -> list[str]:
+    """Return the digests of the blocks of a part of a node's data file, as hexadecimal digits.
+
+    Raises OperatorError: ReplacedError, the file has another identity or is shorter.
+    """
+    wanted = Range(DATA, begin, min(end, begin + MOST_BLOCKS * BLOCK), identity)
+    return [parts[1].hex() for parts in sent(node.data_directory, [wanted]) if len(parts) > 1]
+
+
+def blobs(node: Node) -> list[NodeFile]:
+    """Return the committed blobs of a node."""
+    folder, found = node.data_directory, []
+    for path in (folder / BLOBS).rglob("*.blob"):
+        try:
+            found.append(NodeFile(path.relative_to(folder).as_posix(), path.stat().st_size))
+        except FileNotFoundError:
+            continue  # a pack removed it
+    return found
+
+
+def is_sent(name: str) -> bool:
+    """Return True if a file of this name belongs to a copy; its path stays in the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or name != str(path):
+        return False
+    is_blob = path.parts[:1] == (BLOBS,) and path.suffix == ".blob"
+    return is_blob or name in (DATA, INDEX, PACKED, LAYOUT)
+
+
+def sent(folder: Path, ranges: Sequence[Range]) -> Generator[tuple[bytes, ...]]:
+    """Yield what is sent of these files: a LENGTH for each range, then blocks with their digests.
+
+    Raises OperatorError: REFUSED, a file that is not sent; ReplacedError; OSError.
+    """
+    for each in ranges:
+        if not is_sent(each.name):
+            raise OperatorError(
+                "a file is not sent to other hosts", each.name, exit_code=ExitCode.REFUSED
+            )
+        yield from _sent(folder / each.name, each)
+
+
+def _sent(path: Path, wanted: Range) -> Iterator[tuple[bytes, ...]]:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield (LENGTH.pack(MISSING),)
+        return
+    try:
+        status = os.fstat(file)
+        end = status.st_size if wanted.end is None else wanted.end
+        replaced = wanted.identity and _text(status) != wanted.identity
+        if replaced or not wanted.begin <= end <= status.st_size:
+            raise _replaced(path)
+        yield (LENGTH.pack(end - wanted.begin),)
+        for position in range(wanted.begin, end, BLOCK):
+            block = os.pread(file, min(BLOCK, end - position), position)
+            if len(block) != min(BLOCK, end - position):
+                raise _replaced(path)
+            yield block, digest(block)
+    finally:
+        os.close(file)
+
+
+def _replaced(path: Path) -> ReplacedError:
+    return ReplacedError(datafs.FAILURES["copy"], f"{path} was replaced or truncated meanwhile")
+
+
+def _identity(path: Path) -> str:
+    try:
+        return _text(path.stat())
+    except OSError:
+        return ""  # the reading of it says why
+
+
+def _text(status: os.stat_result) -> str:
+    return f"{status.st_dev} {status.st_ino}"

@@ -1,0 +1,130 @@
+"""The agent's routes for the data of its nodes: streams of files, and served data files."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import socket
+from collections.abc import Callable
+
+import msgspec
+from aiohttp import web
+
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.certificates import Role
+from indico_zodbrepl.host.node_files import ReplacedError
+from indico_zodbrepl.host.remote import dialogues, streams
+from indico_zodbrepl.host.remote.streams import StreamRequest
+
+MOST = 8
+"""Streams, and served files, at a time."""
+CLUSTER, ACTOR = "X-Cluster", "X-Actor"
+"""Headers of a request for a served file."""
+Log = Callable[[str], None]
+
+
+class DataRoutes:
+    """The routes below ``/data/NODE``.
+
+    Args:
+        load: returns the cluster as its file says now; raises OperatorError.
+        installation: for the program that serves a data file.
+        role: returns the role of a request's certificate; raises HTTPForbidden.
+        log: takes one line for each stream and each served file.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Cluster],
+        installation: Installation,
+        role: Callable[[web.Request], Role],
+        log: Log,
+    ) -> None:
+        self._load = load
+        self._installation = installation
+        self._role = role
+        self._log = log
+        self._readers = concurrent.futures.ThreadPoolExecutor(MOST, "stream")
+        self._served = concurrent.futures.ThreadPoolExecutor(MOST, "served")
+        self._streams = self._dialogues = 0
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_post("/data/{node}/stream", self._stream)
+        app.router.add_get("/data/{node}/served", self._serve)
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        self._authorise(request)
+        try:
+            wanted = msgspec.json.decode(await request.read(), type=StreamRequest)
+        except msgspec.MsgspecError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+        node = await self._node(request, wanted.cluster)
+        if self._streams >= MOST:
+            raise web.HTTPServiceUnavailable(text=f"{MOST} streams are sent already\n")
+        self._streams += 1
+        self._log(
+            f"{wanted.actor}: stream of node {node.name}: {len(wanted.ranges)} parts of "
+            f"files, the first of {wanted.ranges[0].name if wanted.ranges else 'none'}"
+        )
+        try:
+            return await streams.send(request, node.data_directory, wanted.ranges, self._readers)
+        except ReplacedError as error:
+            raise web.HTTPConflict(text=f"{error.detail}\n") from error
+        except OperatorError as error:
+            raise web.HTTPForbidden(text=f"{error.notice}: {error.detail}\n") from error
+        except OSError as error:
+            raise web.HTTPInternalServerError(text=f"{error}\n") from error
+        finally:
+            self._streams -= 1
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        self._authorise(request)
+        node = await self._node(request, request.headers.get(CLUSTER, ""))
+        if self._dialogues >= MOST:
+            raise web.HTTPServiceUnavailable(text=f"{MOST} data files are served already\n")
+        websocket = web.WebSocketResponse(
+            heartbeat=dialogues.HEARTBEAT_SECONDS, compress=False, max_msg_size=0
+        )
+        await websocket.prepare(request)
+        self._dialogues += 1
+        actor = request.headers.get(ACTOR, "")
+        self._log(f"{actor}: the data file of node {node.name} is compared")
+        ours, theirs = socket.socketpair()
+        program = asyncio.get_running_loop().run_in_executor(
+            self._served, dialogues.serve_file, self._installation, str(data_fs(node)), theirs
+        )
+        try:
+            await dialogues.move(websocket, ours)
+        finally:
+            ours.close()
+            # The program ends with its connection.
+            with contextlib.suppress(OperatorError):
+                await asyncio.shield(program)
+            self._dialogues -= 1
+        return websocket
+
+    def _authorise(self, request: web.Request) -> None:
+        if self._role(request) not in (Role.HOST, Role.OPERATOR):
+            raise web.HTTPForbidden(text="the role of this certificate may not read data\n")
+
+    async def _node(self, request: web.Request, cluster_name: str) -> Node:
+        """Return the node of a request.  Raises HTTPException."""
+        loop = asyncio.get_running_loop()
+        try:
+            cluster = await loop.run_in_executor(None, self._load)
+            node = node_named(cluster, request.match_info["node"])
+        except OperatorError as error:
+            raise web.HTTPNotFound(text=f"{error.notice}: {error.detail}\n") from error
+        if cluster.name != cluster_name:
+            raise web.HTTPConflict(
+                text=f"host {cluster.here} belongs to cluster {cluster.name}, not to "
+                f"{cluster_name}\n"
+            )
+        if not cluster.is_here(node):
+            raise web.HTTPNotFound(text=f"node {node.name} is not on host {cluster.here}\n")
+        return node

@@ -1,0 +1,137 @@
+"""The stream of parts of a node's files: how an agent sends it, and how a copy receives it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import http.client
+import ssl
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from indico_zodbrepl.cluster import ClusterHost
+from indico_zodbrepl.host.node_files import DIGEST_BYTES, LENGTH, MISSING, Range, sent
+from indico_zodbrepl.host.remote.messages import SILENT_SECONDS
+
+SLICE = 1 << 17
+"""Bytes for one write: asyncio's TLS takes twice the time for larger ones."""
+STALLED_SECONDS = 60.0
+"""Time after which a receiver that takes nothing is given up."""
+CONNECT_SECONDS = 1.0
+REFUSED_BYTES = 1000
+
+
+class StreamRequest(msgspec.Struct):
+    """The ranges that are wanted, and for which cluster."""
+
+    cluster: str
+    actor: str
+    ranges: list[Range]
+
+
+class CutError(Exception):
+    """A stream did not begin, or broke; the text says why."""
+
+
+class RefusedError(Exception):
+    """The agent refused a stream: its status and reason."""
+
+
+async def send(
+    request: web.Request,
+    folder: Path,
+    ranges: Sequence[Range],
+    threads: concurrent.futures.Executor,
+) -> web.StreamResponse:
+    """Send parts of the files of a folder; one block is read ahead.
+
+    Raises as ``node_files.sent`` for the first part; later ones break the connection.
+    """
+    loop = asyncio.get_running_loop()
+    parts = sent(folder, ranges)
+    first = await loop.run_in_executor(threads, next, parts, None)
+    response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+    await response.prepare(request)
+    while first is not None:
+        following = loop.run_in_executor(threads, next, parts, None)
+        try:
+            for each in first:
+                await _write(response, each)
+        except BaseException:
+            # The thread has to leave the generator before it can be closed.
+            await asyncio.wait([following])
+            parts.close()
+            raise
+        first = await following
+    await response.write_eof()
+    return response
+
+
+async def _write(response: web.StreamResponse, part: bytes) -> None:
+    view = memoryview(part)
+    for at in range(0, len(view), SLICE):
+        async with asyncio.timeout(STALLED_SECONDS):
+            await response.write(view[at : at + SLICE])
+
+
+class Receiver:
+    """The content of ranges, as ``remote_copy.Stream``, but with CutError."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self._response = response
+
+    def length(self) -> int | None:
+        content = bytearray(LENGTH.size)
+        self._fill(memoryview(content))
+        (length,) = LENGTH.unpack(content)
+        return None if length == MISSING else int(length)
+
+    def block(self, into: memoryview) -> bytes:
+        self._fill(into)
+        found = bytearray(DIGEST_BYTES)
+        self._fill(memoryview(found))
+        return bytes(found)
+
+    def _fill(self, view: memoryview) -> None:
+        while view:
+            try:
+                count = self._response.readinto(view)
+            except (OSError, http.client.HTTPException) as error:
+                raise CutError(f"the stream broke: {error or type(error).__name__}") from error
+            if not count:
+                raise CutError("the stream ended too early")
+            view = view[count:]
+
+
+@contextlib.contextmanager
+def received(
+    host: ClusterHost, context: ssl.SSLContext, path: str, request: StreamRequest
+) -> Iterator[Receiver]:
+    """Ask an agent for parts of files, on a connection of its own.
+
+    Raises CutError, RefusedError.
+    """
+    address = host.agent_address
+    connection = http.client.HTTPSConnection(
+        address.host, address.port, timeout=CONNECT_SECONDS, context=context
+    )
+    with contextlib.closing(connection):
+        try:
+            connection.connect()
+            connection.sock.settimeout(SILENT_SECONDS)
+            connection.request("POST", path, msgspec.json.encode(request))
+            response = connection.getresponse()
+            text = "" if response.status == 200 else _text(response)
+        except (OSError, http.client.HTTPException) as error:
+            raise CutError(str(error) or type(error).__name__) from error
+        if response.status != 200:
+            raise RefusedError(f"{response.status}: {text}")
+        yield Receiver(response)
+
+
+def _text(response: http.client.HTTPResponse) -> str:
+    return response.read(REFUSED_BYTES).decode("utf-8", "replace").strip()
