@@ -67,6 +67,7 @@ setup(
             [
                 "aiohttp",
                 "apispec",
+                "blake3",
                 "click",
                 "cryptography",
                 "Flask",
