@@ -62,15 +62,36 @@ ON_THIS_HOST = {
         "supervisor",
     },
     # The demo runs its cluster on this host.
-    "demo": {"daemon", "indico_programs", "lifecycle", "secrets"},
+    "demo": {"daemon", "indico_programs", "lifecycle", "locking", "secrets"},
     # A conversion runs the storages of two clusters that are down, on this host.
     "convert": {"daemon", "generated", "lifecycle", "py27", "state", "supervisor"},
     # `up` and `down` start and stop the programs of the host on which they are typed.
     "cli/cluster.py": {"generated", "lifecycle", "system"},
     # A service runs the programs of one host, as a program in the foreground and files of systemd.
     "cli/service.py": {"daemon", "foreground", "service_files"},
-    # `agent` is the program of a host.
-    "cli/hosts.py": {"remote"},
+    # `agent` is the program of a host, and `hosts join` sets this one up.
+    "cli/hosts.py": {"bundle", "cluster_file", "remote"},
+    # `hosts` makes this host's certificates, and asks agents what is no part of a node.
+    "operations/hosts.py": {
+        "authority",
+        "bundle",
+        "certificates",
+        "cluster_file",
+        "remote",
+        "remote.client",
+        "secrets",
+        "ssh",
+    },
+    "operations/hosts_certificates.py": {
+        "authority",
+        "certificates",
+        "remote",
+        "remote.client",
+        "remote.identities",
+        "renewal",
+    },
+    "operations/hosts_join.py": {"bundle", "remote"},
+    "operations/hosts_list.py": {"remote.identities", "remote.messages"},
     # `node run` is the program of a node.
     "cli/node.py": {"run"},
     # The port of the monitor's own metrics.

@@ -244,6 +244,8 @@ MAY_SLEEP = {
     "bench/suites/backup.py": "the windows that are measured",
     "bench/suites/http_generator.py": "the schedule of the requests, in asyncio",
     "cli/status_view.py": "the pace of a view that is repeated until Ctrl-C",
+    "host/remote": "the lines of an answer that lasts, in asyncio",
+    "host/remote_copy.py": "the pause before a stream that broke goes on",
     "host/run.py": "supervisord counts a program as started after a fixed time",
     "monitord/notifiers.py": "pauses that grow from attempt to attempt",
 }
@@ -252,6 +254,7 @@ MAY_MAKE_THREADS = {
     "admin/jobs.py": "one that waits for each command that the page has started",
     "admin/surveys.py": "a pool of a few workers for as long as the page runs",
     "bench/suites/http_trials.py": "clients that load Indico from a fixed number of threads",
+    "host/part_file.py": "writing and syncing a copy while its next part arrives",
     "host/remote": "the calls of an agent, and what it does unasked",
     "monitor/watcher.py": "the loop of the monitor",
     "monitord/notifiers.py": "one for each hook",

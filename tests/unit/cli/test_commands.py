@@ -201,8 +201,8 @@ print(*sys.modules, file=sys.stderr)
         (["failover", "--help"], ("rich", "ZConfig", "indico_zodbrepl.operations"), 19),
         (["node", "--help"], ("rich", "ZConfig", "indico_zodbrepl.host"), 19),
         (["admin", "--help"], ("rich", "ZConfig", "indico_zodbrepl.admin"), 19),
-        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 77),
-        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 70),
+        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 79),
+        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 72),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )
