@@ -208,7 +208,7 @@ SUBJECTS = (
     Subject(
         "Several hosts",
         "Each host has its own certificate, issued by the host where `hosts init` ran.",
-        "[cluster.conf](cluster-conf.md)",
+        "[encryption between hosts](../explanation/several-hosts.md)",
         ("host/authority", "host/certificates", "host/tls", "host/tunnel"),
     ),
     Subject(
