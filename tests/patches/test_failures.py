@@ -31,9 +31,10 @@ CASES = {'no error': 'ConflictError:0:0', 'conflicts for ever': 'ConflictError:0
          'another error': 'ValueError:0:1', 'conflicts from the second commit on': 'ConflictError:1:99'}
 
 
-def write(site, tree, *cases):
+def write(site, tree, *cases, **environment):
     """Return what writes, each (surface, name in CASES), are answered."""
-    return site.ask(tree, 'write', site.ids['key'], *['%s:%s' % (surface, CASES[case]) for surface, case in cases])
+    return site.ask(tree, 'write', site.ids['key'],
+                    *['%s:%s' % (surface, CASES[case]) for surface, case in cases], **environment)
 
 
 @pytest.fixture(scope='module')
@@ -47,8 +48,10 @@ def writes(trees, new_site):
 def read_only_writes(trees, new_site):
     """With all patches: what a write to a read-only storage is answered, by surface."""
     site = new_site()
+    session = site.ask(trees.full(), 'hosts', 'here', 'log_in')
     site.use_file(read_only=True)
-    return dict(zip(SURFACES, write(site, trees.full(), *[(surface, 'no error') for surface in SURFACES])))
+    cases = [(surface, 'no error') for surface in SURFACES]
+    return dict(zip(SURFACES, write(site, trees.full(), *cases, SESSION=session)))
 
 
 @pytest.fixture(scope='module')
