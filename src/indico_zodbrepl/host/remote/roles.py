@@ -31,6 +31,8 @@ READS = DATA | frozenset(
         "lock",
         "lock_holder",
         "newest_record",
+        "operations_index",
+        "operations_texts",
         "process_state",
         "programs",
         "record",
