@@ -45,7 +45,9 @@ class Rotate(Single):
         does = []
         if self._authority:
             if takes_over:
-                does.append("create a new authority on this host: it issues certificates from now")
+                does.append(
+                    "create a new authority on this host: it issues certificates from now on"
+                )
             elif not _is_unfinished(cluster, seen):
                 does.append("create a new authority on this host")
             does.append("let all hosts trust the new and the old authority")

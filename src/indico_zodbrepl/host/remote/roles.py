@@ -47,8 +47,15 @@ READS = DATA | frozenset(
 )
 """The calls that change nothing and return no data of Indico."""
 
-ADMINISTRATION_READS = frozenset({"hosts.cluster_file", "hosts.check_cluster_file"})
-"""Calls about cluster files that change nothing."""
+READS_FOR_HOSTS = frozenset(
+    {
+        "hosts.check_cluster_file",
+        "hosts.cluster_file",
+        "operations_index",
+        "operations_texts",
+    }
+)
+"""Calls that change nothing either, and are for hosts and operators only."""
 ONE_AT_A_TIME = frozenset(
     {
         "assign",

@@ -34,7 +34,7 @@ from indico_zodbrepl.host.remote.data_routes import DataRoutes
 from indico_zodbrepl.host.remote.holds import Steps
 from indico_zodbrepl.host.remote.messages import Call, Identity
 from indico_zodbrepl.host.remote.refusals import refuse_other, refuse_protocol, refuse_stranger
-from indico_zodbrepl.host.remote.roles import ADMINISTRATION_READS, ONE_AT_A_TIME, READS, may_call
+from indico_zodbrepl.host.remote.roles import ONE_AT_A_TIME, READS, READS_FOR_HOSTS, may_call
 
 THREADS = 32
 READER_THREADS = 32
@@ -79,7 +79,7 @@ class _Asked:
 
     @property
     def reads(self) -> bool:
-        return self.method in READS or self.method in ADMINISTRATION_READS
+        return self.method in READS or self.method in READS_FOR_HOSTS
 
     @property
     def about(self) -> str:
