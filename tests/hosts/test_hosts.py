@@ -73,8 +73,8 @@ def test_three_empty_hosts_become_a_cluster(empty: Installed) -> None:
     for shared in ("var/secrets/bench-secret", "cluster.conf"):
         assert empty.outside("h1", shared).read_bytes() == empty.outside("h2", shared).read_bytes()
 
-    found = empty.listed("h1", code=1)
-    assert [True, True, False] == [each["up"] for each in found.values()]
+    lines = empty.listed("h1", code=1)
+    assert [True, True, False] == [each["up"] for each in lines.values()]
     empty.add("h3")
     for host in ("h1", "h3"):
         lines = empty.listed(host)

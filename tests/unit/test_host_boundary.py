@@ -19,6 +19,8 @@ ABOVE = ("operations", "monitor", "monitord", "admin", "cli", "convert", "bench"
 VALUES = {
     "backup": {"Backup", "Made", "Newer", "Swapped", "iso", "moment"},
     "backup_retention": {"Series", "expired"},
+    "bundle": {"Joining"},
+    "certificates": {"Role"},
     "data_interface": {"Backups"},
     "data_end": {"DataEnd"},
     "datafs": {"Comparison", "Export", "Progress", "Relation", "describe"},
@@ -66,12 +68,12 @@ ON_THIS_HOST = {
     # A conversion runs the storages of two clusters that are down, on this host.
     "convert": {"daemon", "generated", "lifecycle", "py27", "state", "supervisor"},
     # `up` and `down` start and stop the programs of the host on which they are typed.
-    "cli/cluster.py": {"generated", "lifecycle", "system"},
+    "cli/cluster.py": {"generated", "lifecycle", "remote", "system"},
     # A service runs the programs of one host, as a program in the foreground and files of systemd.
-    "cli/service.py": {"daemon", "foreground", "service_files"},
-    # `agent` is the program of a host, and `hosts join` sets this one up.
-    "cli/hosts.py": {"bundle", "cluster_file", "remote"},
-    # `hosts` makes this host's certificates, and asks agents what is no part of a node.
+    "cli/service.py": {"daemon", "foreground", "remote.keeping", "service_files"},
+    # `agent` is the program of a host; a bundle is read where it is used.
+    "cli/hosts.py": {"bundle", "remote"},
+    # Certificates and cluster files are administered where a command is typed, by calls to agents.
     "operations/hosts.py": {
         "authority",
         "bundle",
@@ -90,6 +92,7 @@ ON_THIS_HOST = {
         "remote.identities",
         "renewal",
     },
+    "operations/hosts_check.py": {"certificates", "cluster_file", "remote"},
     "operations/hosts_join.py": {"bundle", "remote"},
     "operations/hosts_list.py": {"remote.identities", "remote.messages"},
     # `node run` is the program of a node.

@@ -67,6 +67,10 @@ def _check_system(app: App) -> None:
         detail = " ".join(error.detail.split())
         installed = Finding(Verdict.AGAINST, "installation", f"{error.notice}: {detail}")
     findings = [installed, *suitability.judge(app.cluster, system.read(app.cluster))]
+    if app.cluster.hosts:
+        from indico_zodbrepl.operations import hosts_check
+
+        findings += hosts_check.findings(app.cluster)
     for each in findings:
         click.echo(finding_line(each))
     if any(each.verdict is Verdict.AGAINST for each in findings):
@@ -99,19 +103,29 @@ def render(app: App, into: Path | None) -> None:
         click.echo(text)
 
 
+THIS_HOST = click.option(
+    "--this-host",
+    "here",
+    is_flag=True,
+    help="Only the programs of this host, in a cluster of several.",
+)
+
+
 @click.command()
+@THIS_HOST
 @REASON
 @DRY_RUN
 @pass_app
-def up(app: App, reason: str, dry_run: bool) -> None:
+def up(app: App, here: bool, reason: str, dry_run: bool) -> None:
     """Start what does not run yet: storage nodes, Indico, the admin page and the monitor.
 
-    Returns when all of them work.  Idempotent.
+    In a cluster of several hosts, on all of them, and first the agent of this host.  Returns when
+    all of them work.  Idempotent.
     """
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.cluster.layout import Layout
 
-    start_all(app, reason, dry_run=dry_run)
+    start_all(app, reason, dry_run=dry_run, here=here)
     if dry_run:
         return
     cluster = app.cluster
@@ -123,19 +137,23 @@ def up(app: App, reason: str, dry_run: bool) -> None:
 
 
 @click.command()
+@THIS_HOST
 @REASON
 @DRY_RUN
 @pass_app
-def down(app: App, reason: str, dry_run: bool) -> None:
+def down(app: App, here: bool, reason: str, dry_run: bool) -> None:
     """Stop everything: admin page, monitor, Indico, primary, followers, supervisord.
 
-    Idempotent.
+    In a cluster of several hosts, on all of them; their agents run on.  Idempotent.
     """
-    stop_all(app, reason, dry_run=dry_run)
+    stop_all(app, reason, dry_run=dry_run, here=here)
 
 
-def start_all(app: App, reason: str, *, dry_run: bool = False) -> None:
+def start_all(app: App, reason: str, *, dry_run: bool = False, here: bool = False) -> None:
     """Start what does not run yet, and print the addresses; journaled.
+
+    Args:
+        here: leave the other hosts alone.
 
     Raises OperatorError as ``lifecycle.up``; it names an interrupted operation.
     """
@@ -143,12 +161,17 @@ def start_all(app: App, reason: str, *, dry_run: bool = False) -> None:
     from indico_zodbrepl.host import generated, lifecycle
     from indico_zodbrepl.operations.single import Up
 
-    cluster, step = app.cluster, Up.named(app.cluster.name)
+    cluster, step = app.cluster, Up.named(app.cluster.name, here=here)
     if dry_run:
         answer_single(app, step, reason, dry_run=True)
         return
     lifecycle.check(cluster, app.installation)
     generated.make_directories(cluster)
+    if cluster.hosts and not here:
+        from indico_zodbrepl.host.remote import program
+
+        if program.ensure(cluster, app.installation):
+            click.echo(f"the agent of host {cluster.here} was started")
     entry = _journaled(cluster, "up", reason)
     try:
         answer_single(app, step, reason, dry_run=False, entry=entry)
@@ -159,13 +182,18 @@ def start_all(app: App, reason: str, *, dry_run: bool = False) -> None:
     click.echo(addresses(cluster))
 
 
-def stop_all(app: App, reason: str, *, dry_run: bool = False) -> None:
-    """Stop everything; journaled.  Raises OperatorError as ``lifecycle.down``."""
+def stop_all(app: App, reason: str, *, dry_run: bool = False, here: bool = False) -> None:
+    """Stop everything; journaled.  Raises OperatorError as ``lifecycle.down``.
+
+    Args:
+        here: as of ``start_all``.
+    """
     from indico_zodbrepl.cli.running import answer_single
     from indico_zodbrepl.operations.single import Down
 
     entry = _journaled(app.cluster, "down", reason)
-    answer_single(app, Down.named(app.cluster.name), reason, dry_run=dry_run, entry=entry)
+    step = Down.named(app.cluster.name, here=here)
+    answer_single(app, step, reason, dry_run=dry_run, entry=entry)
 
 
 @click.command()

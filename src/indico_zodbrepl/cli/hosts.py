@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -151,15 +150,10 @@ def list_(app: App, as_json: bool) -> None:
     Exit code: 0 all is fine; 1 a line says what is not; 2 no majority of the hosts answers.
     """
     from indico_zodbrepl.cluster.lookup import own_host
-    from indico_zodbrepl.host import cluster_file
-    from indico_zodbrepl.host.remote import identities
-    from indico_zodbrepl.operations import hosts_list
+    from indico_zodbrepl.operations import hosts_check, hosts_list
 
-    cluster = app.cluster
-    own_host(cluster)
-    digest = cluster_file.digest(cluster.source.read_text("utf-8"))
-    seen = identities.collect(cluster)
-    lines = hosts_list.listing(cluster, seen, digest, cluster_file.earlier(cluster), time.time())
+    own_host(app.cluster)
+    lines = hosts_check.seen(app.cluster)
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(each) for each in lines], indent=2))
     else:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from indico_zodbrepl.cli.app import App, pass_app
 from indico_zodbrepl.errors import OperatorError
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.host.remote.keeping import Keeper
 
 
 @click.command()
 @pass_app
 def run(app: App) -> None:
     """Start everything, and stay in the foreground until it is stopped; for service managers.
+
+    In a cluster of several hosts: the programs of this host, and its agent unless another service
+    runs it.  An agent that dies is started again.
 
     SIGTERM and Ctrl-C stop everything in order.  Programs that did not start are reported once; the
     others run on.  Tells systemd when pages are served (Type=notify).
@@ -25,27 +33,43 @@ def run(app: App) -> None:
     from indico_zodbrepl.host.supervisor import SupervisorSilentError
 
     cluster = app.cluster
+    here = bool(cluster.hosts)
+    keeper = _keeper(app)
     try:
         with as_keyboard_interrupt():
+            if keeper is not None:
+                keeper.start()
             try:
-                start_all(app, "run")
+                start_all(app, "run", here=here)
                 foreground.notify(f"READY=1\nSTATUS=cluster {cluster.name} is up")
             except OperatorError as error:
                 if not daemon.is_running(cluster):
                     raise
                 click.echo(str(error), err=True)
                 foreground.notify(f"READY=1\nSTATUS=partly up: {error.notice}")
-            foreground.attend(cluster)
+            foreground.attend(cluster, keeper.tend if keeper is not None else None)
             click.echo("supervisord was stopped")
     except KeyboardInterrupt:
         with held_off():
             foreground.notify("STOPPING=1")
             try:
-                stop_all(app, "run was asked to stop")
+                stop_all(app, "run was asked to stop", here=here)
             except SupervisorSilentError:
                 # systemd, for instance, asks all programs at once to stop if it has to give up.
                 if not foreground.ends_by_itself(cluster):
                     raise
+            finally:
+                if keeper is not None:
+                    keeper.stop()
+
+
+def _keeper(app: App) -> Keeper | None:
+    """Return what keeps this host's agent running; None if the cluster has no hosts."""
+    if not app.cluster.hosts:
+        return None
+    from indico_zodbrepl.host.remote.keeping import Keeper
+
+    return Keeper(app.cluster, app.installation, lambda text: click.echo(text, err=True))
 
 
 @click.command("install-service")
@@ -56,7 +80,8 @@ def run(app: App) -> None:
 def install_service(app: App, user: str | None, *, printed: bool, removed: bool) -> None:
     """Write a systemd unit and a tmpfiles.d file that run this cluster on this host; as root.
 
-    Starts nothing.  A file that was there is kept with the suffix .before.
+    In a cluster of several hosts also a unit of the host's agent.  Starts nothing.  A file that
+    was there is kept with the suffix .before.
     """
     from indico_zodbrepl.cluster import check_site_conf
     from indico_zodbrepl.cluster.service import Service
@@ -83,4 +108,4 @@ def install_service(app: App, user: str | None, *, printed: bool, removed: bool)
     service_files.require_root("install-service")
     service_files.check(service, account)
     service_files.install(service, account, files, click.echo)
-    click.echo(f"Start it now and at each boot: systemctl enable --now {service.unit}")
+    click.echo(f"Start it now and at each boot: systemctl enable --now {' '.join(service.units)}")

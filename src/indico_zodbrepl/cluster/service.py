@@ -42,31 +42,7 @@ HEADER = """\
 # Repeat that after an upgrade.  For changes of your own: systemctl edit {unit}
 """
 
-UNIT = """\
-{header}
-
-[Unit]
-Description=Indico on replicated ZODB storage: cluster {cluster}
-Wants=network-online.target
-After=network-online.target time-sync.target local-fs.target remote-fs.target
-RequiresMountsFor={needed}
-StartLimitBurst={attempts}
-StartLimitIntervalSec={attempts_seconds}
-
-[Service]
-Type=notify
-User={user}
-Group={group}
-WorkingDirectory={home}
-ExecStart={zodbrepl} run
-ExecStop={zodbrepl} down --reason "the service stops"
-TimeoutStartSec={start}
-TimeoutStopSec={stop}
-Restart=on-failure
-RestartSec={restart}
-RestartPreventExitStatus={final}
-KillMode=control-group
-
+SANDBOX = """\
 # The folders that hold those of the cluster; what their permissions forbid stays forbidden.
 UMask=0077
 ProtectSystem=strict
@@ -96,7 +72,61 @@ SystemCallErrorNumber=EPERM
 LimitNOFILE={files}
 # A core dump would hold passwords and sessions.
 LimitCORE=0
+"""
 
+UNIT = """\
+{header}
+
+[Unit]
+Description=Indico on replicated ZODB storage: cluster {cluster}
+Wants=network-online.target{agent}
+After=network-online.target time-sync.target local-fs.target remote-fs.target{agent}
+RequiresMountsFor={needed}
+StartLimitBurst={attempts}
+StartLimitIntervalSec={attempts_seconds}
+
+[Service]
+Type=notify
+User={user}
+Group={group}
+WorkingDirectory={home}
+ExecStart={zodbrepl} run
+ExecStop={zodbrepl} down{here} --reason "the service stops"
+TimeoutStartSec={start}
+TimeoutStopSec={stop}
+Restart=on-failure
+RestartSec={restart}
+RestartPreventExitStatus={final}
+KillMode=control-group
+
+{sandbox}
+[Install]
+WantedBy=multi-user.target
+"""
+
+# What it starts for commands of other hosts runs on when it is stopped or starts again.
+AGENT_UNIT = """\
+{header}
+
+[Unit]
+Description=Agent of this host for the other hosts of cluster {cluster}
+Wants=network-online.target
+After=network-online.target local-fs.target remote-fs.target
+RequiresMountsFor={needed}
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+User={user}
+Group={group}
+WorkingDirectory={home}
+ExecStart={zodbrepl} agent
+TimeoutStopSec={stop}
+Restart=on-failure
+RestartSec={restart}
+KillMode=process
+
+{sandbox}
 [Install]
 WantedBy=multi-user.target
 """
@@ -135,6 +165,16 @@ class Service:
         return UNITS / self.unit
 
     @property
+    def agent_unit(self) -> str:
+        """Return the name of the unit of this host's agent."""
+        return f"zodbrepl-{self.cluster.name}-agent.service"
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Return the names of all units."""
+        return (self.agent_unit, self.unit) if self.cluster.hosts else (self.unit,)
+
+    @property
     def tmpfiles(self) -> Path:
         return TMPFILES / f"zodbrepl-{self.cluster.name}.conf"
 
@@ -145,7 +185,7 @@ class Service:
         layout = Layout(cluster)
         found = [
             layout.var,
-            *(node.data_directory for node in cluster.nodes if node.managed),
+            *(node.data_directory for node in cluster.local.nodes if node.managed),
             layout.archive,
             *([cluster.backup_directory] if cluster.backup_directory else []),
         ]
@@ -158,7 +198,10 @@ class Service:
         A folder that is named itself is fixed by systemd while the service runs: one that an
         operator moves away and makes anew would be read-only.
         """
-        return outermost(each if each.parent == Path("/") else each.parent for each in self.folders)
+        folders = [each if each.parent == Path("/") else each.parent for each in self.folders]
+        if self.cluster.hosts:  # other hosts replace the cluster file
+            folders.append(self.cluster.source.parent)
+        return outermost(folders)
 
     def files(self, account: Account, command: str, programs: Iterable[Path]) -> Mapping[Path, str]:
         """Return the files to be written: path to content.
@@ -172,8 +215,21 @@ class Service:
         header = HEADER.format(command=command, unit=self.unit).rstrip()
         used = [self.installation.home, self.cluster.source, *self.writable, *programs]
         hidden = not any(path.is_relative_to(each) for path in used for each in HOMES)
+        sandbox = SANDBOX.format(
+            homes="yes" if hidden else "read-only",
+            # Without the folder of one node, or its disk, the others still serve.
+            writable=" ".join(
+                _word(each, "" if layout.var.is_relative_to(each) else "-")
+                for each in self.writable
+            ),
+            files=OPEN_FILES,
+        )
+        several = bool(self.cluster.hosts)
         unit = UNIT.format(
             header=header,
+            sandbox=sandbox,
+            agent=f" {self.agent_unit}" if several else "",
+            here=" --this-host" if several else "",
             cluster=self.cluster.name,
             needed=" ".join(map(_word, (self.installation.home, self.cluster.source, layout.var))),
             attempts=START_ATTEMPTS,
@@ -186,13 +242,18 @@ class Service:
             stop=STOP_SECONDS,
             restart=RESTART_SECONDS,
             final=" ".join(str(int(code)) for code in FINAL_EXITS),
-            homes="yes" if hidden else "read-only",
-            # Without the folder of one node, or its disk, the others still serve.
-            writable=" ".join(
-                _word(each, "" if layout.var.is_relative_to(each) else "-")
-                for each in self.writable
-            ),
-            files=OPEN_FILES,
+        )
+        agent = AGENT_UNIT.format(
+            header=HEADER.format(command=command, unit=self.agent_unit).rstrip(),
+            sandbox=sandbox,
+            cluster=self.cluster.name,
+            needed=" ".join(map(_word, (self.installation.home, self.cluster.source, layout.var))),
+            user=account.user,
+            group=account.group,
+            home=self.installation.home,
+            zodbrepl=zodbrepl,
+            stop=STOP_SECONDS,
+            restart=RESTART_SECONDS,
         )
         tmpfiles = TMPFILES_CONF.format(
             header=header,
@@ -203,7 +264,8 @@ class Service:
             cluster=self.cluster.name,
             log=layout.log,  # the rest of its line, also with blanks
         )
-        return {self.unit_file: unit, self.tmpfiles: tmpfiles}
+        agents = {UNITS / self.agent_unit: agent} if several else {}
+        return {self.unit_file: unit, **agents, self.tmpfiles: tmpfiles}
 
 
 def outermost(folders: Iterable[Path]) -> tuple[Path, ...]:

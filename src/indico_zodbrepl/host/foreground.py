@@ -6,6 +6,7 @@ import math
 import os
 import socket
 import time
+from collections.abc import Callable
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
@@ -20,8 +21,11 @@ POLL_SECONDS = 1.0
 END_SECONDS = 10.0  # from the moment that supervisord closes its socket until it has exited
 
 
-def attend(cluster: Cluster) -> None:
+def attend(cluster: Cluster, tend: Callable[[], None] | None = None) -> None:
     """Wait until the cluster's supervisord has ended.
+
+    Args:
+        tend: called each second.
 
     Returns when it was stopped, by ``down`` for instance.  A supervisord that does not answer is
     waited for: its programs run.
@@ -30,7 +34,13 @@ def attend(cluster: Cluster) -> None:
         OperatorError: exit 1, it died, and its programs run on without it.
     """
     layout = Layout(cluster)
-    wait_while(lambda: _runs(cluster), math.inf, POLL_SECONDS)
+
+    def runs() -> bool:
+        if tend is not None:
+            tend()
+        return _runs(cluster)
+
+    wait_while(runs, math.inf, POLL_SECONDS)
     # It removes the file at its end, after its socket.
     left = wait_while(layout.supervisord_pid.exists, time.monotonic() + END_SECONDS)
     if left:

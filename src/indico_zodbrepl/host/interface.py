@@ -274,6 +274,17 @@ class Host(DataHost, OperationsHost, Protocol):
         """Run a data-plane program; see ``py27.run``."""
 
 
+def this_host(cluster: Cluster, installation: Installation | None = None) -> Host:
+    """Return the interface of this host alone, for what begins and ends with it.
+
+    Args:
+        installation: as of ``host_of``.
+    """
+    from indico_zodbrepl.host.local import LocalHost  # noqa: PLC0415 - it implements this module
+
+    return LocalHost(cluster, installation)
+
+
 def host_of(cluster: Cluster, installation: Installation | None = None) -> Host:
     """Return the host interface of a cluster.
 
@@ -286,6 +297,4 @@ def host_of(cluster: Cluster, installation: Installation | None = None) -> Host:
         from indico_zodbrepl.host.remote.router import several_hosts  # noqa: PLC0415 - as below
 
         return several_hosts(cluster, installation)
-    from indico_zodbrepl.host.local import LocalHost  # noqa: PLC0415 - it implements this module
-
-    return LocalHost(cluster, installation)
+    return this_host(cluster, installation)

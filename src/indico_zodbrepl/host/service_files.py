@@ -12,7 +12,7 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.service import Account, Service
+from indico_zodbrepl.cluster.service import UNITS, Account, Service
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import Tell
 
@@ -77,6 +77,22 @@ def check(service: Service, account: Account) -> None:
             ExitCode.REFUSED,
         )
     _try_programs(service, account)
+    if service.cluster.hosts:
+        _check_cluster_file(service, account)
+
+
+def _check_cluster_file(service: Service, account: Account) -> None:
+    """Refuse a cluster file that the agent could not replace for another host."""
+    source = service.cluster.source
+    done = _as_user(account, ["test", "-w", str(source.parent)])
+    if done.returncode:
+        raise OperatorError(
+            f"{account.user} can't replace the cluster file",
+            f"{source.parent} is not writable by that user; `hosts push` on another host replaces "
+            f"{source.name} there",
+            f"keep it in a folder of its own: chown {account.user}:{account.group} {source.parent}",
+            ExitCode.REFUSED,
+        )
 
 
 def programs_outside(service: Service) -> tuple[Path, ...]:
@@ -117,17 +133,19 @@ def remove(service: Service, tell: Tell) -> None:
     """
     require_root("install-service --remove")
     if BOOTED.is_dir():
-        if _is_active(service):
-            raise OperatorError(
-                f"{service.unit} runs",
-                "only a stopped service can be removed",
-                f"systemctl stop {service.unit}",
-                ExitCode.REFUSED,
-            )
-        if service.unit_file.exists():
-            _run(["systemctl", "disable", "--quiet", service.unit])
+        for unit in reversed(service.units):
+            if _is_active(unit):
+                raise OperatorError(
+                    f"{unit} runs",
+                    "only a stopped service can be removed",
+                    f"systemctl stop {unit}",
+                    ExitCode.REFUSED,
+                )
+        for unit in service.units:
+            if (UNITS / unit).exists():
+                _run(["systemctl", "disable", "--quiet", unit])
     try:
-        for path in (service.unit_file, service.tmpfiles):
+        for path in (*(UNITS / unit for unit in service.units), service.tmpfiles):
             if path.exists():
                 path.unlink()
                 tell(f"removed {path}")
@@ -161,25 +179,13 @@ def write(path: Path, text: str, tell: Tell) -> None:
 def _try_programs(service: Service, account: Account) -> None:
     """Run both interpreters as the service's user."""
     installation = service.installation
-    identity = pwd.getpwnam(account.user)
     for command in (
         [str(installation.zodbrepl), "--version"],
         [str(installation.python27), "-c", "import indico, ZEO"],
         ["test", "-r", str(service.cluster.source)],
     ):
         try:
-            done = subprocess.run(
-                command,
-                user=identity.pw_uid,
-                group=identity.pw_gid,
-                extra_groups=[],
-                env={"PATH": os.defpath, "HOME": "/"},
-                cwd="/",
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=SECONDS,
-            )
+            done = _as_user(account, command)
             problem = done.stderr.strip() if done.returncode else ""
             failed = bool(done.returncode)
         except OSError as error:
@@ -194,8 +200,25 @@ def _try_programs(service: Service, account: Account) -> None:
             )
 
 
-def _is_active(service: Service) -> bool:
-    command = ["systemctl", "is-active", "--quiet", service.unit]
+def _as_user(account: Account, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command as the service's user.  Raises OSError."""
+    identity = pwd.getpwnam(account.user)
+    return subprocess.run(
+        command,
+        user=identity.pw_uid,
+        group=identity.pw_gid,
+        extra_groups=[],
+        env={"PATH": os.defpath, "HOME": "/"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+
+
+def _is_active(unit: str) -> bool:
+    command = ["systemctl", "is-active", "--quiet", unit]
     return subprocess.run(command, check=False, timeout=SECONDS).returncode == 0
 
 

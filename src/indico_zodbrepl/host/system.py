@@ -139,7 +139,7 @@ def _folders(cluster: Cluster) -> Iterator[tuple[Path, str, bool]]:
     layout = Layout(cluster)
     # Its folders with secrets, logs and data are private themselves.
     yield layout.var, "var-directory", False
-    for node in cluster.nodes:
+    for node in cluster.local.nodes:
         if node.managed:
             yield node.data_directory, f"data of node {node.name}", True
     yield layout.archive, "uploaded files", True
@@ -241,6 +241,9 @@ def _own_endpoints(cluster: Cluster) -> Iterator[Endpoint]:
         if endpoint.kind != "node" or endpoint.name not in foreign:
             yield endpoint
     yield from tunnel.endpoints(cluster)
+    for endpoint in cluster.endpoints():
+        if endpoint.kind == "host" and endpoint.name == cluster.here:
+            yield endpoint
 
 
 def _port(cluster: Cluster, endpoint: Endpoint) -> Port:

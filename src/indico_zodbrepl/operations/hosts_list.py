@@ -65,7 +65,8 @@ def listing(
     for host in cluster.hosts:
         found, here = seen[host.name], host.name == cluster.here
         if isinstance(found, OperatorError):
-            why = f"{found.notice}: {found.detail}" if found.detail else found.notice
+            notice = found.notice.removeprefix(f"host {host.name} ")
+            why = f"{notice}: {found.detail}" if found.detail else notice
             unknown = (None, None, None, None, None)
             lines.append(Line(host.name, host.address, here, False, *unknown, (why,)))
             continue

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host.interface import DryRun, host_of
+from indico_zodbrepl.host.interface import DryRun, Host, host_of, this_host
 from indico_zodbrepl.operations import journal, operation, store
 from indico_zodbrepl.operations.executor import within
 from indico_zodbrepl.operations.journal import Told
@@ -322,7 +322,20 @@ class RestartInstance(Single):
         return {}
 
 
-class Up(Single):
+class Everything(Single):
+    """All programs of the cluster start or stop, or those of this host alone (``here``)."""
+
+    def checked(self, cluster: Cluster, installation: Installation) -> DryRun:
+        host = self._interface(cluster, installation)
+        return host.dry_run(self.verb, self.subject)
+
+    def _interface(self, cluster: Cluster, installation: Installation) -> Host:
+        if self.arguments.get("here"):
+            return this_host(cluster, installation)
+        return host_of(cluster, installation)
+
+
+class Up(Everything):
     """Everything that does not run starts."""
 
     action = verb = "up"
@@ -330,13 +343,14 @@ class Up(Single):
     kept = ("started",)
 
     def do(self, context: Context) -> Figures:
-        started = context.host.up(progress=context.say)
+        host = self._interface(context.cluster, context.installation)
+        started = host.up(progress=context.say)
         if not started:
             context.note("everything is running")
         return {"started": list(started)}
 
 
-class Down(Single):
+class Down(Everything):
     """Everything stops."""
 
     action = verb = "down"
@@ -344,7 +358,8 @@ class Down(Single):
     kept = ("ended",)
 
     def do(self, context: Context) -> Figures:
-        ended = context.host.down(progress=context.say)
+        host = self._interface(context.cluster, context.installation)
+        ended = host.down(progress=context.say)
         if not ended:
             context.note("nothing is running")
         return {"ended": list(ended)}

@@ -65,8 +65,8 @@ def _clock(system: System) -> Finding:
 
 
 def _machine(cluster: Cluster, system: System) -> Iterator[Finding]:
-    servers = sum(node.has_program for node in cluster.nodes)
-    workers = sum(each.workers for each in cluster.indico)
+    servers = sum(node.has_program for node in cluster.local.nodes)
+    workers = sum(each.workers for each in cluster.local.indico)
     planned = servers * NODE_BYTES + workers * WORKER_BYTES
     verdict = FINE if system.memory >= planned else WARNING
     text = f"{gib(system.memory)}; {gib(planned)} planned for nodes and Indico"

@@ -76,7 +76,10 @@ class Installed:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on a host."""
         return self.lab[host].run(
-            *(PROGRAM, "-c", self.file, *arguments),
+            PROGRAM,
+            "-c",
+            self.file,
+            *arguments,
             text=text,
             timeout=SECONDS,
             check=False,

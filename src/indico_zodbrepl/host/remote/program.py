@@ -101,6 +101,7 @@ def serve(path: Path, installation: Installation) -> None:
                 exit_code=ExitCode.REFUSED,
             )
         note_pid(lock.fileno())
+        os.chdir(layout.var)  # by which it is recognised as a program of this cluster
         actions = open_in(layout.actions)
         held.callback(actions.close)
         asyncio.run(_serve(file, installation, actions))
@@ -168,19 +169,13 @@ async def _serve(file: ClusterFile, installation: Installation, actions: Actions
     log("agent stopped")
 
 
-def ensure(cluster: Cluster, installation: Installation) -> bool:
-    """Start this host's agent in the background unless it runs; return True if it was started.
-
-    Raises OperatorError: exit 7, it does not answer; otherwise as ``serve``.
-    """
-    host, layout = own_host(cluster), Layout(cluster)
-    client = AgentClient(cluster, host)
-    if _answers(client):
-        return False
+def launch(cluster: Cluster, installation: Installation) -> subprocess.Popen[bytes]:
+    """Start this host's agent in the background; it may end at once if it can't run."""
+    layout = Layout(cluster)
     layout.log.mkdir(mode=0o700, parents=True, exist_ok=True)
     command = [str(installation.zodbrepl), "-c", str(cluster.source), "agent"]
     with open(layout.program_log("agent"), "ab") as output:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             cwd=layout.var,
             env=environment(installation),
@@ -189,14 +184,34 @@ def ensure(cluster: Cluster, installation: Installation) -> bool:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def ensure(cluster: Cluster, installation: Installation) -> bool:
+    """Start this host's agent in the background unless it runs; return True if it was started.
+
+    Raises OperatorError: exit 7, it does not answer; otherwise as ``serve``.
+    """
+    if answers(cluster):
+        return False
+    wait_for(cluster, launch(cluster, installation))
+    return True
+
+
+def wait_for(cluster: Cluster, process: subprocess.Popen[bytes]) -> None:
+    """Wait until an agent that was launched answers.  Raises OperatorError (exit 7)."""
     deadline = time.monotonic() + READY_SECONDS
-    wait_until(lambda: _answers(client) or process.poll() is not None, deadline)
-    if _answers(client):
-        return True
-    raise OperatorError(
-        f"the agent of host {host.name} did not start",
-        _tail(layout.program_log("agent")),
-        f"see {layout.program_log('agent')}; is supervised by: "
+    wait_until(lambda: answers(cluster) or process.poll() is not None, deadline)
+    if not answers(cluster):
+        raise not_started(cluster)
+
+
+def not_started(cluster: Cluster) -> OperatorError:
+    """Return the error about an agent that does not answer or has ended."""
+    log_file = Layout(cluster).program_log("agent")
+    return OperatorError(
+        f"the agent of host {cluster.here} did not start",
+        _tail(log_file),
+        f"see {log_file}; as a service it is started again: "
         f"{Commands.here(cluster).zodbrepl('install-service')}",
         ExitCode.TIMED_OUT,
     )
@@ -220,9 +235,10 @@ def stop(cluster: Cluster) -> bool:
         return bool(wait_until(lambda: take(lock.fileno()), time.monotonic() + READY_SECONDS))
 
 
-def _answers(client: AgentClient) -> bool:
+def answers(cluster: Cluster) -> bool:
+    """Return True if this host's agent answers.  Raises OperatorError if it refuses."""
     try:
-        client.identity()
+        AgentClient(cluster, own_host(cluster)).identity()
     except HostAwayError:
         return False
     return True
