@@ -26,6 +26,7 @@ COMMANDS = {
     "watch": Lazy("cluster", "Monitor the cluster until stopped, and report what changes."),
     "admin": Lazy("admin", "Serve the admin page, or manage its accounts."),
     "demo": Lazy("cluster", "Start the cluster, load conferences, stop everything on Ctrl-C."),
+    "demo-hosts": Lazy("demo_hosts", "Run the demo on three hosts made of namespaces."),
     "node": Lazy("node", "Operate a single storage node."),
     "history": Lazy("data", "Compare the histories of nodes."),
     "switchover": Lazy("operate", "Make another node primary; lose nothing."),

@@ -35,7 +35,7 @@ def compare(cluster: Cluster, indico: Indico27) -> dict[str, Counts]:
         OperatorError: a follower did not catch up, or the nodes hold different things.
     """
     if any(node.role.follows for node in cluster.nodes):
-        _wait_until_in_step(cluster)
+        wait_until_in_step(cluster)
     layout = Layout(cluster)
     files = {
         node.name: layout.node_zodb_conf(node)
@@ -63,7 +63,12 @@ def is_loaded(found: Mapping[str, Counts]) -> bool:
     return all(0 < counts["runs"] == counts["finished"] for counts in found.values())
 
 
-def _wait_until_in_step(cluster: Cluster) -> None:
+def wait_until_in_step(cluster: Cluster) -> None:
+    """Wait until all followers have the primary's last transaction.
+
+    Raises OperatorError: exit 7, a follower did not catch up.
+    """
+
     def behind() -> Snapshot | None:
         snapshot = take_snapshot(cluster)
         return None if _in_step(snapshot) else snapshot

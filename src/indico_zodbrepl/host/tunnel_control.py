@@ -46,6 +46,14 @@ def check(cluster: Cluster) -> None:
     """
     if not tunnel.runs_here(cluster):
         return
+    check_installed()
+    certificates.check_host(
+        Layout(cluster).tls, tunnel.own_host(cluster), datetime.datetime.now(datetime.UTC)
+    )
+
+
+def check_installed() -> None:
+    """Raise OperatorError (exit 4) if HAProxy is missing."""
     if find() is None:
         raise OperatorError(
             "HAProxy, which encrypts the connections between hosts, is not installed",
@@ -53,9 +61,6 @@ def check(cluster: Cluster) -> None:
             f"as root: apt-get install {PACKAGE}",
             ExitCode.NOT_INSTALLED,
         )
-    certificates.check_host(
-        Layout(cluster).tls, tunnel.own_host(cluster), datetime.datetime.now(datetime.UTC)
-    )
 
 
 def find() -> Path | None:

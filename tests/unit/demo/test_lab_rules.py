@@ -60,7 +60,8 @@ def test_a_negative_delay_is_refused() -> None:
 def test_a_host_sees_its_data_in_a_folder_that_all_have_and_an_installation_below_tmp() -> None:
     temporary = Path("/tmp")  # noqa: S108
     lab, clone = temporary / "lab", temporary / "clone"
-    found = mounts(lab, lab / "h1", lab / "hosts", [clone, Path("/opt/clone"), clone])
+    shown = [clone, Path("/opt/clone"), clone]
+    found = mounts(lab, lab / "h1", lab / "hosts", shown, lab / "srv")
     assert [
         Mount(str(clone), str(clone)),
         Mount(str(lab), options="mode=755"),

@@ -34,16 +34,19 @@ class Lab:
             it.  An earlier lab's data is kept.
         count: how many hosts.
         shown: folders that hosts see as they are, also if they are in one that is empty there.
+        srv: as the attribute; None for one in ``folder``.
 
     Raises:
         OperatorError: exit 4 or 11, it cannot work on this machine; exit 8, another lab is in the
             folder.
     """
 
-    def __init__(self, folder: Path, count: int, shown: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, folder: Path, count: int, shown: Sequence[Path] = (), *, srv: Path | None = None
+    ) -> None:
         require()
         self.folder = folder.resolve()
-        self.srv = self.folder / "srv"
+        self.srv = srv.resolve() if srv else self.folder / "srv"
         with contextlib.ExitStack() as opened:
             opened.callback(os.close, _lock(self.folder))
             self._hosts: dict[str, Host] = {}
@@ -55,7 +58,9 @@ class Lab:
             known = {"localhost": "127.0.0.1"} | {n: self.network.address(n) for n in names}
             etc_hosts.write_text("".join(f"{known[name]} {name}\n" for name in known))
             for name in names:
-                self._hosts[name] = Host(name, self.folder, self.network, etc_hosts, shown)
+                self._hosts[name] = Host(
+                    name, self.folder, self.network, etc_hosts, shown, srv=self.srv
+                )
                 self._hosts[name].start()
             self._opened = opened.pop_all()
 

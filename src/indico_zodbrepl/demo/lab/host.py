@@ -32,16 +32,19 @@ NEEDED = (
     Path(indico_zodbrepl.__file__).resolve().parents[2],
 )
 FORWARDER = Path(__file__).with_name("forward.py")
+LOCALHOST = "127.0.0.1"
 STOPPED = frozenset("TtZX")
 STOP_SECONDS = 20.0
 
 
-def mounts(lab: Path, data: Path, hosts: Path, shown: Sequence[Path]) -> tuple[Mount, ...]:
+def mounts(
+    lab: Path, data: Path, hosts: Path, shown: Sequence[Path], srv: Path
+) -> tuple[Mount, ...]:
     """Return the mounts of a host, in their order.
 
     Args:
-        lab: the lab's folder, of which a host only sees ``srv``.
-        data: what it sees there.
+        lab: the lab's folder, which is empty in a host but for ``srv`` if that is in it.
+        data: what it sees at ``srv``.
         hosts: what it sees as /etc/hosts.
         shown: folders that it sees as they are, also in one of EMPTY.
     """
@@ -50,7 +53,7 @@ def mounts(lab: Path, data: Path, hosts: Path, shown: Sequence[Path]) -> tuple[M
         *(Mount(target, options=options) for target, options in EMPTY.items()),
         *(Mount(str(path), str(path)) for path in hidden),
         Mount(str(lab), options="mode=755"),
-        Mount(str(lab / "srv"), str(data)),
+        Mount(str(srv), str(data)),
         Mount("/etc/hosts", str(hosts)),
     )
 
@@ -65,19 +68,27 @@ class Host:
 
     Args:
         shown: folders that it sees as they are.
+        srv: where it sees its data.
     """
 
     def __init__(
-        self, name: str, lab: Path, network: Network, etc_hosts: Path, shown: Sequence[Path] = ()
+        self,
+        name: str,
+        lab: Path,
+        network: Network,
+        etc_hosts: Path,
+        shown: Sequence[Path] = (),
+        *,
+        srv: Path,
     ) -> None:
         self.name = name
         self.address = network.address(name)
         self.folder = lab / name
         self._log = lab / f"{name}.log"
         self._network = network
-        self._mounts = mounts(lab, self.folder, etc_hosts, (*NEEDED, *shown))
+        self._mounts = mounts(lab, self.folder, etc_hosts, (*NEEDED, *shown), srv)
         self._namespaces: Namespaces | None = None
-        self._forwards: dict[int, tuple[str, int]] = {}
+        self._forwards: dict[tuple[str, int], tuple[str, int]] = {}
 
     @property
     def is_on(self) -> bool:
@@ -125,8 +136,8 @@ class Host:
             text=f"link set lo up\naddress add {self.address}/24 dev eth0\nlink set eth0 up\n",
             privileged=True,
         )
-        for port, target in self._forwards.items():
-            self._forward(port, *target)
+        for outside, inside in self._forwards.items():
+            self._forward(outside, inside)
 
     def kill(self) -> None:
         """Cut its power: all its processes are gone when this returns.  No error if it is off.
@@ -199,8 +210,10 @@ class Host:
             *command, text=text, timeout=timeout, check=check, environ=environ, folder=folder
         )
 
-    def forward(self, port: int, address: str = "", *, local_port: int = 0) -> int:
-        """Pass connections to a port of 127.0.0.1 outside on to an address that the host reaches.
+    def forward(
+        self, port: int, address: str = "", *, local_port: int = 0, local_address: str = LOCALHOST
+    ) -> int:
+        """Pass connections to a port of this machine on to an address that the host reaches.
 
         It goes on past faults of the network, as a console does; it hangs while the host is
         frozen, is refused while it is off, and is there again after a restart.
@@ -209,16 +222,21 @@ class Host:
             port: where it is to arrive.
             address: empty for the host's own.
             local_port: 0 for any that is free.
+            local_address: a loopback address of this machine.
 
         Returns:
             The port outside.
+
+        Raises OSError: it can't listen there.
         """
-        found = self._forward(local_port, address or self.address, port)
-        self._forwards[found] = (address or self.address, port)
+        inside = address or self.address, port
+        found = self._forward((local_address, local_port), inside)
+        self._forwards[local_address, found] = inside
         return found
 
-    def _forward(self, local_port: int, address: str, port: int) -> int:
-        with socket.create_server(("127.0.0.1", local_port)) as listener:
+    def _forward(self, outside: tuple[str, int], inside: tuple[str, int]) -> int:
+        address, port = inside
+        with socket.create_server(outside) as listener:
             self.namespaces.popen(*script(FORWARDER, address, str(port)), stdin=listener)
             found: int = listener.getsockname()[1]
             return found

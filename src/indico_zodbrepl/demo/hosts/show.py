@@ -1,0 +1,94 @@
+"""The text that the demo on several hosts prints when it is ready."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.demo import login
+from indico_zodbrepl.demo.hosts.inside import COUNTS
+from indico_zodbrepl.demo.hosts.machines import Machines, secrets_of
+from indico_zodbrepl.demo.show import COUNTED, TITLES
+from indico_zodbrepl.host import secrets
+
+COMMAND = "bin/zodbrepl demo-hosts"
+
+
+def block(cluster: Cluster, machines: Machines) -> str:
+    """Return addresses, logins, and a script of what to try."""
+    first, *others = cluster.indico
+    filler = machines.folder(first.on)
+    page = machines.folder(cluster.admin.on)
+    user = secrets.read(secrets.path_in(filler))
+    operator = json.loads(secrets_of(page, login.FILE_NAME).read_text())
+    found = json.loads((filler / COUNTS).read_text())
+    counts = next(iter(found.values()))
+    held = ", ".join(f"{counts[what]} {what}" for what in COUNTED)
+    return "\n".join(
+        [
+            f"Indico 1.2.2 on {TITLES[cluster.backend]}, cluster {cluster.name}",
+            "",
+            *(f"  Host {host.name}      {_programs(cluster, host.name)}" for host in cluster.hosts),
+            "",
+            f"  Indico       {first.base_url}/  on {first.on}",
+            *(f"               {other.base_url}/  on {other.on}" for other in others),
+            f"  Log in       {user.login} / {user.password}",
+            f"               (also in {secrets.path_in(filler)})",
+            f"  Admin page   {cluster.admin.base_url}  on {cluster.admin.on}",
+            f"               as {operator['login']} / {operator['password']}",
+            f"               (also in {secrets_of(page, login.FILE_NAME)})",
+            f"  Data         {held}; loaded on all nodes: {', '.join(found)}",
+            "",
+            "What to try, in another terminal:",
+            "",
+            *_script(cluster),
+            "",
+            "On real machines: docs/how-to/three-machines.md",
+        ]
+    )
+
+
+def _programs(cluster: Cluster, host: str) -> str:
+    nodes = [f"node {node.name}" for node in cluster.nodes if node.on == host]
+    instances = [f"Indico {each.name}" for each in cluster.indico if each.on == host]
+    others = [
+        what
+        for what, each in (("admin page", cluster.admin), ("monitor", cluster.watch))
+        if each and each.on == host
+    ]
+    return ", ".join([*nodes, *instances, *others])
+
+
+def _script(cluster: Cluster) -> Iterator[str]:
+    """Yield what to try: the loss of the primary's host, and its return."""
+    primary = next(node for node in cluster.nodes if node.role is Role.PRIMARY)
+    others = [host.name for host in cluster.hosts if host.name != primary.on]
+    lost, other = primary.on, others[0]
+    steps = [
+        (
+            f"{COMMAND} sh {other} bin/zodbrepl status --watch",
+            f"watch the cluster from host {other}; Ctrl-C ends it",
+        ),
+        (f"{COMMAND} kill {lost}", f"cut the power of {lost}, with the primary {primary.name}"),
+        (
+            f"{COMMAND} sh {other} bin/zodbrepl failover",
+            f"make another node the primary; or click Fail over on {cluster.admin.base_url}",
+        ),
+        (
+            f"{COMMAND} start {lost}",
+            f"boot {lost}; node {primary.name} does not start: it missed the promotion",
+        ),
+        (
+            f"{COMMAND} sh {other} bin/zodbrepl rejoin {primary.name}",
+            "let it follow the new primary; what only it has is exported",
+        ),
+        (
+            f"{COMMAND} isolate {other}",
+            f"cut the network of {other}; {COMMAND} heal connects it again",
+        ),
+        (f"{COMMAND} sh {lost}", f"a shell on {lost}"),
+    ]
+    for command, what in steps:
+        yield f"  {command}"
+        yield f"      {what}"
