@@ -11,10 +11,20 @@ from pathlib import Path
 import pytest
 from two_hosts import TwoHosts, two_hosts
 
-from indico_zodbrepl.cluster import NodeState, Role
+from indico_zodbrepl.cluster import NodeState
+from indico_zodbrepl.cluster import Role as NodeRole
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import comparing, datafs, following, history, verifying
+from indico_zodbrepl.host import (
+    authority,
+    certificates,
+    comparing,
+    datafs,
+    following,
+    history,
+    verifying,
+)
+from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.host.datafs import Comparison, Relation
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
@@ -120,12 +130,23 @@ def test_a_certificate_of_a_monitoring_system_reads_no_data(hosts: TwoHosts) -> 
         upstream.origin()
 
 
+def test_a_host_that_was_removed_from_the_cluster_file_reads_no_data(hosts: TwoHosts) -> None:
+    issuing = hosts.cluster.var_directory / "tls"
+    certificates.install(issuing, authority.issue(issuing, "three", Role.HOST, "127.0.0.3"))
+    upstream = NodeData(hosts.cluster, hosts.cluster.node("b"))
+    with pytest.raises(OperatorError), upstream.dialogue():
+        pass
+    with pytest.raises(OperatorError) as caught, upstream.stream([]):
+        pass
+    assert "has no host three at 127.0.0.3" in caught.value.detail
+
+
 def known(hosts: TwoHosts, *, was_writable: bool) -> NodeState:
     """Write a history for node a; return its state."""
     tid = datafs.last(hosts.installation, data_fs(hosts.cluster.node("a"))).tid
     found = Lineage(tid, "ab", "b", 1, was_writable, Condition.OK, "", "2026-11-21T12:00:00Z")
     history.write(hosts.cluster.node("a"), found)
-    return NodeState(hosts.cluster.name, "a", Role.SECONDARY, "b", 1)
+    return NodeState(hosts.cluster.name, "a", NodeRole.SECONDARY, "b", 1)
 
 
 def test_a_follower_is_admitted_after_a_comparison_with_the_other_host(hosts: TwoHosts) -> None:

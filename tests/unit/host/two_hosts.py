@@ -59,7 +59,8 @@ var-directory {folder}/var
 </admin>
 """
 GROW = Path(__file__).parents[2] / "scenarios" / "python27" / "grow.py"
-ADDRESS = "127.0.0.2"
+ADDRESSES = {"one": "127.0.0.1", "two": "127.0.0.2"}
+ADDRESS = ADDRESSES["two"]
 
 
 @functools.cache
@@ -92,14 +93,7 @@ class TwoHosts:
             starting = started(there, self.installation, self.said.append)
             self._runner = asyncio.run_coroutine_threadsafe(starting, loop()).result()
             port = self._runner.addresses[0][1]
-        loaded = as_of(folder, "one")
-        hosts = tuple(
-            dataclasses.replace(host, address=ADDRESS, agent_port=port)
-            if host.name == "two"
-            else host
-            for host in loaded.hosts
-        )
-        self.cluster = dataclasses.replace(loaded, hosts=hosts)
+        self.cluster = as_of(folder, "one", port)
         for node in self.cluster.nodes:
             node.data_directory.mkdir()
 
@@ -107,7 +101,7 @@ class TwoHosts:
         one, two = Layout(here).tls, Layout(there).tls
         authority.create(one, here.name)
         certificates.install_authorities(two, certificates.authorities_file(one).read_text())
-        certificates.install(one, authority.issue(one, "one", Role.HOST, "127.0.0.1"))
+        certificates.install(one, authority.issue(one, "one", Role.HOST, ADDRESSES["one"]))
         certificates.install(one, authority.issue(one, "shop", Role.MONITOR))
         certificates.install(two, authority.issue(one, "two", Role.HOST, ADDRESS))
 
@@ -126,11 +120,15 @@ class TwoHosts:
         return python27("-c", program, data_fs(self.cluster.node(node)), *arguments)
 
 
-def as_of(folder: Path, host: str) -> Cluster:
-    """Return the cluster as one of its hosts sees it."""
-    var = folder / ("var" if host == "one" else host)
+def as_of(folder: Path, here: str, port: int = 1) -> Cluster:
+    """Return the cluster as one of its hosts sees it; the agents have one port."""
+    var = folder / ("var" if here == "one" else here)
     loaded = load(folder / "cluster.conf", folder)
-    return dataclasses.replace(loaded, here=host, var_directory=var)
+    hosts = tuple(
+        dataclasses.replace(host, address=ADDRESSES[host.name], agent_port=port)
+        for host in loaded.hosts
+    )
+    return dataclasses.replace(loaded, here=here, var_directory=var, hosts=hosts)
 
 
 def serve(folder: Path, port: int) -> None:
@@ -154,7 +152,7 @@ async def started(
         lambda _cluster: None,  # type: ignore[arg-type, return-value]  # not asked here
         lambda: None,  # type: ignore[arg-type, return-value]
     )
-    data = DataRoutes(lambda: cluster, installation, lambda each: caller_of(each).role, log)
+    data = DataRoutes(lambda: cluster, installation, caller_of, log)
     agent = Agent(served, open_in(Layout(cluster).actions), data)
     runner = web.AppRunner(agent.application(), handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()

@@ -16,9 +16,10 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.certificates import Role
+from indico_zodbrepl.host.certificates import Identity, Role
 from indico_zodbrepl.host.node_files import ReplacedError
 from indico_zodbrepl.host.remote import dialogues, streams
+from indico_zodbrepl.host.remote.refusals import refuse_stranger
 from indico_zodbrepl.host.remote.streams import StreamRequest
 
 MOST = 8
@@ -34,7 +35,7 @@ class DataRoutes:
     Args:
         load: returns the cluster as its file says now; raises OperatorError.
         installation: for the program that serves a data file.
-        role: returns the role of a request's certificate; raises HTTPForbidden.
+        caller: returns the identity in a request's certificate; raises HTTPForbidden.
         log: takes one line for each stream and each served file.
     """
 
@@ -42,12 +43,12 @@ class DataRoutes:
         self,
         load: Callable[[], Cluster],
         installation: Installation,
-        role: Callable[[web.Request], Role],
+        caller: Callable[[web.Request], Identity],
         log: Log,
     ) -> None:
         self._load = load
         self._installation = installation
-        self._role = role
+        self._caller = caller
         self._log = log
         self._readers = concurrent.futures.ThreadPoolExecutor(MOST, "stream")
         self._served = concurrent.futures.ThreadPoolExecutor(MOST, "served")
@@ -58,12 +59,12 @@ class DataRoutes:
         app.router.add_get("/data/{node}/served", self._serve)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        self._authorise(request)
+        caller = self._authorised(request)
         try:
             wanted = msgspec.json.decode(await request.read(), type=StreamRequest)
         except msgspec.MsgspecError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
-        node = await self._node(request, wanted.cluster)
+        node = await self._node(request, caller, wanted.cluster)
         if self._streams >= MOST:
             raise web.HTTPServiceUnavailable(text=f"{MOST} streams are sent already\n")
         self._streams += 1
@@ -83,8 +84,8 @@ class DataRoutes:
             self._streams -= 1
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        self._authorise(request)
-        node = await self._node(request, request.headers.get(CLUSTER, ""))
+        caller = self._authorised(request)
+        node = await self._node(request, caller, request.headers.get(CLUSTER, ""))
         if self._dialogues >= MOST:
             raise web.HTTPServiceUnavailable(text=f"{MOST} data files are served already\n")
         websocket = web.WebSocketResponse(
@@ -108,18 +109,21 @@ class DataRoutes:
             self._dialogues -= 1
         return websocket
 
-    def _authorise(self, request: web.Request) -> None:
-        if self._role(request) not in (Role.HOST, Role.OPERATOR):
+    def _authorised(self, request: web.Request) -> Identity:
+        caller = self._caller(request)
+        if caller.role not in (Role.HOST, Role.OPERATOR):
             raise web.HTTPForbidden(text="the role of this certificate may not read data\n")
+        return caller
 
-    async def _node(self, request: web.Request, cluster_name: str) -> Node:
+    async def _node(self, request: web.Request, caller: Identity, cluster_name: str) -> Node:
         """Return the node of a request.  Raises HTTPException."""
         loop = asyncio.get_running_loop()
         try:
             cluster = await loop.run_in_executor(None, self._load)
+            refuse_stranger(cluster, caller)
             node = node_named(cluster, request.match_info["node"])
         except OperatorError as error:
-            raise web.HTTPNotFound(text=f"{error.notice}: {error.detail}\n") from error
+            raise web.HTTPForbidden(text=f"{error.notice}: {error.detail}\n") from error
         if cluster.name != cluster_name:
             raise web.HTTPConflict(
                 text=f"host {cluster.here} belongs to cluster {cluster.name}, not to "

@@ -132,7 +132,7 @@ async def _serve(file: ClusterFile, installation: Installation, actions: Actions
             lambda: credentials.held,
         ),
         actions,
-        DataRoutes(file.load, installation, lambda request: caller_of(request).role, log),
+        DataRoutes(file.load, installation, caller_of, log),
     )
     duties = Duties(file.load, installation, log)
     app = agent.application(listener.middleware)

@@ -197,7 +197,7 @@ def running(folder: Path, port: int) -> Iterator[RunningAgent]:
         data = DataRoutes(
             loaded,
             Installation(home_from_environment()),
-            lambda each: caller_of(each).role,
+            caller_of,
             log.append,
         )
         app = Agent(served, actions, data).application(listener.middleware)
