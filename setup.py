@@ -67,7 +67,6 @@ setup(
             [
                 "aiohttp",
                 "apispec",
-                "blake3",
                 "click",
                 "cryptography",
                 "Flask",
@@ -86,6 +85,7 @@ setup(
                 "tenacity",
                 "urllib3",
                 "waitress",
+                "xxhash",
                 "ZConfig",
                 "zope.interface",
             ],

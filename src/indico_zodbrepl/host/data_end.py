@@ -21,6 +21,8 @@ START = 4
 NUMBER = struct.Struct(">Q")
 TRANSACTION = struct.Struct(">8sQc3H")
 """Id, length, status and the lengths of three texts; the length is repeated at the end."""
+RECORD = struct.Struct(">8s8sQQHQ")
+"""Object, transaction, position of its previous record, of its transaction, version, length."""
 COMPLETE = (b" ", b"p", b"u")
 SECONDS = 1.0
 
@@ -47,14 +49,13 @@ class DataEnd:
 def read(installation: Installation, file: Path) -> DataEnd | None:
     """Return the end of a data file; None if it is unknown: the disk does not answer."""
     try:
-        with file.open("rb") as opened:
-            last = _last(opened)
+        ended = complete(file)
     except FileNotFoundError:
         return DataEnd(tid.EMPTY)
     except OSError as error:
         return DataEnd(None, f"{file}: {error.strerror}")
-    if last is not None:
-        return DataEnd(last)
+    if ended is not None:
+        return DataEnd(ended.tid)
     from indico_zodbrepl.host import datafs  # noqa: PLC0415 - most ends need no program
 
     found = datafs.found(file)
@@ -72,11 +73,32 @@ def _examined(installation: Installation, file: Path, _identity: str) -> DataEnd
     return DataEnd(tid.EMPTY if last is None else tid.parse(last))
 
 
-def _last(file: BinaryIO) -> int | None:
-    """Return the last transaction if the file ends with a complete one; 0 if it has none."""
+@dataclasses.dataclass(frozen=True)
+class Complete:
+    """A data file that ends with a complete transaction.
+
+    Attributes:
+        bytes: its size.
+        tid: its last transaction; 0 if it has none.
+    """
+
+    bytes: int
+    tid: int
+
+
+def complete(file: Path) -> Complete | None:
+    """Return the end of a data file that ends with a complete transaction; None for all others.
+
+    Raises OSError.
+    """
+    with file.open("rb") as opened:
+        return _complete(opened)
+
+
+def _complete(file: BinaryIO) -> Complete | None:
     size = file.seek(0, 2)
     if size <= START:
-        return tid.EMPTY
+        return Complete(size, tid.EMPTY)
     if size < START + TRANSACTION.size + NUMBER.size:
         return None
     file.seek(size - NUMBER.size)
@@ -85,7 +107,14 @@ def _last(file: BinaryIO) -> int | None:
     if begin < START or length < TRANSACTION.size:
         return None
     file.seek(begin)
-    name, again, status, *_texts = TRANSACTION.unpack(file.read(TRANSACTION.size))
+    name, again, status, *texts = TRANSACTION.unpack(file.read(TRANSACTION.size))
     if again != length or status not in COMPLETE:
         return None
-    return int.from_bytes(name, "big")
+    records = TRANSACTION.size + sum(texts)
+    if records < length:
+        file.seek(begin + records)
+        record = file.read(RECORD.size)
+        # Only records hold the position where their transaction begins.
+        if len(record) < RECORD.size or RECORD.unpack(record)[3] != begin:
+            return None
+    return Complete(size, int.from_bytes(name, "big"))

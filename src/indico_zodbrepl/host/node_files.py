@@ -12,20 +12,20 @@ import struct
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from blake3 import blake3
+import xxhash
 
 from indico_zodbrepl.cluster import Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import datafs
+from indico_zodbrepl.host import data_end, datafs
 
 DATA = "Data.fs"
 INDEX, PACKED = f"{DATA}.index", f"{DATA}.packed"
 BLOBS, LAYOUT = "blobs", "blobs/.layout"
 BLOCK = 1 << 20
 """Bytes that have one digest; the last block of a range may be shorter."""
-DIGEST_BYTES = 32
+DIGEST_BYTES = 16
 LENGTH = struct.Struct(">Q")
 """Precedes the blocks of a range: its bytes, or MISSING for a file that does not exist."""
 MISSING = (1 << 64) - 1
@@ -78,11 +78,12 @@ class Range:
 
 
 def digest(block: bytes | memoryview) -> bytes:
-    """Return the digest of a block.
+    """Return the digest of a block, which detects damage.
 
-    BLAKE3, because SHA-256 of both hosts would take longer than the encryption of the copy.
+    XXH3, because TLS protects the way between the hosts, and any cryptographic digest would take
+    both of them as long as the encryption does.
     """
-    return blake3(block).digest()
+    return xxhash.xxh3_128_digest(block)
 
 
 def origin(installation: Installation, node: Node) -> Origin:
@@ -90,10 +91,25 @@ def origin(installation: Installation, node: Node) -> Origin:
     file = data_fs(node)
     for _ in range(ATTEMPTS):
         before = _identity(file)
-        last = datafs.last(installation, file)
+        last = end(installation, file)
         if before == _identity(file):
-            return Origin(before, last.end, last.tid)
+            return Origin(before, *last)
     raise ReplacedError(datafs.FAILURES["copy"], f"{file} is replaced again and again")
+
+
+def end(installation: Installation, file: Path) -> tuple[int, str | None]:
+    """Return the end of the last complete transaction of a data file, and its tid.
+
+    Raises OperatorError as ``datafs.last``, which is asked where the file ends with anything else.
+    """
+    try:
+        complete = data_end.complete(file)
+    except OSError:
+        complete = None  # the program says why
+    if complete is not None and complete.bytes >= data_end.START:
+        return complete.bytes, f"{complete.tid:016x}" if complete.tid else None
+    last = datafs.last(installation, file)
+    return last.end, last.tid
 
 
 def block_digests(node: Node, identity: str, begin: int, end: int) -> list[str]:
@@ -102,18 +118,20 @@ def block_digests(node: Node, identity: str, begin: int, end: int) -> list[str]:
     Raises OperatorError: ReplacedError, the file has another identity or is shorter.
     """
     wanted = Range(DATA, begin, min(end, begin + MOST_BLOCKS * BLOCK), identity)
-    return [parts[1].hex() for parts in sent(node.data_directory, [wanted]) if len(parts) > 1]
+    folder = node.data_directory
+    parts = sent(folder, found(folder, [wanted]))
+    return [block[1].hex() for block in parts if len(block) > 1]
 
 
 def blobs(node: Node) -> list[NodeFile]:
     """Return the committed blobs of a node."""
-    folder, found = node.data_directory, []
+    folder, present = node.data_directory, []
     for path in (folder / BLOBS).rglob("*.blob"):
         try:
-            found.append(NodeFile(path.relative_to(folder).as_posix(), path.stat().st_size))
+            present.append(NodeFile(path.relative_to(folder).as_posix(), path.stat().st_size))
         except FileNotFoundError:
             continue  # a pack removed it
-    return found
+    return present
 
 
 def is_sent(name: str) -> bool:
@@ -125,30 +143,58 @@ def is_sent(name: str) -> bool:
     return is_blob or name in (DATA, INDEX, PACKED, LAYOUT)
 
 
-def sent(folder: Path, ranges: Sequence[Range]) -> Generator[tuple[bytes, ...]]:
-    """Yield what is sent of these files: a LENGTH for each range, then blocks with their digests.
+def found(folder: Path, ranges: Sequence[Range]) -> list[Range | None]:
+    """Return the ranges with the ends and identities of their files; None for a missing file.
 
     Raises OperatorError: REFUSED, a file that is not sent; ReplacedError; OSError.
     """
+    return [_found(folder, each) for each in ranges]
+
+
+def _found(folder: Path, wanted: Range) -> Range | None:
+    if not is_sent(wanted.name):
+        raise OperatorError(
+            "a file is not sent to other hosts", wanted.name, exit_code=ExitCode.REFUSED
+        )
+    path = folder / wanted.name
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    end = status.st_size if wanted.end is None else wanted.end
+    replaced = wanted.identity and _text(status) != wanted.identity
+    if replaced or not wanted.begin <= end <= status.st_size:
+        raise _replaced(path)
+    return dataclasses.replace(wanted, end=end, identity=_text(status))
+
+
+def sent_bytes(ranges: Sequence[Range | None]) -> int:
+    """Return the number of bytes that are sent of ``found`` ranges."""
+    return sum(LENGTH.size + (0 if each is None else _bytes(each)) for each in ranges)
+
+
+def _bytes(wanted: Range) -> int:
+    length = (wanted.end or 0) - wanted.begin
+    return length + -(-length // BLOCK) * DIGEST_BYTES
+
+
+def sent(folder: Path, ranges: Sequence[Range | None]) -> Generator[tuple[bytes, ...]]:
+    """Yield what is sent of ``found`` ranges: a LENGTH for each, then blocks with their digests.
+
+    Raises ReplacedError, OSError.
+    """
     for each in ranges:
-        if not is_sent(each.name):
-            raise OperatorError(
-                "a file is not sent to other hosts", each.name, exit_code=ExitCode.REFUSED
-            )
-        yield from _sent(folder / each.name, each)
+        if each is None:
+            yield (LENGTH.pack(MISSING),)
+        else:
+            yield from _sent(folder / each.name, each)
 
 
 def _sent(path: Path, wanted: Range) -> Iterator[tuple[bytes, ...]]:
+    end = wanted.end or 0
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield (LENGTH.pack(MISSING),)
-        return
-    try:
-        status = os.fstat(file)
-        end = status.st_size if wanted.end is None else wanted.end
-        replaced = wanted.identity and _text(status) != wanted.identity
-        if replaced or not wanted.begin <= end <= status.st_size:
+        if _text(os.fstat(file)) != wanted.identity:
             raise _replaced(path)
         yield (LENGTH.pack(end - wanted.begin),)
         for position in range(wanted.begin, end, BLOCK):

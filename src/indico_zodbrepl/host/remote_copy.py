@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import datafs
+from indico_zodbrepl.host import datafs, node_files
 from indico_zodbrepl.host.datafs import FAILURES, Copy, Progress
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.locking import note_pid, take
@@ -106,13 +106,13 @@ def copy(
             resumed, blobs = job.run(part)
         finally:
             part.close()
-        last = datafs.last(installation, part.path)
-        if last.end != part.size:
-            raise _failed(f"{part.path} ends within a transaction, at {last.end} of {part.size}")
+        end, tid = node_files.end(installation, part.path)
+        if end != part.size:
+            raise _failed(f"{part.path} ends within a transaction, at {end} of {part.size}")
         part.path.rename(target)
         sync_folder(target.parent)
     done = time.monotonic() - began
-    return Copy(last.tid, part.size, resumed, blobs[0], blobs[1], round(done, 3))
+    return Copy(tid, part.size, resumed, blobs[0], blobs[1], round(done, 3))
 
 
 class _Job:

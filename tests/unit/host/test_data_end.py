@@ -17,10 +17,16 @@ MAGIC = b"FS21"
 NOWHERE = Installation(Path("/nowhere"))
 
 
-def transaction(number: int, status: bytes = b" ", data: bytes = b"data") -> bytes:
+def transaction(number: int, status: bytes = b" ", data: bytes = b"") -> bytes:
     length = 23 + len(data)
     head = struct.pack(">QQc3H", number, length, status, 0, 0, 0)
     return head + data + struct.pack(">Q", length)
+
+
+def record(begin: int) -> bytes:
+    """Return a record of the transaction that begins at a position."""
+    data = b"x" * 1000
+    return struct.pack(">8s8sQQHQ", b"o" * 8, b"t" * 8, 0, begin, 0, len(data)) + data
 
 
 @pytest.mark.parametrize(
@@ -29,7 +35,7 @@ def transaction(number: int, status: bytes = b" ", data: bytes = b"data") -> byt
         (MAGIC, 0),
         (b"", 0),
         (MAGIC + transaction(5), 5),
-        (MAGIC + transaction(5) + transaction(9, b"p", b"x" * 1000), 9),
+        (MAGIC + transaction(5) + transaction(9, b"p", record(35)), 9),
         (MAGIC + transaction(5) + transaction(9, b"u"), 9),
     ],
 )
@@ -50,6 +56,8 @@ def test_no_file_holds_no_transaction(tmp_path: Path) -> None:
     [
         MAGIC + transaction(5) + transaction(9)[:-1],
         MAGIC + transaction(5) + transaction(9, b"c"),
+        MAGIC + transaction(5) + transaction(9, data=record(36)),
+        MAGIC + transaction(5) + transaction(9, data=b"no record"),
         MAGIC + transaction(5) + b"garbage",
         MAGIC + b"x",
     ],

@@ -14,13 +14,23 @@ import msgspec
 from aiohttp import web
 
 from indico_zodbrepl.cluster import ClusterHost
-from indico_zodbrepl.host.node_files import DIGEST_BYTES, LENGTH, MISSING, Range, sent
+from indico_zodbrepl.host.node_files import (
+    DIGEST_BYTES,
+    LENGTH,
+    MISSING,
+    Range,
+    found,
+    sent,
+    sent_bytes,
+)
 from indico_zodbrepl.host.remote.messages import SILENT_SECONDS
 
 SLICE = 1 << 17
 """Bytes for one write: asyncio's TLS takes twice the time for larger ones."""
+BUFFERED = 1 << 18
+"""Bytes that wait in asyncio for the receiver."""
 STALLED_SECONDS = 60.0
-"""Time after which a receiver that takes nothing is given up."""
+"""Time after which a receiver that has not taken a block is given up."""
 CONNECT_SECONDS = 1.0
 REFUSED_BYTES = 1000
 
@@ -49,13 +59,18 @@ async def send(
 ) -> web.StreamResponse:
     """Send parts of the files of a folder; one block is read ahead.
 
-    Raises as ``node_files.sent`` for the first part; later ones break the connection.
+    Raises as ``node_files.found``; later failures break the connection.
     """
     loop = asyncio.get_running_loop()
-    parts = sent(folder, ranges)
-    first = await loop.run_in_executor(threads, next, parts, None)
+    known = await loop.run_in_executor(threads, found, folder, ranges)
+    parts = sent(folder, known)
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+    # Without it aiohttp copies all data once more, for the lengths of chunks.
+    response.content_length = sent_bytes(known)
     await response.prepare(request)
+    if request.transport is not None:
+        request.transport.set_write_buffer_limits(BUFFERED)
+    first = await loop.run_in_executor(threads, next, parts, None)
     while first is not None:
         following = loop.run_in_executor(threads, next, parts, None)
         try:
@@ -73,8 +88,8 @@ async def send(
 
 async def _write(response: web.StreamResponse, part: bytes) -> None:
     view = memoryview(part)
-    for at in range(0, len(view), SLICE):
-        async with asyncio.timeout(STALLED_SECONDS):
+    async with asyncio.timeout(STALLED_SECONDS):
+        for at in range(0, len(view), SLICE):
             await response.write(view[at : at + SLICE])
 
 
@@ -92,9 +107,9 @@ class Receiver:
 
     def block(self, into: memoryview) -> bytes:
         self._fill(into)
-        found = bytearray(DIGEST_BYTES)
-        self._fill(memoryview(found))
-        return bytes(found)
+        digest = bytearray(DIGEST_BYTES)
+        self._fill(memoryview(digest))
+        return bytes(digest)
 
     def _fill(self, view: memoryview) -> None:
         while view:
