@@ -297,3 +297,13 @@ def test_a_host_is_removed_when_nothing_is_placed_on_it(joined: Installed) -> No
     joined.start_agent("h3")
     found = joined.listed("h3", code=2)
     assert "has no host h3 at 10.77.0.13" in found["h1"]["issues"][0]
+
+
+def test_a_slow_network_delays_commands_and_breaks_none(joined: Installed) -> None:
+    """Each round trip takes half a second longer."""
+    joined.lab.network.slow("h2", delay_ms=250)
+    joined.write("h1", joined.text + "# a comment\n")
+    assert "replaced the cluster file of host h2" in joined.done("h1", "hosts", "push")
+    assert "host h2 uses a new certificate" in joined.done("h1", "hosts", "rotate-certificates")
+    joined.lab.network.slow("h2", delay_ms=500)
+    assert "host h2 uses a new certificate" in joined.done("h1", "hosts", "rotate-certificates")

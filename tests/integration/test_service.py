@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -148,20 +149,21 @@ class Server:
         self.machine = machine
         self.home = home
         self.port = port
+        self.config = CONFIG
 
     def zodbrepl(self, *arguments: str, user: str | None = USER) -> tuple[int, str]:
         """Run `zodbrepl`; exit code and output."""
         done = self.machine.run(
-            [self.home / "bin/zodbrepl", "-c", CONFIG, *arguments], user=user, check=False
+            [self.home / "bin/zodbrepl", "-c", self.config, *arguments], user=user, check=False
         )
         return done.returncode, done.stdout
 
-    def state(self) -> str:
-        """systemd's word for the state of the unit."""
-        return self.machine.run(["systemctl", "is-active", UNIT], check=False).stdout.strip()
+    def state(self, unit: str = UNIT) -> str:
+        """systemd's word for the state of a unit."""
+        return self.machine.run(["systemctl", "is-active", unit], check=False).stdout.strip()
 
-    def main_pid(self) -> str:
-        done = self.machine.run(["systemctl", "show", "--value", "-p", "MainPID", UNIT])
+    def main_pid(self, unit: str = UNIT) -> str:
+        done = self.machine.run(["systemctl", "show", "--value", "-p", "MainPID", unit])
         return done.stdout.strip()
 
     def has_begun_since(self, former: str) -> bool:
@@ -315,3 +317,78 @@ def test_a_service_starts_serves_survives_and_stops_under_a_real_systemd(server:
     assert 0 == code, output
     assert "could not be found" in machine.run(["systemctl", "status", UNIT], check=False).stdout
     machine.run(["test", "-f", "/srv/zodb/a/Data.fs"])
+
+
+ADDRESS = "10.77.0.11"
+AGENT = "zodbrepl-events-agent.service"
+OWN_FOLDER = "/etc/zodbrepl-events"
+
+
+def write_file_of_host(server: Server) -> None:
+    """Write a cluster file with one host, which is this machine."""
+    machine = server.machine
+    machine.run(["ip", "link", "set", "lo", "up"])
+    machine.run(["ip", "address", "add", f"{ADDRESS}/24", "dev", "lo"])
+    text, _ = cluster_file()
+    text = re.sub(r"host 127\.0\.0\.1", "host h1", text)
+    text = re.sub(r"<(indico one|admin)>", r"<\1>\nhost h1", text)
+    hosts = f"<host h1>\naddress {ADDRESS}\n</host>\n"
+    config = f"{OWN_FOLDER}/events.conf"
+    machine.write(config, text + hosts)
+    server.config = config
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(bool(lacking()), reason=f"lacks {lacking()}")
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="lacks haproxy")
+def test_the_agent_of_a_host_is_a_service_of_its_own(server: Server) -> None:
+    machine = server.machine
+    write_file_of_host(server)
+    code, output = server.zodbrepl("install-service", "--user", USER, user=None)
+    assert 8 == code
+    assert f"HINT: keep it in a folder of its own: chown {USER}" in output
+    machine.run(["chown", "-R", f"{USER}:", OWN_FOLDER])
+    code, output = server.zodbrepl("install-service", "--user", USER, user=None)
+    assert 0 == code, output
+    assert f"systemctl enable --now {AGENT} {UNIT}" in output
+    code, output = server.zodbrepl("hosts", "init")
+    assert 0 == code, output
+
+    machine.run(["systemctl", "enable", "--now", AGENT, UNIT], check=False)
+    assert "active" == server.state(), server.log()
+    assert "active" == server.state(AGENT), server.log()
+    code, output = server.zodbrepl("hosts", "list")
+    assert 0 == code, output
+    verified = machine.run(["systemd-analyze", "verify", f"/etc/systemd/system/{AGENT}"])
+    assert AGENT not in verified.stdout
+
+    before = server.main_pid(AGENT)
+    machine.run(["kill", "-KILL", before])
+    wait_until(lambda: server.main_pid(AGENT) not in {before, "0"}, "it has begun again", SECONDS)
+    wait_until(lambda: server.zodbrepl("hosts", "list")[0] == 0, "it answers", SECONDS)
+    assert "active" == server.state(), "the programs run on"
+
+    agent, programs = server.main_pid(AGENT), server.main_pid()
+    machine.run(["kill", "-KILL", server.supervisord_pid()])
+    wait_until(lambda: server.has_begun_since(programs), "systemd has started it again", SECONDS)
+    wait_until(lambda: server.state() == "active", "all programs have started", SECONDS)
+    assert agent == server.main_pid(AGENT), "the agent survives supervisord"
+
+    machine.run(["systemctl", "restart", AGENT])
+    assert "active" == server.state()
+    code, output = server.zodbrepl("down", "--reason", "by hand")
+    assert 0 == code, output
+    wait_until(lambda: server.state() == "inactive", "the service has ended", SECONDS)
+    assert "active" == server.state(AGENT)
+
+    machine.run(["systemctl", "start", UNIT])
+    machine.run(["systemctl", "stop", UNIT])
+    assert "inactive" == server.state(), server.log()
+    assert "active" == server.state(AGENT)
+    code, output = server.zodbrepl("install-service", "--remove", user=None)
+    assert 8 == code
+    assert f"HINT: systemctl stop {AGENT}" in output
+    machine.run(["systemctl", "stop", AGENT])
+    assert server.processes() == []
+    code, output = server.zodbrepl("install-service", "--remove", user=None)
+    assert 0 == code, output

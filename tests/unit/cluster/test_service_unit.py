@@ -12,7 +12,8 @@ import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.service import Account, Service, outermost
+from indico_zodbrepl.cluster.model import ClusterHost
+from indico_zodbrepl.cluster.service import UNITS, Account, Service, outermost
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 ACCOUNT = Account(getpass.getuser(), getpass.getuser())
@@ -57,6 +58,73 @@ def test_systemd_finds_nothing_wrong_in_the_unit(tmp_path: Path, name: str) -> N
     )
     own = [line for line in done.stderr.splitlines() if service.unit in line]
     assert [] == own
+
+
+def on_hosts(service: Service) -> Service:
+    """The cluster on two hosts, of which this is the first, with its file in /etc."""
+    first, second = service.cluster.nodes
+    return dataclasses.replace(
+        service,
+        cluster=dataclasses.replace(
+            service.cluster,
+            source=Path("/etc/zodbrepl/demo.conf"),
+            hosts=(ClusterHost("one", "10.77.0.11", 8300), ClusterHost("two", "10.77.0.12", 8300)),
+            here="one",
+            nodes=(
+                dataclasses.replace(first, on="one"),
+                dataclasses.replace(second, on="two", data_directory=Path("/disk2/b")),
+            ),
+        ),
+    )
+
+
+@needs_systemd
+def test_systemd_finds_nothing_wrong_in_the_units_of_a_host(tmp_path: Path) -> None:
+    home = tmp_path / "zodbrepl"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/zodbrepl").touch(0o755)
+    service = on_hosts(service_in(home))
+    files = service.files(ACCOUNT, COMMAND, ())
+    units = [tmp_path / unit for unit in service.units]
+    for unit in units:
+        unit.write_text(files[UNITS / unit.name])
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert [] == [line for line in done.stderr.splitlines() if "zodbrepl-demo" in line]
+
+
+def test_the_service_of_a_host_starts_after_its_agent_and_stops_this_host_alone(
+    tmp_path: Path,
+) -> None:
+    service = on_hosts(service_in(tmp_path))
+    lines = unit_of(service)
+    assert any(
+        line.startswith("Wants=") and "zodbrepl-demo-agent.service" in line for line in lines
+    )
+    assert any(
+        line.startswith("After=") and "zodbrepl-demo-agent.service" in line for line in lines
+    )
+    (stop,) = (line for line in lines if line.startswith("ExecStop="))
+    assert " down --this-host --reason " in stop
+    assert not any("agent" in line for line in unit_of(service_in(tmp_path)))
+
+
+def test_the_agent_ends_without_what_it_has_started_and_may_replace_the_cluster_file(
+    tmp_path: Path,
+) -> None:
+    service = on_hosts(service_in(tmp_path))
+    files = service.files(ACCOUNT, COMMAND, ())
+    agent = files[UNITS / service.agent_unit].splitlines()
+    assert {"KillMode=process", "Restart=on-failure", "StartLimitIntervalSec=0"} <= {*agent}
+    for lines in (agent, unit_of(service)):
+        (writable,) = (line for line in lines if line.startswith("ReadWritePaths="))
+        assert " -/etc/zodbrepl" in writable
+        assert "/disk2" not in writable, "the data of another host"
 
 
 @pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="systemd is missing")

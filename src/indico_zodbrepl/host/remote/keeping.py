@@ -16,9 +16,9 @@ END_SECONDS = 20.0
 
 
 class Keeper:
-    """Starts the agent of this host when none answers, and again when it has ended.
+    """Starts the agent of this host if none answers at the beginning, and again when it has ended.
 
-    An agent that somebody else runs, such as its own service, is left alone.
+    An agent that answers then is somebody else's, such as its own service, which starts it again.
 
     Args:
         tell: takes one line about an agent that can't be started.
@@ -43,11 +43,9 @@ class Keeper:
 
     def tend(self) -> None:
         """Start it again if it has ended; called often, and waits for nothing."""
-        runs = self._process is not None and self._process.poll() is None
-        if runs or time.monotonic() < self._next:
+        if self._process is None or self._process.poll() is None or time.monotonic() < self._next:
             return
-        if self._process is not None:
-            self._report(program.not_started(self._cluster))
+        self._report(program.not_started(self._cluster))
         try:
             self._launch()
         except OperatorError as error:
@@ -55,9 +53,7 @@ class Keeper:
 
     def _launch(self) -> None:
         self._next = time.monotonic() + RETRY_SECONDS
-        if program.answers(self._cluster):
-            self._process = None
-        else:
+        if not program.answers(self._cluster):
             self._process = program.launch(self._cluster, self._installation)
 
     def _report(self, error: OperatorError) -> None:
