@@ -208,8 +208,20 @@ SUBJECTS = (
     Subject(
         "Several hosts",
         "Each host has its own certificate, issued by the host where `hosts init` ran.",
+        "[three machines](../how-to/three-machines.md), "
         "[encryption between hosts](../explanation/several-hosts.md)",
-        ("host/authority", "host/certificates", "host/tls", "host/tunnel"),
+        (
+            "host/authority",
+            "host/bundle",
+            "host/certificates",
+            "host/cluster_file",
+            "host/remote/",
+            "host/renewal",
+            "host/ssh",
+            "host/tls",
+            "host/tunnel",
+            "operations/hosts",
+        ),
     ),
     Subject(
         "Installation",
