@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,6 +19,8 @@ from indico_zodbrepl.host import tunnel_control
 from indico_zodbrepl.host.locking import as_keyboard_interrupt, held_off
 
 ATTEMPTS = 3
+STEP = re.compile(r" *\d+\.\d s  (.*)")
+"""A line of ``cli.app.step_printer``."""
 WAIT_SECONDS = 2.0
 
 Say = Callable[[str], None]
@@ -114,10 +117,21 @@ class Demo:
         Programs refuse to start if other hosts, which start as well, answer too late.
         """
         for _ in range(ATTEMPTS):
-            code = self._machines.zodbrepl(name, ["up"], self._progress_of(name))
+            rest: list[str] = []
+            code = self._machines.zodbrepl(name, ["up"], partial(self._step, rest))
             if code == 0:
                 break
+            for line in rest:
+                self._progress(line)
         return code
+
+    def _step(self, rest: list[str], line: str) -> None:
+        """Report a step of a command with our own time; keep any other line."""
+        found = STEP.match(line)
+        if found:
+            self._progress(found[1])
+        else:
+            rest.append(line)
 
     def serve(self) -> None:
         """Take requests of other terminals until an interruption."""
@@ -131,7 +145,7 @@ class Demo:
         lab.network.heal()
         on = [host.name for host in lab if host.is_on]
         if on:
-            self._machines.zodbrepl(on[0], ["down"], self._progress_of(on[0]))
+            self._machines.zodbrepl(on[0], ["down"], partial(self._step, []))
 
     def _act(self, request: Request, say: Say) -> list[str]:
         if request.verb == "heal":
@@ -167,10 +181,4 @@ class Demo:
         say(f"host {name} is isolated: it neither hears the other hosts nor is heard")
 
     def _inside(self, name: str, arguments: list[str]) -> None:
-        self._machines.inside(name, arguments, self._progress_of(name))
-
-    def _progress_of(self, name: str) -> Say:
-        return partial(self._tell, name)
-
-    def _tell(self, name: str, line: str) -> None:
-        self._progress(f"{name}: {line}")
+        self._machines.inside(name, arguments, self._progress)

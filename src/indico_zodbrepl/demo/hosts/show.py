@@ -23,7 +23,7 @@ def block(cluster: Cluster, machines: Machines) -> str:
     user = secrets.read(secrets.path_in(filler))
     operator = json.loads(secrets_of(page, login.FILE_NAME).read_text())
     found = json.loads((filler / COUNTS).read_text())
-    counts = next(iter(found.values()))
+    [(node, counts)] = found.items()
     held = ", ".join(f"{counts[what]} {what}" for what in COUNTED)
     return "\n".join(
         [
@@ -38,7 +38,8 @@ def block(cluster: Cluster, machines: Machines) -> str:
             f"  Admin page   {cluster.admin.base_url}  on {cluster.admin.on}",
             f"               as {operator['login']} / {operator['password']}",
             f"               (also in {secrets_of(page, login.FILE_NAME)})",
-            f"  Data         {held}; loaded on all nodes: {', '.join(found)}",
+            f"  Data         {held}",
+            f"               counted on node {node}; all nodes had the same last transaction",
             "",
             "What to try, in another terminal:",
             "",
