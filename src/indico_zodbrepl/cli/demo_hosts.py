@@ -62,7 +62,7 @@ def shell(app: App, host: str, command: tuple[str, ...]) -> None:
     `bin/zodbrepl` acts on the demo's cluster there.
     """
     from indico_zodbrepl.demo.hosts.control import Request, ask
-    from indico_zodbrepl.demo.hosts.machines import environ
+    from indico_zodbrepl.demo.hosts.service import environ
     from indico_zodbrepl.demo.lab.namespaces import environment
 
     found = ask(_folder(app), Request("enter", host), click.echo)

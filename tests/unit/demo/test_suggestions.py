@@ -157,3 +157,5 @@ def test_an_example_is_found_by_its_name_and_zrs_is_the_file_without_one() -> No
     assert HOME / "etc" / "cluster-zeo.conf" == example(installation, "zeo")
     with pytest.raises(click.UsageError, match="known: filestorage"):
         example(installation, "postgres")
+    with pytest.raises(click.UsageError, match="no example 'hosts'"):
+        example(installation, "hosts")

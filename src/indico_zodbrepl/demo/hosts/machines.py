@@ -6,7 +6,6 @@ import errno
 import os
 import select
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,30 +14,27 @@ from types import TracebackType
 from indico_zodbrepl.cluster import Cluster, ClusterHost
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.demo.hosts.service import (
+    CLUSTER_FILE,
+    Service,
+    await_start,
+    environ,
+    stop_all,
+)
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.host import Host
 from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import authority, certificates
-from indico_zodbrepl.host.certificates import Role
-from indico_zodbrepl.probing.waiting import wait_until
+from indico_zodbrepl.host import certificates
+from indico_zodbrepl.probing.race import all_at_once
 
 Say = Callable[[str], None]
 
 SHOWN_OUTSIDE = ("indico", "admin", "watch")
 """The kinds of programs that a browser of this machine reaches."""
-AGENT_SECONDS = 60.0
 POLL_SECONDS = 0.1
-LISTENS = b" listens on "
 KEPT_LINES = 20
-CLUSTER_FILE = "cluster.conf"
-"""In the var directory of each host."""
-
-
-def environ(installation: Installation) -> dict[str, str]:
-    """Return the variables with which commands on a host find the cluster."""
-    home = installation.home
-    return {"ZODBREPL_HOME": str(home), "ZODBREPL_CLUSTER": str(home / "var" / CLUSTER_FILE)}
+BUNDLE = "bundle"
 
 
 class Machines:
@@ -63,7 +59,7 @@ class Machines:
     def __init__(self, cluster: Cluster, installation: Installation, folder: Path) -> None:
         self._cluster = cluster
         self._installation = installation
-        self._agents: dict[str, Program] = {}
+        self._services: dict[str, Service] = {}
         self.lab = Lab(folder, len(cluster.hosts), srv=installation.home / "var")
         try:
             self._check()
@@ -98,45 +94,62 @@ class Machines:
         """Return the data of a host as it is seen outside: its var directory."""
         return self.host(name or "").folder
 
-    def place(self) -> None:
-        """Give each host the cluster file and its certificate; keep certificates that are there.
+    def join(self, say: Say) -> None:
+        """Make the hosts one cluster, as on real machines; no effect if they are.
 
-        Raises OperatorError as ``authority`` and ``certificates``.
+        Raises OperatorError: a command failed.
         """
+        first, *others = [host.name for host in self._cluster.hosts]
         text = self._cluster.source.read_text("utf-8")
-        first = self.folder(self._cluster.hosts[0].name) / "tls"
-        if not certificates.authority_key_file(first).exists():
-            authority.create(first, self._cluster.name)
-        trusted = certificates.authorities_file(first).read_text("ascii")
-        for host in self._cluster.hosts:
-            folder = self.folder(host.name)
-            write_atomically(folder / CLUSTER_FILE, text, 0o600)
-            certificates.install_authorities(folder / "tls", trusted)
-            if not certificates.own_file(folder / "tls").exists():
-                issued = authority.issue(first, host.name, Role.HOST, host.address)
-                certificates.install(folder / "tls", issued)
+        write_atomically(self.folder(first) / CLUSTER_FILE, text, 0o600)
+        self._done(first, ["hosts", "init"], say)
+        joining = []
+        for name in others:
+            if certificates.own_file(self.folder(name) / "tls").exists():
+                write_atomically(self.folder(name) / CLUSTER_FILE, text, 0o600)
+                continue
+            bundle = self.folder(first) / BUNDLE
+            bundle.unlink(missing_ok=True)
+            self._done(first, ["hosts", "add", name, "--to-file", f"var/{BUNDLE}"], say)
+            bundle.rename(self.folder(name) / BUNDLE)
+            joining.append(partial(self._done, name, ["hosts", "join", f"var/{BUNDLE}"], say))
+        all_at_once(joining)
 
-    def serve(self, names: Iterable[str]) -> None:
-        """Start the agents of hosts, as their service does, and wait until they listen.
+    def boot(self, names: Iterable[str], say: Callable[[str, str], None]) -> bool:
+        """Start the services of hosts; return False if a program did not start.
 
-        Raises OperatorError: exit 7, one did not start.
+        Args:
+            say: called with a host and a line of its service.
+
+        Raises OperatorError: exit 7, one takes too long.
         """
-        logs: dict[str, Path] = {}
+        started = {}
         for name in names:
-            log = logs[name] = self.folder(name) / "log" / "agent.log"
-            log.parent.mkdir(mode=0o700, exist_ok=True)
-            with log.open("wb") as output:
-                self._agents[name] = self.popen(name, ["agent"], output.fileno())
-        deadline = time.monotonic() + AGENT_SECONDS
-        for name, log in logs.items():
-            agent = self._agents[name]
-            wait_until(partial(_has_begun, agent, log), deadline, POLL_SECONDS)
-            if not _listens(log):
-                raise OperatorError(
-                    f"the agent of host {name} did not start",
-                    log.read_text("utf-8", "replace").strip()[-2000:],
-                    exit_code=ExitCode.TIMED_OUT,
-                )
+            self._forget(name)
+            started[name] = self._services[name] = Service(self.lab[name], self._installation)
+        await_start(started, say)
+        return all(service.is_up for service in started.values())
+
+    def shut_down(self) -> list[str]:
+        """Stop the services of all hosts that are on; return the hosts that took too long."""
+        late = stop_all(self._services.values())
+        for name in list(self._services):
+            self._forget(name)
+        return late
+
+    def _forget(self, name: str) -> None:
+        service = self._services.pop(name, None)
+        if service is not None:
+            service.close()
+
+    def _done(self, name: str, arguments: Sequence[str], say: Say) -> None:
+        lines: list[str] = []
+        if self.zodbrepl(name, arguments, lines.append):
+            raise OperatorError(
+                f"`bin/zodbrepl {' '.join(arguments)}` failed on host {name}",
+                "\n".join(lines[-KEPT_LINES:]),
+            )
+        say(f"host {name}: bin/zodbrepl {' '.join(arguments)}")
 
     def zodbrepl(self, name: str, arguments: Sequence[str], say: Say) -> int:
         """Run a command of bin/zodbrepl on a host; return its exit code.
@@ -260,14 +273,6 @@ def secrets_of(folder: Path, name: str) -> Path:
         folder: its var directory.
     """
     return folder / "secrets" / name
-
-
-def _listens(log: Path) -> bool:
-    return LISTENS in log.read_bytes()
-
-
-def _has_begun(agent: Program, log: Path) -> bool:
-    return _listens(log) or agent.poll() is not None
 
 
 def _relay(program: Program, output: int, say: Say) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +16,12 @@ from indico_zodbrepl.demo.hosts.machines import Machines
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import tunnel_control
 from indico_zodbrepl.host.locking import as_keyboard_interrupt, held_off
+from indico_zodbrepl.probing.race import all_at_once
 
-ATTEMPTS = 3
+ATTEMPTS = 2
 STEP = re.compile(r" *\d+\.\d s  (.*)")
 """A line of ``cli.app.step_printer``."""
+
 WAIT_SECONDS = 2.0
 
 Say = Callable[[str], None]
@@ -90,48 +91,44 @@ class Demo:
         Raises OperatorError: a step failed.
         """
         machines, names = self._machines, [host.name for host in self._cluster.hosts]
-        machines.place()
-        self._progress(f"hosts {', '.join(names)} are on, each with its certificate")
-        machines.serve(names)
-        self._progress("the agent of each host listens")
+        self._progress(f"hosts {', '.join(names)} are on")
+        machines.join(self._progress)
         filler = self._cluster.indico[0].on or names[0]
         is_filled = (machines.folder(filler) / COUNTS).exists()
-        with ThreadPoolExecutor(1) as beside:
-            login = beside.submit(self._inside, self._cluster.admin.on or names[0], ["login"])
-            code = self._up(names[0])
-            login.result()
-        if code and not is_filled:
-            raise OperatorError(
-                "the cluster did not start",
-                f"`bin/zodbrepl up` on {names[0]} failed with exit code {code}",
-                f"see the lines above, and the logs in {machines.lab.folder}/*/log",
-            )
-        if code:
-            self._progress("not everything has started: see `status` on a host")
+        lines: list[str] = []
+        is_up = machines.boot(names, partial(self._step, lines)) or self._up(names[0], lines)
+        if not is_up:
+            for line in lines:
+                self._progress(line)
+            if not is_filled:
+                raise OperatorError(
+                    "the cluster did not start",
+                    f"the logs are in {machines.lab.folder}/*/log",
+                )
+        inside = partial(machines.inside, say=self._progress)
+        jobs = [partial(inside, self._cluster.admin.on or names[0], ["login"])]
         if not is_filled:
-            self._inside(filler, ["fill", str(conferences)])
+            jobs.append(partial(inside, filler, ["fill", str(conferences)]))
+        all_at_once(jobs)
 
-    def _up(self, name: str) -> int:
-        """Run ``up`` on a host; return its exit code.
+    def _up(self, name: str, lines: list[str]) -> bool:
+        """Run ``up`` on a host; return True if everything runs.
 
-        Programs refuse to start if other hosts, which start as well, answer too late.
+        A program refuses to start if other hosts, which start as well, answer too late.
         """
         for _ in range(ATTEMPTS):
-            rest: list[str] = []
-            code = self._machines.zodbrepl(name, ["up"], partial(self._step, rest))
-            if code == 0:
-                break
-            for line in rest:
-                self._progress(line)
-        return code
+            if self._machines.zodbrepl(name, ["up"], partial(self._step, lines, name)) == 0:
+                return True
+        return False
 
-    def _step(self, rest: list[str], line: str) -> None:
+    def _step(self, lines: list[str], name: str, line: str) -> None:
         """Report a step of a command with our own time; keep any other line."""
         found = STEP.match(line)
         if found:
-            self._progress(found[1])
+            step = found[1]
+            self._progress(step if step.startswith("host ") else f"host {name}: {step}")
         else:
-            rest.append(line)
+            lines.append(f"host {name}: {line}")
 
     def serve(self) -> None:
         """Take requests of other terminals until an interruption."""
@@ -141,11 +138,9 @@ class Demo:
 
     def stop(self) -> None:
         """Stop the programs of all hosts that are on."""
-        lab = self._machines.lab
-        lab.network.heal()
-        on = [host.name for host in lab if host.is_on]
-        if on:
-            self._machines.zodbrepl(on[0], ["down"], partial(self._step, []))
+        self._machines.lab.network.heal()
+        for name in self._machines.shut_down():
+            self._progress(f"host {name} took too long, and is switched off")
 
     def _act(self, request: Request, say: Say) -> list[str]:
         if request.verb == "heal":
@@ -171,14 +166,9 @@ class Demo:
             return
         host.start()
         say(f"host {name} is on")
-        self._machines.serve([name])
-        code = self._machines.zodbrepl(name, ["up"], say)
-        if code:
+        if not self._machines.boot([name], lambda _name, line: say(line)):
             say("not everything has started: see `status`")
 
     def _isolate(self, name: str, say: Say) -> None:
         self._machines.lab.network.isolate(name)
         say(f"host {name} is isolated: it neither hears the other hosts nor is heard")
-
-    def _inside(self, name: str, arguments: list[str]) -> None:
-        self._machines.inside(name, arguments, self._progress)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.demo import login
 from indico_zodbrepl.demo.hosts.inside import COUNTS
-from indico_zodbrepl.demo.hosts.machines import Machines, secrets_of
+from indico_zodbrepl.demo.hosts.machines import Machines
 from indico_zodbrepl.demo.show import COUNTED, TITLES
 from indico_zodbrepl.host import secrets
 
@@ -21,7 +21,8 @@ def block(cluster: Cluster, machines: Machines) -> str:
     filler = machines.folder(first.on)
     page = machines.folder(cluster.admin.on)
     user = secrets.read(secrets.path_in(filler))
-    operator = json.loads(secrets_of(page, login.FILE_NAME).read_text())
+    login_file = page / "secrets" / login.FILE_NAME
+    operator = json.loads(login_file.read_text())
     found = json.loads((filler / COUNTS).read_text())
     [(node, counts)] = found.items()
     held = ", ".join(f"{counts[what]} {what}" for what in COUNTED)
@@ -37,7 +38,7 @@ def block(cluster: Cluster, machines: Machines) -> str:
             f"               (also in {secrets.path_in(filler)})",
             f"  Admin page   {cluster.admin.base_url}  on {cluster.admin.on}",
             f"               as {operator['login']} / {operator['password']}",
-            f"               (also in {secrets_of(page, login.FILE_NAME)})",
+            f"               (also in {login_file})",
             f"  Data         {held}",
             f"               counted on node {node}; all nodes had the same last transaction",
             "",
