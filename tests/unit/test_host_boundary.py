@@ -63,8 +63,16 @@ ON_THIS_HOST = {
         "secrets",
         "supervisor",
     },
-    # The demo runs its cluster on this host.
-    "demo": {"daemon", "indico_programs", "lifecycle", "locking", "secrets"},
+    # The demo runs its cluster on this host, or makes the hosts that it runs on.
+    "demo": {
+        "certificates",
+        "daemon",
+        "indico_programs",
+        "lifecycle",
+        "locking",
+        "secrets",
+        "tunnel_control",
+    },
     # A conversion runs the storages of two clusters that are down, on this host.
     "convert": {"daemon", "generated", "lifecycle", "py27", "state", "supervisor"},
     # `up` and `down` start and stop the programs of the host on which they are typed.
@@ -154,6 +162,7 @@ BACKENDS = {"backend_of", "native_of", "consensus_of"}
 OPENS_FILES = {
     "bench": "a benchmark reads what it has made on this host",
     "convert/planning.py": "the data of clusters that are down, on this host",
+    "demo/hosts": "sockets in folders of the demo, by a short path",
     "demo/lab": "the namespaces that stand for hosts",
     "monitor/files.py": "the processes of the control host's operations",
 }
