@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
 import time
 
 import pytest
-from installed import Installed
+from installed import HOME, Installed
 from labs import MakeLab
 
 from indico_zodbrepl.probing.waiting import wait_until
@@ -130,6 +131,69 @@ def test_a_machine_that_is_no_host_of_the_file_gets_no_authority(empty: Installe
     empty.write("h1", empty.text.replace("10.77.0.11", "10.77.0.99"))
     assert "this machine is no host of cluster three" in empty.refused("h1", 8, "hosts", "init")
     assert not empty.outside("h1", "var/tls").exists()
+
+
+SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+SSHD_CONFIG = """\
+HostKey {folder}/host-key
+AuthorizedKeysFile {folder}/key.pub
+PidFile none
+StrictModes no
+PermitRootLogin yes
+SetEnv ZODBREPL_HOME={home}
+"""
+SSH_CONFIG = """\
+IdentityFile {folder}/key
+UserKnownHostsFile {folder}/known-hosts
+StrictHostKeyChecking accept-new
+"""
+
+
+@pytest.mark.skipif(SSHD is None, reason="sshd is missing: apt-get install openssh-server")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run sshd")
+def test_a_host_is_added_by_ssh(empty: Installed) -> None:
+    empty.init()
+    key = empty.lab.srv / "key"
+    empty.lab["h1"].run("ssh-keygen", "-q", "-N", "", "-t", "ed25519", "-f", key)
+    shutil.copy(empty.outside("h1", "key.pub"), empty.outside("h2", "key.pub"))
+    empty.lab["h2"].run(
+        "ssh-keygen", "-q", "-N", "", "-t", "ed25519", "-f", empty.lab.srv / "host-key"
+    )
+    for host, name, text in (("h2", "sshd", SSHD_CONFIG), ("h1", "ssh", SSH_CONFIG)):
+        content = text.format(folder=empty.lab.srv, home=HOME)
+        empty.outside(host, name).write_text(content)
+    empty.lab["h2"].run("mkdir", "-p", "/run/sshd")
+    empty.lab["h2"].popen(str(SSHD), "-D", "-e", "-f", empty.lab.srv / "sshd")
+    # The user's own configuration of ssh, which is not touched here, would have these options.
+    program = empty.outside("h1", "bin/ssh")
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {empty.lab.srv}/ssh "$@"\n')
+    program.chmod(0o755)
+    path = {"PATH": f"{empty.lab.srv}/bin:{os.environ['PATH']}"}
+
+    def add(*options: str) -> tuple[int, str]:
+        found = empty.zodbrepl("h1", "hosts", "add", "h2", *options, environ=path)
+        return found.returncode, " ".join(f"{found.stdout} {found.stderr}".split())
+
+    code, said = add("--dry-run")
+    assert 0 == code, said
+    assert "start the agent there" in said
+    assert wait_until(lambda: add()[0] == 0, time.monotonic() + PATIENCE), add()
+    assert empty.text == empty.outside("h2").read_text()
+    assert empty.listed("h1", code=1)["h2"]["up"]
+    code, said = add()
+    assert 0 == code
+    assert "host h2 is a part of the cluster: its agent answers" in said
+    # What the other host refuses is reported as it says it.
+    pid = empty.lab["h2"].run("pgrep", "-f", "cluster.conf agent$").stdout.strip()
+    empty.lab["h2"].run("kill", "-9", pid)
+    empty.write("h2", empty.text + "# changed there\n")
+    assert wait_until(
+        lambda: not empty.listed("h1", code=2)["h2"]["up"], PATIENCE + time.monotonic()
+    )
+    code, said = add()
+    assert 1 == code
+    assert "this host has another cluster file" in said
 
 
 def test_a_host_that_ssh_does_not_reach_is_reported_in_limited_time(empty: Installed) -> None:
