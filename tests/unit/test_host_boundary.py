@@ -26,6 +26,7 @@ VALUES = {
     "datafs": {"Comparison", "Export", "Progress", "Relation", "describe"},
     "disks": {"PROBE_BYTES", "Disk", "Room", "gib", "mib"},
     "epochs": {"EpochRecord", "now", "seconds"},
+    "exports_interface": {"RecoveryExport"},
     "history": {"Condition", "Lineage"},
     "last_seen": {"LastSeen", "parse"},
     "locking": {"as_keyboard_interrupt", "held_off"},

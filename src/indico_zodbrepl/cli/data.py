@@ -224,7 +224,7 @@ def _moment(text: str | None) -> str | None:
 
 
 @click.command()
-@click.argument("export", type=click.Path(exists=True, path_type=Path))
+@click.argument("export", type=click.Path(path_type=Path))
 @click.option(
     "--transactions", metavar="TID[,TID...]", default="", help="Recover these transactions."
 )
@@ -258,8 +258,8 @@ def recover(
 ) -> None:
     """Compare a recovery EXPORT with the database, and write selected transactions again.
 
-    EXPORT is a folder in var/lost-tails, or the file tail.fs in it.  Without a selection nothing
-    is written.
+    EXPORT is a folder in var/lost-tails, or the file tail.fs in it.  In a cluster of several hosts
+    its name is enough: the host that has it recovers it.  Without a selection nothing is written.
 
     Each transaction is written as a whole.  It is left out if one of its objects conflicts with
     a later change.  Changes of both sides to a BTree, set or counter are merged.  The selection
@@ -272,6 +272,8 @@ def recover(
     from indico_zodbrepl.operations import recover as recovery
 
     app.require("recover")
+    if not app.cluster.hosts and not export.exists():
+        raise click.BadParameter(f"Path {str(export)!r} does not exist.", param_hint="'EXPORT'")
     picks = [*filter(None, transactions.split(",")), *objects]
     if everything and picks:
         raise click.UsageError("--all excludes --transactions and --apply")

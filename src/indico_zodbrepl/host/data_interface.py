@@ -74,9 +74,6 @@ class DataHost(Protocol):
     def digest(self, name: str, tid: str) -> str:
         """Return the digest of a transaction in the node's data file."""
 
-    def export_digest(self, folder: Path, tid: str) -> str:
-        """Return the digest of a transaction in a recovery export."""
-
     def compare(
         self,
         name: str,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.data_interface import DataHost
+from indico_zodbrepl.host.exports_interface import ExportsHost
 from indico_zodbrepl.host.operations_interface import OperationsHost
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def ignore(_step: str) -> None:
     """Report the progress of a verb to nobody."""
 
 
-class Host(DataHost, OperationsHost, Protocol):
+class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     """The nodes, Indico instances and programs of one cluster.
 
     ``name`` is always the name of a node.  All methods raise OperatorError.

@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import disks, epochs, history, state, supervisor
 from indico_zodbrepl.host.interface import Answer, Tell, ignore
-from indico_zodbrepl.host.local_operations import LocalOperations
+from indico_zodbrepl.host.local_exports import LocalExports
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.process_state import state_of
 
@@ -41,7 +41,7 @@ NOT_OF_A_NODE = frozenset({"up", "down", "restart_instance"})
 """Verbs whose name is the cluster's or an Indico instance's."""
 
 
-class LocalHost(LocalOperations):
+class LocalHost(LocalExports):
     """See ``interface.Host``."""
 
     # Hosts

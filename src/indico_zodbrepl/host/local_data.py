@@ -95,11 +95,6 @@ class LocalData:
 
         return datafs.digest(self._installation, self._data(name), tid)
 
-    def export_digest(self, folder: Path, tid: str) -> str:
-        from indico_zodbrepl.host import datafs
-
-        return datafs.digest(self._installation, folder / "tail.fs", tid)
-
     def compare(
         self, name: str, upstream: str, verified: str | None = None, **options: Any
     ) -> Comparison:
@@ -118,6 +113,7 @@ class LocalData:
     def export(self, name: str, after: str, folder: Path) -> Export:
         from indico_zodbrepl.host import datafs
 
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return datafs.export(self._installation, self._data(name), after, folder)
 
     def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:

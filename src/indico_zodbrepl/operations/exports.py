@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.datafs import Export
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.operations.model import Figures, Loss, Plan
-
-MOST = 10
-"""Objects that are named; the list in the folder has all."""
-KNOWN = (
-    "Conference",
-    "Contribution",
-    "AcceptedContribution",
-    "SubContribution",
-    "Category",
-    "Avatar",
-    "Session",
-    "Abstract",
-    "Registrant",
-    "LocalFile",
-    "Link",
-    "Room",
-    "Reservation",
-)
 
 MOST_TRANSACTIONS = 5000
 """Bytes; more divergent transactions are not exported just for display."""
@@ -45,15 +23,10 @@ def exported_before(
 ) -> Path | None:
     """Return the newest folder with all that a node's file holds after a transaction.
 
-    A failover exports what only the old primary has; a rejoin need not do it again.
+    It is on the node's host.  A failover exports what only the old primary has; a rejoin need not
+    do it again.
     """
-    host = host_of(cluster, installation)
-    folders = sorted(
-        Layout(cluster).lost_tails.glob(f"{node.name}-*/tail.json"),
-        reverse=True,
-        key=lambda path: path.stat().st_mtime,
-    )
-    return next((path.parent for path in folders if covers(host, node, path.parent, after)), None)
+    return host_of(cluster, installation).exported_before(node.name, after)
 
 
 def export(
@@ -64,7 +37,6 @@ def export(
     Returns what was done, and figures of what the export lacks, if it lacks anything.
     Raises OperatorError.
     """
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     done = host.export(node.name, after, folder)
     if not done.missing_blobs:
         return done, {}
@@ -72,54 +44,14 @@ def export(
     return done, {"missing_blobs": done.missing_blobs}
 
 
-def covers(host: Host, node: Node, folder: Path, after: str) -> bool:
-    """Return True if a folder has exactly the transactions after one of a node's file.
+def names(host: Host, node: str, folder: Path) -> list[str]:
+    """Return what an export of a node holds, such as ``Conference 12 "Title"``.
 
-    It compares their number, and the contents of the first and the last one; a file only grows at
-    its end.  False also if that cannot be checked, for example while a server has the file open.
+    The last item may count further objects.  Empty if the list is unreadable: the export has
+    already checked it.
     """
-    file = data_fs(node)
-    try:
-        kept = json.loads((folder / "tail.json").read_text("utf-8"))
-        tids = [str(each["tid"]) for each in kept["transactions"]]
-        if not tids or (kept["file"], kept["after"]) != (os.path.abspath(file), after):
-            return False
-        there = host.truncate(node.name, after, folder, dry_run=True)
-        return (there.transactions, there.first, there.last) == (
-            len(tids),
-            tids[0],
-            tids[-1],
-        ) and all(
-            host.digest(node.name, tid) == host.export_digest(folder, tid)
-            for tid in {tids[0], tids[-1]}
-        )
-    except (OSError, ValueError, KeyError, TypeError, OperatorError):
-        return False  # transactions without a proven export are exported
-
-
-def contents(folder: Path) -> list[str]:
-    """Return what an export holds, such as ``Conference 12 "Title"``, and how many more objects.
-
-    Empty if the folder's list is unreadable: the export has already checked it.
-    """
-    try:
-        kept = json.loads((folder / "tail.json").read_text("utf-8"))
-        objects = [
-            (str(each["oid"]), str(each["class"]), each["what"])
-            for transaction in kept["transactions"]
-            for each in transaction["objects"]
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    named = {oid: (_rank(kind, what), what) for oid, kind, what in objects if what}
-    texts = list(dict.fromkeys(what for _, what in sorted(named.values(), key=lambda one: one[0])))
-    more = len({oid for oid, _, _ in objects}) - len(texts[:MOST])
-    return texts[:MOST] + ([f"and {more} more object{'s' * (more != 1)}"] if more > 0 else [])
-
-
-def _rank(kind: str, what: str) -> tuple[bool, int]:
-    name = kind.rpartition(".")[2]
-    return '"' not in what, KNOWN.index(name) if name in KNOWN else len(KNOWN)
+    found = host.kept_export(node, folder)
+    return [] if found is None else list(found.names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,15 +85,12 @@ def at_stake(cluster: Cluster, installation: Installation, plan: Plan) -> AtStak
     host = host_of(cluster, installation)
     kept = exported_before(cluster, installation, node, loss.after)
     if kept is not None:
-        return AtStake(tuple(contents(kept)), kept.name)
+        return AtStake(tuple(names(host, node.name, kept)), kept.name)
     try:
-        with tempfile.TemporaryDirectory(dir=Layout(cluster).var, prefix="at-stake-") as folder:
-            done = host.export(node.name, loss.after, Path(folder) / "tail")
-            return AtStake(tuple(contents(done.folder)))
+        return AtStake(tuple(host.names_after(node.name, loss.after)))
     except OperatorError as error:
-        return AtStake(unknown=f"{error.notice}: {error.detail}")
-    except OSError as error:
-        return AtStake(unknown=f"{Layout(cluster).var}: {error.strerror}")
+        told = f"{error.notice}: {error.detail}" if error.detail else error.notice
+        return AtStake(unknown=told)
 
 
 def _why_not(cluster: Cluster, loss: Loss) -> str:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -14,6 +13,7 @@ from typing import Self
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, NodeState
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.datafs import Comparison, describe
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.promotion import states_after
@@ -31,7 +31,7 @@ from indico_zodbrepl.operations.candidates import (
 )
 from indico_zodbrepl.operations.checks import SeeFollowing, SeeWritable, Verify
 from indico_zodbrepl.operations.evidence import Process, Sight, findings_of, is_gone, reports_of
-from indico_zodbrepl.operations.exports import contents, export
+from indico_zodbrepl.operations.exports import export, names
 from indico_zodbrepl.operations.facts import Situation, tail_folder
 from indico_zodbrepl.operations.model import (
     Context,
@@ -406,13 +406,15 @@ class ExportTail(Step):
             may_fail=True,
         )
 
-    def check(self, _context: Context) -> Figures | None:
+    def check(self, context: Context) -> Figures | None:
         """Return the figures of a complete folder; it appears whole, after the mark."""
         folder = Path(str(self.arguments["folder"]))
-        if not folder.is_dir():
+        kept = context.host.kept_export(self.subject, folder)
+        if kept is None:
             return None
-        kept = json.loads((folder / "tail.json").read_text("utf-8"))
-        return self._figures(len(kept["transactions"]), folder)
+        if kept.transactions is None:
+            raise OperatorError("the recovery export can't be read", str(folder))
+        return self._figures(context, kept.transactions, folder)
 
     def do(self, context: Context) -> Figures:
         node, arguments = context.cluster.node(self.subject), self.arguments
@@ -427,12 +429,12 @@ class ExportTail(Step):
         folder = Path(str(arguments["folder"]))
         context.host.mark(node.name, context.plan.epoch, Condition.DIVERGED, str(detail))
         _, lacking = export(context.host, node, str(after), folder, context.say)
-        return {**self._figures(int(str(count)), folder), **lacking}
+        return {**self._figures(context, int(str(count)), folder), **lacking}
 
-    def _figures(self, count: int, folder: Path) -> Figures:
+    def _figures(self, context: Context, count: int, folder: Path) -> Figures:
         return {
             "lost_transactions": count,
             "exported_to": str(folder),
-            "exported_objects": [*contents(folder)],
+            "exported_objects": [*names(context.host, self.subject, folder)],
             "diverged": [self.subject],
         }

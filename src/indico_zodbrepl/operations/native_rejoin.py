@@ -8,11 +8,8 @@ none.
 from __future__ import annotations
 
 import dataclasses
-import filecmp
-import json
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -28,7 +25,7 @@ from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.sql_export import DiffersError, Divergent, UnreadableError
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CATCH_UP_SECONDS, CatchUp
-from indico_zodbrepl.operations.exports import contents
+from indico_zodbrepl.operations.exports import names
 from indico_zodbrepl.operations.facts import (
     current_primary,
     follows,
@@ -231,16 +228,17 @@ class KeepTail(Step):
             may_fail=cls.afterwards,
         )
 
-    def check(self, _context: Context) -> Figures | None:
+    def check(self, context: Context) -> Figures | None:
         folder = Path(str(self.arguments["folder"]))
-        if not folder.is_dir():
+        kept = context.host.kept_export(self.subject, folder)
+        if kept is None:
             return None
-        kept = json.loads((folder / "tail.json").read_text("utf-8"))
-        after = str(kept["after"])
+        if kept.transactions is None:
+            raise OperatorError("the recovery export can't be read", str(folder))
         return {
-            **_exported(folder, len(kept["transactions"])),
+            **_exported(context, self.subject, folder, kept.transactions),
             "aside": True,
-            "common": None if int(after, 16) == 0 else after,
+            "common": None if int(kept.after, 16) == 0 else kept.after,
         }
 
     def do(self, context: Context) -> Figures:
@@ -276,13 +274,16 @@ class KeepTail(Step):
     def _told(self, context: Context, tail: Divergent, folder: Path) -> Figures:
         told: Figures = {"lost_transactions": 0}
         if tail.transactions:
-            folder = _the_only_one(folder, context.say)
+            earlier = context.host.same_export(self.subject, folder)
+            if earlier != folder:
+                context.say(f"the same was exported before, to {earlier}")
+            folder = earlier
         if tail.needs_copy:
             context.say(f"it gets a new copy: {tail.needs_copy}")
         if tail.transactions:
-            told = _exported(folder, tail.transactions)
+            told = _exported(context, self.subject, folder, tail.transactions)
             context.say(f"{transactions(tail.transactions)} exported")
-            for what in contents(folder):
+            for what in names(context.host, self.subject, folder):
                 context.say(what)
         if tail.transactions and not tail.history:
             context.say(
@@ -425,23 +426,9 @@ def _put_aside(context: Context, step: Step) -> Figures:
     return {"kept_in": str(target)}
 
 
-def _the_only_one(folder: Path, say: Callable[[str], None]) -> Path:
-    """Return the folder, or an earlier one with the same content; then remove this one."""
-    node = folder.name.rsplit("-", 2)[0]
-    for other in sorted(folder.parent.glob(f"{node}-*")):
-        if other != folder and all(
-            (other / name).is_file() and filecmp.cmp(folder / name, other / name, shallow=False)
-            for name in ("tail.fs", "tail.json")
-        ):
-            shutil.rmtree(folder)
-            say(f"the same was exported before, to {other}")
-            return other
-    return folder
-
-
-def _exported(folder: Path, count: int) -> Figures:
+def _exported(context: Context, node: str, folder: Path, count: int) -> Figures:
     return {
         "lost_transactions": count,
         "exported_to": str(folder),
-        "exported_objects": [*contents(folder)],
+        "exported_objects": [*names(context.host, node, folder)],
     }

@@ -1,6 +1,7 @@
 """Recover: compare a recovery export with the database, and apply selected transactions again.
 
-The data plane's program does it, as a client of the running primary.
+The data plane's program does it, as a client of the running primary, on the host of the export: it
+notes there what was recovered.
 """
 
 from __future__ import annotations
@@ -10,28 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
-from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import host_of
-from indico_zodbrepl.host.py27 import Program
 from indico_zodbrepl.operations import journal, operation
 from indico_zodbrepl.operations.operation import Outcome
+from indico_zodbrepl.probing import typed_json
 
-MODULE = "indico_zodbrepl.dataplane.recover.program"
-EVENT_MODULE = "indico_zodbrepl.dataplane.recover.event"
-SECONDS = 3600.0
-NOTHING = 5  # exit status: nothing that was picked can be made again
-EXIT_CODES = {
-    2: ExitCode.BAD_CONFIG,
-    3: ExitCode.BAD_CONFIG,
-    4: ExitCode.TIMED_OUT,
-    NOTHING: ExitCode.REFUSED,
-    6: ExitCode.NOT_RUNNING,
-    7: ExitCode.NEWER_STATE,
-}
 ALL = "all"
+FILE = "tail.fs"
 APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"
 
 
@@ -154,7 +142,7 @@ def apply(
 def name_of(tail: Path) -> str:
     """Return the name of an export's folder, which may be given by its ``tail.fs``."""
     path = tail.absolute()
-    return path.name if path.is_dir() else path.parent.name
+    return path.parent.name if path.is_file() or path.name == FILE else path.name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,24 +186,12 @@ def recover_event(
             f"no <indico> in {cluster.source}",
             exit_code=ExitCode.BAD_CONFIG,
         )
-    environment = {
-        "INDICO_CONF": str(Layout(cluster).indico_conf(cluster.indico[0])),
-        "ZODBREPL_INSTANCE": cluster.indico[0].name,
-    }
+    where = find(cluster, tail)
 
     def work(*options: str) -> RecoveredEvent:
-        _zodb_conf(cluster)
-        return host_of(cluster, installation).run27(
-            _program(cluster, EVENT_MODULE),
-            tail.absolute(),
-            oid,
-            "--user",
-            operation.actor(),
-            *options,
-            answer=RecoveredEvent,
-            seconds=SECONDS,
-            environment=environment,
-        )
+        words = [oid, "--user", operation.actor(), *options]
+        found = host_of(cluster, installation).recover_event(where.host, where.folder, words)
+        return typed_json.convert(found, RecoveredEvent)
 
     if dry_run:
         return work("--dry-run")
@@ -234,32 +210,43 @@ def recover_event(
     return done
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where an export is: its folder, or the file in it, and its host.
+
+    ``host`` is empty without host sections.
+    """
+
+    host: str
+    folder: Path
+
+
+def find(cluster: Cluster, tail: Path) -> Place:
+    """Return where an export is; with several hosts its name is enough.
+
+    Raises OperatorError (exit 2): with several hosts, no host that answers has it.
+    """
+    here = tail.absolute()
+    if not cluster.hosts:
+        return Place("", here)
+    if here.exists():
+        return Place(str(cluster.here), here)
+    name = name_of(tail)
+    host = host_of(cluster)
+    found = next(iter(host.every_export(name)), None)
+    if found is None:
+        known = ", ".join(f"{each.name} on host {each.host}" for each in host.every_export())
+        raise OperatorError(
+            f"no host that answers has a recovery export {name}",
+            f"there are: {known or 'none'}",
+            exit_code=ExitCode.BAD_CONFIG,
+        )
+    return Place(found.host, found.folder)
+
+
 def _run(
     cluster: Cluster, installation: Installation, command: str, tail: Path, *arguments: str
 ) -> Recovery:
-    return host_of(cluster, installation).run27(
-        dataclasses.replace(_program(cluster, MODULE), accepted=(0, NOTHING)),
-        command,
-        tail.absolute(),
-        _zodb_conf(cluster),
-        *arguments,
-        answer=Recovery,
-        seconds=SECONDS,
-    )
-
-
-def _program(cluster: Cluster, module: str) -> Program:
-    hint = Commands.here(cluster).zodbrepl("status")
-    return Program(module, "nothing was recovered", EXIT_CODES, hint=hint)
-
-
-def _zodb_conf(cluster: Cluster) -> Path:
-    conf = Layout(cluster).zodb_conf
-    if not conf.exists():
-        raise OperatorError(
-            "the cluster is not up",
-            f"{conf}: no such file",
-            Commands.here(cluster).zodbrepl("up"),
-            ExitCode.NOT_RUNNING,
-        )
-    return conf
+    where, words = find(cluster, tail), [command, *arguments]
+    found = host_of(cluster, installation).recover(where.host, where.folder, words)
+    return typed_json.convert(found, Recovery)

@@ -11,7 +11,7 @@ from indico_zodbrepl.host.datafs import describe
 from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.operations.candidates import transactions
-from indico_zodbrepl.operations.exports import contents, covers, export
+from indico_zodbrepl.operations.exports import export, names
 from indico_zodbrepl.operations.model import Context, Figures, JsonValue, Step
 from indico_zodbrepl.operations.roles import Start
 
@@ -135,8 +135,8 @@ class Export(_Quarantining):
 
     def do(self, context: Context) -> Figures:
         node, folder = context.cluster.node(self.subject), Path(str(self.arguments["folder"]))
-        if self.arguments.get("reused") and not covers(
-            context.host, node, folder, str(self.arguments["after"])
+        if self.arguments.get("reused") and not context.host.export_covers(
+            node.name, folder, str(self.arguments["after"])
         ):
             raise OperatorError(
                 f"{folder} has not what {node.name} would lose now",
@@ -153,11 +153,12 @@ class Export(_Quarantining):
     def _do(self, context: Context) -> Figures:
         folder = Path(str(self.arguments["folder"]))
         if self.arguments.get("reused"):  # the loss was counted when it was exported
-            return _exported(context, folder)
+            return _exported(context, self.subject, folder)
         private = self.arguments["private"]
         lost: Figures = {} if private is None else {"lost_transactions": private}
-        if folder.is_dir():  # an earlier attempt completed it
-            return {**_exported(context, folder), **lost}
+        if context.host.kept_export(self.subject, folder) is not None:
+            # An earlier attempt completed it.
+            return {**_exported(context, self.subject, folder), **lost}
         done, lacking = export(
             context.host,
             context.cluster.node(self.subject),
@@ -166,7 +167,8 @@ class Export(_Quarantining):
             context.say,
         )
         context.say(f"{transactions(done.transactions)} exported")
-        return {**_exported(context, folder), "exported": done.transactions, **lost, **lacking}
+        told = _exported(context, self.subject, folder)
+        return {**told, "exported": done.transactions, **lost, **lacking}
 
 
 def _bytes_after(context: Context, step: Step) -> int:
@@ -203,9 +205,10 @@ class Cut(_Quarantining):
         """Return the bytes that are kept before they are removed, and what every step writes."""
         return super().writes(context) + _bytes_after(context, self)
 
-    def is_untouched(self, _context: Context) -> bool:
+    def is_untouched(self, context: Context) -> bool:
         """Return True if nothing was truncated: what is removed is noted first."""
-        return not (Path(str(self.arguments["folder"])) / "cut.json").exists()
+        found = context.host.kept_export(self.subject, Path(str(self.arguments["folder"])))
+        return found is None or not found.truncated
 
 
 class Mark(Step):
@@ -266,9 +269,9 @@ def _again(context: Context, step: Step) -> str:
     return Commands.here(context.cluster).zodbrepl("rejoin", step.subject)
 
 
-def _exported(context: Context, folder: Path) -> dict[str, JsonValue]:
+def _exported(context: Context, node: str, folder: Path) -> dict[str, JsonValue]:
     """Return the figures of a folder, and print what is in it."""
-    found = contents(folder)
+    found = names(context.host, node, folder)
     for what in found:
         context.say(what)
     return {"exported_to": str(folder), "exported_objects": [*found]}

@@ -15,7 +15,7 @@ from indico_zodbrepl.host.backup import Backup, Swapped
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import indico_lacks, wait
-from indico_zodbrepl.operations.exports import contents
+from indico_zodbrepl.operations.exports import names
 from indico_zodbrepl.operations.facts import ANSWER_SECONDS, replication
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import Context, Figures, Step
@@ -133,12 +133,13 @@ class Export(Step):
                 figures["unread_bytes"] = found.unread
         if found.folder is not None:
             context.say(f"{transactions(found.transactions)} exported")
-            for what in contents(found.folder):
+            objects = names(context.host, self.subject, found.folder)
+            for what in objects:
                 context.say(what)
             figures |= {
                 "exported": found.transactions,
                 "exported_to": str(found.folder),
-                "exported_objects": [*contents(found.folder)],
+                "exported_objects": [*objects],
             }
         if context.plan.loss is None or context.plan.loss.exact:
             figures["lost_transactions"] = found.transactions

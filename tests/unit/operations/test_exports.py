@@ -15,7 +15,8 @@ from indico_zodbrepl.cluster.installation import Installation, home_from_environ
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs
-from indico_zodbrepl.operations.exports import contents, exported_before
+from indico_zodbrepl.host.exports import contents
+from indico_zodbrepl.operations.exports import exported_before
 from indico_zodbrepl.operations.model import Context, Plan
 from indico_zodbrepl.operations.rejoin_steps import Export
 

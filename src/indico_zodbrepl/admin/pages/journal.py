@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Response, abort, render_template, request
@@ -27,6 +26,8 @@ from indico_zodbrepl.admin.operation_view import bars, opened, rows
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.exports_interface import RecoveryExport
+from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.operations import journal, messages
 from indico_zodbrepl.operations.messages import headline
 from indico_zodbrepl.operations.operation import Operation
@@ -83,9 +84,7 @@ def entry(identifier: str) -> str:
         bars=bars(found, time.time() if at_work else found.began),
         figures=list(messages.figures_in_words(found.figures)),
         wording=messages,
-        exports=[
-            (folder, exports.kept(site.cluster, folder)) for folder in exports.exported(found)
-        ],
+        exports=exports.of_operation(site.cluster, found),
         why_not_download=_why_not_download(),
         command=Commands(site.cluster, site.home).zodbrepl("journal", found.identifier),
         **live,
@@ -97,18 +96,19 @@ def tail(identifier: str) -> Response:
     """Download a recovery export of the operation: ``name``, or the last one."""
     if _why_not_download():
         abort(403, _why_not_download())
-    folder = _folder_of(_one(identifier), request.args.get("name"))
+    export = _export_of(_one(identifier), request.args.get("name"))
     if not _downloads.acquire(blocking=False):
         abort(
             503,
             _(
                 "Two exports are being downloaded. Retry when one of them has ended, or copy the "
                 "folder: %(folder)s",
-                folder=folder,
+                folder=export.folder,
             ),
         )
-    response = Response(exports.packed(folder), mimetype="application/zip")
-    response.headers.set("Content-Disposition", "attachment", filename=f"{folder.name}.zip")
+    packed = host_of(here().cluster).packed_export(export)
+    response = Response(packed, mimetype="application/zip")
+    response.headers.set("Content-Disposition", "attachment", filename=f"{export.name}.zip")
     response.call_on_close(_downloads.release)
     return response
 
@@ -131,14 +131,15 @@ def _present(found: Operation) -> tuple[Operation, bool]:
     return now.operation, now.at_work
 
 
-def _folder_of(found: Operation, name: str | None) -> Path:
-    cluster = here().cluster
-    folders = [folder for folder in exports.exported(found) if name in (None, folder.name)]
-    if not folders:
+def _export_of(found: Operation, name: str | None) -> RecoveryExport:
+    made = exports.of_operation(here().cluster, found)
+    named = [each for each in made if name in (None, each[0].name)]
+    if not named:
         abort(404, _("This operation made no export of that name."))
-    if not exports.kept(cluster, folders[-1]):
-        abort(404, _("The export has been removed: %(folder)s", folder=folders[-1]))
-    return folders[-1]
+    folder, export = named[-1]
+    if export is None:
+        abort(404, _("The export has been removed: %(folder)s", folder=folder))
+    return export
 
 
 def _why_not_download() -> str:

@@ -171,8 +171,5 @@ def _exports(operation: Operation | None) -> list[str]:
     """Return the names of an operation's exports that still exist."""
     if operation is None:
         return []
-    return [
-        folder.name
-        for folder in exports.exported(operation)
-        if exports.find(here().cluster, folder.name) is not None
-    ]
+    found = exports.of_operation(here().cluster, operation)
+    return [folder.name for folder, there in found if there is not None]

@@ -13,7 +13,6 @@ from flask_babel import gettext as _
 
 from indico_zodbrepl.admin import exports
 from indico_zodbrepl.admin.access.gate import actor, operator
-from indico_zodbrepl.admin.exports import Export
 from indico_zodbrepl.admin.forms import Confirmation
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.admin.surveys import Survey, surveys
@@ -21,6 +20,7 @@ from indico_zodbrepl.backends import require
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.exports_interface import RecoveryExport
 from indico_zodbrepl.operations import recover, store
 
 blueprint = Blueprint("recover", __name__)
@@ -77,7 +77,7 @@ def begin(name: str) -> ResponseReturnValue:
     return redirect(url_for("operations.job", identifier=begun.identifier), 303)
 
 
-def _export(name: str) -> Export:
+def _export(name: str) -> RecoveryExport:
     found = exports.find(here().cluster, name)
     if found is None:
         abort(404, _("There is no recovery export of that name."))
@@ -99,11 +99,11 @@ def _picked(given: Any) -> tuple[tuple[str, ...], str]:
     return picks, event
 
 
-def _key(found: Export, picks: Sequence[str], event: str) -> tuple[Any, ...]:
+def _key(found: RecoveryExport, picks: Sequence[str], event: str) -> tuple[Any, ...]:
     return "recover", found.name, tuple(picks), event
 
 
-def _look(found: Export, picks: Sequence[str], event: str) -> Survey | ResponseReturnValue:
+def _look(found: RecoveryExport, picks: Sequence[str], event: str) -> Survey | ResponseReturnValue:
     site, named = here(), request.args.get("survey", "")
     key = _key(found, picks, event)
     look = surveys().get(named, key)
@@ -127,7 +127,11 @@ def _look(found: Export, picks: Sequence[str], event: str) -> Survey | ResponseR
 
 
 def beside(
-    cluster: Cluster, installation: Installation, found: Export, picks: Sequence[str], event: str
+    cluster: Cluster,
+    installation: Installation,
+    found: RecoveryExport,
+    picks: Sequence[str],
+    event: str,
 ) -> recover.Recovery | recover.RecoveredEvent:
     """Compare an export with the database; with picks or an event, do a dry run of them.
 
@@ -141,7 +145,7 @@ def beside(
     return recover.show(cluster, installation, found.folder)
 
 
-def _address(found: Export, picks: Sequence[str], event: str, survey: str = "") -> str:
+def _address(found: RecoveryExport, picks: Sequence[str], event: str, survey: str = "") -> str:
     return url_for(
         "recover.export",
         name=found.name,
@@ -151,7 +155,7 @@ def _address(found: Export, picks: Sequence[str], event: str, survey: str = "") 
     )
 
 
-def _arguments(found: Export, picks: Sequence[str], event: str) -> list[str]:
+def _arguments(found: RecoveryExport, picks: Sequence[str], event: str) -> list[str]:
     """Return the arguments of ``bin/zodbrepl`` that recover the picks."""
     words = ["recover", str(found.folder)]
     if event:
@@ -168,7 +172,7 @@ def _arguments(found: Export, picks: Sequence[str], event: str) -> list[str]:
 
 
 def _shown(
-    found: Export, picks: Sequence[str], event: str, look: Survey, form: Confirmation | None
+    found: RecoveryExport, picks: Sequence[str], event: str, look: Survey, form: Confirmation | None
 ) -> ResponseReturnValue:
     error = look.future.exception()
     if error is not None and not isinstance(error, OperatorError):

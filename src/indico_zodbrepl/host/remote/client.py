@@ -133,6 +133,14 @@ class AgentClient:
             if last is not None:
                 yield last
 
+    def download(self, path: str) -> Iterator[bytes]:
+        """Yield the parts of a file that the agent sends.  Raises as ``call``."""
+        with self.send("POST", path, self.request()) as response:
+            try:
+                yield from response.stream(1 << 18)
+            except urllib3.exceptions.HTTPError as error:
+                raise self.away(_reason(error)) from error
+
     def send(self, verb: str, path: str, body: bytes) -> Any:
         """Send a request; return the response of urllib3, whose body comes later.
 

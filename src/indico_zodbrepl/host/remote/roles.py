@@ -50,7 +50,11 @@ READS = DATA | frozenset(
 READS_FOR_HOSTS = frozenset(
     {
         "hosts.check_cluster_file",
+        "export_covers",
+        "exported_before",
+        "exports",
         "hosts.cluster_file",
+        "kept_export",
         "operations_index",
         "operations_texts",
     }

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from indico_zodbrepl.cluster import Cluster, NodeState
@@ -20,6 +21,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, majority
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.epochs import EpochRecord
+from indico_zodbrepl.host.exports_interface import RecoveryExport
 from indico_zodbrepl.host.interface import Answer, DryRun, Host, HostAwayError, Tell, ignore
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.local import LocalHost
@@ -33,6 +35,8 @@ from indico_zodbrepl.host.supervisor import ANSWER_SECONDS, ProgramState
 from indico_zodbrepl.probing.race import Race
 
 Value = TypeVar("Value")
+LIST_SECONDS = 5.0
+"""Seconds for other hosts to list their recovery exports."""
 WRITE_SECONDS = 5.0
 """Seconds for a test file in the var directory of each host."""
 ANSWER_SHARE = 0.7
@@ -196,6 +200,43 @@ class SeveralHosts:
     def catch_up(self) -> list[str]:
         return copies.catch_up(self._cluster, cast(Host, self))
 
+    # Recovery exports
+
+    def exports(self, host: str, wanted: str = "") -> list[RecoveryExport]:
+        arguments = {"host": host, "wanted": wanted}
+        return cast("list[RecoveryExport]", self._call(host, "exports", arguments))
+
+    def recover(self, host: str, folder: Path, words: Sequence[str]) -> dict[str, Any]:
+        return self._recovered("recover", host, folder, words)
+
+    def recover_event(self, host: str, folder: Path, words: Sequence[str]) -> dict[str, Any]:
+        return self._recovered("recover_event", host, folder, words)
+
+    def _recovered(
+        self, method: str, host: str, folder: Path, words: Sequence[str]
+    ) -> dict[str, Any]:
+        arguments = {"host": host, "folder": folder, "words": words}
+        return cast("dict[str, Any]", self._call(host, method, arguments))
+
+    def every_export(self, wanted: str = "") -> list[RecoveryExport]:
+        own = self._local.exports("", wanted)
+        if wanted and own:
+            return own
+        race = Race()
+        for host in self._cluster.hosts:
+            if host.name != self._cluster.here:
+                arguments = {"host": host.name, "wanted": wanted}
+                race.start(host.name, partial(self._one, host.name, "exports", arguments))
+        answers = race.wait(time.monotonic() + LIST_SECONDS).values()
+        each = own + [one for answer in answers if isinstance(answer, list) for one in answer]
+        return sorted(each, key=lambda export: export.at, reverse=True)
+
+    def packed_export(self, export: RecoveryExport) -> Iterator[bytes]:
+        if export.host in ("", self._cluster.here):
+            return self._local.packed_export(export)
+        client = AgentClient(self._cluster, self._cluster.host(export.host))
+        return client.download(f"/exports/{export.name}")
+
     # Verbs
 
     def dry_run(self, verb: str, name: str, **arguments: object) -> DryRun:
@@ -326,9 +367,6 @@ class SeveralHosts:
 
     def is_of_cluster(self, pid: int) -> bool:
         return self._local.is_of_cluster(pid)
-
-    def export_digest(self, *arguments: Any, **options: Any) -> str:
-        return self._local.export_digest(*arguments, **options)
 
 
 def few_writable(found: Mapping[str, str]) -> str:
