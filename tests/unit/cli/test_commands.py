@@ -201,8 +201,8 @@ print(*sys.modules, file=sys.stderr)
         (["failover", "--help"], ("rich", "ZConfig", "indico_zodbrepl.operations"), 19),
         (["node", "--help"], ("rich", "ZConfig", "indico_zodbrepl.host"), 19),
         (["admin", "--help"], ("rich", "ZConfig", "indico_zodbrepl.admin"), 19),
-        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 79),
-        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 72),
+        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 81),
+        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 74),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )
