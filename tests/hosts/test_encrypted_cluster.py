@@ -102,9 +102,19 @@ class Encrypted:
         return (HOME / "bin/zodbrepl", "-c", self.lab.srv / "cluster.conf", *arguments)
 
     def up(self) -> str:
-        done = self.zodbrepl("h1", "up")
-        assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-        return done.stdout
+        """Start everything; return what ``up`` says.
+
+        On a busy machine a host can be late for the start-up check of a primary; the hint says to
+        repeat the command.
+        """
+        said: list[subprocess.CompletedProcess[str]] = []
+
+        def is_up() -> bool:
+            said.append(self.zodbrepl("h1", "up"))
+            return said[-1].returncode == ExitCode.OK
+
+        assert wait_until(is_up, time.monotonic() + PATIENCE), said[-1].stdout + said[-1].stderr
+        return said[-1].stdout
 
     def numbers(self, host: str, conf: str, more: int = 0) -> int:
         """Return how many numbers a client on a host finds, after committing some more."""
