@@ -23,8 +23,12 @@ from indico_zodbrepl.host import data_end, datafs
 DATA = "Data.fs"
 INDEX, PACKED = f"{DATA}.index", f"{DATA}.packed"
 BLOBS, LAYOUT = "blobs", "blobs/.layout"
-BLOCK = 1 << 20
-"""Bytes that have one digest; the last block of a range may be shorter."""
+BLOCK = 1 << 18
+"""Bytes that have one digest; the last block of a range may be shorter.  It stays in the cache of a
+processor from one step to the next.
+"""
+AHEAD = 4
+"""Blocks that are read at once."""
 DIGEST_BYTES = 16
 LENGTH = struct.Struct(">Q")
 """Precedes the blocks of a range: its bytes, or MISSING for a file that does not exist."""
@@ -86,6 +90,12 @@ def digest(block: bytes | memoryview) -> bytes:
     return xxhash.xxh3_128_digest(block)
 
 
+def digests(blocks: bytes) -> bytes:
+    """Return the digests of some blocks."""
+    view = memoryview(blocks)
+    return b"".join(digest(view[at : at + BLOCK]) for at in range(0, len(view), BLOCK))
+
+
 def origin(installation: Installation, node: Node) -> Origin:
     """Return a node's data file.  Raises OperatorError as ``datafs.last``."""
     file = data_fs(node)
@@ -120,7 +130,9 @@ def block_digests(node: Node, identity: str, begin: int, end: int) -> list[str]:
     wanted = Range(DATA, begin, min(end, begin + MOST_BLOCKS * BLOCK), identity)
     folder = node.data_directory
     parts = sent(folder, found(folder, [wanted]))
-    return [block[1].hex() for block in parts if len(block) > 1]
+    found_digests = b"".join(part[0] for part in parts if len(part) > 1)
+    step = DIGEST_BYTES
+    return [found_digests[at : at + step].hex() for at in range(0, len(found_digests), step)]
 
 
 def blobs(node: Node) -> list[NodeFile]:
@@ -179,7 +191,8 @@ def _bytes(wanted: Range) -> int:
 
 
 def sent(folder: Path, ranges: Sequence[Range | None]) -> Generator[tuple[bytes, ...]]:
-    """Yield what is sent of ``found`` ranges: a LENGTH for each, then blocks with their digests.
+    """Yield what is sent of ``found`` ranges: a LENGTH for each, then the digests of the next AHEAD
+    blocks, and those blocks, until its end.
 
     Raises ReplacedError, OSError.
     """
@@ -197,11 +210,12 @@ def _sent(path: Path, wanted: Range) -> Iterator[tuple[bytes, ...]]:
         if _text(os.fstat(file)) != wanted.identity:
             raise _replaced(path)
         yield (LENGTH.pack(end - wanted.begin),)
-        for position in range(wanted.begin, end, BLOCK):
-            block = os.pread(file, min(BLOCK, end - position), position)
-            if len(block) != min(BLOCK, end - position):
+        for position in range(wanted.begin, end, AHEAD * BLOCK):
+            length = min(AHEAD * BLOCK, end - position)
+            blocks = os.pread(file, length, position)
+            if len(blocks) != length:
                 raise _replaced(path)
-            yield block, digest(block)
+            yield digests(blocks), blocks
     finally:
         os.close(file)
 

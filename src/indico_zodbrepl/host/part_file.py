@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -16,8 +15,6 @@ from indico_zodbrepl.host.node_files import BLOCK, digest
 
 SYNC_EACH = 64 << 20
 """Bytes after which the disk is made to write, so that a server beside never waits long."""
-DEPTH = 4
-"""Blocks that are received before they are written."""
 
 
 class GarbledError(Exception):
@@ -27,8 +24,6 @@ class GarbledError(Exception):
 class PartFile:
     """A file that grows until it is complete, and stays after a failure.
 
-    Two threads of its own verify and write, and synchronise, while the caller receives.
-
     Raises OperatorError from every method when the disk is full.
     """
 
@@ -36,16 +31,11 @@ class PartFile:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.size = os.fstat(self._file).st_size
-        self._writer, self._syncer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._pending: deque[Future[None]] = deque()
+        self._syncer = ThreadPoolExecutor(1)
         self._syncing: Future[None] | None = None
         self._unsynced = 0
-        self._broken = False
-        self._buffers: deque[bytearray] = deque()
 
     def close(self) -> None:
-        """Wait for the threads and close the file."""
-        self._writer.shutdown(cancel_futures=True)
         self._syncer.shutdown()
         os.close(self._file)
 
@@ -59,58 +49,31 @@ class PartFile:
         os.ftruncate(self._file, size)
         self.size = size
 
-    def buffer(self, size: int) -> memoryview:
-        """Return room for the next block; an earlier one's, when that is written."""
-        if len(self._buffers) <= DEPTH:
-            self._buffers.append(bytearray(size))
-        self._buffers.rotate()
-        if len(self._buffers[0]) < size:
-            self._buffers[0] = bytearray(size)
-        return memoryview(self._buffers[0])[:size]
-
     def append(self, block: memoryview, wanted: bytes) -> None:
-        """Take a ``buffer`` with its digest; ``settle`` tells whether all of them were right."""
-        if len(self._pending) >= DEPTH:
-            self._pending.popleft().result()
-        self._pending.append(self._writer.submit(self._write, block, wanted))
-
-    def settle(self) -> None:
-        """Return when all blocks are written.  Raises GarbledError; ``size`` is right after it."""
-        while self._pending:
-            self._pending.popleft().result()
-
-    def forget(self) -> None:
-        """Wait for blocks that are under way after a failure; what is in the file stays."""
-        while self._pending:
-            self._pending.popleft().exception()
-        self._broken = False
-
-    def sync(self) -> None:
-        """Return when everything is on disk."""
-        self.settle()
-        if self._syncing is not None:
-            self._syncing.result()
-        with full_disk(self.path):
-            os.fsync(self._file)
-
-    def _write(self, block: memoryview, wanted: bytes) -> None:
-        if self._broken:
-            return  # an earlier block is missing
-        self._broken = True
+        """Write a block if it has this digest.  Raises GarbledError."""
         if digest(block) != wanted:
             raise GarbledError
         with full_disk(self.path):
             done = 0
             while done < len(block):
                 done += os.pwrite(self._file, block[done:], self.size + done)
-            self.size += done
-            self._unsynced += done
-            if self._unsynced >= SYNC_EACH:
-                self._unsynced = 0
-                if self._syncing is not None:
-                    self._syncing.result()
-                self._syncing = self._syncer.submit(os.fdatasync, self._file)
-        self._broken = False
+        self.size += done
+        self._unsynced += done
+        if self._unsynced >= SYNC_EACH:
+            self._wait_for_sync()
+            self._syncing = self._syncer.submit(os.fdatasync, self._file)
+            self._unsynced = 0
+
+    def sync(self) -> None:
+        """Return when everything is on disk."""
+        self._wait_for_sync()
+        with full_disk(self.path):
+            os.fsync(self._file)
+
+    def _wait_for_sync(self) -> None:
+        if self._syncing is not None:
+            with full_disk(self.path):
+                self._syncing.result()
 
 
 def check_space(path: Path, needed: int) -> None:

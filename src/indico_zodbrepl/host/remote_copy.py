@@ -40,7 +40,7 @@ CLOSE = 1 << 20
 PASSES = 20
 """Rounds; each copies what was written during the previous one."""
 REPORT_EACH = 0.5
-COMPARED = 256 * BLOCK
+COMPARED = 1024 * BLOCK
 """Bytes whose digests are asked for at once."""
 TRIES = 4
 """Tries without a new block before a copy is given up; PAUSE between two of them."""
@@ -189,14 +189,10 @@ class _Job:
             try:
                 self._receive(part, origin)
             except (HostAwayError, GarbledError) as error:
-                part.forget()
                 failures = 1 if part.size > before else failures + 1
                 if failures >= TRIES:
                     raise self._given_up(error) from error
                 self._pause()
-            except BaseException:
-                part.forget()
-                raise
 
     def _receive(self, part: PartFile, origin: Origin) -> None:
         wanted = Range(DATA, part.size, origin.end, origin.identity)
@@ -204,12 +200,11 @@ class _Job:
             length = stream.length()
             if length != origin.end - part.size:
                 raise ReplacedError(FAILURES["copy"], "the source's data file is gone")
+            buffer = memoryview(bytearray(BLOCK))
             for size in _sizes(length):
                 self._check_time()
-                block = part.buffer(size)
-                part.append(block, stream.block(block))
+                part.append(buffer[:size], stream.block(buffer[:size]))
                 self._report("data", part.size, origin.end)
-            part.settle()
 
     def _beside(self, name: str) -> None:
         """Copy a file that the source's server keeps beside the data; an earlier one is removed."""
@@ -237,7 +232,7 @@ class _Job:
 
     def _fetch(self, wanted: Sequence[tuple[Range, Path]]) -> bool:
         """Copy small files, those that are not there yet; return False if one does not exist."""
-        complete = True
+        complete, buffer = True, memoryview(bytearray(BLOCK))
         with self._source.stream([each for each, _ in wanted]) as stream:
             for _, path in wanted:
                 length = stream.length()
@@ -250,11 +245,9 @@ class _Job:
                     new.cut(0)
                     for size in _sizes(length):
                         self._check_time()
-                        block = new.buffer(size)
-                        new.append(block, stream.block(block))
+                        new.append(buffer[:size], stream.block(buffer[:size]))
                     new.sync()
                 finally:
-                    new.forget()
                     new.close()
                 new.path.rename(path)
                 sync_folder(path.parent)

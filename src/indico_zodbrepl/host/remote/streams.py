@@ -15,6 +15,8 @@ from aiohttp import web
 
 from indico_zodbrepl.cluster import ClusterHost
 from indico_zodbrepl.host.node_files import (
+    AHEAD,
+    BLOCK,
     DIGEST_BYTES,
     LENGTH,
     MISSING,
@@ -98,18 +100,27 @@ class Receiver:
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self._response = response
+        self._left = 0
+        self._digests = memoryview(b"")
 
     def length(self) -> int | None:
-        content = bytearray(LENGTH.size)
-        self._fill(memoryview(content))
-        (length,) = LENGTH.unpack(content)
+        (length,) = LENGTH.unpack(self._read(LENGTH.size))
+        self._left = 0 if length == MISSING else length
         return None if length == MISSING else int(length)
 
     def block(self, into: memoryview) -> bytes:
+        if not self._digests:
+            blocks = min(AHEAD, -(-self._left // BLOCK))
+            self._digests = memoryview(self._read(blocks * DIGEST_BYTES))
         self._fill(into)
-        digest = bytearray(DIGEST_BYTES)
-        self._fill(memoryview(digest))
+        self._left -= len(into)
+        digest, self._digests = self._digests[:DIGEST_BYTES], self._digests[DIGEST_BYTES:]
         return bytes(digest)
+
+    def _read(self, length: int) -> bytes:
+        content = bytearray(length)
+        self._fill(memoryview(content))
+        return bytes(content)
 
     def _fill(self, view: memoryview) -> None:
         while view:
