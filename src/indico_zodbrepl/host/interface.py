@@ -299,3 +299,12 @@ def host_of(cluster: Cluster, installation: Installation | None = None) -> Host:
 
         return several_hosts(cluster, installation)
     return this_host(cluster, installation)
+
+
+def prepare(cluster: Cluster) -> None:
+    """Import what calls to other hosts need; call it before a limit of time counts.
+
+    It takes long on a busy host, where hosts that answer were reported as silent otherwise.
+    """
+    if cluster.hosts and cluster.here is not None:
+        host_of(cluster)

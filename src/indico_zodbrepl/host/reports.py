@@ -20,7 +20,7 @@ from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import epochs
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import host_of, prepare
 from indico_zodbrepl.probing.answers import Hold, IndicoAnswer, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.probes import probe_indico
 from indico_zodbrepl.probing.race import Race
@@ -153,6 +153,7 @@ def gather(
     """
     if time_limit is None:
         time_limit = HOSTS_TIME_LIMIT if cluster.hosts else TIME_LIMIT
+    prepare(cluster)
     deadline = time.monotonic() + time_limit
     others = [node for node in cluster.nodes if node.name != name]
     race = Race()

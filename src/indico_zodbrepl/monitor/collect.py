@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord, seconds
-from indico_zodbrepl.host.interface import HostAwayError, host_of
+from indico_zodbrepl.host.interface import HostAwayError, host_of, prepare
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.files import jobs, start_refusal
 from indico_zodbrepl.monitor.findings import Findings, Results, assignments, source_of_truth
@@ -63,7 +62,7 @@ def take_snapshot(cluster: Cluster, time_limit: float = TIME_LIMIT) -> Snapshot:
 
 def collect(cluster: Cluster, time_limit: float) -> Findings:
     """Make one round of probes, which ends within ``time_limit`` seconds in any case."""
-    _prepare(cluster)
+    prepare(cluster)
     taken_at, started = time.time(), time.monotonic()
     deadline = started + time_limit
     limit = REMOTE_STATES_LIMIT if cluster.hosts else STATE_FILES_LIMIT
@@ -81,15 +80,6 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
         race.start(name, job)
     found = race.wait(deadline)
     return _findings(cluster, found, states, taken_at, time.monotonic() - started)
-
-
-def _prepare(cluster: Cluster) -> None:
-    """Import what calls to other hosts need, which takes long on a busy host, before time counts.
-
-    Otherwise the first round of a process reports hosts that answer as silent.
-    """
-    with contextlib.suppress(OperatorError):  # this is none of its hosts: the probes report it
-        host_of(cluster)
 
 
 def _series(cluster: Cluster) -> str:

@@ -54,11 +54,12 @@ def _away(facts: Facts, host: HostStatus) -> Alert:
         *(f"Indico instance {each.name}" for each in facts.indico if each.host == host.name),
     ]
     what = f"On it: {listed(there)}. " if there else ""
+    problem = f"{host.problem[:1].upper()}{host.problem[1:]}"
     return Alert(
         Level.WARNING,
         host.name,
         f"host {host.name} does not answer",
-        f"{what}{host.problem}",
+        f"{what}{problem}",
         f"see if it is up and reachable at {host.address}; on it, start its agent: "
         f"`{facts.commands.zodbrepl('agent')}`, or its service",
     )
