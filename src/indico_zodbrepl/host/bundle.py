@@ -19,6 +19,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import authority, certificates, cluster_file, renewal, secrets
 from indico_zodbrepl.host.certificates import Role
+from indico_zodbrepl.probing import typed_json
 
 FORMAT = 1
 LONGEST = 4 << 20
@@ -118,7 +119,7 @@ def parse(content: bytes, what: str) -> Bundle:
     try:
         if len(content) > LONGEST:
             raise msgspec.ValidationError(f"it is longer than {LONGEST} bytes")
-        known = msgspec.json.decode(content, type=_Format)
+        known = typed_json.decode(content, _Format)
         if known.format > FORMAT:
             raise OperatorError(
                 "the bundle is of a newer release",
@@ -126,7 +127,7 @@ def parse(content: bytes, what: str) -> Bundle:
                 "install the same release on all hosts",
                 ExitCode.NEWER_STATE,
             )
-        found = msgspec.json.decode(content, type=Bundle)
+        found = typed_json.decode(content, Bundle)
         wrong = [name for name in found.secrets if not SECRET_NAME.fullmatch(name)]
         if wrong:
             raise msgspec.ValidationError(f"it has a secret {wrong[0]!r}")

@@ -48,8 +48,16 @@ class Compared:
         monkeypatch.setattr(datafs, "last", lambda *_: None)
 
     def __call__(
-        self, _installation: Installation, _file: Path, _upstream: Path, verified: str | None = None
+        self,
+        _installation: Installation,
+        _file: Path,
+        _upstream: Path,
+        verified: str | None = None,
+        _seconds: float = 0.0,
+        *,
+        fork: str | None = None,
     ) -> Comparison:
+        assert None is fork
         self.verified.append(verified)
         if isinstance(self.answer, OperatorError):
             raise self.answer

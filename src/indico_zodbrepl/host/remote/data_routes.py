@@ -21,6 +21,7 @@ from indico_zodbrepl.host.node_files import ReplacedError
 from indico_zodbrepl.host.remote import dialogues, streams
 from indico_zodbrepl.host.remote.refusals import refuse_stranger
 from indico_zodbrepl.host.remote.streams import StreamRequest
+from indico_zodbrepl.probing import typed_json
 
 MOST = 8
 """Streams, and served files, at a time."""
@@ -61,7 +62,7 @@ class DataRoutes:
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         caller = self._authorised(request)
         try:
-            wanted = msgspec.json.decode(await request.read(), type=StreamRequest)
+            wanted = typed_json.decode(await request.read(), StreamRequest)
         except msgspec.MsgspecError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
         node = await self._node(request, caller, wanted.cluster)

@@ -35,6 +35,7 @@ from indico_zodbrepl.host.remote.holds import Steps
 from indico_zodbrepl.host.remote.messages import Call, Identity
 from indico_zodbrepl.host.remote.refusals import refuse_other, refuse_protocol, refuse_stranger
 from indico_zodbrepl.host.remote.roles import ONE_AT_A_TIME, READS, READS_FOR_HOSTS, may_call
+from indico_zodbrepl.probing import typed_json
 
 THREADS = 32
 READER_THREADS = 32
@@ -87,7 +88,7 @@ class _Asked:
         for name in ("name", "new", "wanted", "program", "keeper", "host"):
             raw = bytes(self.call.arguments.get(name, msgspec.Raw()))
             if raw:
-                found = msgspec.json.decode(raw)
+                found = typed_json.decode(raw, object)
                 return str(found.get("node", "")) if isinstance(found, dict) else str(found)
         return ""
 
