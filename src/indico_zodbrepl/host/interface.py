@@ -9,6 +9,7 @@ sockets or processes in another way, and inside it a node's files are opened on 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -37,6 +38,9 @@ START_SECONDS = 60.0
 STOP_SECONDS = 40.0
 CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
 """For a change of role: a server that can't change in place is stopped and started."""
+
+AWAY_SECONDS = 0.5
+"""For a program whose host's agent does not answer: the host is off, or only the agent is."""
 
 SUPERVISOR_AWAY = "supervisord is not running"
 """The problem of a supervisord that does not exist; one that is frozen has another."""
@@ -308,3 +312,29 @@ def prepare(cluster: Cluster) -> None:
     """
     if cluster.hosts and cluster.here is not None:
         host_of(cluster)
+
+
+def answer_deadline(cluster: Cluster, on: str | None, deadline: float) -> float:
+    """Return when an answer of a program on a host is too late, by ``time.monotonic``.
+
+    Args:
+        on: the host, as ``Node.on``.
+        deadline: for a host that answers; one whose agent is away has AWAY_SECONDS at most.
+    """
+    if on is not None and cluster.here not in (None, on):
+        from indico_zodbrepl.host.remote.client import is_away  # noqa: PLC0415 - as above
+
+        if is_away(cluster.host(on)):
+            return min(deadline, time.monotonic() + AWAY_SECONDS)
+    return deadline
+
+
+def expect_away(cluster: Cluster) -> None:
+    """Take over from this host's agent which hosts do not answer, so that no call waits for them.
+
+    They are asked again in the background.  Without an answer of the agent nothing is expected.
+    """
+    if cluster.hosts and cluster.here is not None:
+        from indico_zodbrepl.host.remote.client import expect_away as expect  # noqa: PLC0415 - as above
+
+        expect(cluster)

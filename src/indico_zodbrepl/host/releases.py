@@ -23,6 +23,7 @@ from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host.interface import answer_deadline
 from indico_zodbrepl.host.supervisor import program_states
 from indico_zodbrepl.probing.answers import FIRST_RELEASE, Replication
 from indico_zodbrepl.probing.probes import probe_indico
@@ -148,6 +149,7 @@ def _ask_node(found: dict[str, Running], cluster: Cluster, node: Node, deadline:
     if not node.has_program:
         return
     try:
+        deadline = answer_deadline(cluster, node.on, deadline)
         replication = backend_of(cluster).ask(cluster, node, deadline).replication
     except ProbeError:
         return

@@ -20,7 +20,7 @@ from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import epochs
-from indico_zodbrepl.host.interface import host_of, prepare
+from indico_zodbrepl.host.interface import answer_deadline, host_of, prepare
 from indico_zodbrepl.probing.answers import Hold, IndicoAnswer, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.probes import probe_indico
 from indico_zodbrepl.probing.race import Race
@@ -162,7 +162,7 @@ def gather(
     for instance in cluster.indico:
         race.start(
             instance.name,
-            partial(_one, ("indico", instance.name), partial(_health, instance, deadline)),
+            partial(_one, ("indico", instance.name), partial(_health, cluster, instance, deadline)),
         )
     for node in others:
         race.start(
@@ -232,7 +232,8 @@ def _record(cluster: Cluster, keeper: str) -> object:
     return Report(source, record.epoch, record.primary)
 
 
-def _health(instance: IndicoInstance, deadline: float) -> object:
+def _health(cluster: Cluster, instance: IndicoInstance, deadline: float) -> object:
+    deadline = answer_deadline(cluster, instance.on, deadline)
     try:
         answer: IndicoAnswer = probe_indico(instance.address, deadline)
     except ProbeError as error:
@@ -246,7 +247,7 @@ def _health(instance: IndicoInstance, deadline: float) -> object:
 
 def _server(cluster: Cluster, node: Node, deadline: float) -> object:
     try:
-        return backend_of(cluster).ask(cluster, node, deadline)
+        return backend_of(cluster).ask(cluster, node, answer_deadline(cluster, node.on, deadline))
     except ProbeError as error:
         return error.detail
 

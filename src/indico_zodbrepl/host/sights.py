@@ -8,6 +8,7 @@ import time
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.host.interface import answer_deadline
 from indico_zodbrepl.probing.wire import ProbeError
 
 SECONDS = 0.6
@@ -30,7 +31,8 @@ def look(cluster: Cluster, name: str, seconds: float = SECONDS) -> Sighting:
     """Probe a node's server from this host."""
     node = node_named(cluster, name)
     try:
-        answer = backend_of(cluster).ask(cluster, node, time.monotonic() + seconds)
+        deadline = answer_deadline(cluster, node.on, time.monotonic() + seconds)
+        answer = backend_of(cluster).ask(cluster, node, deadline)
     except ProbeError as error:
         return Sighting(None, error.detail)
     found = answer.replication

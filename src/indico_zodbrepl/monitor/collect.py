@@ -15,7 +15,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord, seconds
-from indico_zodbrepl.host.interface import HostAwayError, host_of, prepare
+from indico_zodbrepl.host.interface import HostAwayError, answer_deadline, host_of, prepare
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.files import jobs, start_refusal
 from indico_zodbrepl.monitor.findings import Findings, Results, assignments, source_of_truth
@@ -74,7 +74,7 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
         primary = None if truth is None else cluster.node(truth)
         race.start(node.name, partial(probe_node, cluster, node, primary, deadline))
     for instance in cluster.indico:
-        race.start(instance.name, partial(probe_instance, instance, deadline))
+        race.start(instance.name, partial(probe_instance, cluster, instance, deadline))
     race.start("supervisor", partial(ask_supervisor, cluster, time_limit))
     for name, job in (*jobs(cluster), *host_jobs(cluster)):
         race.start(name, job)
@@ -213,7 +213,7 @@ def probe_node(cluster: Cluster, node: Node, primary: Node | None, deadline: flo
     """
     backend = backend_of(cluster)
     try:
-        answer = backend.ask(cluster, node, deadline)
+        answer = backend.ask(cluster, node, answer_deadline(cluster, node.on, deadline))
     except ProbeError as error:
         yield ("server", node.name), Failure(error.kind, error.detail)
         yield from _data_end(cluster, node, primary, deadline)
@@ -221,6 +221,7 @@ def probe_node(cluster: Cluster, node: Node, primary: Node | None, deadline: flo
     yield ("server", node.name), answer
     if primary is None:
         return
+    deadline = answer_deadline(cluster, primary.on, deadline)
     for comparison in backend.compare(cluster, node, primary, answer, deadline):
         yield ("comparison", node.name), comparison
 
@@ -245,8 +246,9 @@ def _data_end(cluster: Cluster, node: Node, primary: Node | None, deadline: floa
     yield ("data end", node.name), dataclasses.replace(found, in_primary=held.known)
 
 
-def probe_instance(instance: IndicoInstance, deadline: float) -> Results:
+def probe_instance(cluster: Cluster, instance: IndicoInstance, deadline: float) -> Results:
     """Probe an Indico instance: yield ("indico", name)."""
+    deadline = answer_deadline(cluster, instance.on, deadline)
     try:
         yield ("indico", instance.name), probe_indico(instance.address, deadline)
     except ProbeError as error:

@@ -16,7 +16,7 @@ from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Comparison
 from indico_zodbrepl.host.disks import Disk
-from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.host.interface import Host, answer_deadline, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.peers import of_nodes
 from indico_zodbrepl.host.sights import Sighting
@@ -142,7 +142,8 @@ ANSWER_SECONDS = 2.0
 
 def ask(cluster: Cluster, node: Node) -> ServerAnswer:
     """Return the answer of the server at a node's address; raise ProbeError."""
-    return backend_of(cluster).ask(cluster, node, time.monotonic() + ANSWER_SECONDS)
+    deadline = answer_deadline(cluster, node.on, time.monotonic() + ANSWER_SECONDS)
+    return backend_of(cluster).ask(cluster, node, deadline)
 
 
 def replication_of(cluster: Cluster, node: Node) -> Replication | None:

@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from indico_zodbrepl.backends import Family, backend_of, require
 from indico_zodbrepl.cluster import Cluster, formats
@@ -16,7 +17,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import releases
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import expect_away, host_of
 from indico_zodbrepl.operations import (
     clone,
     consensus_rejoin,
@@ -39,6 +40,7 @@ from indico_zodbrepl.operations.model import (
 )
 from indico_zodbrepl.operations.operation import Operation
 from indico_zodbrepl.operations.restart import plan_restart
+from indico_zodbrepl.probing.race import all_at_once
 
 INCIDENTAL = ("reason", "folder", "aside", "fingerprint", "detail")
 """Arguments that do not identify a step: texts, and folder names that hold the time."""
@@ -84,16 +86,30 @@ def prepare(cluster: Cluster, installation: Installation, request: Request) -> P
         )
     _refuse_unknown_options(request)
     require(cluster, request.operation)
-    releases.refuse_mixed(cluster, request.operation)
-    preflight.refuse_unwritable(cluster)
     formats.refuse_newer(cluster)
+    if request.operation == "failover":
+        # Other operations wait, so that a host that has just come back takes part.
+        expect_away(cluster)
     made = dataclasses.replace(request, reason=request.reason.strip())
     interrupted = store.refuse_open(cluster, made.operation, made.target)
-    found = OPERATIONS[request.operation](cluster, installation, made)
+    found = _planned(cluster, installation, made)
     if interrupted is None or isinstance(found, Refusal):
         return found
     closed = _closed_by(interrupted, Commands(cluster, installation.home))
     return dataclasses.replace(found, findings=(*found.findings, closed))
+
+
+def _planned(cluster: Cluster, installation: Installation, request: Request) -> Plan | Refusal:
+    """Plan and check at the same time: a silent host makes each wait for a second."""
+    found: list[Plan | Refusal] = []
+    all_at_once(
+        [
+            partial(releases.refuse_mixed, cluster, request.operation),
+            partial(preflight.refuse_unwritable, cluster),
+            lambda: found.append(OPERATIONS[request.operation](cluster, installation, request)),
+        ]
+    )
+    return found[0]
 
 
 def digest(plan: Plan) -> str:

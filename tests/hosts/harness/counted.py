@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -57,10 +58,12 @@ class Counted:
 
     Attributes:
         acknowledged: the numbers whose commits succeeded, in their order.
+        at: when each was told, by the monotonic clock.
     """
 
     def __init__(self, three: Three, host: str, first: int = 1) -> None:
         self.acknowledged: list[int] = []
+        self.at: list[float] = []
         self._output, told = os.pipe()
         with os.fdopen(told, "wb") as stream:
             self._process = three.lab[host].popen(
@@ -78,6 +81,7 @@ class Counted:
     def _count(self) -> None:
         with os.fdopen(self._output, encoding="utf-8", errors="replace") as lines:
             for line in lines:
+                self.at.append(time.monotonic())
                 self.acknowledged.append(int(line))
 
     def __enter__(self) -> Self:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,26 @@ from indico_zodbrepl.probing.waiting import wait_until
 HOME = Path(os.environ.get("ZODBREPL_HOME") or Path(indico_zodbrepl.__file__).resolve().parents[2])
 PATIENCE = 90.0
 NODES = {"a": "h1", "b": "h2", "c": "h3"}
+"""The hosts of the nodes; the first node is the primary."""
 Answer = subprocess.CompletedProcess[str]
 
 
 class Three:
-    """Three hosts with the nodes a, b and c; ``agents`` starts what serves them.
+    """Three hosts with nodes; ``agents`` starts what serves them.
 
     The agents' calls are encrypted in any case.
 
     Args:
         encryption: of all other connections between the hosts: none or tls.
+        nodes: their hosts; the first is the primary.
     """
 
-    def __init__(self, lab: Lab, encryption: str = "none") -> None:
+    def __init__(
+        self, lab: Lab, encryption: str = "none", nodes: Mapping[str, str] = NODES
+    ) -> None:
         self.lab = lab
         self.encryption = encryption
+        self._nodes = nodes
         self.path = lab.srv / "cluster.conf"
         text = self._text()
         tls = "var/tls"
@@ -58,13 +63,14 @@ class Three:
         ]
         for host in self.lab:
             lines += [f"<host {host.name}>", f"  address {host.address}", "</host>"]
-        for node, name in NODES.items():
-            role = ["role primary"] if node == "a" else ["role secondary", "upstream a"]
+        first = next(iter(self._nodes))
+        for number, (node, name) in enumerate(self._nodes.items()):
+            role = ["role primary"] if node == first else ["role secondary", f"upstream {first}"]
             lines += [
                 f"<node {node}>",
                 f"host {name}",
-                "storage-port 8111",
-                "replication-port 8112",
+                f"storage-port {8201 + 2 * number}",
+                f"replication-port {8202 + 2 * number}",
                 f"data-directory {self.lab.srv}/{node}",
                 *role,
                 "</node>",
@@ -81,7 +87,7 @@ class Three:
             assert wait_until(partial(self._listens, name), later()), self._log(name).read_text()
 
     def host_of(self, node: str) -> str:
-        return NODES[node]
+        return self._nodes[node]
 
     def status(self, host: str) -> dict[str, Any]:
         """Return the status as a host sees it."""

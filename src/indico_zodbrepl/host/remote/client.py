@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import http.client
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,13 +21,13 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import certificates, tls
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.remote import codec, messages
+from indico_zodbrepl.host.remote.away import AwayHosts
 from indico_zodbrepl.host.remote.messages import Call, Identity, Line
 
 CONNECT_SECONDS = 1.5
 """A round trip of 1 s fits."""
-AWAY_SECONDS = 2.0
-"""Seconds for which a host that could not be reached is not tried again, so that a command about
-many nodes waits for it once."""
+AWAY = AwayHosts()
+"""So that a command about many nodes waits once for a host that can't be reached."""
 AnyLine = TypeVar("AnyLine")
 LOCK_KEYS: dict[Path, str] = {}
 """The key of the lock of operations that this process holds, by the lock's file.
@@ -146,24 +146,14 @@ class AgentClient:
 
         Raises HostAwayError; OperatorError (exit 8) if the agent refuses it.
         """
-        address = self.host.agent_address
-        with _away_lock:
-            until, why = _away.get(str(address), (0.0, ""))
-        if time.monotonic() < until:
+        why = AWAY.why(str(self.host.agent_address))
+        if why:
             raise self.away(why)
         try:
-            response = _pool(self._cluster).request(
-                verb,
-                f"https://{address}{path}",
-                body=body or None,
-                preload_content=False,
-                retries=False,
-                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=messages.SILENT_SECONDS),
-            )
+            response = self._sent(verb, path, body)
         except urllib3.exceptions.HTTPError as error:
             why = _reason(error)
-            with _away_lock:
-                _away[str(address)] = time.monotonic() + AWAY_SECONDS, why
+            self.expect_away(why)
             raise self.away(why) from error
         if response.status != 200:
             with response:
@@ -175,6 +165,27 @@ class AgentClient:
             )
         return response
 
+    def expect_away(self, why: str) -> None:
+        """Let calls to the host fail at once, until it answers."""
+        AWAY.add(str(self.host.agent_address), why, self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            self._sent("GET", "/", b"").release_conn()
+        except (urllib3.exceptions.HTTPError, OperatorError):
+            return False
+        return True
+
+    def _sent(self, verb: str, path: str, body: bytes) -> Any:
+        return _pool(self._cluster).request(
+            verb,
+            f"https://{self.host.agent_address}{path}",
+            body=body or None,
+            preload_content=False,
+            retries=False,
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=messages.SILENT_SECONDS),
+        )
+
     def away(self, why: str) -> HostAwayError:
         """Return the error for a host that does not answer."""
         return HostAwayError(
@@ -184,6 +195,23 @@ class AgentClient:
             f"ping {self.host.address}",
             ExitCode.TIMED_OUT,
         )
+
+
+def is_away(host: ClusterHost) -> bool:
+    """Return True if calls to a host fail at once, because it did not answer."""
+    return bool(AWAY.why(str(host.agent_address)))
+
+
+def expect_away(cluster: Cluster) -> None:
+    """See ``interface.expect_away``; of a cluster with this host."""
+    clients = [AgentClient(cluster, host) for host in cluster.hosts]
+    own = next(client for client in clients if client.host.name == cluster.here)
+    with contextlib.suppress(OperatorError):
+        known = own.identity().away
+        for client in clients:
+            why = known.get(str(client.host.agent_address), "")
+            if why:
+                client.expect_away(why)
 
 
 def _reason(error: Exception) -> str:
@@ -209,9 +237,6 @@ def _digest(cluster: Cluster) -> str:
     return messages.digest_of(cluster)
 
 
-_away: dict[str, tuple[float, str]] = {}
-"""Until when a host counts as away, and why, by the address of its agent."""
-_away_lock = threading.Lock()
 _pools: dict[Path, tuple[tuple[int, ...], urllib3.PoolManager]] = {}
 _pools_lock = threading.Lock()
 

@@ -76,6 +76,7 @@ class Identity(msgspec.Struct):
             if that is unknown.
         certificate, issuer: fingerprints of that certificate and of its authority.
         authorities: fingerprints of those that it trusts, the newest first.
+        away: why it can't reach other agents, by their addresses.
     """
 
     cluster: str
@@ -90,6 +91,7 @@ class Identity(msgspec.Struct):
     certificate: str = ""
     issuer: str = ""
     authorities: tuple[str, ...] = ()
+    away: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def digest_of(cluster: Cluster) -> str:

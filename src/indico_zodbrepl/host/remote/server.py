@@ -29,6 +29,7 @@ from indico_zodbrepl.host.operations_interface import Holder
 from indico_zodbrepl.host.remote import codec, holds, messages
 from indico_zodbrepl.host.remote.actions import Action, Actions
 from indico_zodbrepl.host.remote.administration import HostAdministration
+from indico_zodbrepl.host.remote.client import AWAY
 from indico_zodbrepl.host.remote.codec import ADMINISTRATION, BACKUPS, Signature
 from indico_zodbrepl.host.remote.data_routes import DataRoutes
 from indico_zodbrepl.host.remote.holds import Steps
@@ -147,6 +148,7 @@ class Agent:
             certificate=held.own,
             issuer=held.issuer,
             authorities=held.authorities,
+            away=AWAY.all_of(),
         )
 
     async def _call(self, request: web.Request) -> web.StreamResponse:

@@ -157,7 +157,7 @@ def forget_connections() -> None:
     for _, pool in client._pools.values():
         pool.clear()
     client._pools.clear()
-    client._away.clear()
+    client.AWAY.forget()
 
 
 @contextlib.contextmanager

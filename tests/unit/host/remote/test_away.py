@@ -1,0 +1,66 @@
+"""Hosts that do not answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from indico_zodbrepl.host.remote import away
+from indico_zodbrepl.host.remote.away import AwayHosts
+from indico_zodbrepl.probing.waiting import wait_until
+
+ADDRESS = "10.77.0.12:8300"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(away, "PROBE_SECONDS", 0.01)
+
+
+def later() -> float:
+    return time.monotonic() + 20.0
+
+
+def test_a_host_is_away_until_it_answers() -> None:
+    hosts, back = AwayHosts(), threading.Event()
+    hosts.add(ADDRESS, "no answer in time", back.is_set)
+    assert hosts.why(ADDRESS) == "no answer in time"
+    assert hosts.all_of() == {ADDRESS: "no answer in time"}
+    assert not hosts.why("10.77.0.13:8300")
+    back.set()
+    assert wait_until(lambda: not hosts.all_of(), later())
+
+
+def test_the_latest_reason_counts_and_one_thread_asks() -> None:
+    hosts, asking = AwayHosts(), []
+
+    def answers() -> bool:
+        asking.append(threading.get_ident())
+        return False
+
+    hosts.add(ADDRESS, "no answer in time", answers)
+    hosts.add(ADDRESS, "connection refused", answers)
+    assert hosts.why(ADDRESS) == "connection refused"
+    assert wait_until(lambda: len(asking) >= 3, later())
+    assert len(set(asking)) == 1
+    hosts.forget()
+
+
+def test_a_host_that_nobody_asks_for_is_not_tried_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(away, "FORGET_SECONDS", 0.05)
+    hosts = AwayHosts()
+    hosts.add(ADDRESS, "no answer in time", lambda: False)
+    assert wait_until(lambda: not hosts.all_of(), later())
+
+
+def test_a_host_that_is_forgotten_meanwhile_may_be_away_again() -> None:
+    hosts = AwayHosts()
+    hosts.add(ADDRESS, "no answer in time", lambda: False)
+    hosts.forget()
+    hosts.add(ADDRESS, "connection refused", lambda: False)
+    assert hosts.why(ADDRESS) == "connection refused"
+    hosts.forget()
