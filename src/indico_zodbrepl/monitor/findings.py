@@ -25,11 +25,14 @@ class HostReport:
     Attributes:
         same_file: True if its cluster file is the same as this host's.
         clock_offset: seconds that its clock is ahead of this host's.
+        certificate_until: when its certificate expires, seconds since 1970; None if that is not
+            known.
     """
 
     release: str
     same_file: bool
     clock_offset: float
+    certificate_until: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -408,6 +408,8 @@ class HostStatus:
         same_file: True if its cluster file is the same as this host's.
         clock_offset: seconds that its clock is ahead of this host's.
         supervisor_problem: why its supervisord does not answer; empty if it does.
+        certificate_until: when its certificate expires, seconds since 1970; None if that is not
+            known.
     """
 
     name: str
@@ -418,6 +420,7 @@ class HostStatus:
     same_file: bool = True
     clock_offset: float = 0.0
     supervisor_problem: str = ""
+    certificate_until: float | None = None
 
     @property
     def up(self) -> bool:

@@ -11,11 +11,8 @@ from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.remote.identities import Seen
 from indico_zodbrepl.host.remote.messages import PROTOCOL, Identity
+from indico_zodbrepl.monitor.rules.hosts import CLOCK_SECONDS, FEW_DAYS
 
-CLOCK_SECONDS = 5.0
-"""Difference of clocks that is reported: transactions get their times from the primary's."""
-FEW_DAYS = 30.0
-"""Days before the end of a certificate from which on it is reported."""
 DAY = 86400.0
 
 FINE, ISSUES, NO_MAJORITY = 0, 1, 2

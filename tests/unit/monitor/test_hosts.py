@@ -53,6 +53,20 @@ def test_another_cluster_file_release_or_clock_of_a_host_is_one_line_each() -> N
     ] == [each.text for each in found.warnings]
 
 
+def test_a_certificate_that_expires_soon_is_reported_in_time() -> None:
+    day = 86400.0
+    now = seen().taken_at
+    found = seen(
+        hosts={
+            "h2": HostReport(__version__, True, 0.0, now + 31 * day),
+            "h3": HostReport(__version__, True, 0.0, now + 12 * day),
+        }
+    )
+    (alert,) = found.warnings
+    assert alert.text == "the certificate of host h3 expires in 12 days"
+    assert "hosts rotate-certificates" in alert.hint
+
+
 def test_the_supervisord_of_another_host_is_named_with_its_host() -> None:
     found = seen(supervisors={"h1": "supervisord is not running"})
     assert ["supervisord of host h1 does not answer"] == [each.text for each in found.warnings]

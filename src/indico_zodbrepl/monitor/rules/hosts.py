@@ -18,6 +18,8 @@ from indico_zodbrepl.probing.answers import Alert, Level
 
 CLOCK_SECONDS = 5.0
 """Difference of clocks that is reported; transactions get their times from the primary's."""
+FEW_DAYS = 30.0
+"""Days before a certificate expires from which that is reported."""
 
 
 def warnings(facts: Facts) -> Iterator[Alert]:
@@ -27,6 +29,7 @@ def warnings(facts: Facts) -> Iterator[Alert]:
             yield from _file(facts, host)
             yield from _release(host)
             yield from _clock(host)
+            yield from _certificate(facts, host)
             yield from _supervisor(facts, host)
             yield from _tunnel(facts, host)
         else:
@@ -97,6 +100,21 @@ def _clock(host: HostStatus) -> Iterator[Alert]:
             f"the clock of host {host.name} is {abs(offset):.0f} s {side} this host's",
             "Nothing is lost by that; times of transactions and lags are wrong.",
             "keep the clocks right with NTP on every host",
+        )
+
+
+def _certificate(facts: Facts, host: HostStatus) -> Iterator[Alert]:
+    if host.certificate_until is None:
+        return
+    days = (host.certificate_until - facts.findings.taken_at) / 86400
+    if days < FEW_DAYS:
+        command = facts.commands.zodbrepl("hosts", "rotate-certificates")
+        yield Alert(
+            Level.WARNING,
+            host.name,
+            f"the certificate of host {host.name} expires in {max(days, 0):.0f} days",
+            "Then the other hosts refuse it: its programs look stopped to them.",
+            f"on the host of `hosts init`: `{command}`",
         )
 
 
