@@ -114,8 +114,7 @@ def foresee(
 
     Changes nothing.  A step whose effect already exists will be skipped.  Raises as ``resume``.
     """
-    store.refresh(cluster)
-    store.refuse_at_work(cluster)
+    store.look_around(cluster)
     run = _Run(cluster, installation, store.the_open_one(cluster), Observer())
     if undo:
         return run.operation, tuple(run.operation.plan.steps[index] for index in run.to_undo())

@@ -8,6 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
@@ -21,6 +22,7 @@ from indico_zodbrepl.operations import journal, operation
 from indico_zodbrepl.operations.model import Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome, operation_from_json
 from indico_zodbrepl.operations.refusals import gives_way
+from indico_zodbrepl.probing.race import all_at_once
 
 
 def save(cluster: Cluster, operation: Operation) -> None:
@@ -255,6 +257,11 @@ def refuse_at_work(cluster: Cluster) -> None:
         raise _busy(cluster, holder)
 
 
+def look_around(cluster: Cluster) -> None:
+    """Do as ``refresh`` and ``refuse_at_work`` at once: a silent host makes each wait."""
+    all_at_once([partial(refresh, cluster), partial(refuse_at_work, cluster)])
+
+
 def is_at_work(cluster: Cluster) -> bool:
     """Return True if a process holds the lock of operations; for repeated checks."""
     return host_of(cluster).likely_lock_holder() is not None
@@ -267,8 +274,7 @@ def refuse_open(
 
     For a dry run: changes nothing.  Arguments and result as of ``refuse_unfinished``.
     """
-    refresh(cluster)
-    refuse_at_work(cluster)
+    look_around(cluster)
     return refuse_unfinished(cluster, beginning, target)
 
 
@@ -351,8 +357,7 @@ def to_abandon(cluster: Cluster) -> tuple[str, str]:
 
     Changes nothing.  Raises as ``executor.resume``.
     """
-    refresh(cluster)
-    refuse_at_work(cluster)
+    look_around(cluster)
     damaged = damaged_operations(cluster)
     if damaged:
         return damaged[0].identifier, f"{damaged[0].path}: {damaged[0].problem}"

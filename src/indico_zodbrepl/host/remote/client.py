@@ -26,6 +26,13 @@ from indico_zodbrepl.host.remote.messages import Call, Identity, Line
 
 CONNECT_SECONDS = 1.5
 """A round trip of 1 s fits."""
+UNHEARD_SECONDS = 2.0
+"""Seconds for the kernel of the other host to confirm what was sent: it does while its programs are
+frozen, so that a kept connection to a host that is lost ends sooner than with SILENT_SECONDS."""
+SOCKET_OPTIONS = [
+    *urllib3.connection.HTTPSConnection.default_socket_options,
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNHEARD_SECONDS * 1000)),
+]
 AWAY = AwayHosts()
 """So that a command about many nodes waits once for a host that can't be reached."""
 AnyLine = TypeVar("AnyLine")
@@ -249,7 +256,12 @@ def _pool(cluster: Cluster) -> urllib3.PoolManager:
         known = _pools.get(folder)
         if known is None or known[0] != made:
             context = tls.client_context(folder)
-            known = made, urllib3.PoolManager(num_pools=64, maxsize=64, ssl_context=context)
+            known = (
+                made,
+                urllib3.PoolManager(
+                    num_pools=64, maxsize=64, ssl_context=context, socket_options=SOCKET_OPTIONS
+                ),
+            )
             _pools[folder] = known
         return known[1]
 
