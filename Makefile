@@ -1,10 +1,13 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo test test-rest test-all test-indico scenarios faults figures storage-figures load-figures page-figures
+.PHONY: demo demo-hosts test test-rest test-all test-indico scenarios faults figures storage-figures load-figures page-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
+
+demo-hosts:
+	@trap : INT; ./bootstrap && bin/zodbrepl demo-hosts; code=$$?; [ $$code -eq 130 ] || exit $$code
 
 # Each behaviour once; about 15 minutes on two cores.
 test:

@@ -45,6 +45,11 @@ def fill(
     return _found(cluster, installation)
 
 
+def load(indico: Indico27, conferences: int) -> None:
+    """Load the demo's conferences.  Raises OperatorError."""
+    indico.load(conferences, CONTRIBUTIONS, min(CATEGORIES, conferences))
+
+
 def _filled(
     cluster: Cluster, installation: Installation, conferences: int, progress: Progress
 ) -> tuple[Credentials, Mapping[str, Counts]]:
@@ -53,7 +58,7 @@ def _filled(
     is_new = not file.exists()  # then the database was empty, or first_user raises
     admin = first_user(indico, file, progress)
     if is_new or not is_loaded(found := compare(cluster, indico)):
-        indico.load(conferences, CONTRIBUTIONS, CATEGORIES)
+        load(indico, conferences)
         progress(f"{conferences} conferences with {CONTRIBUTIONS} contributions each loaded")
         found = compare(cluster, indico)
     if len(found) > 1:

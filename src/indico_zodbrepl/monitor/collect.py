@@ -75,7 +75,7 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
         race.start(node.name, partial(probe_node, cluster, node, primary, deadline))
     for instance in cluster.indico:
         race.start(instance.name, partial(probe_instance, cluster, instance, deadline))
-    race.start("supervisor", partial(ask_supervisor, cluster, time_limit))
+    race.start("supervisor", partial(ask_supervisor, cluster, deadline - time.monotonic()))
     for name, job in (*jobs(cluster), *host_jobs(cluster)):
         race.start(name, job)
     found = race.wait(deadline)

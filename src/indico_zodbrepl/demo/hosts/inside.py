@@ -39,7 +39,7 @@ def main(verb: str, *arguments: str) -> None:
         return
     layout, indico = Layout(cluster), Indico27(cluster, installation)
     data.first_user(indico, secrets.path_in(layout.var), _say)
-    indico.load(int(arguments[0]), data.CONTRIBUTIONS, data.CATEGORIES)
+    data.load(indico, int(arguments[0]))
     comparison.wait_until_in_step(cluster)
     _say("all nodes have the primary's last transaction")
     # One that has received everything through the network; to read all takes as long as the load.
