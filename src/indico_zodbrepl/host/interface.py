@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from indico_zodbrepl.errors import OperatorError
@@ -177,6 +177,12 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
 
     def down(self, *, progress: Tell = ...) -> list[str]:
         """Stop all programs and supervisord; return the programs that were running."""
+
+    def stop_stage(self, host: str, names: Sequence[str], *, progress: Tell = ...) -> list[str]:
+        """Stop programs of a host at the same time; return those that were running.
+
+        They may run under supervisord, or be left by one that was killed.
+        """
 
     def start_node(self, name: str, *, progress: Tell = ..., seconds: float = ...) -> bool:
         """Start a node under supervisor; return False if it was running."""

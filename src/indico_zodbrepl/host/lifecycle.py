@@ -325,10 +325,7 @@ def _end_orphans(
 ) -> list[str]:
     left = orphans.find(cluster, installation, ended)
     for stage in stages.ending(cluster):
-        found = [left[name] for name in stage if name in left]
-        orphans.stop(cluster, found, deadline)
-        for orphan in found:
-            progress(f"{orphan}, which a killed supervisord had left, ended")
+        orphans.end(cluster, [left[name] for name in stage if name in left], deadline, progress)
     return list(left)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from indico_zodbrepl.backends import native_of
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.supervisor import ProgramState
     from indico_zodbrepl.host.writers import Silenced
 
-NOT_OF_A_NODE = frozenset({"up", "down", "restart_instance"})
-"""Verbs whose name is the cluster's or an Indico instance's."""
+NOT_OF_A_NODE = frozenset({"up", "down", "restart_instance", "stop_stage"})
+"""Verbs whose name is the cluster's, a host's or an Indico instance's."""
 
 
 class LocalHost(LocalExports):
@@ -165,6 +165,12 @@ class LocalHost(LocalExports):
         from indico_zodbrepl.host import lifecycle
 
         return lifecycle.down(self._cluster, self._installation, progress)
+
+    def stop_stage(self, host: str, names: Sequence[str], *, progress: Tell = ignore) -> list[str]:
+        self._refuse_other_host(host)
+        from indico_zodbrepl.host import stopping
+
+        return stopping.stop_stage(self._cluster, self._installation, names, progress)
 
     def start_node(self, name: str, **options: Any) -> bool:
         self._refuse_elsewhere(name)

@@ -179,5 +179,13 @@ def stop(cluster: Cluster, orphans: Iterable[Orphan], deadline: float) -> None:
             )
 
 
+def end(cluster: Cluster, orphans: Iterable[Orphan], deadline: float, progress: Tell) -> None:
+    """Stop orphans, and report each.  Arguments and errors as of ``stop``."""
+    orphans = list(orphans)
+    stop(cluster, orphans, deadline)
+    for orphan in orphans:
+        progress(f"{orphan}, which a killed supervisord had left, ended")
+
+
 def _has_ended(orphan: Orphan, deadline: float) -> bool:
     return wait_until(lambda: not is_alive(orphan.pid), deadline)

@@ -62,17 +62,34 @@ def _lookouts(cluster: Cluster) -> list[str]:
 
 
 def ending(cluster: Cluster) -> list[list[str]]:
-    """Return the stages of a stop: the programs of one stage stop at the same time."""
+    """Return the stages of a stop of this host: the programs of a stage stop at the same time."""
     here = cluster.local
     upstreams = {node.name: _upstream(cluster, node) for node in here.nodes}
+    stages = stopping(here, upstreams)
     return [
-        [
-            *_lookouts(cluster),
-            *(program for instance in here.indico for program in instance.programs),
-        ],
-        *([node.program] for node in drain_order(here.nodes, upstreams) if node.has_program),
+        *(stage[cluster.here] for stage in stages if cluster.here in stage),
         _tunnel(cluster),
     ]
+
+
+def stopping(
+    cluster: Cluster, upstreams: Mapping[str, str | None]
+) -> list[dict[str | None, list[str]]]:
+    """Return the stages of a stop: the programs of each host that stop at the same time.  Pure.
+
+    First what observes and Indico, then each node before its followers.  Tunnels are in no stage:
+    they stop with the rest of their host.
+
+    Args:
+        upstreams: of the nodes, by name.
+    """
+    first: dict[str | None, list[str]] = {cluster.admin.on: [cluster.admin.program]}
+    if cluster.watch:
+        first.setdefault(cluster.watch.on, []).append(cluster.watch.program)
+    for instance in cluster.indico:
+        first.setdefault(instance.on, []).extend(instance.programs)
+    nodes = drain_order(cluster.nodes, upstreams)
+    return [first, *({node.on: [node.program]} for node in nodes if node.has_program)]
 
 
 def _upstream(cluster: Cluster, node: Node) -> str | None:
@@ -112,7 +129,7 @@ def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
     return named.get((endpoint.kind, endpoint.name or ""), cluster.admin.program)
 
 
-def drain_order(nodes: Iterable[Node], upstreams: dict[str, str | None]) -> list[Node]:
+def drain_order(nodes: Iterable[Node], upstreams: Mapping[str, str | None]) -> list[Node]:
     """Return the nodes in the order in which they stop: each before its followers.
 
     A node sends what its followers lack before it stops, so they must still run.

@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named, node_with_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import fencing, forcing, lifecycle, roles, run, starts, state
+from indico_zodbrepl.host import fencing, forcing, lifecycle, roles, run, starts, state, stopping
 from indico_zodbrepl.host.fencing import Fenced
 from indico_zodbrepl.host.forcing import Forcing, answers, force_start
 from indico_zodbrepl.host.interface import DryRun
@@ -172,5 +172,6 @@ DRY_RUNS: Mapping[str, Callable[..., DryRun]] = {
     "restart_instance": starts.check_restart_instance,
     "up": lifecycle.dry_run_up,
     "down": lifecycle.dry_run_down,
+    "stop_stage": stopping.dry_run,
 }
 """The checks of each verb by its name in the interface."""

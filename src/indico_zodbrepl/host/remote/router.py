@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster import Cluster, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, majority
+from indico_zodbrepl.host import epochs, majority, peers
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.exports_interface import RecoveryExport
@@ -27,7 +27,7 @@ from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.operations_interface import Holder, Index, Lock, Texts
 from indico_zodbrepl.host.py27 import Argument, Program
-from indico_zodbrepl.host.remote import codec, copies, majority_lock
+from indico_zodbrepl.host.remote import all_hosts, codec, copies, majority_lock
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.messages import Identity
 from indico_zodbrepl.host.sights import Sighting
@@ -241,8 +241,8 @@ class SeveralHosts:
 
     def dry_run(self, verb: str, name: str, **arguments: object) -> DryRun:
         if verb in ("up", "down"):
-            found = self._everywhere("dry_run", {"verb": verb, "name": name, **arguments})
-            return merged(found)
+            upstreams = self._upstreams() if verb == "down" else {}
+            return all_hosts.dry_run(self._cluster, self._call, verb, upstreams)
         host = (
             str(instance_named(self._cluster, name).on)
             if verb == "restart_instance"
@@ -252,33 +252,20 @@ class SeveralHosts:
         return cast(DryRun, self._call(host, "dry_run", asked))
 
     def up(self, *, progress: Tell = ignore) -> list[str]:
-        return self._on_each_host("up", progress)
+        return all_hosts.start(self._cluster, self._call, progress)
 
     def down(self, *, progress: Tell = ignore) -> list[str]:
-        return self._on_each_host("down", progress)
+        return all_hosts.stop(self._cluster, self._call, self._upstreams(), progress)
 
-    def _on_each_host(self, method: str, progress: Tell) -> list[str]:
-        """Start or stop the programs of all hosts at once; raise when one host failed."""
+    def _upstreams(self) -> dict[str, str | None]:
+        """Return the upstream of each node; by the cluster file where its state is unknown."""
+        nodes = {node.name: node.upstream for node in self._cluster.nodes}
+        states = peers.of_nodes(self._cluster, nodes, self.state)
+        return nodes | {name: each.upstream for name, each in states.items()}
 
-        def tell(host: str, text: str) -> None:
-            progress(f"host {host}: {text}")
-
-        race = Race()
-        for host in self._cluster.hosts:
-            arguments = {"progress": partial(tell, host.name)}
-            race.start(host.name, partial(self._one, host.name, method, arguments))
-        found = race.wait(None)
-        done: list[str] = []
-        failed: dict[str, OperatorError] = {}
-        for host in self._cluster.hosts:
-            answer = found.get(("host", host.name))
-            if isinstance(answer, OperatorError):
-                failed[host.name] = answer
-            elif isinstance(answer, list):
-                done += [f"{program} on {host.name}" for program in answer]
-        if failed:
-            raise several_failed(failed)
-        return done
+    def stop_stage(self, host: str, names: Sequence[str], *, progress: Tell = ignore) -> list[str]:
+        arguments = {"host": host, "names": names, "progress": progress}
+        return cast("list[str]", self._call(host, "stop_stage", arguments))
 
     def restart_instance(self, name: str, **options: object) -> None:
         host = str(instance_named(self._cluster, name).on)
@@ -383,33 +370,3 @@ def _told(answer: object) -> str:
     if isinstance(answer, OperatorError):
         return f"{answer.notice}: {answer.detail}" if answer.detail else answer.notice
     return str(answer)
-
-
-def merged(found: Mapping[str, DryRun | OperatorError]) -> DryRun:
-    """Return the dry runs of several hosts as one; a host that failed is a problem."""
-    facts: list[str] = []
-    does: list[str] = []
-    problems: list[str] = []
-    for host, answer in found.items():
-        if isinstance(answer, OperatorError):
-            problems.append(f"host {host}: {answer.notice}: {answer.detail}")
-            continue
-        facts += [f"host {host}: {each}" for each in answer.found]
-        does += [f"host {host}: {each}" for each in answer.does]
-        problems += [f"host {host}: {each}" for each in answer.problems]
-    return DryRun(tuple(facts), tuple(does), tuple(problems))
-
-
-def several_failed(failed: Mapping[str, OperatorError]) -> OperatorError:
-    """Return one error for the hosts that failed; with one of them, its own error."""
-    (host, first), *more = failed.items()
-    notice = f"host {host}: {first.notice}"
-    if not more:
-        return OperatorError(notice, first.detail, first.hint, first.exit_code)
-    details = [f"{name}: {each.notice}: {each.detail}" for name, each in failed.items()]
-    return OperatorError(
-        f"{len(failed)} hosts failed: {', '.join(failed)}",
-        "\n".join(details),
-        first.hint,
-        first.exit_code,
-    )
