@@ -10,7 +10,7 @@ from ZODB.FileStorage import FileStorage
 from ZODB.scripts import repozo
 
 from data_files import Site
-from indico_zodbrepl.dataplane.backup import pieces, repository, tail
+from indico_zodbrepl.dataplane.backup import pieces, received, repository, tail
 from indico_zodbrepl.dataplane.backup.pieces import NoBackup, NotWhole
 from indico_zodbrepl.dataplane.backup.repository import Repository
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, DataFileError, InUse
@@ -163,6 +163,49 @@ def test_what_an_interrupted_backup_left_does_no_harm(kept, site, tmpdir, left):
     stem = '2026-01-01-00-00-03'
     assert ['2026-01-01-00-00-01.dat', '2026-01-01-00-00-01.fs', '2026-01-01-00-00-01.index',
             stem + '.deltafs', stem + '.index'] == kept.names()
+
+
+def content(site):
+    with open(site.path, 'rb') as opened:
+        return opened.read()
+
+
+def receive(kept, site, begin=0, end=None):
+    """Add what another host would have sent of a data file."""
+    kept.clock.now += 1
+    part = kept.folder.join('received.part')
+    part.write(content(site)[begin:end], 'wb')
+    return received.add(str(kept.folder), str(part), begin, kept.said.append)
+
+
+def test_received_parts_make_the_same_backup(kept, site, tmpdir):
+    assert '' == received.newest(str(kept.folder))['name']
+    first = receive(kept, site)
+    site.undo(site.tids()[-1])
+    site.commit(u'c')
+    found = received.newest(str(kept.folder))
+    assert (first['name'], 0, first['whole']) == (found['name'], found['begin'], found['end'])
+    second = receive(kept, site, found['end'])
+    assert ['full', 'incremental'] == [first['kind'], second['kind']]
+    assert [] == kept.inspect()['problems']
+    done = kept.recover(tmpdir.join('again.fs'))
+    assert tmpdir.join('again.fs').read('rb') == content(site)
+    assert site.tids()[-1].encode('hex') == done['tid'] == second['tid']
+    assert 'none' == kept.back_up(site)['kind']
+
+
+@pytest.mark.parametrize('harm', ['shorter', 'changed'])
+def test_a_received_part_that_is_damaged_is_no_backup(kept, site, harm):
+    receive(kept, site)
+    begin = len(content(site))
+    site.commit(u'c')
+    if harm == 'changed':
+        whole = content(site)
+        with open(site.path, 'wb') as changed:
+            changed.write(whole[:begin + 8] + b'x' * 8 + whole[begin + 16:])
+    with pytest.raises(Damaged):
+        receive(kept, site, begin, -3 if harm == 'shorter' else None)
+    assert 1 == kept.inspect()['pieces']
 
 
 @pytest.mark.parametrize('harm', ['shorter', 'changed'])

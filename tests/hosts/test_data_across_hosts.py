@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from counted import Counted, held
+from counted import Counted, exported, held
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
@@ -60,3 +60,57 @@ def test_down_names_a_host_that_does_not_answer_and_stops_the_rest(three: Three)
     programs = {each["name"]: each["program"] for each in three.status("h3")["nodes"]}
     assert (None, None) == (programs["a"], programs["b"]), "no supervisord runs there"
     assert "RUNNING" == programs["c"]["state"]
+
+
+def backups_on(three: Three, host: str) -> list[str]:
+    """Return the names of the pieces in a host's folder of backups."""
+    folder = three.lab[host].folder / "kept"
+    return sorted(each.name for each in folder.glob("*fs"))
+
+
+def folder_on(three: Three, host: str) -> str:
+    return f"{host}:{three.lab.srv}/kept"
+
+
+def test_a_node_is_backed_up_to_a_folder_of_another_host_by_a_command_on_a_third(
+    three: Three,
+) -> None:
+    to = ("--to", folder_on(three, "h3"))
+    with Counted(three, "h1", 1000):
+        full = three.zodbrepl("h2", "backup", "a", *to).stdout
+    assert "full backup" in full
+    more = three.zodbrepl("h2", "backup", "a", *to).stdout
+    assert "incremental backup" in more
+    assert "nothing new since the last backup" in three.zodbrepl("h1", "backup", "b", *to).stdout
+    kept = three.lab["h3"].folder / "kept"
+    names = backups_on(three, "h3")
+    assert [".deltafs", ".fs"] == sorted(name[name.index(".") :] for name in names)
+    content = b"".join((kept / name).read_bytes() for name in names)
+    assert content == data_of(three, "a")
+    listed = three.zodbrepl("h2", "backup", *to, "--full", "--keep-days", "1").stdout
+    assert "removed: no backup, none is too old" in listed
+    assert 3 == len(backups_on(three, "h3"))
+
+
+def test_a_backup_on_another_host_is_restored_when_all_nodes_are_lost(three: Three) -> None:
+    source = ("--from", folder_on(three, "h3"))
+    with Counted(three, "h1", 2000) as writer:
+        kept = set(writer.acknowledged)
+        three.zodbrepl("h2", "backup", "a", "--to", folder_on(three, "h3"))
+        writer.see_more()
+    refused = three.zodbrepl("h2", "restore", "a", *source, code=int(ExitCode.REFUSED))
+    assert "a: has" in refused.stdout
+    for node in ("b", "c"):
+        three.zodbrepl("h1", "node", "stop", node)
+        (three.lab[three.host_of(node)].folder / node / "Data.fs").unlink()
+    before = held(three, "a")
+    foreseen = three.zodbrepl("h2", "restore", "a", *source, "--dry-run").stdout
+    assert "that the backup lacks" in foreseen
+    done = three.zodbrepl("h2", "restore", "a", *source, "--reason", "all is lost").stdout
+    assert "restore of a is done" in done
+    found = held(three, "a")
+    assert kept <= found < before
+    assert exported(three) > 0
+    for node, other in (("b", "h3"), ("c", "h1")):
+        three.zodbrepl(other, "clone", node, "--reason", "its data were lost")
+    assert wait_until(lambda: is_healthy(three), later())

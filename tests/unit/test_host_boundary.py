@@ -17,7 +17,16 @@ ABOVE = ("operations", "monitor", "monitord", "admin", "cli", "convert", "bench"
 # What may be imported from host/ besides the interface: values, and what concerns the control host
 # alone.
 VALUES = {
-    "backup": {"Backup", "Made", "Newer", "Swapped", "iso", "moment"},
+    "backup": {
+        "Backup",
+        "BackupFolder",
+        "Made",
+        "Newer",
+        "Swapped",
+        "folder_named",
+        "iso",
+        "moment",
+    },
     "backup_retention": {"Series", "expired"},
     "bundle": {"Joining"},
     "certificates": {"Role"},

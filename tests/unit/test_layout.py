@@ -245,7 +245,7 @@ MAY_SLEEP = {
     "bench/suites/http_generator.py": "the schedule of the requests, in asyncio",
     "cli/status_view.py": "the pace of a view that is repeated until Ctrl-C",
     "host/remote": "the lines of an answer that lasts, in asyncio",
-    "host/remote_copy.py": "the pause before a stream that broke goes on",
+    "host/receiving.py": "the pause before a stream that broke goes on",
     "host/run.py": "supervisord counts a program as started after a fixed time",
     "monitord/notifiers.py": "pauses that grow from attempt to attempt",
 }

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.datafs import Comparison
     from indico_zodbrepl.operations.model import Plan
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -31,9 +30,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--to",
     "folder",
-    type=FOLDER,
-    metavar="FOLDER",
-    help="The folder of backups.  [default: backup-directory of the cluster file]",
+    metavar="[HOST:]FOLDER",
+    help="The folder of backups, on this host or on HOST.  "
+    "[default: backup-directory of the cluster file]",
 )
 @click.option("--full", is_flag=True, help="Make a full backup instead of an incremental one.")
 @click.option(
@@ -51,7 +50,7 @@ def backup(
     app: App,
     *,
     node: str | None,
-    folder: Path | None,
+    folder: str | None,
     full: bool,
     keep_days: int | None,
     reason: str,
@@ -61,6 +60,8 @@ def backup(
 
     Servers and Indico keep running.  The data of NODE are read; NODE may be running or stopped.
     By default NODE is a secondary in sync, so that the primary is not slowed down.
+
+    In a cluster of several hosts, NODE and the folder may be on any two of them.
 
     Backups of a Data.fs are incremental (ZODB's repozo).  A full backup is made if the file no
     longer continues the last backup, as after a pack.  SQLite databases are always copied in
@@ -148,9 +149,9 @@ def _print_series(what: str, series: list[Series]) -> None:
 @click.option(
     "--from",
     "folder",
-    type=FOLDER,
-    metavar="FOLDER",
-    help="The folder of backups.  [default: backup-directory of the cluster file]",
+    metavar="[HOST:]FOLDER",
+    help="The folder of backups, on this host or on HOST.  "
+    "[default: backup-directory of the cluster file]",
 )
 @click.option(
     "--at",
@@ -163,7 +164,7 @@ def _print_series(what: str, series: list[Series]) -> None:
 @DRY_RUN
 @pass_app
 def restore(
-    app: App, *, node: str, folder: Path | None, at: str | None, reason: str, dry_run: bool
+    app: App, *, node: str, folder: str | None, at: str | None, reason: str, dry_run: bool
 ) -> None:
     """Restore NODE's data from a backup; export what the present data have and the backup lacks.
 
@@ -175,6 +176,8 @@ def restore(
 
     In a replicated cluster this is for the loss of all nodes: NODE becomes the primary of a new
     epoch.  Then `clone` copies its data to the others.
+
+    In a cluster of several hosts, a backup on another host than NODE's is copied there first.
 
     `resume` continues an interrupted restore.  `resume --undo` undoes it until the data are
     replaced.

@@ -66,6 +66,14 @@ def absolute_path(text: str) -> Path:
     return Path(os.path.normpath(text))
 
 
+def backup_directory(text: str) -> tuple[str | None, Path]:
+    """Return the host, if one is named, and the absolute path of ``HOST:FOLDER`` or ``FOLDER``."""
+    host, colon, path = text.partition(":")
+    if not colon or "/" in host:
+        return None, absolute_path(text)
+    return host, absolute_path(path)
+
+
 def role(text: str) -> Role:
     """Return primary, secondary or relay; for NEO master, storage or admin."""
     try:

@@ -396,6 +396,7 @@ class Cluster:
     Attributes:
         var_directory: generated files, logs, secrets, Indico's archive and cache.
         backup_directory: folder for backups, or None.
+        backup_host: host that has it; None: each host has its own.
         archive_directory: Indico's uploaded files; None for the one in ``var_directory``.
         public_url: Indico's URL behind a reverse proxy, without / at its end; or None.
         mail: None if Indico sends none.
@@ -423,6 +424,7 @@ class Cluster:
     source: Path
     site_conf: Path | None = None
     backup_directory: Path | None = None
+    backup_host: str | None = None
     archive_directory: Path | None = None
     public_url: str | None = None
     mail: Mail | None = None
@@ -466,6 +468,11 @@ class Cluster:
             nodes=tuple(node for node in self.nodes if self.is_here(node)),
             indico=tuple(instance for instance in self.indico if self.is_here(instance)),
         )
+
+    @property
+    def own_backup_directory(self) -> Path | None:
+        """Return the folder for backups if this host has it."""
+        return self.backup_directory if self.backup_host in (None, self.here) else None
 
     def program_names(self) -> list[str]:
         """Return the supervised programs of this host in start order."""

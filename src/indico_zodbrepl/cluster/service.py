@@ -187,7 +187,7 @@ class Service:
             layout.var,
             *(node.data_directory for node in cluster.local.nodes if node.managed),
             layout.archive,
-            *([cluster.backup_directory] if cluster.backup_directory else []),
+            *([cluster.own_backup_directory] if cluster.own_backup_directory else []),
         ]
         return outermost(found)
 

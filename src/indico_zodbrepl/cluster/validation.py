@@ -238,8 +238,14 @@ def _data_directories(cluster: Cluster, addresses: Addresses) -> Iterator[Proble
 
 
 def _backup_directory(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    folder = cluster.backup_directory
+    folder, host = cluster.backup_directory, cluster.backup_host
+    if host is not None and host not in {each.name for each in cluster.hosts}:
+        yield Problem(
+            cluster.where(None, key="backup-directory"), f"{host} is no <host> of this cluster"
+        )
     for node in cluster.nodes:
+        if host not in (None, node.on):
+            continue
         if folder is not None and folder.is_relative_to(node.data_directory):
             yield Problem(
                 cluster.where(None, key="backup-directory"),

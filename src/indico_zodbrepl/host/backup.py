@@ -25,10 +25,28 @@ from indico_zodbrepl.probing.waiting import wait_until
 
 if TYPE_CHECKING:
     from indico_zodbrepl.host.backup_retention import Series
+    from indico_zodbrepl.host.node_files import NodeFile
+    from indico_zodbrepl.host.remote_copy import Source
 
 Tell = Callable[[Progress], None]
 RESTORED = "restore"
 """Folder in a node's data directory in which a backup is restored."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BackupFolder:
+    """A folder of backups.
+
+    Attributes:
+        host: that has it; empty without host sections.
+        path: absolute.
+    """
+
+    host: str
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.path}" if self.host else str(self.path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +190,15 @@ class Keeper(Protocol):
     def back_up(self, node: Node, folder: Path, tell: Tell, *, full: bool) -> Made:
         """Back up what a folder lacks; processes with the database open continue."""
 
+    def back_up_from(self, source: Source, folder: Path, tell: Tell, *, full: bool) -> Made:
+        """Back up what a folder of this host lacks of a node of another host.
+
+        What an interrupted call received is verified and continued.
+        """
+
+    def files(self, folder: Path, name: str) -> list[NodeFile]:
+        """Return the files of the backup that ends with ``name``, for a copy to another host."""
+
     def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
         """Return the newest backup, or the newest up to a given time; read all of it.
 
@@ -214,6 +241,17 @@ def keeper_of(cluster: Cluster, installation: Installation) -> Keeper:
     module = importlib.import_module(f"{__package__}.backup_{driver}")  # it imports this one
     keeper: Keeper = module.keeper(cluster, installation)
     return keeper
+
+
+def folder_named(cluster: Cluster, text: str | Path) -> BackupFolder:
+    """Return the folder that an operator named: ``HOST:FOLDER``, or ``FOLDER`` on this host.
+
+    What precedes the first colon is a host only if the cluster has one of that name.
+    """
+    host, colon, path = str(text).partition(":")
+    if colon and any(each.name == host for each in cluster.hosts):
+        return BackupFolder(host, Path(os.path.normpath(path)))
+    return BackupFolder(cluster.here or "", Path(os.path.abspath(text)))
 
 
 def moment(text: str) -> str:

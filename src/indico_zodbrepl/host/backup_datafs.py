@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -13,24 +15,58 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import backup_retention, fencing, following, py27
-from indico_zodbrepl.host.backup import Backup, Made, Newer, Staged, Tail, Tell, staged_folder
+from indico_zodbrepl.host import backup_retention, fencing, following, py27, remote_copy
+from indico_zodbrepl.host.backup import (
+    Backup,
+    Made,
+    Newer,
+    Staged,
+    Tail,
+    Tell,
+    alone,
+    staged_folder,
+)
 from indico_zodbrepl.host.backup_retention import Series
 from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.node_files import ATTEMPTS, NodeFile, Origin, ReplacedError
 from indico_zodbrepl.host.py27 import Argument, Program
+from indico_zodbrepl.host.remote_copy import Source
 
 PROGRAM = "indico_zodbrepl.dataplane.backup"
 # The program's exit status: no such file, damaged, in use, no such transaction, changed, the target
 # exists, no backup, backup damaged.
 EXIT_CODES = dict.fromkeys((3, 4, 5, 6, 7, 8, 10, 11), ExitCode.REFUSED)
 FAILURES = {
+    "add": "the data file can't be backed up",
     "backup": "the data file can't be backed up",
+    "newest": "the data file can't be backed up",
     "inspect": "there is no backup to restore",
     "recover": "no data file can be restored from the backup",
     "newer": "the current data file can't be read",
     "tail": "the divergent transactions of the current data file can't be exported",
 }
 Answer = TypeVar("Answer")
+RECEIVED = "received-"
+"""Begins the name of a part of a data file that is being received from another host."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Newest:
+    """The last piece of the newest backup, which the next one continues.
+
+    Attributes:
+        name: empty if the next backup has to be full.
+        begin, end: positions in the data file.
+        tid, time: of its last transaction, as of Made.
+        removed: as of Made.
+    """
+
+    name: str
+    begin: int
+    end: int
+    tid: str
+    time: str
+    removed: tuple[str, ...]
 
 
 def keeper(_cluster: Cluster, installation: Installation) -> DataFsKeeper:
@@ -60,6 +96,53 @@ class DataFsKeeper:
         following.refuse(node)
         more = ["--full"] if full else []
         return self._run(Made, "backup", data_fs(node), folder, *more, tell=tell)
+
+    def back_up_from(self, source: Source, folder: Path, tell: Tell, *, full: bool) -> Made:
+        with alone(folder):
+            for _ in range(ATTEMPTS):
+                with contextlib.suppress(ReplacedError):  # the node was packed meanwhile
+                    return self._receive(source, folder, tell, full=full)
+        raise OperatorError(FAILURES["backup"], "it is packed again and again")
+
+    def _receive(self, source: Source, folder: Path, tell: Tell, *, full: bool) -> Made:
+        begun = time.monotonic()
+        newest = self._run(_Newest, "newest", folder)
+        origin = source.origin()
+        if origin.tid is None:
+            raise OperatorError(
+                FAILURES["backup"], "it has no transaction", exit_code=ExitCode.REFUSED
+            )
+        begin = 0
+        if newest.name and not full:
+            last = folder / newest.name
+            begin = newest.end if remote_copy.is_same(source, last, origin, newest.begin) else 0
+        if begin == origin.end:
+            made = Made("none", "", 0, begin, newest.tid, newest.time, 0.0)
+        else:
+            made = self._add(source, folder, origin, begin, tell)
+        took = round(time.monotonic() - begun, 3)
+        return dataclasses.replace(made, removed=newest.removed, seconds=took)
+
+    def _add(self, source: Source, folder: Path, origin: Origin, begin: int, tell: Tell) -> Made:
+        received = folder / f"{RECEIVED}{begin}.part"
+        for each in folder.glob(f"{RECEIVED}*.part"):
+            if each != received:
+                each.unlink()
+        remote_copy.copy_part(source, received, origin, begin, tell)
+        try:
+            more = ("--begin", str(begin))
+            return self._run(Made, "add", folder, received, *more, tell=tell)
+        finally:
+            received.unlink(missing_ok=True)  # it is a backup now, or is damaged
+
+    def files(self, folder: Path, name: str) -> list[NodeFile]:
+        series = next((each for each in self.series(folder) if name in each.names), None)
+        if series is None:
+            raise OperatorError(
+                FAILURES["inspect"], f"{folder} has no {name}", exit_code=ExitCode.REFUSED
+            )
+        names = [f"{series.first}.dat", *series.names[: series.names.index(name) + 1]]
+        return [NodeFile(each, (folder / each).stat().st_size) for each in names]
 
     def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
         return self._run(Backup, "inspect", folder, *(["--at", at] if at else []), tell=tell)

@@ -38,7 +38,9 @@ from indico_zodbrepl.host.backup import (
 )
 from indico_zodbrepl.host.backup_retention import Series
 from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.node_files import NodeFile
 from indico_zodbrepl.host.py27 import ProgramError
+from indico_zodbrepl.host.remote_copy import Source
 from indico_zodbrepl.probing import tid as tids
 
 NOTE = "backup.json"
@@ -118,6 +120,21 @@ class SQLiteKeeper:
             round(time.monotonic() - begun, 3),
             removed,
         )
+
+    def back_up_from(self, _source: Source, folder: Path, _tell: Tell, *, full: bool) -> Made:  # noqa: ARG002
+        raise OperatorError(
+            "the database can't be backed up",
+            f"{folder} is not on the node's host, and SQLite's backup works on one host only",
+            "name a folder on the node's host: --to HOST:FOLDER",
+            ExitCode.REFUSED,
+        )
+
+    def files(self, folder: Path, name: str) -> list[NodeFile]:
+        try:
+            found = [each for each in (folder / name).iterdir() if each.is_file()]
+            return [NodeFile(f"{name}/{each.name}", each.stat().st_size) for each in found]
+        except OSError as error:
+            raise failure("there is no backup to restore", error) from error
 
     def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
         found = folders(folder, at)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from indico_zodbrepl.errors import OperatorError
-    from indico_zodbrepl.host.backup import Backup, Made, Newer, Replaced, Staged, Swapped
+    from indico_zodbrepl.host.backup import (
+        Backup,
+        BackupFolder,
+        Made,
+        Newer,
+        Replaced,
+        Staged,
+        Swapped,
+    )
     from indico_zodbrepl.host.backup_retention import Series
     from indico_zodbrepl.host.data_end import DataEnd
     from indico_zodbrepl.host.datafs import (
@@ -169,16 +177,29 @@ class Backups(Protocol):
     def size(self, name: str) -> int:
         """Return the bytes of the node's database."""
 
-    def back_up(self, name: str, folder: Path, tell: Report, *, full: bool) -> Made:
+    def check_folder(self, folder: BackupFolder, *, writable: bool = False) -> None:
+        """Raise OperatorError (exit 8) if a folder has other contents than the cluster's backups.
+
+        Args:
+            writable: also if no backup can be written to it.
+        """
+
+    def make_folder(self, folder: BackupFolder) -> None:
+        """Create a folder of backups with its mark, unless it is there."""
+
+    def back_up(self, name: str, folder: BackupFolder, tell: Report, *, full: bool) -> Made:
         """Back up what a folder lacks; processes with the database open continue."""
 
-    def inspect(self, folder: Path, at: str | None, tell: Report) -> Backup:
+    def files(self, folder: BackupFolder, backup: str) -> list[NodeFile]:
+        """Return the files of the backup that ends with the piece ``backup``."""
+
+    def inspect(self, folder: BackupFolder, at: str | None, tell: Report) -> Backup:
         """Return the newest backup, or the newest not after a moment; see ``Keeper.inspect``."""
 
-    def series(self, folder: Path) -> list[Series]:
+    def series(self, folder: BackupFolder) -> list[Series]:
         """Return the series of backups in a folder, oldest first."""
 
-    def remove_series(self, folder: Path, wanted: Sequence[Series], verified: str) -> None:
+    def remove_series(self, folder: BackupFolder, wanted: Sequence[Series], verified: str) -> None:
         """Remove series of backups, never the newest; see ``backup_retention.remove``."""
 
     def newer(self, name: str, tid: str) -> Newer | None:
@@ -187,8 +208,11 @@ class Backups(Protocol):
     def holders(self, name: str) -> list[int]:
         """Return the node's processes that may write to its data; 0 for an unknown one."""
 
-    def stage(self, name: str, folder: Path, backup: str, tell: Report) -> Staged:
-        """Make a verified database of a backup beside the node's data."""
+    def stage(self, name: str, folder: BackupFolder, backup: str, tell: Report) -> Staged:
+        """Make a verified database of a backup beside the node's data.
+
+        A backup on another host is copied first; an interrupted copy continues.
+        """
 
     def unstage(self, name: str) -> None:
         """Remove the database that ``stage`` made."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.data_interface import DataHost
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.forcing import Forcing
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.last_seen import LastSeen
-    from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.remote.messages import Identity
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.sights import Sighting
@@ -46,7 +45,6 @@ SUPERVISOR_AWAY = "supervisord is not running"
 """The problem of a supervisord that does not exist; one that is frozen has another."""
 
 Tell = Callable[[str], None]
-Answer = TypeVar("Answer")
 
 
 class HostAwayError(OperatorError):
@@ -254,8 +252,8 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     def programs(self, seconds: float = ...) -> Mapping[str, ProgramState]:
         """Return the supervised programs by name; see ``supervisor.program_states``."""
 
-    def supervisor_is_away(self) -> bool:
-        """Return True if supervisord does not run."""
+    def supervisor_is_away(self, name: str) -> bool:
+        """Return True if supervisord does not run on the node's host."""
 
     def start_program(self, program: str) -> bool:
         """Start a supervised program; return False if it was running."""
@@ -271,18 +269,8 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     def process_state(self, name: str, pid: int) -> str:
         """Return the state of a process on the node's host; see ``process_state.state_of``."""
 
-    def is_of_cluster(self, pid: int) -> bool:
-        """Return True if a process works in one of the cluster's folders."""
-
-    def run27(
-        self,
-        program: Program,
-        *arguments: Argument,
-        answer: type[Answer],
-        seconds: float | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Run a data-plane program; see ``py27.run``."""
+    def is_of_cluster(self, name: str, pid: int) -> bool:
+        """Return True if a process on the node's host works in one of the cluster's folders."""
 
 
 def this_host(cluster: Cluster, installation: Installation | None = None) -> Host:

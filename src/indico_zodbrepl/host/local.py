@@ -17,7 +17,7 @@ from indico_zodbrepl.cluster.addresses import is_of_this_machine
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import disks, epochs, history, state, supervisor
-from indico_zodbrepl.host.interface import Answer, Tell, ignore
+from indico_zodbrepl.host.interface import Tell, ignore
 from indico_zodbrepl.host.local_exports import LocalExports
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.process_state import state_of
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.interface import DryRun
     from indico_zodbrepl.host.last_seen import LastSeen
-    from indico_zodbrepl.host.py27 import Argument, Program
     from indico_zodbrepl.host.remote.messages import Identity
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.sights import Sighting
@@ -302,7 +301,8 @@ class LocalHost(LocalExports):
     def programs(self, seconds: float = supervisor.ANSWER_SECONDS) -> Mapping[str, ProgramState]:
         return supervisor.program_states(self._cluster, seconds)
 
-    def supervisor_is_away(self) -> bool:
+    def supervisor_is_away(self, name: str) -> bool:
+        self._node(name)
         return supervisor.is_away(self._cluster)
 
     def start_program(self, program: str) -> bool:
@@ -322,14 +322,8 @@ class LocalHost(LocalExports):
         self._node(name)
         return state_of(pid)
 
-    def is_of_cluster(self, pid: int) -> bool:
+    def is_of_cluster(self, name: str, pid: int) -> bool:
+        self._node(name)
         from indico_zodbrepl.host import ports
 
         return ports.works_for(self._cluster, pid)
-
-    def run27(
-        self, program: Program, *arguments: Argument, answer: type[Answer], **options: Any
-    ) -> Answer:
-        from indico_zodbrepl.host import py27
-
-        return py27.run(self._installation, program, *arguments, answer=answer, **options)

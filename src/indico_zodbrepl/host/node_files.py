@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import struct
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import xxhash
@@ -155,19 +155,25 @@ def is_sent(name: str) -> bool:
     return is_blob or name in (DATA, INDEX, PACKED, LAYOUT)
 
 
-def found(folder: Path, ranges: Sequence[Range]) -> list[Range | None]:
+def found(
+    folder: Path, ranges: Sequence[Range], allowed: Callable[[str], bool] = is_sent
+) -> list[Range | None]:
     """Return the ranges with the ends and identities of their files; None for a missing file.
+
+    Args:
+        allowed: tells by its name whether a file is sent.
 
     Raises OperatorError: REFUSED, a file that is not sent; ReplacedError; OSError.
     """
+    for each in ranges:
+        if not allowed(each.name):
+            raise OperatorError(
+                "a file is not sent to other hosts", each.name, exit_code=ExitCode.REFUSED
+            )
     return [_found(folder, each) for each in ranges]
 
 
 def _found(folder: Path, wanted: Range) -> Range | None:
-    if not is_sent(wanted.name):
-        raise OperatorError(
-            "a file is not sent to other hosts", wanted.name, exit_code=ExitCode.REFUSED
-        )
     path = folder / wanted.name
     try:
         status = path.stat()

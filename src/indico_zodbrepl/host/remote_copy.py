@@ -7,18 +7,18 @@ it is continued, and each block that arrives before it is written.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import datafs, node_files
 from indico_zodbrepl.host.datafs import FAILURES, Copy, Progress
-from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.locking import note_pid, take
 from indico_zodbrepl.host.node_files import (
     ATTEMPTS,
@@ -33,33 +33,19 @@ from indico_zodbrepl.host.node_files import (
     ReplacedError,
     is_sent,
 )
-from indico_zodbrepl.host.part_file import GarbledError, PartFile, check_space
+from indico_zodbrepl.host.part_file import PartFile, check_space
+from indico_zodbrepl.host.receiving import Receiving, Streams, failed, sizes
 
 CLOSE = 1 << 20
 """Bytes that are left to replication."""
 PASSES = 20
 """Rounds; each copies what was written during the previous one."""
-REPORT_EACH = 0.5
 COMPARED = 1024 * BLOCK
 """Bytes whose digests are asked for at once."""
-TRIES = 4
-"""Tries without a new block before a copy is given up; PAUSE between two of them."""
-PAUSE = 0.5
 BLOBS_AT_ONCE = 200
-Value = TypeVar("Value")
 
 
-class Stream(Protocol):
-    """The content of some ranges, in their order.  All methods raise HostAwayError."""
-
-    def length(self) -> int | None:
-        """Return the length of the next range; None if its file does not exist."""
-
-    def block(self, into: memoryview) -> bytes:
-        """Receive the next block of the range; return its digest."""
-
-
-class Source(Protocol):
+class Source(Streams, Protocol):
     """The data of a node of another host.  All methods raise OperatorError, HostAwayError."""
 
     def origin(self) -> Origin:
@@ -70,9 +56,6 @@ class Source(Protocol):
 
     def blobs(self) -> Sequence[NodeFile]:
         """Return the committed blobs."""
-
-    def stream(self, ranges: Sequence[Range]) -> contextlib.AbstractContextManager[Stream]:
-        """Send parts of files."""
 
 
 def copy(
@@ -100,7 +83,7 @@ def copy(
     job.origin()  # nothing is left behind if the source can't be read
     with _locked(target):
         if target.exists():
-            raise _failed(f"{target} exists already", ExitCode.REFUSED)
+            raise failed(f"{target} exists already", ExitCode.REFUSED)
         part = PartFile(target.with_name(f"{target.name}.part"))
         try:
             resumed, blobs = job.run(part)
@@ -108,15 +91,54 @@ def copy(
             part.close()
         end, tid = node_files.end(installation, part.path)
         if end != part.size:
-            raise _failed(f"{part.path} ends within a transaction, at {end} of {part.size}")
+            raise failed(f"{part.path} ends within a transaction, at {end} of {part.size}")
         part.path.rename(target)
         sync_folder(target.parent)
     done = time.monotonic() - began
     return Copy(tid, part.size, resumed, blobs[0], blobs[1], round(done, 3))
 
 
-class _Job:
-    """One copy."""
+def copy_part(
+    source: Source,
+    target: Path,
+    origin: Origin,
+    begin: int,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    """Copy a node's data file from a position to the end that ``origin`` has; no time limit.
+
+    What an interrupted call left in the target is verified and continued.
+
+    Raises OperatorError as ``copy``; ReplacedError, the data file is another one by now.
+    """
+    job = _Job(source, target, on_progress, math.inf, begin=begin, stage="copied")
+    part = PartFile(target)
+    try:
+        job.part(part, origin)
+    finally:
+        part.close()
+
+
+def is_same(source: Source, file: Path, origin: Origin, begin: int) -> bool:
+    """Return True if a file is what a node's data file has from a position on.
+
+    Raises as ``copy_part``.
+    """
+    job = _Job(source, file, None, math.inf, begin=begin)
+    part = PartFile(file)
+    try:
+        return job.is_same(part, origin)
+    finally:
+        part.close()
+
+
+class _Job(Receiving):
+    """One copy.
+
+    Args:
+        begin: position in the data file at which the target begins.
+        stage: of the data file, for the progress.
+    """
 
     def __init__(
         self,
@@ -124,12 +146,15 @@ class _Job:
         target: Path,
         on_progress: Callable[[Progress], None] | None,
         deadline: float,
+        *,
+        begin: int = 0,
+        stage: str = "data",
     ) -> None:
+        super().__init__(source, on_progress, deadline)
         self._source = source
         self._target = target
-        self._on_progress = on_progress
-        self._deadline = deadline
-        self._reported = 0.0
+        self._begin = begin
+        self._stage = stage
 
     def run(self, part: PartFile) -> tuple[int, tuple[int, int]]:
         """Copy everything; return the bytes that were there, and the blobs and their bytes."""
@@ -140,10 +165,23 @@ class _Job:
                 if blobs is not None and self.origin().identity == origin.identity:
                     self._beside(PACKED)
                     return resumed, blobs
-        raise _failed(f"the source of {self._target} is packed again and again")
+        raise failed(f"the source of {self._target} is packed again and again")
+
+    def part(self, part: PartFile, origin: Origin) -> None:
+        """Copy a part of the data file, from ``begin`` to the end of the origin."""
+        self._take_over(part, origin)
+        check_space(part.path, origin.end - self._begin - part.size)
+        self._append(part, origin)
+        part.sync()
+        self.report(self._stage, part.size, part.size, now=True)
+
+    def is_same(self, part: PartFile, origin: Origin) -> bool:
+        """Return True if a complete part is in the data file."""
+        end = self._begin + part.size
+        return end <= origin.end and self._same(part, origin, end) == end
 
     def origin(self) -> Origin:
-        return self._again(self._source.origin)
+        return self.again(self._source.origin)
 
     def _data(self, part: PartFile) -> tuple[int, Origin]:
         """Copy the complete transactions; return how many bytes were there, and their file."""
@@ -162,72 +200,55 @@ class _Job:
                 break
             origin = newer
         part.sync()
-        self._report("data", part.size, part.size, now=True)
+        self.report(self._stage, part.size, part.size, now=True)
         return resumed, origin
 
     def _take_over(self, part: PartFile, origin: Origin) -> int:
         """Truncate the part to the blocks that it has in common with the source."""
-        end = min(part.size, origin.end)
-        same = 0
+        same = self._same(part, origin, min(self._begin + part.size, origin.end))
+        part.cut(same - self._begin)
+        return same - self._begin
+
+    def _same(self, part: PartFile, origin: Origin, end: int) -> int:
+        """Return the position up to which the part has the same blocks as the source."""
+        same = self._begin
         while same < end:
             limit = min(end, same + COMPARED)
-            wanted = self._again(self._source.block_digests, origin.identity, same, limit)
-            for ours, theirs in zip(part.digests(same, limit), wanted, strict=True):
+            wanted = self.again(self._source.block_digests, origin.identity, same, limit)
+            own = part.digests(same - self._begin, limit - self._begin)
+            for ours, theirs in zip(own, wanted, strict=True):
                 if ours.hex() != theirs:
-                    part.cut(same)
                     return same
                 same = min(limit, same + BLOCK)
-            self._report("data", same, origin.end)
-        part.cut(same)
+            self.report(self._stage, same - self._begin, origin.end - self._begin)
         return same
 
     def _append(self, part: PartFile, origin: Origin) -> None:
         """Copy from the end of the part to that of the source; continue after a failure."""
-        failures = 0
-        while part.size < origin.end:
-            before = part.size
-            try:
-                self._receive(part, origin)
-            except (HostAwayError, GarbledError) as error:
-                failures = 1 if part.size > before else failures + 1
-                if failures >= TRIES:
-                    raise self._given_up(error) from error
-                self._pause()
-
-    def _receive(self, part: PartFile, origin: Origin) -> None:
-        wanted = Range(DATA, part.size, origin.end, origin.identity)
-        with self._source.stream([wanted]) as stream:
-            length = stream.length()
-            if length != origin.end - part.size:
-                raise ReplacedError(FAILURES["copy"], "the source's data file is gone")
-            buffer = memoryview(bytearray(BLOCK))
-            for size in _sizes(length):
-                self._check_time()
-                part.append(buffer[:size], stream.block(buffer[:size]))
-                self._report("data", part.size, origin.end)
+        self.grow(part, Range(DATA, self._begin, origin.end, origin.identity), self._stage)
 
     def _beside(self, name: str) -> None:
         """Copy a file that the source's server keeps beside the data; an earlier one is removed."""
         target = self._target.with_name(self._target.name + name.removeprefix(DATA))
         target.unlink(missing_ok=True)
-        self._again(self._fetch, [(Range(name), target)])
+        self.again(self._fetch, [(Range(name), target)])
 
     def _blobs(self) -> tuple[int, int] | None:
         """Copy the blobs; return their number and bytes; None if a pack removed some meanwhile."""
         folder = self._target.parent
-        found = [each for each in self._again(self._source.blobs) if is_sent(each.name)]
+        found = [each for each in self.again(self._source.blobs) if is_sent(each.name)]
         wanted = [each for each in found if not _has(folder / each.name, each.bytes)]
         if found and not (folder / LAYOUT).exists():
-            self._again(self._fetch, [(Range(LAYOUT), folder / LAYOUT)])
+            self.again(self._fetch, [(Range(LAYOUT), folder / LAYOUT)])
         check_space(self._target, sum(each.bytes for each in wanted))
         copied = 0
         for at in range(0, len(wanted), BLOBS_AT_ONCE):
             some = wanted[at : at + BLOBS_AT_ONCE]
             job = [(Range(each.name), folder / each.name) for each in some]
-            if not self._again(self._fetch, job):
+            if not self.again(self._fetch, job):
                 return None
             copied += sum(each.bytes for each in some)
-            self._report("blobs", copied, None)
+            self.report("blobs", copied, None)
         return len(found), copied
 
     def _fetch(self, wanted: Sequence[tuple[Range, Path]]) -> bool:
@@ -243,8 +264,8 @@ class _Job:
                 new = PartFile(path.with_name(f"{path.name}.part"))
                 try:
                     new.cut(0)
-                    for size in _sizes(length):
-                        self._check_time()
+                    for size in sizes(length):
+                        self.check_time()
                         new.append(buffer[:size], stream.block(buffer[:size]))
                     new.sync()
                 finally:
@@ -253,54 +274,9 @@ class _Job:
                 sync_folder(path.parent)
         return complete
 
-    def _again(self, do: Callable[..., Value], *arguments: object) -> Value:
-        """Do something that may be repeated, a few times while the host is away."""
-        for _ in range(TRIES - 1):
-            try:
-                return do(*arguments)
-            except (HostAwayError, GarbledError):
-                self._pause()
-        try:
-            return do(*arguments)
-        except GarbledError as error:
-            raise self._given_up(error) from error
-
-    def _given_up(self, error: Exception) -> OperatorError:
-        if isinstance(error, OperatorError):
-            return error
-        return _failed("blocks arrive garbled again and again: is the memory of a host broken?")
-
-    def _pause(self) -> None:
-        self._check_time()
-        time.sleep(PAUSE)
-
-    def _check_time(self) -> None:
-        if time.monotonic() >= self._deadline:
-            raise OperatorError(
-                FAILURES["copy"],
-                "it did not finish in time; what is there is kept",
-                "repeat the command: the copy continues",
-                ExitCode.TIMED_OUT,
-            )
-
-    def _report(self, stage: str, done: int, total: int | None, *, now: bool = False) -> None:
-        moment = time.monotonic()
-        if self._on_progress is not None and (now or moment >= self._reported + REPORT_EACH):
-            self._reported = moment
-            self._on_progress(Progress(stage, done, total))
-
-
-def _sizes(length: int) -> Iterator[int]:
-    for position in range(0, length, BLOCK):
-        yield min(BLOCK, length - position)
-
 
 def _has(path: Path, size: int) -> bool:
     return path.exists() and path.stat().st_size == size
-
-
-def _failed(why: str, code: ExitCode = ExitCode.FAILED) -> OperatorError:
-    return OperatorError(FAILURES["copy"], why, exit_code=code)
 
 
 @contextlib.contextmanager
@@ -309,7 +285,7 @@ def _locked(path: Path) -> Iterator[None]:
     file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not take(file):
-            raise _failed(f"a server has {path} open; stop it first", ExitCode.REFUSED)
+            raise failed(f"a server has {path} open; stop it first", ExitCode.REFUSED)
         note_pid(file)
         yield
     finally:

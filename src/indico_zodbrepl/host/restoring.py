@@ -11,9 +11,10 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import backup_retention
+from indico_zodbrepl.host import backup_folder, backup_retention
 from indico_zodbrepl.host.backup import (
     Backup,
+    BackupFolder,
     Made,
     Newer,
     Replaced,
@@ -24,7 +25,11 @@ from indico_zodbrepl.host.backup import (
     staged_folder,
 )
 from indico_zodbrepl.host.backup_retention import Series
+from indico_zodbrepl.host.node_files import NodeFile
 from indico_zodbrepl.host.replacing import move
+
+COPIED = "backup"
+"""Folder beside a staged database to which a backup is copied from another host."""
 
 
 class LocalBackups:
@@ -47,26 +52,62 @@ class LocalBackups:
                 ExitCode.REFUSED,
             ) from error
 
-    def back_up(self, name: str, folder: Path, tell: Tell, *, full: bool) -> Made:
-        return self._keeper.back_up(node_named(self._cluster, name), folder, tell, full=full)
+    def check_folder(self, folder: BackupFolder, *, writable: bool = False) -> None:
+        path = self._path(folder)
+        backup_folder.refuse_another(self._cluster, path)
+        if writable:
+            backup_folder.refuse_unfit(path)
 
-    def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
-        return self._keeper.inspect(folder, at, tell)
+    def make_folder(self, folder: BackupFolder) -> None:
+        backup_folder.make(self._cluster, self._path(folder))
 
-    def series(self, folder: Path) -> list[Series]:
-        return self._keeper.series(folder)
+    def back_up(self, name: str, folder: BackupFolder, tell: Tell, *, full: bool) -> Made:
+        node, path = node_named(self._cluster, name), self._path(folder)
+        if self._cluster.is_here(node):
+            return self._keeper.back_up(node, path, tell, full=full)
+        from indico_zodbrepl.host.remote.node_data import NodeData  # noqa: PLC0415 - it needs more
 
-    def remove_series(self, folder: Path, wanted: Sequence[Series], verified: str) -> None:
-        backup_retention.remove(self._keeper, folder, wanted, verified)
+        return self._keeper.back_up_from(NodeData(self._cluster, node), path, tell, full=full)
+
+    def files(self, folder: BackupFolder, backup: str) -> list[NodeFile]:
+        return self._keeper.files(self._path(folder), backup)
+
+    def inspect(self, folder: BackupFolder, at: str | None, tell: Tell) -> Backup:
+        return self._keeper.inspect(self._path(folder), at, tell)
+
+    def series(self, folder: BackupFolder) -> list[Series]:
+        return self._keeper.series(self._path(folder))
+
+    def remove_series(self, folder: BackupFolder, wanted: Sequence[Series], verified: str) -> None:
+        backup_retention.remove(self._keeper, self._path(folder), wanted, verified)
+
+    def _path(self, folder: BackupFolder) -> Path:
+        """Return the path of a folder of this host."""
+        if folder.host not in ("", self._cluster.here):
+            raise OperatorError(f"this is not host {folder.host}", exit_code=ExitCode.REFUSED)
+        return folder.path
 
     def newer(self, name: str, tid: str) -> Newer | None:
         return self._keeper.newer(node_named(self._cluster, name), tid)
 
     def holders(self, name: str) -> list[int]:
-        return self._keeper.holders(node_named(self._cluster, name))
+        try:
+            return self._keeper.holders(node_named(self._cluster, name))
+        except OSError:
+            return []
 
-    def stage(self, name: str, folder: Path, backup: str, tell: Tell) -> Staged:
-        return self._keeper.stage(node_named(self._cluster, name), folder, backup, tell)
+    def stage(self, name: str, folder: BackupFolder, backup: str, tell: Tell) -> Staged:
+        node = node_named(self._cluster, name)
+        if folder.host in ("", self._cluster.here):
+            return self._keeper.stage(node, folder.path, backup, tell)
+        from indico_zodbrepl.host.remote import backup_copy  # noqa: PLC0415 - it needs more
+
+        copied = staged_folder(node) / COPIED
+        backup_copy.copy(self._cluster, folder, backup, copied, tell)
+        try:
+            return self._keeper.stage(node, copied, backup, tell)
+        finally:
+            shutil.rmtree(copied, ignore_errors=True)
 
     def unstage(self, name: str) -> None:
         shutil.rmtree(staged_folder(node_named(self._cluster, name)), ignore_errors=True)

@@ -143,8 +143,8 @@ def _folders(cluster: Cluster) -> Iterator[tuple[Path, str, bool]]:
         if node.managed:
             yield node.data_directory, f"data of node {node.name}", True
     yield layout.archive, "uploaded files", True
-    if cluster.backup_directory is not None:
-        yield cluster.backup_directory, "backups", True
+    if cluster.own_backup_directory is not None:
+        yield cluster.own_backup_directory, "backups", True
 
 
 def _secrets(cluster: Cluster) -> Iterator[tuple[Path, str]]:

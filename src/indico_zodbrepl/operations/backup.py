@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Node, formats
+from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.backup import Made
+from indico_zodbrepl.host.backup import BackupFolder, Made, folder_named
 from indico_zodbrepl.host.backup_retention import Series, expired
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import Host, host_of
@@ -29,9 +26,6 @@ from indico_zodbrepl.operations import journal
 from indico_zodbrepl.operations.facts import current_primary, follows
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import JsonValue
-
-MARK = "cluster.json"
-FORMAT = formats.BACKUPS.known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,18 +41,18 @@ class Source:
 
     node: Node
     why: str
-    folder: Path
+    folder: BackupFolder
     size: int
 
 
 def prepare(
-    cluster: Cluster, installation: Installation, name: str | None, folder: Path | None
+    cluster: Cluster, installation: Installation, name: str | None, folder: str | Path | None
 ) -> Source:
     """Return what ``back_up`` would do; change nothing.
 
     Args:
         name: the node to read; None for the best one.
-        folder: None for that of the cluster file.
+        folder: as of ``folder_of``.
 
     Raises:
         OperatorError: exit 2, no such node, or no folder is named; exit 8, the node's data are
@@ -67,9 +61,9 @@ def prepare(
     installation.check()
     target = folder_of(cluster, folder)
     node, why = _named(cluster, name) if name else _best(cluster)
-    size = host_of(cluster, installation).backups().size(node.name)
-    refuse_another(cluster, target)
-    _refuse_unfit(target)
+    backups = host_of(cluster, installation).backups()
+    size = backups.size(node.name)
+    backups.check_folder(target, writable=True)
     return Source(node, why, target, size)
 
 
@@ -91,21 +85,18 @@ def back_up(
     Raises OperatorError: exit 8, the data are damaged, or another backup into the folder is
     running.
     """
-    _make(cluster, source.folder)
+    backups = host_of(cluster, installation).backups()
+    backups.make_folder(source.folder)
     Layout(cluster).var.mkdir(parents=True, exist_ok=True)  # for the journal
     with journal.journaled(cluster, "backup", source.node.name, reason, otherwise=say) as told:
         told.figures["folder"] = str(source.folder)
-        made = (
-            host_of(cluster, installation)
-            .backups()
-            .back_up(source.node.name, source.folder, Teller(say), full=full)
-        )
+        made = backups.back_up(source.node.name, source.folder, Teller(say), full=full)
         told.figures |= _figures(made)
     return made
 
 
 def too_old(
-    cluster: Cluster, installation: Installation, folder: Path, keep_days: int
+    cluster: Cluster, installation: Installation, folder: BackupFolder, keep_days: int
 ) -> list[Series]:
     """Return the series of backups that a restore to any time of the last days does not need."""
     before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=keep_days)
@@ -116,7 +107,7 @@ def too_old(
 def prune(
     cluster: Cluster,
     installation: Installation,
-    folder: Path,
+    folder: BackupFolder,
     reason: str,
     say: Callable[[str], None],
     *,
@@ -149,82 +140,22 @@ def prune(
     return wanted
 
 
-def folder_of(cluster: Cluster, given: Path | None) -> Path:
-    """Return the given folder of backups, or that of the cluster file (exit 2)."""
-    found = given or cluster.backup_directory
-    if found is None:
+def folder_of(cluster: Cluster, given: str | Path | None) -> BackupFolder:
+    """Return the given folder of backups, or that of the cluster file (exit 2).
+
+    Args:
+        given: ``HOST:FOLDER``, or ``FOLDER`` on this host.
+    """
+    if given is not None:
+        return folder_named(cluster, given)
+    if cluster.backup_directory is None:
         raise OperatorError(
             "it is not said where backups are kept",
             f"{cluster.source} has no backup-directory",
             "name it there, on another disk than the data, or give the folder with the command",
             ExitCode.BAD_CONFIG,
         )
-    return Path(os.path.abspath(found))
-
-
-def refuse_another(cluster: Cluster, folder: Path) -> None:
-    """Raise OperatorError (exit 8) if a folder has other contents than this cluster's backups.
-
-    A folder without a mark may be repozo's own.
-    """
-    mark = folder / MARK
-    try:
-        known = json.loads(mark.read_text("utf-8"))
-        formats.BACKUPS.refuse_newer(mark, known)
-        whose = (known["cluster"], known["kind"])
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OperatorError(
-            f"{folder} can't be used for backups", f"{mark}: {error}", exit_code=ExitCode.REFUSED
-        ) from error
-    if whose != (cluster.name, _kind(cluster)):
-        raise OperatorError(
-            f"{folder} can't be used for backups",
-            f"it has those of cluster {whose[0]} ({whose[1]})",
-            "each cluster needs a folder of its own",
-            ExitCode.REFUSED,
-        )
-
-
-def _make(cluster: Cluster, folder: Path) -> None:
-    """Create the folder, for its owner only, with a mark of the cluster."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if (folder / MARK).exists():
-            folder.chmod(0o700)
-            return
-        _refuse_unfit(folder)
-        folder.chmod(0o700)
-        write_atomically(
-            folder / MARK,
-            json.dumps({"format": FORMAT, "cluster": cluster.name, "kind": _kind(cluster)}) + "\n",
-            0o600,
-        )
-    except OSError as error:
-        raise OperatorError(
-            f"{folder} can't be used for backups", f"{error.strerror}", exit_code=ExitCode.REFUSED
-        ) from error
-
-
-def _refuse_unfit(folder: Path) -> None:
-    """Raise OperatorError (exit 8) if a folder is not for backups, or is not writable."""
-    detail = hint = ""
-    there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
-    if not there.exists():
-        detail = f"it is a link to {os.readlink(there)}, which is not there"
-        hint = "is its disk mounted?"
-    elif not os.access(there, os.W_OK | os.X_OK):
-        detail = f"nothing can be written to {there}"
-    elif folder.is_dir() and not (folder / MARK).exists() and any(folder.iterdir()):
-        detail = "it has other files, and was not made for backups"
-        hint = "name a folder that is empty or not there yet"
-    if detail:
-        raise OperatorError(f"{folder} can't be used for backups", detail, hint, ExitCode.REFUSED)
-
-
-def _kind(cluster: Cluster) -> str:
-    return "Data.fs" if backend_of(cluster).data_file(cluster.nodes[0]) else cluster.backend
+    return BackupFolder(cluster.backup_host or cluster.here or "", cluster.backup_directory)
 
 
 def _named(cluster: Cluster, name: str) -> tuple[Node, str]:

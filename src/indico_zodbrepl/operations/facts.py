@@ -97,7 +97,7 @@ def look(
     ]
     if cluster.hosts:
         return processes, holders  # the supervisord of each host is asked with its programs
-    if unknown and host.supervisor_is_away():
+    if unknown and host.supervisor_is_away(unknown[0].name):
         for node in unknown:
             process, pid = by_lock(host, node.name)
             processes[node.name] = process

@@ -18,12 +18,12 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.backup import Backup, Newer
+from indico_zodbrepl.host.backup import Backup, BackupFolder, Newer
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.datafs import Progress
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
-from indico_zodbrepl.operations.backup import folder_of, refuse_another
+from indico_zodbrepl.operations.backup import folder_of
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.facts import replication_of, tail_folder
 from indico_zodbrepl.operations.messages import Teller
@@ -58,12 +58,14 @@ class Other:
         last: its last transaction, 16 hex digits; None if it has no readable data.
         primary: True if it runs as the primary.
         runs: True if its server answers.
+        away: why its host can't tell what it has; empty if the host answers.
     """
 
     name: str
     last: str | None
     primary: bool
     runs: bool
+    away: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +76,7 @@ class RestoreFacts:
         now: seconds since 1970.
         epoch: the new epoch, with roles; else 0.
         folder: of the backups.
+        copied: True if it is on another host than the node, to which the backup is copied first.
         backup: the requested one; None if there is none.
         problem: why there is none.
         present: the newer transactions of the node's data; None if it has no data.
@@ -92,7 +95,7 @@ class RestoreFacts:
     now: float
     node: str
     epoch: int
-    folder: Path
+    folder: BackupFolder
     backup: Backup | None
     problem: str
     present: Newer | None
@@ -106,19 +109,23 @@ class RestoreFacts:
     strangers: tuple[int, ...] = ()
     others: tuple[Other, ...] = ()
     last_seen: LastSeen | None = None
+    copied: bool = False
 
     @property
     def needed(self) -> int:
-        """Return the bytes of the restored database and of a readable copy of a damaged one."""
+        """Return the bytes of the restored database and its backup, and of a readable copy of a
+        damaged one.
+        """
         damaged = self.present.size if self.present and self.present.damage else 0
-        return (self.backup.bytes if self.backup else 0) + damaged + SPARE
+        restored = self.backup.bytes if self.backup else 0
+        return restored * (2 if self.copied else 1) + damaged + SPARE
 
 
 def gather(
     cluster: Cluster,
     installation: Installation,
     name: str,
-    folder: Path | None,
+    folder: str | Path | None,
     *,
     at: str | None,
     say: Callable[[str], None],
@@ -126,7 +133,7 @@ def gather(
     """Gather the facts of a restore; read the whole backup and the present data.
 
     Args:
-        folder: of the backups; None for that of the cluster file.
+        folder: of the backups, as of ``backup.folder_of``.
         at: for the newest backup up to that time, ``YYYY-MM-DD-HH-MM-SS`` in UTC.
         say: called now and then with a line of progress.
 
@@ -137,11 +144,11 @@ def gather(
     node, host = node_named(cluster, name), host_of(cluster, installation)
     backups = host.backups()
     source = folder_of(cluster, folder)
-    refuse_another(cluster, source)
+    backups.check_folder(source)
     backup, problem = _backup(backups, source, at, Teller(say))
     half_packed = host.half_packed(name)
     obstacle = (half_packed.detail, half_packed.hint) if half_packed else ("", "")
-    supervised = not host.supervisor_is_away()
+    supervised = not host.supervisor_is_away(name)
     guarded = backend_of(cluster).has_epochs
     present = None
     if backup is not None and backup.tid is not None and not obstacle[0]:
@@ -164,11 +171,12 @@ def gather(
         strangers=tuple(_strangers(host, name, backups, supervised=supervised)),
         others=tuple(_other(cluster, installation, each) for each in cluster.nodes if each != node),
         last_seen=host.last_seen(),
+        copied=source.host not in ("", node.on),
     )
 
 
 def _backup(
-    backups: Backups, folder: Path, at: str | None, tell: Callable[[Progress], None]
+    backups: Backups, folder: BackupFolder, at: str | None, tell: Callable[[Progress], None]
 ) -> tuple[Backup | None, str]:
     try:
         return backups.inspect(folder, at, tell), ""
@@ -178,10 +186,9 @@ def _backup(
 
 def _strangers(host: Host, name: str, backups: Backups, *, supervised: bool) -> list[int]:
     """Return the processes outside the cluster that may write to the data."""
-    found = []
-    with contextlib.suppress(OSError):
-        found = backups.holders(name)
-    return [pid for pid in found if not (supervised and host.is_of_cluster(pid))]
+    return [
+        pid for pid in backups.holders(name) if not (supervised and host.is_of_cluster(name, pid))
+    ]
 
 
 def _next_epoch(cluster: Cluster, node: Node) -> int:
@@ -190,9 +197,13 @@ def _next_epoch(cluster: Cluster, node: Node) -> int:
 
 
 def _other(cluster: Cluster, installation: Installation, node: Node) -> Other:
-    last = None
+    host, last = host_of(cluster, installation), None
+    try:
+        host.has_folder(node.name)
+    except OperatorError as error:
+        return Other(node.name, None, primary=False, runs=False, away=error.notice)
     with contextlib.suppress(OperatorError):  # damaged or missing
-        last = host_of(cluster, installation).last_transaction(node.name).tid
+        last = host.last_transaction(node.name).tid
     try:
         found = replication_of(cluster, node)
     except ProbeError:
@@ -313,7 +324,14 @@ def _of_the_backup(facts: RestoreFacts) -> Finding:
 def _of_others(facts: RestoreFacts) -> Iterator[Finding]:
     newer = better(facts)
     for other in facts.others:
-        if other == newer:
+        if other.away:
+            yield Finding(
+                Verdict.AGAINST,
+                other.name,
+                "may have newer data",
+                f"{other.away}; if it never comes back, remove the node from the cluster file",
+            )
+        elif other == newer:
             what = "is the primary" if other.primary else "has what the backup has, or more"
             yield Finding(
                 Verdict.AGAINST,

@@ -11,7 +11,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.lookup import instance_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.backup import Backup, Swapped
+from indico_zodbrepl.host.backup import Backup, BackupFolder, Swapped, folder_named
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import indico_lacks, wait
@@ -34,7 +34,7 @@ class Stage(Step):
     action = "restore-stage"
 
     @classmethod
-    def of(cls, node: str, folder: Path, backup: Backup, seconds: float) -> Self:
+    def of(cls, node: str, folder: BackupFolder, backup: Backup, seconds: float) -> Self:
         size = f"{backup.bytes / 2**20:.0f} MiB"
         return cls(
             node,
@@ -50,7 +50,7 @@ class Stage(Step):
         context.host.prepare(self.subject)
         made = context.host.backups().stage(
             self.subject,
-            Path(str(self.arguments["folder"])),
+            folder_named(context.cluster, str(self.arguments["folder"])),
             str(self.arguments["name"]),
             Teller(context.say),
         )

@@ -102,8 +102,8 @@ def _indico_conf(wanted: Wanted) -> Path:
 def _refuse_data_inside(home: Path, cluster: Cluster) -> None:
     """Raise OperatorError (exit 8) if data lie in a folder that buildout removes."""
     folders = [cluster.var_directory, *(node.data_directory for node in cluster.nodes)]
-    if cluster.backup_directory is not None:
-        folders.append(cluster.backup_directory)
+    if cluster.own_backup_directory is not None:
+        folders.append(cluster.own_backup_directory)
     inside = [str(folder) for folder in folders if folder.is_relative_to(home)]
     if inside:
         raise OperatorError(

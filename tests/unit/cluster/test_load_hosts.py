@@ -202,3 +202,12 @@ def test_two_hosts_with_the_same_inner_address_are_refused(tmp_path: Path) -> No
     found = refusal(tmp_path, text)
     expected = "host one has the last three numbers of 192.168.0.5 already, at cluster.conf:6"
     assert f"cluster.conf:9: {expected}" in found
+
+
+def test_a_folder_of_backups_is_on_a_host_or_on_each(tmp_path: Path) -> None:
+    named = load_text(tmp_path, HOSTS + "backup-directory two:/backup\n")
+    assert ("two", Path("/backup")) == (named.backup_host, named.backup_directory)
+    own = [dataclasses.replace(named, here=here).own_backup_directory for here in ("one", "two")]
+    assert [None, Path("/backup")] == own
+    each = load_text(tmp_path, HOSTS + "backup-directory /backup\n")
+    assert Path("/backup") == dataclasses.replace(each, here="one").own_backup_directory

@@ -235,6 +235,12 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
         ),
         pytest.param(
             "backend zrs",
+            "backend zrs\nbackup-directory three:/backup",
+            "3: three is no <host> of this cluster",
+            id="backups on no host",
+        ),
+        pytest.param(
+            "backend zrs",
             "backend zrs\nmin-followers some",
             "3: 'some' is not a number of followers: a whole number from 0",
             id="not a number of followers",

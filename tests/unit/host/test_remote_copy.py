@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from counting import PACK, Counted
 from two_hosts import TwoHosts, grow, two_hosts
 
 from indico_zodbrepl.cluster.layout import data_fs
@@ -18,9 +18,9 @@ from indico_zodbrepl.host import datafs, node_files, remote_copy, replacing
 from indico_zodbrepl.host.datafs import Copy, Progress
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.locking import take
-from indico_zodbrepl.host.node_files import BLOCK, DATA, INDEX, NodeFile, Origin, Range
+from indico_zodbrepl.host.node_files import BLOCK, DATA, INDEX, Range
 from indico_zodbrepl.host.remote.node_data import NodeData
-from indico_zodbrepl.host.remote_copy import Source, Stream
+from indico_zodbrepl.host.remote_copy import Source
 
 BLOBS = """
 import os, sys, transaction, ZODB, ZODB.blob
@@ -33,61 +33,7 @@ for number, size in enumerate([0, 3, 1 << 20, (1 << 20) + 7]):
     transaction.commit()
 db.close()
 """
-PACK = """
-import sys, time
-from ZODB.FileStorage import FileStorage
-from ZODB.serialize import referencesf
-storage = FileStorage(sys.argv[1])
-storage.pack(time.time(), referencesf)
-storage.close()
-"""
 MEGABYTES = 5
-
-
-class Counted:
-    """A source that counts the bytes it sends, and in which something can happen to a block.
-
-    Args:
-        happens: called with the number of a block, its content and its digest before it is taken;
-            returns the digest.
-    """
-
-    def __init__(
-        self, source: Source, happens: Callable[[int, memoryview, bytes], bytes] | None = None
-    ) -> None:
-        self._source = source
-        self._happens = happens
-        self.sent = self.blocks = 0
-
-    def origin(self) -> Origin:
-        return self._source.origin()
-
-    def block_digests(self, identity: str, begin: int, end: int) -> Sequence[str]:
-        return self._source.block_digests(identity, begin, end)
-
-    def blobs(self) -> Sequence[NodeFile]:
-        return self._source.blobs()
-
-    @contextlib.contextmanager
-    def stream(self, ranges: Sequence[Range]) -> Iterator[Stream]:
-        with self._source.stream(ranges) as stream:
-            yield _CountedStream(self, stream) if ranges[0].name == DATA else stream
-
-    def pass_on(self, content: memoryview, digest: bytes) -> bytes:
-        self.sent += len(content)
-        self.blocks += 1
-        return self._happens(self.blocks, content, digest) if self._happens else digest
-
-
-class _CountedStream:
-    def __init__(self, counted: Counted, stream: Stream) -> None:
-        self._counted, self._stream = counted, stream
-
-    def length(self) -> int | None:
-        return self._stream.length()
-
-    def block(self, into: memoryview) -> bytes:
-        return self._counted.pass_on(into, self._stream.block(into))
 
 
 @pytest.fixture(scope="module")

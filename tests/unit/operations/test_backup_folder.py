@@ -12,8 +12,9 @@ import pytest
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import history
+from indico_zodbrepl.host import backup_folder, history
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.operations import backup
 
@@ -34,10 +35,28 @@ def refused(call: object, *arguments: object) -> OperatorError:
 
 
 def test_the_folder_is_that_of_the_command_or_of_the_cluster_file(cluster: Cluster) -> None:
-    assert cluster.var_directory / "backups" == backup.folder_of(cluster, None)
-    assert Path("/elsewhere") == backup.folder_of(cluster, Path("/elsewhere"))
+    assert str(cluster.var_directory / "backups") == str(backup.folder_of(cluster, None))
+    assert "/elsewhere" == str(backup.folder_of(cluster, Path("/elsewhere")))
     unsaid = dataclasses.replace(cluster, backup_directory=None)
     assert ExitCode.BAD_CONFIG == refused(backup.folder_of, unsaid, None).exit_code
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("two:/backup", "two:/backup"),
+        ("two:/backup/../b", "two:/b"),
+        ("/backup", "one:/backup"),
+        ("/two:/backup", "one:/two:/backup"),
+        ("four:/backup", f"one:{Path.cwd()}/four:/backup"),
+    ],
+)
+def test_a_folder_is_of_the_host_that_is_named_or_of_this_one(
+    cluster: Cluster, given: str, found: str
+) -> None:
+    hosts = tuple(ClusterHost(name, "10.77.0.11", 8300) for name in ("one", "two"))
+    several = dataclasses.replace(cluster, hosts=hosts, here="one")
+    assert found == str(backup.folder_of(several, given))
 
 
 @pytest.mark.parametrize(
@@ -52,12 +71,12 @@ def test_the_folder_is_that_of_the_command_or_of_the_cluster_file(cluster: Clust
 def test_another_clusters_backups_are_left_alone(
     cluster: Cluster, tmp_path: Path, mark: object
 ) -> None:
-    (tmp_path / backup.MARK).write_text(mark if isinstance(mark, str) else json.dumps(mark))
-    assert ExitCode.REFUSED == refused(backup.refuse_another, cluster, tmp_path).exit_code
+    (tmp_path / backup_folder.MARK).write_text(mark if isinstance(mark, str) else json.dumps(mark))
+    assert ExitCode.REFUSED == refused(backup_folder.refuse_another, cluster, tmp_path).exit_code
 
 
 def test_a_folder_without_a_mark_may_be_repozos_own(cluster: Cluster, tmp_path: Path) -> None:
-    backup.refuse_another(cluster, tmp_path)
+    backup_folder.refuse_another(cluster, tmp_path)
 
 
 @pytest.mark.parametrize(

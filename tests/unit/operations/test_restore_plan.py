@@ -9,7 +9,7 @@ import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.host.backup import Backup, Newer, iso, moment
+from indico_zodbrepl.host.backup import Backup, BackupFolder, Newer, iso, moment
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.operations.model import KINDS, Plan, Refusal, plan_from_json
 from indico_zodbrepl.operations.restore import Other, RestoreFacts, plan_restore
@@ -32,7 +32,7 @@ ALONE = RestoreFacts(
     now=1_700_000_000.0,
     node="a",
     epoch=0,
-    folder=Path("/backups"),
+    folder=BackupFolder("", Path("/backups")),
     backup=BACKUP,
     problem="",
     present=PRESENT,
@@ -215,6 +215,17 @@ def test_another_node_with_the_data_is_the_better_way(
     found = refused(cluster, PAIR, others=(other,), present=present)
     assert way in found.hint.partition(";")[0]
     assert "node stop b" in found.hint
+
+
+def test_a_node_whose_host_does_not_answer_may_have_newer_data(cluster: Cluster) -> None:
+    silent = dataclasses.replace(LOST, away="host two does not answer")
+    found = refused(cluster, PAIR, others=(silent,))
+    assert "may have newer data" in against(found)
+    assert any("host two does not answer" in each.evidence for each in found.findings)
+
+
+def test_a_backup_that_is_copied_to_the_nodes_host_needs_room_twice() -> None:
+    assert BACKUP.bytes == dataclasses.replace(ALONE, copied=True).needed - ALONE.needed
 
 
 def test_roles_need_a_supervisord(cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 
-from indico_zodbrepl.dataplane.backup import tail
+from indico_zodbrepl.dataplane.backup import received, tail
 from indico_zodbrepl.dataplane.backup.repository import Repository
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 
@@ -39,6 +39,14 @@ def _recover(options):
         return repository.recover(options.target, options.at)
 
 
+def _newest(options):
+    return received.newest(options.folder)
+
+
+def _add(options):
+    return received.add(options.folder, options.file, options.begin, _say)
+
+
 def _newer(options):
     return tail.newer(options.file, options.tid.decode('hex'))
 
@@ -62,6 +70,9 @@ def _parser():
 
     command('backup', _back_up, 'add to a folder what a Data.fs has more', 'file', 'folder') \
         .add_argument('--full', action='store_true')
+    command('newest', _newest, 'what a received part of a Data.fs continues', 'folder')
+    command('add', _add, 'make a received part of a Data.fs a backup', 'folder', 'file') \
+        .add_argument('--begin', metavar='BYTE', type=int, required=True)
     command('inspect', _inspect, 'whether a backup is whole', 'folder') \
         .add_argument('--at', metavar='YYYY-MM-DD-HH-MM-SS')
     command('recover', _recover, 'make a Data.fs of a backup', 'folder', 'target') \

@@ -185,7 +185,6 @@ LOCAL_ONLY = (
     "likely_lock_holder",
     "lock_holders",
     "packed_export",
-    "run27",
     "spread_operations",
 )
 """Methods that need more than JSON (a class, an interface of its own), or call all hosts."""

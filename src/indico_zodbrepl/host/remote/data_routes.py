@@ -7,6 +7,8 @@ import concurrent.futures
 import contextlib
 import socket
 from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
@@ -16,11 +18,12 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host.backup_folder import is_of_backup
 from indico_zodbrepl.host.certificates import Identity, Role
-from indico_zodbrepl.host.node_files import ReplacedError
+from indico_zodbrepl.host.node_files import ReplacedError, is_sent
 from indico_zodbrepl.host.remote import dialogues, streams
 from indico_zodbrepl.host.remote.refusals import refuse_stranger
-from indico_zodbrepl.host.remote.streams import StreamRequest
+from indico_zodbrepl.host.remote.streams import BackupRequest, StreamRequest
 from indico_zodbrepl.probing import typed_json
 
 MOST = 8
@@ -28,10 +31,11 @@ MOST = 8
 CLUSTER, ACTOR = "X-Cluster", "X-Actor"
 """Headers of a request for a served file."""
 Log = Callable[[str], None]
+Wanted = TypeVar("Wanted", bound=StreamRequest)
 
 
 class DataRoutes:
-    """The routes below ``/data/NODE``.
+    """The routes below ``/data/NODE``, and ``/backups/stream``.
 
     Args:
         load: returns the cluster as its file says now; raises OperatorError.
@@ -58,23 +62,38 @@ class DataRoutes:
     def add_to(self, app: web.Application) -> None:
         app.router.add_post("/data/{node}/stream", self._stream)
         app.router.add_get("/data/{node}/served", self._serve)
+        app.router.add_post("/backups/stream", self._backup)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         caller = self._authorised(request)
-        try:
-            wanted = typed_json.decode(await request.read(), StreamRequest)
-        except msgspec.MsgspecError as error:
-            raise web.HTTPBadRequest(text=f"{error}\n") from error
+        wanted = await _wanted(request, StreamRequest)
         node = await self._node(request, caller, wanted.cluster)
-        if self._streams >= MOST:
-            raise web.HTTPServiceUnavailable(text=f"{MOST} streams are sent already\n")
-        self._streams += 1
         self._log(
             f"{wanted.actor}: stream of node {node.name}: {len(wanted.ranges)} parts of "
             f"files, the first of {wanted.ranges[0].name if wanted.ranges else 'none'}"
         )
+        return await self._send(request, node.data_directory, wanted, is_sent)
+
+    async def _backup(self, request: web.Request) -> web.StreamResponse:
+        caller = self._authorised(request)
+        wanted = await _wanted(request, BackupRequest)
+        await self._cluster(caller, wanted.cluster)
+        folder = Path(wanted.folder)
+        self._log(f"{wanted.actor}: stream of backups in {folder}")
+        return await self._send(request, folder, wanted, is_of_backup)
+
+    async def _send(
+        self,
+        request: web.Request,
+        folder: Path,
+        wanted: StreamRequest,
+        allowed: Callable[[str], bool],
+    ) -> web.StreamResponse:
+        if self._streams >= MOST:
+            raise web.HTTPServiceUnavailable(text=f"{MOST} streams are sent already\n")
+        self._streams += 1
         try:
-            return await streams.send(request, node.data_directory, wanted.ranges, self._readers)
+            return await streams.send(request, folder, wanted.ranges, self._readers, allowed)
         except ReplacedError as error:
             raise web.HTTPConflict(text=f"{error.detail}\n") from error
         except OperatorError as error:
@@ -118,18 +137,33 @@ class DataRoutes:
 
     async def _node(self, request: web.Request, caller: Identity, cluster_name: str) -> Node:
         """Return the node of a request.  Raises HTTPException."""
+        cluster = await self._cluster(caller, cluster_name)
+        try:
+            node = node_named(cluster, request.match_info["node"])
+        except OperatorError as error:
+            raise web.HTTPForbidden(text=f"{error.notice}: {error.detail}\n") from error
+        if not cluster.is_here(node):
+            raise web.HTTPNotFound(text=f"node {node.name} is not on host {cluster.here}\n")
+        return node
+
+    async def _cluster(self, caller: Identity, name: str) -> Cluster:
+        """Return the cluster, to which the caller belongs.  Raises HTTPException."""
         loop = asyncio.get_running_loop()
         try:
             cluster = await loop.run_in_executor(None, self._load)
             refuse_stranger(cluster, caller)
-            node = node_named(cluster, request.match_info["node"])
         except OperatorError as error:
             raise web.HTTPForbidden(text=f"{error.notice}: {error.detail}\n") from error
-        if cluster.name != cluster_name:
+        if cluster.name != name:
             raise web.HTTPConflict(
-                text=f"host {cluster.here} belongs to cluster {cluster.name}, not to "
-                f"{cluster_name}\n"
+                text=f"host {cluster.here} belongs to cluster {cluster.name}, not to {name}\n"
             )
-        if not cluster.is_here(node):
-            raise web.HTTPNotFound(text=f"node {node.name} is not on host {cluster.here}\n")
-        return node
+        return cluster
+
+
+async def _wanted(request: web.Request, kind: type[Wanted]) -> Wanted:
+    """Return what a request for a stream asks for.  Raises HTTPException."""
+    try:
+        return typed_json.decode(await request.read(), kind)
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from error

@@ -51,17 +51,8 @@ class NodeData:
     def stream(self, ranges: Sequence[Range]) -> Iterator[Receiver]:
         request = StreamRequest(self._cluster.name, client.actor(), list(ranges))
         path = f"/data/{self._node.name}/stream"
-        try:
-            with streams.received(self._agent.host, self._context(), path, request) as receiver:
-                yield receiver
-        except CutError as error:
-            raise self._agent.away(str(error)) from error
-        except RefusedError as error:
-            if str(error).startswith(REPLACED):
-                raise ReplacedError(FAILURES["copy"], str(error)) from error
-            raise OperatorError(
-                f"the agent of host {self._agent.host.name} refused a stream", str(error)
-            ) from error
+        with received(self._cluster, self._agent, path, request) as receiver:
+            yield receiver
 
     # Comparisons
 
@@ -87,3 +78,26 @@ class NodeData:
 
     def _call(self, method: str, **arguments: object) -> Any:
         return self._agent.call(method, {"name": self._node.name, **arguments})
+
+
+@contextlib.contextmanager
+def received(
+    cluster: Cluster, agent: AgentClient, path: str, request: StreamRequest
+) -> Iterator[Receiver]:
+    """Receive parts of files of an agent's host.
+
+    Raises OperatorError: HostAwayError; ReplacedError, a file is another one by now; the agent
+    refused the stream.
+    """
+    context = tls.client_context(Layout(cluster).tls)
+    try:
+        with streams.received(agent.host, context, path, request) as receiver:
+            yield receiver
+    except CutError as error:
+        raise agent.away(str(error)) from error
+    except RefusedError as error:
+        if str(error).startswith(REPLACED):
+            raise ReplacedError(FAILURES["copy"], str(error)) from error
+        raise OperatorError(
+            f"the agent of host {agent.host.name} refused a stream", str(error)
+        ) from error

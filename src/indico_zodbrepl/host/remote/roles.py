@@ -49,6 +49,14 @@ READS = DATA | frozenset(
 
 READS_FOR_HOSTS = frozenset(
     {
+        "backups.check_folder",
+        "backups.files",
+        "backups.holders",
+        "backups.inspect",
+        "backups.newer",
+        "backups.series",
+        "backups.size",
+        "backups.swapped",
         "hosts.check_cluster_file",
         "export_covers",
         "exported_before",

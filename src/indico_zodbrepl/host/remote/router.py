@@ -22,12 +22,12 @@ from indico_zodbrepl.host import epochs, majority, peers
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.exports_interface import RecoveryExport
-from indico_zodbrepl.host.interface import Answer, DryRun, Host, HostAwayError, Tell, ignore
+from indico_zodbrepl.host.interface import DryRun, Host, HostAwayError, Tell, ignore
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.operations_interface import Holder, Index, Lock, Texts
-from indico_zodbrepl.host.py27 import Argument, Program
 from indico_zodbrepl.host.remote import all_hosts, codec, copies, majority_lock
+from indico_zodbrepl.host.remote.backups import SeveralBackups
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.messages import Identity
 from indico_zodbrepl.host.sights import Sighting
@@ -94,7 +94,9 @@ class SeveralHosts:
 
     def _call(self, host: str, method: str, arguments: Mapping[str, object]) -> Any:
         if host == self._cluster.here:
-            return getattr(self._local, method)(**arguments)
+            of_backups = method.startswith(codec.BACKUPS)
+            target = self._local.backups() if of_backups else self._local
+            return getattr(target, method.removeprefix(codec.BACKUPS))(**arguments)
         callback = self._signatures[method].callback
         sent = {name: value for name, value in arguments.items() if name != callback}
         progress = arguments.get(callback) if callback else None
@@ -332,16 +334,8 @@ class SeveralHosts:
     def refuse_unfinished_conversion(self) -> None:
         self._local.refuse_unfinished_conversion()
 
-    def supervisor_is_away(self) -> bool:
-        return self._local.supervisor_is_away()
-
-    def run27(
-        self, program: Program, *arguments: Argument, answer: type[Answer], **options: Any
-    ) -> Answer:
-        return self._local.run27(program, *arguments, answer=answer, **options)
-
     def backups(self) -> Backups:
-        return self._local.backups()
+        return cast(Backups, SeveralBackups(self._cluster, self._call))
 
     def pack(self, *arguments: Any, **options: Any) -> Any:
         return self._local.pack(*arguments, **options)
@@ -351,9 +345,6 @@ class SeveralHosts:
 
     def statistics(self, *arguments: Any, **options: Any) -> Any:
         return self._local.statistics(*arguments, **options)
-
-    def is_of_cluster(self, pid: int) -> bool:
-        return self._local.is_of_cluster(pid)
 
 
 def few_writable(found: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import concurrent.futures
 import contextlib
 import http.client
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ from indico_zodbrepl.host.node_files import (
     MISSING,
     Range,
     found,
+    is_sent,
     sent,
     sent_bytes,
 )
@@ -45,6 +46,12 @@ class StreamRequest(msgspec.Struct):
     ranges: list[Range]
 
 
+class BackupRequest(StreamRequest):
+    """The ranges of files in a folder of backups."""
+
+    folder: str
+
+
 class CutError(Exception):
     """A stream did not begin, or broke; the text says why."""
 
@@ -58,13 +65,17 @@ async def send(
     folder: Path,
     ranges: Sequence[Range],
     threads: concurrent.futures.Executor,
+    allowed: Callable[[str], bool] = is_sent,
 ) -> web.StreamResponse:
     """Send parts of the files of a folder; one block is read ahead.
+
+    Args:
+        allowed: as of ``node_files.found``.
 
     Raises as ``node_files.found``; later failures break the connection.
     """
     loop = asyncio.get_running_loop()
-    known = await loop.run_in_executor(threads, found, folder, ranges)
+    known = await loop.run_in_executor(threads, found, folder, ranges, allowed)
     parts = sent(folder, known)
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
     # Without it aiohttp copies all data once more, for the lengths of chunks.
@@ -96,7 +107,7 @@ async def _write(response: web.StreamResponse, part: bytes) -> None:
 
 
 class Receiver:
-    """The content of ranges, as ``remote_copy.Stream``, but with CutError."""
+    """The content of ranges, as ``receiving.Stream``, but with CutError."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self._response = response

@@ -1,0 +1,112 @@
+"""Add a part of a Data.fs that was received from another host to a repozo repository.
+
+The caller holds the lock of the folder, and fetches what `newest` says is missing.
+"""
+from __future__ import absolute_import
+
+import os
+
+from ZODB.scripts import repozo
+
+from indico_zodbrepl.dataplane.backup import pieces, repository
+from indico_zodbrepl.dataplane.backup.pieces import Piece
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.datafile import DataFile
+from indico_zodbrepl.dataplane.datafs.failures import Changed, Damaged
+from indico_zodbrepl.dataplane.datafs.records import START, time_of
+from indico_zodbrepl.dataplane.programs.clock import monotonic
+
+COMPRESSED = 'z'
+
+
+def newest(folder):
+    """Remove what an interrupted backup left; return the newest backup that can be continued.
+
+    Returns a dict for JSON: name of its last piece, begin and end of that piece in the data file,
+    tid and time of its last transaction, `removed`.  The name is empty if the next backup has to be full.
+    """
+    removed = pieces.settle(folder)
+    chain = _chain(folder)
+    whole = chain and all(os.path.exists(os.path.join(folder, each.name)) for each in chain)
+    if not whole or any(each.name.endswith(COMPRESSED) for each in chain):
+        return {'name': '', 'begin': 0, 'end': 0, 'tid': '', 'time': '', 'removed': removed}
+    last = chain[-1]
+    tid = pieces.last_tid(folder, last)
+    return {'name': last.name, 'begin': last.begin, 'end': last.end, 'tid': tid.encode('hex'),
+            'time': time_of(tid), 'removed': removed}
+
+
+def add(folder, path, begin, say):
+    """Make a received file the next piece, after all of its transactions were checked.
+
+    Args:
+        path: of the file, in the folder.
+        begin: its position in the data file; 0 for a full backup.
+        say: called with dicts of progress.
+
+    Returns as `Repository.back_up`, without `removed`.  Raises Damaged.
+    """
+    started = monotonic()
+    os.chdir(folder)  # repozo can't read its own lists if a path in them has blanks
+    pieces.wait_for_a_new_name()
+    chain = _chain('.') if begin else []
+    if begin and (not chain or chain[-1].end != begin):
+        raise Changed('the backups in %s changed meanwhile' % folder)
+    count = repository.Counted(say)
+    repozo.READCHUNK = repository.BLOCK
+    repozo.dofile = count.counting(repozo.dofile)
+    size = os.path.getsize(path)
+    count.begin('verified', 2 * size)
+    md5, _ = repozo.get_checksum_and_size_of_file(path, False)
+    stem = os.path.splitext(repozo.gen_filename(None, ext=''))[0]
+    name = stem + ('.deltafs' if begin else '.fs')
+    piece = Piece(name, begin, begin + size, md5)
+    with _Parts([(os.path.join('.', each.name), each) for each in chain] + [(path, piece)]) as all_:
+        repository.look_at(all_, max(begin, START), piece.end, count)
+        tid = all_.last().tid
+    # As repozo does it: a piece that no list names is what an interrupted backup left.
+    os.rename(path, name)
+    pieces.write_list(pieces.list_of('.', chain[0].name if chain else name), chain + [piece])
+    disk.sync_folder('.')
+    return {'kind': 'incremental' if begin else 'full', 'name': name, 'bytes': size,
+            'whole': piece.end, 'tid': tid.encode('hex'), 'time': time_of(tid),
+            'seconds': round(monotonic() - started, 3)}
+
+
+def _chain(folder):
+    full = [name for name in pieces.data_files(folder) if name.endswith(pieces.FULL)]
+    return pieces.listed(pieces.list_of(folder, full[-1])) if full else []
+
+
+class _Parts(DataFile):
+    """A data file in several parts, none of them compressed.
+
+    Args:
+        parts: pairs of a path and its Piece, which follow each other from byte 0.
+
+    Raises Damaged if it ends within a transaction.
+    """
+
+    def __init__(self, parts):
+        self._parts = [(open(path, 'rb'), piece) for path, piece in parts]
+        self._window, self._begin = b'', 0
+        self.path, self.end = parts[-1][0], parts[-1][1].end
+        self.size = self.end
+        if self.last() is None:
+            raise Damaged(self.path, self.end, 'it ends within a transaction')
+
+    def close(self):
+        for opened, _piece in self._parts:
+            opened.close()
+
+    def present_size(self):
+        return self.size
+
+    def raw(self, position, length):
+        found = []
+        for opened, piece in self._parts:
+            if length > 0 and piece.begin <= position < piece.end:
+                opened.seek(position - piece.begin)
+                found.append(opened.read(min(length, piece.end - position)))
+                position, length = position + len(found[-1]), length - len(found[-1])
+        return b''.join(found)

@@ -1,0 +1,170 @@
+"""A node is backed up into a folder of another host, and restored from one, through an agent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from counting import PACK, Counted
+from two_hosts import TwoHosts, two_hosts
+
+from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.backup import BackupFolder, Made, staged_folder
+from indico_zodbrepl.host.backup_datafs import DataFsKeeper
+from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.interface import HostAwayError
+from indico_zodbrepl.host.node_files import BLOCK
+from indico_zodbrepl.host.remote.node_data import NodeData
+from indico_zodbrepl.host.remote_copy import Source
+from indico_zodbrepl.host.restoring import LocalBackups
+
+MEGABYTES = 2
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[TwoHosts]:
+    """Node b, on the other host, has some megabytes; a folder of backups is beside it."""
+    with two_hosts(tmp_path) as made:
+        made.grow("b", "size", MEGABYTES)
+        (tmp_path / "kept").mkdir()
+        yield made
+
+
+def kept(hosts: TwoHosts) -> Path:
+    return hosts.cluster.node("b").data_directory.parent / "kept"
+
+
+def ignore(_progress: Progress) -> None:
+    """Report to nobody."""
+
+
+def backed_up(hosts: TwoHosts, source: Source | None = None, *, full: bool = False) -> Made:
+    """Back up node b into a folder of this host."""
+    origin = source or NodeData(hosts.cluster, hosts.cluster.node("b"))
+    return DataFsKeeper(hosts.installation).back_up_from(origin, kept(hosts), ignore, full=full)
+
+
+def content(hosts: TwoHosts) -> bytes:
+    """Return the data file that the newest series of backups makes."""
+    last = DataFsKeeper(hosts.installation).series(kept(hosts))[-1]
+    return b"".join((kept(hosts) / name).read_bytes() for name in last.names)
+
+
+def data(hosts: TwoHosts, node: str = "b") -> bytes:
+    return data_fs(hosts.cluster.node(node)).read_bytes()
+
+
+def problems(hosts: TwoHosts) -> tuple[str, ...]:
+    return DataFsKeeper(hosts.installation).inspect(kept(hosts), None, ignore).problems
+
+
+def test_the_first_backup_is_full_and_the_next_has_what_is_new(hosts: TwoHosts) -> None:
+    first = backed_up(hosts)
+    assert ("full", len(data(hosts))) == (first.kind, first.whole)
+    tid = hosts.grow("b", "count", 3)
+    second = backed_up(hosts)
+    assert ("incremental", tid) == (second.kind, second.tid)
+    third = backed_up(hosts)
+    assert ("none", tid, second.time) == (third.kind, third.tid, third.time)
+    assert content(hosts) == data(hosts)
+    assert () == problems(hosts)
+    assert "full" == backed_up(hosts, full=True).kind
+
+
+def test_repozo_on_the_nodes_host_continues_what_was_received(hosts: TwoHosts) -> None:
+    backed_up(hosts)
+    hosts.grow("b", "count", 3)
+    keeper, node = DataFsKeeper(hosts.installation), hosts.cluster.node("b")
+    assert "incremental" == keeper.back_up(node, kept(hosts), ignore, full=False).kind
+    hosts.grow("b", "count", 3)
+    assert "incremental" == backed_up(hosts).kind
+    assert content(hosts) == data(hosts)
+    assert () == problems(hosts)
+
+
+@pytest.mark.parametrize("change", ["packed", "another file"])
+def test_a_backup_of_a_file_that_does_not_continue_the_last_one_is_full(
+    hosts: TwoHosts, change: str
+) -> None:
+    backed_up(hosts)
+    if change == "packed":
+        hosts.run27(PACK, "b")
+        hosts.grow("b", "size", MEGABYTES + 1)
+    else:
+        data_fs(hosts.cluster.node("b")).unlink()
+        hosts.grow("b", "size", MEGABYTES)
+    assert "full" == backed_up(hosts).kind
+    assert content(hosts) == data(hosts)
+
+
+def test_a_pack_meanwhile_leaves_a_backup_of_one_file_only(hosts: TwoHosts) -> None:
+    packed: list[int] = []
+
+    def pack(number: int, _content: memoryview, digest: bytes) -> bytes:
+        if not packed:
+            packed.append(number)
+            hosts.run27(PACK, "b")
+            hosts.grow("b", "count", 3)
+        return digest
+
+    source = Counted(NodeData(hosts.cluster, hosts.cluster.node("b")), pack)
+    assert "full" == backed_up(hosts, source).kind
+    assert packed
+    assert () == problems(hosts)
+
+
+def test_an_interrupted_backup_is_none_and_is_continued(hosts: TwoHosts) -> None:
+    def break_off(number: int, _content: memoryview, digest: bytes) -> bytes:
+        if number > 3:
+            raise HostAwayError("host two does not answer", exit_code=ExitCode.TIMED_OUT)
+        return digest
+
+    node = NodeData(hosts.cluster, hosts.cluster.node("b"))
+    broken = Counted(node, break_off)
+    with pytest.raises(OperatorError):
+        backed_up(hosts, broken)
+    assert [] == DataFsKeeper(hosts.installation).series(kept(hosts))
+    assert [3 * BLOCK] == [each.stat().st_size for each in kept(hosts).glob("*.part")]
+    again = Counted(node)
+    assert "full" == backed_up(hosts, again).kind
+    assert len(data(hosts)) - 3 * BLOCK == again.sent
+    assert content(hosts) == data(hosts)
+    assert [] == list(kept(hosts).glob("*.part"))
+
+
+def test_damaged_data_are_refused_and_not_kept(hosts: TwoHosts) -> None:
+    file = data_fs(hosts.cluster.node("b"))
+    with file.open("r+b") as opened:
+        opened.seek(MEGABYTES * 10**6 // 2)
+        opened.write(b"x" * 5000)
+    with pytest.raises(OperatorError) as caught:
+        backed_up(hosts)
+    assert ExitCode.REFUSED is caught.value.exit_code
+    assert str(kept(hosts)) in caught.value.detail
+    assert [] == DataFsKeeper(hosts.installation).series(kept(hosts))
+    assert [] == list(kept(hosts).glob("*.part"))
+
+
+def test_a_backup_on_another_host_is_staged_for_a_node(hosts: TwoHosts) -> None:
+    """The folder is on this machine too: the agent of the other host serves it."""
+    backed_up(hosts)
+    hosts.grow("b", "count", 3)
+    made = backed_up(hosts)
+    backups = LocalBackups(hosts.cluster, hosts.installation)
+    left = staged_folder(hosts.cluster.node("a")) / "backup"
+    left.mkdir(parents=True)
+    first = next(kept(hosts).glob("*.fs"))
+    shutil.copyfile(first, left / f"{first.name}.part")
+    os.truncate(left / f"{first.name}.part", BLOCK + 1)
+    staged = backups.stage("a", BackupFolder("two", kept(hosts)), made.name, ignore)
+    assert made.tid == staged.tid
+    restored = staged_folder(hosts.cluster.node("a")) / "Data.fs"
+    assert restored.read_bytes() == data(hosts)
+    assert not left.exists()
+    with pytest.raises(OperatorError) as caught:
+        backups.stage("a", BackupFolder("two", kept(hosts)), "2020-01-01-00-00-00.fs", ignore)
+    assert ExitCode.REFUSED is caught.value.exit_code
