@@ -328,7 +328,7 @@ def convert(app: App, target: Path, file: Path | None, reason: str, dry_run: boo
 
     The history is copied under the same transaction ids, as far as the target keeps history.
     Both clusters must be down; the command starts their storage while it needs it.  The source is
-    only read.
+    only read.  In a cluster of several hosts, type the command on the host of the primary.
 
     The command may be interrupted or killed, and rerun.  It compares what the target holds with
     the source, then continues.  Indico cannot start on the target before the copy is complete.
@@ -382,8 +382,8 @@ def stats(app: App, *, as_json: bool, top: int, name: str | None, no_history: bo
     """Sum up the database's objects by class and module, and list the largest objects.
 
     The command reads the whole database and writes nothing to it.  Servers may run, and Ctrl-C
-    is safe.  A Data.fs on this host is read directly, even while its server is stopped.  Any
-    other storage is read as Indico reads it.  Sizes are those of the objects' data, without
+    is safe.  A Data.fs is read directly on its host, even while its server is stopped.  Any other
+    storage is read as Indico reads it.  Sizes are those of the objects' data, without
     overhead of the storage.  The result is kept in var/statistics.json for the admin page.
     """
     from indico_zodbrepl.cli import data_view as view
@@ -393,7 +393,7 @@ def stats(app: App, *, as_json: bool, top: int, name: str | None, no_history: bo
     with view.statistics_progress(where) as tell:
         found = app.host.statistics(where, top, history=not no_history, on_progress=tell)
     try:
-        statistics.keep(app.cluster, statistics.Kept(time.time(), where, found))
+        app.host.keep_statistics(statistics.Kept(time.time(), where, found))
     except OperatorError as error:
         click.echo(f"NOTICE: {error.notice}: {error.detail}", err=True)
     if as_json:

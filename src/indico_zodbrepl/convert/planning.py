@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
@@ -13,9 +14,9 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import daemon
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import SUPERVISOR_AWAY, host_of
 from indico_zodbrepl.host.programs import STARTED
-from indico_zodbrepl.host.supervisor import Supervisor
+from indico_zodbrepl.host.supervisor import ProgramState, Supervisor
 
 # The disk space of a node: a multiple of the source's size, and a constant in bytes.  Measured
 # (docs/how-to/convert.md) and rounded up; servers keep logs of what they write.
@@ -29,6 +30,9 @@ FACTORS = {
     "relstorage-mariadb": (6.0, 250_000_000),
 }
 UNKNOWN = (6.0, 0)
+
+UNREACHABLE = "UNREACHABLE"
+"""State of a program whose supervisord, or host, does not answer."""
 
 # Logs of changes, which servers remove again.
 LOGS = ("pg_wal", "ib_logfile*", "ibtmp*", "binlog.*", "*-bin.*", "*relay-bin*", "*.log")
@@ -66,6 +70,9 @@ def plan(source: Source, target: Cluster, commands: Commands) -> Conversion:
             hold data, or there is too little disk space.
     """
     _refuse_shared(source, target)
+    if source.served and source.cluster is not None:
+        refuse_elsewhere(source.cluster, "source")
+    refuse_elsewhere(target, "target")
     if source.cluster is not None:
         refuse_running(source.cluster, "source")
         host_of(source.cluster).refuse_unfinished_conversion()
@@ -138,12 +145,11 @@ def _refuse_shared(source: Source, target: Cluster) -> None:
 
 
 def _refuse_other_nodes(target: Cluster) -> None:
-    backend = backend_of(target)
     if not is_filled_directly(target):
         return
-    filled = writable_node(target)
+    filled, host = writable_node(target), host_of(target)
     for node in target.nodes:
-        if node is not filled and backend.has_data(target, node):
+        if node is not filled and host.has_data(node.name):
             raise OperatorError(
                 "the target holds other data",
                 f"node {node.name} has data in {node.data_directory}; only the primary, "
@@ -193,6 +199,7 @@ def source_of_cluster(cluster: Cluster) -> Source:
         readable = backend_of(cluster).readable_nodes(cluster)
         conf = layout.node_zodb_conf(writable_node(cluster)) if readable else layout.zodb_conf
         return Source(label, conf, cluster)
+    refuse_elsewhere(cluster, "source")
     node = writable_node(cluster)
     if not data_fs(node).is_file():
         raise OperatorError(
@@ -240,12 +247,23 @@ def refuse_running(cluster: Cluster, what: str) -> None:
     Args:
         what: ``source`` or ``target``.
     """
-    if not daemon.is_running(cluster):
-        return
     nodes = {node.program for node in cluster.nodes}
+    states = _programs(cluster)
+    silent = {
+        each.description
+        for each in states.values()
+        if each.state == UNREACHABLE and each.description != SUPERVISOR_AWAY
+    }
+    if silent:
+        raise OperatorError(
+            f"it is unknown whether the {what} of the conversion is running",
+            "; ".join(sorted(silent)),
+            Commands.here(cluster).zodbrepl("status"),
+            ExitCode.REFUSED,
+        )
     running = [
         name
-        for name, program in Supervisor(cluster).states().items()
+        for name, program in states.items()
         if program.state in STARTED and (name not in nodes or is_filled_directly(cluster))
     ]
     if running:
@@ -253,6 +271,40 @@ def refuse_running(cluster: Cluster, what: str) -> None:
             f"the {what} of the conversion is running",
             ", ".join(running),
             Commands.here(cluster).zodbrepl("down"),
+            ExitCode.REFUSED,
+        )
+
+
+def _programs(cluster: Cluster) -> Mapping[str, ProgramState]:
+    """Return the programs of a cluster by name, on all its hosts."""
+    if cluster.hosts:
+        return host_of(cluster).programs()
+    return Supervisor(cluster).states() if daemon.is_running(cluster) else {}
+
+
+def refuse_elsewhere(cluster: Cluster, what: str) -> None:
+    """Raise OperatorError (exit 8) if this host can't open a cluster's data.
+
+    Args:
+        what: ``source`` or ``target``.
+    """
+    if is_filled_directly(cluster):
+        node = writable_node(cluster)
+        if not cluster.is_here(node):
+            raise OperatorError(
+                f"the {what} of the conversion is on another host",
+                f"node {node.name} of cluster {cluster.name} is on host {node.on}",
+                f"type the command on host {node.on}",
+                ExitCode.REFUSED,
+            )
+        return
+    other = next((node for node in cluster.nodes if not cluster.is_here(node)), None)
+    if other is not None:
+        raise OperatorError(
+            f"the {what} of the conversion is on several hosts",
+            f"node {other.name} of cluster {cluster.name} is on host {other.on}, and a conversion "
+            f"starts the storage of this host only",
+            "convert to or from a cluster whose nodes are all on this host, or a Data.fs",
             ExitCode.REFUSED,
         )
 
@@ -283,7 +335,7 @@ def refuse_too_little(target: Cluster, size: int) -> None:
     """
     wanted = needed(target, size)
     disks: dict[int, tuple[Path, int]] = {}
-    for node in target.nodes:
+    for node in target.local.nodes:
         if node.name in wanted:
             folder = _existing(node.data_directory)
             missing = max(0, wanted[node.name] - folder_bytes(node.data_directory))

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.packing import Packed
     from indico_zodbrepl.host.replacing import StagedCopy
     from indico_zodbrepl.host.sql_export import Divergent
+    from indico_zodbrepl.host.statistics import Kept, Source
     from indico_zodbrepl.host.statistics import Progress as Walked
-    from indico_zodbrepl.host.statistics import Source
     from indico_zodbrepl.host.verifying import Verified
 
 Report = Callable[["Progress"], None]
@@ -107,8 +107,14 @@ class DataHost(Protocol):
     ) -> Divergent:
         """Export what only a stopped database server has; see ``sql_export.export_divergent``."""
 
-    def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
-        """Pack the storage of a ZODB configuration; see ``packing.pack``."""
+    def pack(
+        self, name: str, conf: Path, days: float, on_progress: Callable[[float], None]
+    ) -> Packed:
+        """Pack the storage of a ZODB configuration; see ``packing.pack``.
+
+        Args:
+            name: of the node with the storage; empty for that of the whole cluster.
+        """
 
     def verify(self, name: str, primary: str) -> Verified | None:
         """Compare what a follower got since it was last compared; see ``verifying.verify``."""
@@ -138,6 +144,9 @@ class DataHost(Protocol):
         on_progress: Callable[[Walked], None] | None = None,
     ) -> dict[str, Any]:
         """Read a whole database and return its figures; see ``statistics.statistics``."""
+
+    def keep_statistics(self, kept: Kept) -> None:
+        """Replace the statistics that the admin page shows."""
 
     # Replace the data; the old data is kept
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.packing import Packed
     from indico_zodbrepl.host.replacing import StagedCopy
     from indico_zodbrepl.host.sql_export import Divergent
+    from indico_zodbrepl.host.statistics import Kept, Source
     from indico_zodbrepl.host.statistics import Progress as Walked
-    from indico_zodbrepl.host.statistics import Source
     from indico_zodbrepl.host.verifying import Verified
 
 
@@ -135,7 +135,11 @@ class LocalData:
             seconds=seconds,
         )
 
-    def pack(self, conf: Path, days: float, on_progress: Callable[[float], None]) -> Packed:
+    def pack(
+        self, name: str, conf: Path, days: float, on_progress: Callable[[float], None]
+    ) -> Packed:
+        if name:
+            self._node(name)
         from indico_zodbrepl.host import packing
 
         return packing.pack(self._installation, conf, days, on_progress)
@@ -182,6 +186,11 @@ class LocalData:
         return statistics.statistics(
             self._installation, where, top, history=history, on_progress=on_progress
         )
+
+    def keep_statistics(self, kept: Kept) -> None:
+        from indico_zodbrepl.host import statistics
+
+        statistics.keep(self._cluster, kept)
 
     # Replace the data
 

@@ -70,8 +70,7 @@ def source(cluster: Cluster, name: str | None) -> Source:
     burdens no server.  Raises OperatorError: exit 2 if the node has no copy that can be read
     directly, 6 if nothing was started yet.
     """
-    backend = backend_of(cluster)
-    node = node_named(cluster, name) if name else _primary(cluster)
+    backend, node = backend_of(cluster), chosen(cluster, name)
     path = backend.data_file(node) if node is not None else None
     if node is not None and path is not None and path.exists():
         return Source("file", path, node.name)
@@ -89,7 +88,10 @@ def source(cluster: Cluster, name: str | None) -> Source:
     return _configured(cluster, Layout(cluster).node_zodb_conf(node), node.name)
 
 
-def _primary(cluster: Cluster) -> Node | None:
+def chosen(cluster: Cluster, name: str | None) -> Node | None:
+    """Return the named node; without a name the primary, or None if there is none."""
+    if name:
+        return node_named(cluster, name)
     states = peers.saved_states(cluster) or {
         node.name: state.initial(cluster, node) for node in cluster.nodes
     }

@@ -229,6 +229,7 @@ class Pack(Step):
             )
         try:
             packed = context.host.pack(
+                self.subject,
                 Path(str(self.arguments["conf"])),
                 float(days),
                 lambda seconds: context.say(f"packing {name}, for {seconds:.0f} s"),

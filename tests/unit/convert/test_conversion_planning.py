@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from two_hosts import two_hosts
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout, data_fs
+from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.convert import plan, planning, source_of_cluster, source_of_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import daemon, epochs, state
@@ -204,3 +208,31 @@ def test_what_a_target_does_not_keep_depends_on_its_history(
     assert "older revisions" in backend_of(free).not_kept(free)[0]
     assert "undo" in backend_of(target).not_kept(target)[0]
     assert ["transactions that a pack left nothing of"] == list(backend_of(pair).not_kept(pair))
+
+
+def test_data_of_another_host_are_converted_there(tmp_path: Path) -> None:
+    with two_hosts(tmp_path) as hosts:
+        hosts.grow("b", "count", 1)
+        for call in (source_of_cluster, lambda each: planning.refuse_elsewhere(each, "target")):
+            refused = refusal(call, hosts.cluster)
+            assert "node b of cluster two-hosts is on host two" == refused.detail
+            assert "type the command on host two" == refused.hint
+
+
+def refusal(call: Callable[[Cluster], object], cluster: Cluster) -> OperatorError:
+    with pytest.raises(OperatorError) as caught:
+        call(cluster)
+    assert ExitCode.REFUSED is caught.value.exit_code
+    return caught.value
+
+
+def test_servers_on_several_hosts_are_not_started_for_a_conversion(target: Cluster) -> None:
+    hosts = tuple(ClusterHost(name, "10.77.0.11", 8300) for name in ("one", "two"))
+    nodes = tuple(
+        dataclasses.replace(node, on=host.name)
+        for node, host in zip(target.nodes, hosts, strict=True)
+    )
+    several = dataclasses.replace(target, hosts=hosts, here="one", nodes=nodes)
+    refused = refusal(lambda each: planning.refuse_elsewhere(each, "source"), several)
+    assert "node " in refused.detail
+    assert "is on host two" in refused.detail

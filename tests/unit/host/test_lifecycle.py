@@ -8,18 +8,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.cluster.model import Admin, ClusterHost, IndicoInstance, Node, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import generated, lifecycle, readiness, run, stages, state
 from indico_zodbrepl.host.locking import exclusive
 from indico_zodbrepl.host.supervisor import ProgramState
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+Placed = TypeVar("Placed", Node, IndicoInstance, Admin, Watch)
 HOLD_LOCK = """
 import sys
 import time
@@ -49,6 +52,29 @@ def test_a_node_ends_before_those_that_follow_it(
     cluster: Cluster, upstreams: dict[str, str | None], order: list[str]
 ) -> None:
     assert order == [node.name for node in stages.drain_order(cluster.nodes, upstreams)]
+
+
+def test_several_hosts_stop_in_the_order_of_one(cluster: Cluster) -> None:
+    hosts = tuple(ClusterHost(name, "10.77.0.11", 8300) for name in ("one", "two", "three"))
+    a, b = cluster.nodes
+    c = dataclasses.replace(b, name="c", on="three")
+    one, two = cluster.indico
+    several = dataclasses.replace(
+        cluster,
+        hosts=hosts,
+        nodes=(c, replace_on(b, "two"), replace_on(a, "one")),
+        indico=(replace_on(one, "one"), replace_on(two, "two")),
+        admin=replace_on(cluster.admin, "three"),
+        watch=cluster.watch and replace_on(cluster.watch, "three"),
+    )
+    found = stages.stopping(several, {"a": None, "b": "a", "c": "b"})
+    assert {"one", "two", "three"} == set(found[0])
+    assert ["admin", "watch"] == found[0]["three"]
+    assert [{"one": ["node-a"]}, {"two": ["node-b"]}, {"three": ["node-c"]}] == found[1:]
+
+
+def replace_on(what: Placed, host: str) -> Placed:
+    return dataclasses.replace(what, on=host)
 
 
 def test_a_secondary_is_not_expected_on_its_replication_port(cluster: Cluster) -> None:

@@ -65,6 +65,7 @@ READS_FOR_HOSTS = frozenset(
         "kept_export",
         "operations_index",
         "operations_texts",
+        "refuse_unfinished_conversion",
     }
 )
 """Calls that change nothing either, and are for hosts and operators only."""

@@ -14,11 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_named
+from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, majority, peers
+from indico_zodbrepl.host import epochs, majority, peers, statistics
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.exports_interface import RecoveryExport
@@ -26,11 +28,13 @@ from indico_zodbrepl.host.interface import DryRun, Host, HostAwayError, Tell, ig
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.operations_interface import Holder, Index, Lock, Texts
+from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.remote import all_hosts, codec, copies, majority_lock
 from indico_zodbrepl.host.remote.backups import SeveralBackups
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.messages import Identity
 from indico_zodbrepl.host.sights import Sighting
+from indico_zodbrepl.host.statistics import Kept, Source
 from indico_zodbrepl.host.supervisor import ANSWER_SECONDS, ProgramState
 from indico_zodbrepl.probing.race import Race
 
@@ -243,6 +247,8 @@ class SeveralHosts:
 
     def dry_run(self, verb: str, name: str, **arguments: object) -> DryRun:
         if verb in ("up", "down"):
+            if verb == "up":
+                self.refuse_unfinished_conversion()
             upstreams = self._upstreams() if verb == "down" else {}
             return all_hosts.dry_run(self._cluster, self._call, verb, upstreams)
         host = (
@@ -254,6 +260,7 @@ class SeveralHosts:
         return cast(DryRun, self._call(host, "dry_run", asked))
 
     def up(self, *, progress: Tell = ignore) -> list[str]:
+        self.refuse_unfinished_conversion()
         return all_hosts.start(self._cluster, self._call, progress)
 
     def down(self, *, progress: Tell = ignore) -> list[str]:
@@ -332,19 +339,44 @@ class SeveralHosts:
         return few_writable({host: _told(answer) for host, answer in found.items()})
 
     def refuse_unfinished_conversion(self) -> None:
-        self._local.refuse_unfinished_conversion()
+        # A host that does not answer refuses its own start.
+        found = self._everywhere("refuse_unfinished_conversion", {}, LIST_SECONDS)
+        for host, answer in found.items():
+            if isinstance(answer, OperatorError) and not isinstance(answer, HostAwayError):
+                raise all_hosts.several_failed({host: answer})
 
     def backups(self) -> Backups:
         return cast(Backups, SeveralBackups(self._cluster, self._call))
 
-    def pack(self, *arguments: Any, **options: Any) -> Any:
-        return self._local.pack(*arguments, **options)
+    def pack(
+        self, name: str, conf: Path, days: float, on_progress: Callable[[float], None]
+    ) -> Packed:
+        host = self._host_of_node(name) if name else self._home()
+        arguments = {"name": name, "conf": conf, "days": days, "on_progress": on_progress}
+        return cast(Packed, self._call(host, "pack", arguments))
 
-    def database(self, name: str | None) -> Any:
-        return self._local.database(name)
+    def _home(self) -> str:
+        """Return a host on which the whole storage can be opened."""
+        is_file = backend_of(self._cluster).data_file(self._cluster.nodes[0]) is not None
+        shape = SHAPES.get(self._cluster.backend)
+        if is_file or (shape is not None and shape.one_host):
+            return str(self._cluster.nodes[0].on)
+        return str(self._cluster.here)
 
-    def statistics(self, *arguments: Any, **options: Any) -> Any:
-        return self._local.statistics(*arguments, **options)
+    def database(self, name: str | None) -> Source:
+        node = statistics.chosen(self._cluster, name)
+        is_file = node is not None and backend_of(self._cluster).data_file(node) is not None
+        host = str(node.on) if node is not None and (name or is_file) else self._home()
+        asked = node.name if node is not None and is_file else name
+        return cast(Source, self._call(host, "database", {"name": asked}))
+
+    def statistics(self, where: Source, top: int, **options: Any) -> dict[str, Any]:
+        host = self._home() if where.node is None else self._host_of_node(where.node)
+        arguments = {"where": where, "top": top, **options}
+        return cast("dict[str, Any]", self._call(host, "statistics", arguments))
+
+    def keep_statistics(self, kept: Kept) -> None:
+        self._call(str(self._cluster.admin.on), "keep_statistics", {"kept": kept})
 
 
 def few_writable(found: Mapping[str, str]) -> str:
