@@ -40,6 +40,8 @@ STATE_FILES_LIMIT = 0.3
 """Seconds to read state files, which determine the nodes to compare."""
 REMOTE_STATES_LIMIT = 0.6
 """The same for a cluster of several hosts, whose first connections take a while."""
+SUPERVISOR_SECONDS = 0.1
+"""Least time limit for asking supervisord."""
 
 
 def look(cluster: Cluster, time_limit: float = TIME_LIMIT) -> tuple[Findings, Snapshot]:
@@ -75,7 +77,9 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
         race.start(node.name, partial(probe_node, cluster, node, primary, deadline))
     for instance in cluster.indico:
         race.start(instance.name, partial(probe_instance, cluster, instance, deadline))
-    race.start("supervisor", partial(ask_supervisor, cluster, deadline - time.monotonic()))
+    # Reading the states of a silent host has used a part of the limit.
+    left = max(SUPERVISOR_SECONDS, deadline - time.monotonic())
+    race.start("supervisor", partial(ask_supervisor, cluster, left))
     for name, job in (*jobs(cluster), *host_jobs(cluster)):
         race.start(name, job)
     found = race.wait(deadline)
