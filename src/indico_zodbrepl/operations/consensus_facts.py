@@ -15,6 +15,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_with_program
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.peers import of_nodes
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.operations.facts import process_of
 from indico_zodbrepl.probing.waiting import wait_until
@@ -38,6 +39,7 @@ class NodeFacts:
         process: its process, as the kernel sees it.
         ping: the answer on a new connection; see ``Member.ping``.
         has_data: True if a storage's data are visible; ``mounted``: True if their folder is.
+        here: True if it is on this host, as is the NEO monitor that was asked.
     """
 
     name: str
@@ -47,6 +49,7 @@ class NodeFacts:
     ping: str = ""
     has_data: bool = False
     mounted: bool = True
+    here: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +105,8 @@ def gather(
         name: the node of the request; None for any.
         pinging: True to ping each process too, which takes up to ``PING_SECONDS``.
 
-    Raises OperatorError: exit 2, no such node; what asking each process raises.
+    Raises OperatorError: exit 2, no such node; what asking each process raises; exit 7, the host
+    of that node does not answer.  Of nodes on other hosts that do not answer nothing is known.
     """
     if name is not None:
         node_with_program(cluster, name)
@@ -120,6 +124,13 @@ def gather(
     )
     host = host_of(cluster, installation)
     programs = host.programs(SUPERVISOR_SECONDS)
+    names = [node.name for node in cluster.nodes]
+    has_data, has_folder = (
+        of_nodes(cluster, names, host.has_data),
+        of_nodes(cluster, names, host.has_folder),
+    )
+    if name is not None:
+        has_data[name], has_folder[name] = host.has_data(name), host.has_folder(name)
 
     def facts_of(node: Node) -> NodeFacts:
         program = programs.get(node.program)
@@ -130,8 +141,9 @@ def gather(
             program.state if program else UNREACHABLE,
             process_of(host, node.name, program.pid or 0) if program and known else Process.UNKNOWN,
             pings.get(node.name, ""),
-            host.has_data(node.name),
-            host.has_folder(node.name),
+            has_data.get(node.name, False),
+            has_folder.get(node.name, True),
+            cluster.is_here(node),
         )
 
     return ElectingFacts(

@@ -71,7 +71,7 @@ def reports_of(facts: ElectingFacts, node: NodeFacts) -> tuple[Report, ...]:
 
 def _monitor(facts: ElectingFacts, node: NodeFacts) -> Report:
     member = facts.member(node.name)
-    if node.role is Role.ADMIN:
+    if node.role is Role.ADMIN and node.here:
         return Report(
             "the NEO monitor",
             *(
@@ -87,6 +87,8 @@ def _monitor(facts: ElectingFacts, node: NodeFacts) -> Report:
         SILENT: (Sight.DOWN, f"no answer to pings for {member.silent:.0f} s"),
         REFUSES: (Sight.DOWN, "nothing listens at its address"),
     }.get(member.ping, (Sight.INCONCLUSIVE, "it has not asked yet"))
+    if node.role is Role.ADMIN and sight is Sight.SERVING:
+        sight, text = Sight.INCONCLUSIVE, "NEO's part of it answers; ask on its host for the rest"
     counts = f"; the cluster calls it {member.state}" if member.state else ""
     return Report("the NEO monitor", sight, text + counts)
 

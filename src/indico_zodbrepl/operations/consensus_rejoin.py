@@ -95,7 +95,7 @@ def _unable(facts: ElectingFacts, node: NodeFacts, commands: Commands) -> Refusa
             (Finding(Verdict.AGAINST, name, f"is a node of role {node.role}"),),
         )
     if look is None:
-        monitor = next(each.name for each in facts.of_role(Role.ADMIN))
+        monitor = next(each.name for each in facts.of_role(Role.ADMIN) if each.here)
         return Refusal(
             "the cluster can't be asked",
             commands.zodbrepl("failover", monitor, "--dry-run"),
