@@ -31,14 +31,17 @@ class NEOCluster(object):
         folder: py.path.local, for data and logs.
         masters, storages, replicas: how many.
         stock_masters: whether the masters are NEO's own, without our repairs.
+        quorate: whether they need a majority, as on several hosts.
 
     Attributes:
         addresses: of each process by name: m0, m1..., s0, s1..., a.
         running: the Process of each name.
     """
 
-    def __init__(self, folder, masters=1, storages=2, replicas=1, stock_masters=False):
+    def __init__(self, folder, masters=1, storages=2, replicas=1, stock_masters=False,
+                 quorate=False):
         self._stock_masters = stock_masters
+        self._majority = ['--majority', str(masters // 2 + 1)] if quorate else []
         self.folder = folder.ensure(dir=True)
         self.processes = Processes(self.folder)
         self.masters = ['m%d' % each for each in range(masters)]
@@ -73,7 +76,7 @@ class NEOCluster(object):
             command = ['python', '-m', 'indico_zodbrepl.dataplane.neo.process']
             if name in self.storages:
                 command += ['--sqlite', str(self.data(name).join('neo.sqlite'))]
-            command += [roles[name[0]], str(self.data(name))]
+            command += self._majority + [roles[name[0]], str(self.data(name))]
             if self._stock_masters and name in self.masters:
                 command = ['python', '-c', STOCK_MASTER]
             self.running[name] = self.processes.start(

@@ -96,3 +96,19 @@ def test_nobody_is_a_stray_of_a_cluster_that_runs_or_tells_nothing():
     without = [each for each in TWICE['nodes'] if each['address'] != 's:2']
     assert set() == strays(dict(TWICE, cluster_state='RUNNING', nodes=without), HERE)
     assert set() == strays(None, HERE)
+
+
+def own(silent, here, hung_after=10.0):
+    actions, problems = decide(TWICE, silent, hung_after, frozenset(here), several=True)
+    return [(each.kind, each.address) for each in actions], [each.address for each in problems]
+
+
+def test_on_several_hosts_each_monitor_ends_the_processes_of_its_host():
+    assert ([('kill-storage', 's:1')], []) == own({'s:1': 10.0}, ['s:1', 'm:2'])
+    assert ([('kill-process', 'm:2')], []) == own({'m:2': 10.0}, ['s:1', 'm:2'])
+    assert ([], []) == own({'s:1': 60.0, 'm:1': 60.0}, ['s:2', 'm:2'])
+
+
+def test_the_monitor_of_the_leader_s_host_ends_a_storage_whose_own_monitor_does_not():
+    assert ([], []) == own({'s:1': 19.0}, ['m:1'])
+    assert ([('kill-storage', 's:1')], []) == own({'s:1': 20.0, 'm:2': 20.0}, ['m:1'])

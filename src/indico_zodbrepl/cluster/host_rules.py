@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
+import math
+from collections import Counter
 from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.model import (
@@ -34,6 +36,8 @@ def host_problems(cluster: Cluster) -> Iterator[Problem]:
     yield from _agent_ports(cluster)
     yield from _one_host_only(cluster)
     yield from _masters(cluster)
+    yield from _storages(cluster)
+    yield from _admin_nodes(cluster)
 
 
 def _address(cluster: Cluster, host: ClusterHost) -> Iterator[Problem]:
@@ -119,11 +123,55 @@ def _one_host_only(cluster: Cluster) -> Iterator[Problem]:
             )
 
 
+def _count_by_host(cluster: Cluster, role: Role) -> Counter[str]:
+    """Return the number of nodes of a role on each host that has some."""
+    return Counter(str(node.on) for node in cluster.nodes if node.role is role)
+
+
+def _last(cluster: Cluster, role: Role, host: str) -> Node:
+    return [node for node in cluster.nodes if node.role is role and node.on == host][-1]
+
+
 def _masters(cluster: Cluster) -> Iterator[Problem]:
-    masters = [node for node in cluster.nodes if node.role is Role.MASTER]
-    if masters and len(masters) % 2 == 0:
+    found = _count_by_host(cluster, Role.MASTER)
+    count = found.total()
+    if not count:
+        return
+    if count % 2 == 0:
+        last = [node for node in cluster.nodes if node.role is Role.MASTER][-1]
         yield Problem(
-            cluster.where("node", masters[-1].name, "role"),
-            f"there are {len(masters)} masters; with several hosts use an odd number, because "
+            cluster.where("node", last.name, "role"),
+            f"there are {count} masters; with several hosts use an odd number, because "
             "a majority of them elects the leader",
         )
+    busiest, most = found.most_common(1)[0]
+    majority, spread = count // 2 + 1, math.ceil(count / len(cluster.hosts))
+    if spread < majority <= most:
+        yield Problem(
+            cluster.where("node", _last(cluster, Role.MASTER, busiest).name, "host"),
+            f"{most} of {count} masters are on host {busiest}: without it no majority can elect a "
+            "leader; place them on different hosts",
+        )
+
+
+def _storages(cluster: Cluster) -> Iterator[Problem]:
+    found = _count_by_host(cluster, Role.STORAGE)
+    replicas = getattr(cluster.settings, "replicas", 0)
+    if replicas and len(found) == 1 < len(cluster.hosts):
+        (only,) = found
+        yield Problem(
+            cluster.where("node", _last(cluster, Role.STORAGE, only).name, "host"),
+            f"all storages are on host {only}, which holds every copy of the data: place one on "
+            "another host, or set replicas 0",
+        )
+
+
+def _admin_nodes(cluster: Cluster) -> Iterator[Problem]:
+    found = _count_by_host(cluster, Role.ADMIN)
+    for host in cluster.hosts:
+        if found and host.name not in found:
+            yield Problem(
+                cluster.where("host", host.name),
+                f"host {host.name} has no node with the role admin; with several hosts each needs "
+                "one: its NEO monitor answers the commands typed there, and kills what hangs there",
+            )

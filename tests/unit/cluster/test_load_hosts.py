@@ -181,22 +181,6 @@ def test_a_backend_whose_data_clients_open_as_a_file_stays_on_one_host(tmp_path:
     assert line.endswith("use the backend zrs")
 
 
-def test_an_even_number_of_masters_is_refused(tmp_path: Path) -> None:
-    nodes = "".join(
-        f"<node {name}>\n  host {host}\n  storage-port {port}\n"
-        f"  data-directory /srv/three/{name}\n  role {role}\n</node>\n"
-        for name, host, port, role in (
-            ("m1", "one", 8111, "master"),
-            ("m2", "two", 8111, "master"),
-            ("s1", "one", 8113, "storage"),
-            ("n", "two", 8114, "admin"),
-        )
-    )
-    text = HOSTS[: HOSTS.index("<node a>")] + nodes + HOSTS[HOSTS.index("<indico i2>") :]
-    (line,) = refusal(tmp_path, text.replace("backend zrs", "backend neo"))
-    assert "there are 2 masters; with several hosts use an odd number" in line
-
-
 def test_two_hosts_with_the_same_inner_address_are_refused(tmp_path: Path) -> None:
     text = HOSTS.replace("10.77.0.11", "10.168.0.5").replace("10.77.0.12", "192.168.0.5")
     found = refusal(tmp_path, text)

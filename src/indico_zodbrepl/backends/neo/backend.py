@@ -10,7 +10,14 @@ from pathlib import Path
 from zope.interface import implementer
 
 from indico_zodbrepl.backends import relstorage
-from indico_zodbrepl.backends.consensus import RUNNING, SILENT, ConsensusServers, Look, Member
+from indico_zodbrepl.backends.consensus import (
+    ANSWERS,
+    RUNNING,
+    SILENT,
+    ConsensusServers,
+    Look,
+    Member,
+)
 from indico_zodbrepl.backends.interfaces import IBackend, Progress
 from indico_zodbrepl.backends.neo import config, founding, status
 from indico_zodbrepl.backends.neo.status import Known, Process
@@ -108,11 +115,15 @@ def read(cluster: Cluster, known: Known) -> Look:
 def _member(node: Node, known: Known, *, leads: bool) -> Member:
     address = str(node.storage_address)
     process: Process | None = known.process(address)
+    ping = SILENT if address in known.silence else known.pings.get(address, "")
+    state = process.state if process else ""
+    if node.role is Role.ADMIN and ping == ANSWERS:
+        state = RUNNING  # on another host; the leading master tells nobody about admin nodes
     return Member(
         node.name,
         node.role,
-        process.state if process else "",
-        SILENT if address in known.silence else known.pings.get(address, ""),
+        state,
+        ping,
         known.silence.get(address, 0.0),
         leads,
         known.table.cells.get(address, {}) if known.table else {},

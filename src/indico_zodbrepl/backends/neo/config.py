@@ -49,8 +49,8 @@ def server_command(cluster: Cluster, installation: Installation, node: Node) -> 
         watched = [
             part
             for each in cluster.nodes
-            if each.role is not Role.ADMIN
-            for part in ("--node", f"{each.storage_address}={each.data_directory}")
+            if each.role is not Role.ADMIN or not cluster.is_here(each)
+            for part in ("--node", _watched(cluster, each))
         ]
         return (
             *python,
@@ -61,6 +61,7 @@ def server_command(cluster: Cluster, installation: Installation, node: Node) -> 
             str(node.storage_address),
             "--hung-after",
             f"{settings_of(cluster).hung_after:g}",
+            *_majority(cluster),
             *watched,
             "--",
             *options,
@@ -74,15 +75,35 @@ def server_command(cluster: Cluster, installation: Installation, node: Node) -> 
         *python,
         "indico_zodbrepl.dataplane.neo.process",
         *sqlite,
+        *_majority(cluster),
         str(node.role),
         folder,
         *options,
     )
 
 
+def _watched(cluster: Cluster, node: Node) -> str:
+    """Return a node for the NEO monitor, with its folder if it is on this host."""
+    folder = f"={node.data_directory}" if cluster.is_here(node) else ""
+    return f"{node.storage_address}{folder}"
+
+
+def _majority(cluster: Cluster) -> tuple[str, ...]:
+    """Return the option that makes masters of several hosts lead with a majority only."""
+    if not cluster.hosts:
+        return ()
+    return ("--majority", str(majority(cluster)))
+
+
+def majority(cluster: Cluster) -> int:
+    """Return how many masters a leader needs, itself included; on one host that is one."""
+    masters_of = sum(1 for _ in of_role(cluster, Role.MASTER))
+    return masters_of // 2 + 1 if cluster.hosts else 1
+
+
 def client_files(cluster: Cluster) -> Mapping[Path, str]:
     """Return the storage of all clients; no copy can be read without the others."""
-    admin = next(of_role(cluster, Role.ADMIN))
+    admin = admin_here(cluster)
     return {
         Layout(cluster).zodb_conf: _CLIENT_CONF.format(
             masters="\n".join(
@@ -92,7 +113,7 @@ def client_files(cluster: Cluster) -> Mapping[Path, str]:
             cache_size=CLIENT_CACHE,
             wait_timeout=CONNECT_SECONDS,
             answer_limit=f"{settings_of(cluster).hung_after + CLIENT_PATIENCE:g}",
-            monitor=admin.data_directory,
+            monitor=f"\n    warden-folder {admin.data_directory}" if admin else "",
         )
     }
 
@@ -112,8 +133,7 @@ _CLIENT_CONF = """\
     cluster {name}
     cache-size {cache_size}
     wait-timeout {wait_timeout}
-    answer-limit {answer_limit}
-    warden-folder {monitor}
+    answer-limit {answer_limit}{monitor}
   </neo>
 </indicostorage>
 """
@@ -127,6 +147,11 @@ def settings_of(cluster: Cluster) -> NeoSettings:
 
 def of_role(cluster: Cluster, role: Role) -> Iterator[Node]:
     return (node for node in cluster.nodes if node.role is role)
+
+
+def admin_here(cluster: Cluster) -> Node | None:
+    """Return the first admin node of this host; None on a machine that is no host."""
+    return next((node for node in of_role(cluster, Role.ADMIN) if cluster.is_here(node)), None)
 
 
 def masters(cluster: Cluster) -> str:

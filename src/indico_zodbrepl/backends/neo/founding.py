@@ -24,7 +24,8 @@ def found(
 ) -> None:
     """Start a new cluster once all its storages are connected; wait until it runs.
 
-    From then on, a cluster whose storages are all empty does not count as new.
+    Only the host of the first storage starts it; the others wait.  From then on, a cluster whose
+    storages are all empty does not count as new.
     """
     marker = config.founded(cluster)
     storages = [
@@ -39,6 +40,7 @@ def found(
         deadline,
         "start",
         *storages,
+        *([] if _founds_here(cluster) else ["--only-wait"]),
         *(["--has-data"] if marker.exists() else []),
         waits=True,
     )
@@ -47,6 +49,10 @@ def found(
     if not marker.exists():
         began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         write_atomically(marker, json.dumps({"cluster": cluster.name, "founded": began}) + "\n")
+
+
+def _founds_here(cluster: Cluster) -> bool:
+    return cluster.is_here(next(config.of_role(cluster, Role.STORAGE)))
 
 
 def order(
@@ -65,7 +71,7 @@ def order(
     Raises:
         OperatorError: exit 1 refused or failed, 6 no admin node, 7 not in time.
     """
-    admin = next(config.of_role(cluster, Role.ADMIN))
+    admin = config.admin_here(cluster) or next(config.of_role(cluster, Role.ADMIN))
     left = max(1.0, deadline - time.monotonic())
     command = [
         str(installation.python27),

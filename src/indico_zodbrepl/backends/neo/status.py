@@ -78,12 +78,12 @@ def answer(cluster: Cluster, node: Node, known: Known, now: float) -> ServerAnsw
         tid.EMPTY if last is None else last,
         known.clients() if leads else 0,
         replication,
-        tuple(_facts(node, known, cells)),
+        tuple(_facts(cluster, node, known, cells)),
         tuple(_problems(cluster, node, known, cells, now)),
     )
 
 
-def _facts(node: Node, known: Known, cells: Mapping[str, int]) -> Iterator[Fact]:
+def _facts(cluster: Cluster, node: Node, known: Known, cells: Mapping[str, int]) -> Iterator[Fact]:
     if node.role is Role.MASTER:
         yield Fact("cluster state", known.cluster_state or "not known")
         if known.table is not None:
@@ -104,7 +104,7 @@ def _facts(node: Node, known: Known, cells: Mapping[str, int]) -> Iterator[Fact]
                     f"{count} {state.replace('_', ' ')}" for state, count in sorted(cells.items())
                 ),
             )
-    else:
+    elif cluster.is_here(node):
         yield Fact(
             "NEO monitor",
             f"ends what is silent for {known.hung_after:g} s"
@@ -118,7 +118,7 @@ def _facts(node: Node, known: Known, cells: Mapping[str, int]) -> Iterator[Fact]
 def _problems(
     cluster: Cluster, node: Node, known: Known, cells: Mapping[str, int], now: float
 ) -> Iterator[Alert]:
-    if node.role is Role.ADMIN:
+    if node.role is Role.ADMIN and cluster.is_here(node):
         yield from _of_the_cluster(cluster, node, known)
         latest = {deed.address: deed for deed in known.deeds}
         for address, deed in latest.items():
@@ -144,22 +144,7 @@ def _of_the_cluster(cluster: Cluster, node: Node, known: Known) -> Iterator[Aler
             "see whether a master runs",
         )
     elif known.cluster_state != RUNNING:
-        missing = ", ".join(
-            each.name
-            for each in config.of_role(cluster, Role.STORAGE)
-            if (process := known.process(str(each.storage_address))) is None
-            or process.state not in (RUNNING, "PENDING")
-        )
-        yield Alert(
-            Level.CRITICAL,
-            node.name,
-            f"the cluster is {known.cluster_state}, so nothing can be saved",
-            f"it waits for {missing}" if missing else "it is on its way",
-            "start what is missing; if its disk is lost for good and the others have all "
-            f"transactions: `{order(cluster, 'start', '--with-what-is-there')}`"
-            if missing
-            else "wait",
-        )
+        yield _of_a_cluster_that_waits(cluster, node, known)
     for text in known.problems:
         yield Alert(
             Level.CRITICAL,
@@ -168,6 +153,43 @@ def _of_the_cluster(cluster: Cluster, node: Node, known: Known) -> Iterator[Aler
             text,
             f"look at its host; `{Commands.here(cluster).zodbrepl('status')}` shows it silent",
         )
+
+
+def _of_a_cluster_that_waits(cluster: Cluster, node: Node, known: Known) -> Alert:
+    text = f"the cluster is {known.cluster_state}, so nothing can be saved"
+    masters = _absent(cluster, Role.MASTER, known)
+    needed = config.majority(cluster)
+    present = sum(1 for _ in config.of_role(cluster, Role.MASTER)) - len(masters)
+    if present < needed:
+        return Alert(
+            Level.CRITICAL,
+            node.name,
+            text,
+            f"{needed} masters have to elect the leader, and {', '.join(masters)} can't be reached "
+            "from here",
+            "start their hosts, or repair the network; nothing more is needed then",
+        )
+    storages = ", ".join(_absent(cluster, Role.STORAGE, known))
+    return Alert(
+        Level.CRITICAL,
+        node.name,
+        text,
+        f"it waits for {storages}" if storages else "it is on its way",
+        "start what is missing; if its disk is lost for good and the others have all "
+        f"transactions: `{order(cluster, 'start', '--with-what-is-there')}`"
+        if storages
+        else "wait",
+    )
+
+
+def _absent(cluster: Cluster, role: Role, known: Known) -> list[str]:
+    """Return the nodes of a role that are not connected to the leading master."""
+    return [
+        each.name
+        for each in config.of_role(cluster, role)
+        if (process := known.process(str(each.storage_address))) is None
+        or process.state not in (RUNNING, "PENDING")
+    ]
 
 
 def _of_a_storage(
@@ -192,6 +214,15 @@ def _of_a_storage(
             "it came without data, as after its disk was replaced",
             f"fill it from the others: `{rejoin}`",
         )
+    elif behind and (process is None or process.state != RUNNING):
+        yield Alert(
+            Level.WARNING,
+            node.name,
+            f"storage {node.name} is not part of the cluster",
+            f"{behind} partitions have one copy less until it is back",
+            f"start it, or its host: `{Commands.here(cluster).zodbrepl('up')}`; it then copies "
+            "what it missed",
+        )
     elif behind:
         yield Alert(
             Level.WARNING,
@@ -205,7 +236,7 @@ def _of_a_storage(
 def order(cluster: Cluster, *arguments: str) -> str:
     """Return the command that gives an order to the cluster, as typed in the installation."""
     commands = Commands.here(cluster)
-    admin = next(config.of_role(cluster, Role.ADMIN))
+    admin = config.admin_here(cluster) or next(config.of_role(cluster, Role.ADMIN))
     return shlex.join(
         [
             commands.path(Installation(commands.home).python27),
@@ -315,7 +346,7 @@ class Known:
 
 
 def ask(cluster: Cluster, deadline: float) -> Known:
-    """Return the first answer of a NEO monitor.
+    """Return the first answer of a NEO monitor of this host.
 
     Args:
         deadline: a moment of ``time.monotonic``.
@@ -323,8 +354,10 @@ def ask(cluster: Cluster, deadline: float) -> Known:
     Raises:
         ProbeError: none answers, or the answer is outdated.
     """
-    failure = ProbeError(FailureKind.UNREACHABLE, "there is no admin node")
+    failure = ProbeError(FailureKind.UNREACHABLE, "there is no admin node on this host")
     for node in config.of_role(cluster, Role.ADMIN):
+        if not cluster.is_here(node):
+            continue
         try:
             return known(_converse(node, deadline), time.time())
         except ProbeError as error:

@@ -35,6 +35,8 @@ def _pack(ask, given):
 def _start(ask, given):
     if given.with_what_is_there:
         return orders.start_with_what_is_there(ask, given.wait)
+    if given.only_wait:
+        return orders.wait_until_running(ask, given.storage, given.wait)
     return orders.start(ask, given.storage, given.wait, not given.has_data)
 
 
@@ -60,6 +62,8 @@ def _parser():
                        metavar='HOST:PORT', help='one that has to be there; repeat')
     added.add_argument('--has-data', action='store_true',
                        help='fail if all storages are empty')
+    added.add_argument('--only-wait', action='store_true',
+                       help='wait until it runs: another host starts it if it is new')
     added.add_argument('--with-what-is-there', action='store_true',
                        help='start although storages are missing: what only they have is lost')
     command('check', lambda ask, given: orders.check(ask, given.reference),

@@ -7,9 +7,13 @@ database in another thread.
 from __future__ import absolute_import
 
 import signal
+import socket
 import threading
 
 from indico_zodbrepl.dataplane.programs.clock import MonotonicTime, monotonic
+
+SILENT_HOST = 10  # seconds
+_TCP_USER_TIMEOUT = 18  # linux/tcp.h; Python 2.7 has no name for it
 
 
 def import_neo():
@@ -33,3 +37,22 @@ def import_neo():
         module.time = monotonic
     neo.client.app.time = MonotonicTime
     return neo
+
+
+def notice_silent_hosts():
+    """Close connections of this process to a host that is silent for SILENT_HOST seconds.
+
+    NEO waits 90 seconds, and 15 minutes for the acknowledgement of data.  A frozen process is not
+    noticed: its kernel answers.
+    """
+    from neo.lib.connector import SocketConnector
+    idle, count, interval = SILENT_HOST // 2, 2, SILENT_HOST // 4
+    SocketConnector.KEEPALIVE = idle, count, interval
+    make = SocketConnector.__new__
+
+    def make_noticing(cls, *arguments, **named):
+        connector = make(cls, *arguments, **named)
+        connector.socket.setsockopt(socket.IPPROTO_TCP, _TCP_USER_TIMEOUT, 1000 * SILENT_HOST)
+        return connector
+
+    SocketConnector.__new__ = staticmethod(make_noticing)

@@ -1,15 +1,15 @@
 """The NEO monitor: it knows the state of a cluster at any moment, and kills hung processes.
 
 usage: python -m indico_zodbrepl.dataplane.neo.monitor --folder FOLDER
-           --admin HOST:PORT [--hung-after SECONDS]
-           [--node HOST:PORT=DATA-FOLDER]... [-- NEOADMIN-OPTION...]
+           --admin HOST:PORT [--hung-after SECONDS] [--majority MASTERS]
+           [--node HOST:PORT[=DATA-FOLDER]]... [-- NEOADMIN-OPTION...]
 
 Asks the cluster twice a second, and pings each master and storage.  FOLDER gets
 control.sock, mode 0600, which answers {"do": "status"} with what is known, see
 `Monitor.status`; and warden.jsonl, the action log, one line for each action.
-Each --node is a process of the cluster; one whose data folder is on this host can be killed when
+Each --node is a process of the cluster; one with a data folder, on this host, can be killed when
 it hangs, so that its supervisor restarts it.  With options for neoadmin the NEO monitor runs the
-admin node itself, in FOLDER.
+admin node itself, in FOLDER, with --majority as of `process`.
 
 exit status: 0 told to end, 2 wrong command line.
 """
@@ -55,15 +55,18 @@ class Monitor(object):
     """A monitor of one cluster; one thread calls `look`, any thread may call `status`.
 
     Args:
-        nodes: {(host, port): data folder, which may not exist on this host}.
+        nodes: {(host, port): data folder, None for a process of another host}.
         admin: (host, port) of the admin node.
         child: a `Child` that is the admin node; None if it runs elsewhere.
         deeds: an `ActionLog`.
         hung_after: seconds of silence after which a process is killed; 0 for never.
+        several: True if the cluster has several hosts, each with a monitor.
     """
 
-    def __init__(self, nodes, admin, child, deeds, hung_after):
-        self._folders = dict((format_address(each), nodes[each]) for each in nodes)
+    def __init__(self, nodes, admin, child, deeds, hung_after, several=False):
+        self._several = several
+        self._folders = dict(
+            (format_address(each), nodes[each]) for each in nodes if nodes[each])
         self._addresses = dict((format_address(each), each) for each in nodes)
         self._control = control.Control(admin, ANSWER_LIMIT)
         self._child = child
@@ -113,7 +116,7 @@ class Monitor(object):
             failure = str(failed)
         silent = self._silent()
         here = self._here()
-        actions, problems = decide(state, silent, self._hung_after, here)
+        actions, problems = decide(state, silent, self._hung_after, here, self._several)
         for each in actions + about_strays(self._strays(state, here), self._hung_after):
             self._act(each, here)
         found = dict(NOTHING if state is None else state)
@@ -204,10 +207,8 @@ def _handler(monitor):
 
 
 def _node(text):
-    address, separator, folder = text.partition('=')
-    if not separator:
-        raise argparse.ArgumentTypeError('%r is not HOST:PORT=FOLDER' % text)
-    return parse(address), folder
+    address, _, folder = text.partition('=')
+    return parse(address), folder or None
 
 
 def main(arguments=None):
@@ -215,8 +216,9 @@ def main(arguments=None):
     parser.add_argument('--folder', required=True)
     parser.add_argument('--admin', type=parse, required=True, metavar='HOST:PORT')
     parser.add_argument('--hung-after', type=float, default=10.0, metavar='SECONDS')
+    parser.add_argument('--majority', type=int, metavar='MASTERS')
     parser.add_argument('--node', type=_node, action='append', default=[],
-                        metavar='HOST:PORT=FOLDER')
+                        metavar='HOST:PORT[=FOLDER]')
     parser.add_argument('options', nargs=argparse.REMAINDER, metavar='NEOADMIN-OPTION')
     given = parser.parse_args(arguments)
     install()
@@ -227,8 +229,12 @@ def main(arguments=None):
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
     actions = ActionLog(os.path.join(given.folder, 'warden.jsonl'))
-    child = Child(given.folder, given.options[1:]) if given.options else None
-    monitor = Monitor(dict(given.node), given.admin, child, actions, given.hung_after)
+    child = None
+    if given.options:
+        child = Child(given.folder, given.options[1:], given.majority)
+    monitor = Monitor(
+        dict(given.node), given.admin, child, actions, given.hung_after,
+        several=given.majority is not None)
     _check(monitor)
     socket = ControlSocket(given.folder, _handler(monitor))
     # Without a time limit Python 2 would wait in a way that no signal interrupts.

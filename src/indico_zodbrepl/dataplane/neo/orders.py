@@ -54,8 +54,22 @@ def start(ask, storages, wait, new=True):
             # Refused: a storage is just connecting.
             missing = str(failure)
         if monotonic() >= deadline:
-            raise Failed('the cluster does not run: %s' % (
-                'it waits for %s' % missing if missing else 'it does not begin'))
+            raise _does_not_run(missing)
+        time.sleep(_PAUSE)
+
+
+def wait_until_running(ask, storages, wait):
+    """Wait until the cluster runs, without an order; `storages` and `wait` as for `start`."""
+    deadline = monotonic() + wait
+    while True:
+        try:
+            if control.cluster_state(ask) == 'RUNNING':
+                return {'started': False, 'cluster_state': 'RUNNING'}
+            missing = _missing(ask, storages)
+        except (NotReady, Refused) as failure:
+            missing = str(failure)
+        if monotonic() >= deadline:
+            raise _does_not_run(missing)
         time.sleep(_PAUSE)
 
 
@@ -156,6 +170,11 @@ def _require_spare(ask, address):
     name = format_address(address)
     if not holds_everything(describe(ask), [name]):
         raise Failed('no other storage that works holds all the data of %s' % name)
+
+
+def _does_not_run(missing):
+    return Failed('the cluster does not run: %s' % (
+        'it waits for %s' % missing if missing else 'it does not begin'))
 
 
 def _missing(ask, storages):

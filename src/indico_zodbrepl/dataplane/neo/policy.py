@@ -13,7 +13,11 @@ Action = collections.namedtuple('Action', 'kind address reason')
 Problem = collections.namedtuple('Problem', 'address text')
 
 
-def decide(state, silent, hung_after, here):
+# The monitor of the leader's host ends storages of other hosts too, if their own monitors do not.
+LATER = 2
+
+
+def decide(state, silent, hung_after, here, several=False):
     """Decide what to do about processes that are silent for too long.
 
     Args:
@@ -23,11 +27,15 @@ def decide(state, silent, hung_after, here):
         hung_after: seconds of silence after which a process counts as hung; 0
             to leave every process alone.
         here: the addresses whose processes run on this host and can be killed.
+        several: True if each host has a monitor for its processes.  A process that is silent only
+            from here is then left to its own; the kernel or the tunnel notices a silent host.
 
     Returns: (list of Action, list of Problem).
     """
     hung = dict((address, seconds) for address, seconds in silent.items()
                 if hung_after and seconds >= hung_after)
+    if several:
+        hung = _own(hung, state, hung_after, here)
     if state is None:
         # The role of each process is unknown, so all are left alone.
         return [], [_left_alone(address, silent[address], 'the cluster tells nothing')
@@ -44,6 +52,15 @@ def decide(state, silent, hung_after, here):
     if any(each.address == state['primary'] for each in actions + problems):
         actions = [each for each in actions if each.kind == 'kill-process']
     return actions, problems
+
+
+def _own(hung, state, hung_after, here):
+    """Return the hung processes that the monitor of this host ends."""
+    others = set()
+    if state is not None and state['primary'] in here:
+        others = set(each['address'] for each in state['nodes'] if each['type'] == 'storage')
+    return dict((address, seconds) for address, seconds in hung.items()
+                if address in here or address in others and seconds >= LATER * hung_after)
 
 
 def strays(state, here):

@@ -1,11 +1,15 @@
 """A process of a NEO cluster: master, storage or admin, run by NEO's own program.
 
-usage: python -m indico_zodbrepl.dataplane.neo.process [--sqlite FILE] ROLE FOLDER OPTION...
+usage: python -m indico_zodbrepl.dataplane.neo.process [--sqlite FILE] [--majority MASTERS]
+           ROLE FOLDER OPTION...
 
 Writes into FOLDER which process it is (see `process_mark`), brings the SQLite
 database of a storage into write-ahead mode, and becomes neomaster, neostorage
 or neoadmin with these options.  Exits at once if FOLDER is missing: a storage whose disk is not
 mounted must not start from scratch on another disk.
+
+--majority is for a cluster of several hosts: a master leads only with so many masters, itself
+included, see `quorum`; and a host that falls silent is noticed.
 
 exit status: 2 wrong command line or no such folder, else that of NEO's program.
 """
@@ -46,16 +50,21 @@ def write_ahead(path):
             '%s: the journal mode stayed %s' % (path, mode))
 
 
-def run(role, options):
+def run(role, folder, options, majority=None):
     """Run NEO's program of this role until it exits; it ends the process by SystemExit."""
     import importlib
-    from indico_zodbrepl.dataplane.neo.library import import_neo
+    from indico_zodbrepl.dataplane.neo import library
     install()
-    import_neo()
+    library.import_neo()
+    if majority:
+        library.notice_silent_hosts()
     if role == 'master':
         from indico_zodbrepl.dataplane.neo import complete_packs, recovery
         recovery.install()
         complete_packs.install()
+        if majority:
+            from indico_zodbrepl.dataplane.neo import quorum
+            quorum.install(folder, majority)
     elif role == 'storage':
         from indico_zodbrepl.dataplane.neo import registering
         registering.install()
@@ -65,6 +74,7 @@ def run(role, options):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog='python -m indico_zodbrepl.dataplane.neo.process')
     parser.add_argument('--sqlite', metavar='FILE')
+    parser.add_argument('--majority', type=int, metavar='MASTERS')
     parser.add_argument('role', choices=ROLES)
     parser.add_argument('folder', metavar='FOLDER')
     parser.add_argument('options', nargs=argparse.REMAINDER, metavar='OPTION')
@@ -74,7 +84,7 @@ def main(arguments=None):
     if given.sqlite:
         write_ahead(given.sqlite)
     write(given.folder)
-    run(given.role, given.options)
+    run(given.role, given.folder, given.options, given.majority)
 
 
 log = logging.getLogger('zodbrepl.neo.monitor')
@@ -91,11 +101,14 @@ class Child(object):
     Args:
         folder: its data folder.
         options: of neoadmin.
+        majority: as of this program.
     """
 
-    def __init__(self, folder, options):
-        self._command = [sys.executable, '-m', 'indico_zodbrepl.dataplane.neo.process',
-                         'admin', folder] + options
+    def __init__(self, folder, options, majority=None):
+        self._command = [sys.executable, '-m', 'indico_zodbrepl.dataplane.neo.process']
+        if majority:
+            self._command += ['--majority', str(majority)]
+        self._command += ['admin', folder] + options
         self._process = None
         self._started = 0.0
 

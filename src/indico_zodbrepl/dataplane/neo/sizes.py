@@ -15,7 +15,7 @@ def of_files(folders):
     """Return the bytes of the storages' SQLite databases on this host.
 
     Args:
-        folders: {address: data folder}.
+        folders: {address: data folder} of this host.
     """
     sizes = {}
     for address, folder in folders.items():
@@ -24,7 +24,7 @@ def of_files(folders):
             sizes[address] = os.path.getsize(path)
             sizes[address] += os.path.getsize(path + '-wal')
         except OSError:
-            continue  # on another host, no storage, or no write-ahead log beside it
+            continue  # no storage, or no write-ahead log beside it
     return sizes
 
 

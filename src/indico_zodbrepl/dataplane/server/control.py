@@ -277,7 +277,7 @@ class ControlSocket(object):
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         _bind(self._listener, folder)
         os.chmod(self._path, 0o600)
-        self._listener.listen(5)
+        self._listener.listen(64)  # each node of a status asks at once
         self._closed = False
         _start(self._accept, ())
 
