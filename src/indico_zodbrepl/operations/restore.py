@@ -21,7 +21,7 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.backup import Backup, BackupFolder, Newer
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.datafs import Progress
-from indico_zodbrepl.host.interface import Host, host_of
+from indico_zodbrepl.host.interface import Host, HostAwayError, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.operations.backup import folder_of
 from indico_zodbrepl.operations.candidates import transactions
@@ -90,6 +90,7 @@ class RestoreFacts:
         strangers: processes outside the cluster that have the data open.
         others: the other nodes.
         last_seen: the monitor process's record; None if there is none.
+        monitor_away: why its host does not answer; empty if it does.
     """
 
     now: float
@@ -110,6 +111,7 @@ class RestoreFacts:
     others: tuple[Other, ...] = ()
     last_seen: LastSeen | None = None
     copied: bool = False
+    monitor_away: str = ""
 
     @property
     def needed(self) -> int:
@@ -153,6 +155,7 @@ def gather(
     present = None
     if backup is not None and backup.tid is not None and not obstacle[0]:
         present = backups.newer(name, backup.tid)
+    last_seen, monitor_away = _last_seen(host)
     return RestoreFacts(
         now=time.time(),
         node=name,
@@ -170,7 +173,8 @@ def gather(
         clients=tuple(each.name for each in cluster.indico),
         strangers=tuple(_strangers(host, name, backups, supervised=supervised)),
         others=tuple(_other(cluster, installation, each) for each in cluster.nodes if each != node),
-        last_seen=host.last_seen(),
+        last_seen=last_seen,
+        monitor_away=monitor_away,
         copied=source.host not in ("", node.on),
     )
 
@@ -182,6 +186,14 @@ def _backup(
         return backups.inspect(folder, at, tell), ""
     except OperatorError as error:
         return None, error.detail or error.notice
+
+
+def _last_seen(host: Host) -> tuple[LastSeen | None, str]:
+    """Return the monitor's record, or why its host does not answer."""
+    try:
+        return host.last_seen(), ""
+    except HostAwayError as error:
+        return None, error.notice
 
 
 def _strangers(host: Host, name: str, backups: Backups, *, supervised: bool) -> list[int]:
@@ -375,6 +387,8 @@ def _of_the_present(facts: RestoreFacts) -> Iterator[Finding]:
         elif not present.damage:
             yield Finding(Verdict.FINE, node, "has nothing that the backup lacks")
         yield Finding(Verdict.FINE, node, "its present data are kept", str(facts.aside))
+    if facts.monitor_away:
+        yield Finding(Verdict.WARNING, node, "what the monitor saw is unknown", facts.monitor_away)
     unseen = _unseen(facts)
     if unseen:
         yield Finding(Verdict.WARNING, node, "the watching program saw more", unseen)

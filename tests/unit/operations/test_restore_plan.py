@@ -224,6 +224,11 @@ def test_a_node_whose_host_does_not_answer_may_have_newer_data(cluster: Cluster)
     assert any("host two does not answer" in each.evidence for each in found.findings)
 
 
+def test_a_restore_does_not_need_the_host_of_the_monitor(cluster: Cluster) -> None:
+    found = planned(cluster, ALONE, monitor_away="host three does not answer")
+    assert any("host three does not answer" in each.evidence for each in found.findings)
+
+
 def test_a_backup_that_is_copied_to_the_nodes_host_needs_room_twice() -> None:
     assert BACKUP.bytes == dataclasses.replace(ALONE, copied=True).needed - ALONE.needed
 
