@@ -98,7 +98,7 @@ def add_user(
     from indico_zodbrepl.admin.access import accounts
     from indico_zodbrepl.admin.access.accounts import Level
 
-    password = _password(password_file, dry_run)
+    password = _password(app, password_file, dry_run)
     change = accounts.add_user(name, Level(level), password)
     step = f"add the {level} {name}"
     _apply(app, "admin-user-add", name, change, step, reason=reason, level=level, dry_run=dry_run)
@@ -116,7 +116,7 @@ def password(
     """Change the password of an account and end its sessions."""
     from indico_zodbrepl.admin.access import accounts
 
-    change = accounts.set_password(name, _password(password_file, dry_run))
+    change = accounts.set_password(name, _password(app, password_file, dry_run))
     step = f"change {name}'s password and end the sessions"
     _apply(app, "admin-user-password", name, change, step, reason=reason, dry_run=dry_run)
 
@@ -142,6 +142,7 @@ def list_users(app: App) -> None:
     from indico_zodbrepl.admin.access import accounts
     from indico_zodbrepl.cluster.layout import Layout
 
+    _refuse_elsewhere(app)
     found = accounts.read(Layout(app.cluster).accounts)
     _print(found.users.values(), "There are no accounts.")
 
@@ -186,6 +187,7 @@ def list_tokens(app: App) -> None:
     from indico_zodbrepl.admin.access import accounts
     from indico_zodbrepl.cluster.layout import Layout
 
+    _refuse_elsewhere(app)
     found = accounts.read(Layout(app.cluster).accounts)
     _print(found.tokens.values(), "There are no tokens.")
 
@@ -207,6 +209,7 @@ def _apply(
     from indico_zodbrepl.cluster.layout import Layout
     from indico_zodbrepl.operations import journal
 
+    _refuse_elsewhere(app)
     path = Layout(app.cluster).accounts
     after = change(accounts.read(path))
     if dry_run:
@@ -224,9 +227,22 @@ def _apply(
         )
 
 
-def _password(file: TextIO | None, dry_run: bool) -> str:
+def _refuse_elsewhere(app: App) -> None:
+    """Raise OperatorError (exit 8) unless the admin page, and so its accounts, are on this host."""
+    cluster = app.cluster
+    if not cluster.is_here(cluster.admin):
+        raise OperatorError(
+            "the accounts of the admin page are on another host",
+            f"the admin page is on host {cluster.admin.on}",
+            f"type the command on host {cluster.admin.on}",
+            ExitCode.REFUSED,
+        )
+
+
+def _password(app: App, file: TextIO | None, dry_run: bool) -> str:
     from indico_zodbrepl.admin.access import passwords
 
+    _refuse_elsewhere(app)
     if file is not None:
         return file.readline().rstrip("\r\n")
     if dry_run:

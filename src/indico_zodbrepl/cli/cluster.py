@@ -129,7 +129,7 @@ def up(app: App, here: bool, reason: str, dry_run: bool) -> None:
     if dry_run:
         return
     cluster = app.cluster
-    if not Layout(cluster).accounts.exists():
+    if cluster.is_here(cluster.admin) and not Layout(cluster).accounts.exists():
         command = Commands.here(cluster).zodbrepl(
             "admin", "user", "add", "NAME", "--level", "operator"
         )
