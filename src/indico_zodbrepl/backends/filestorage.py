@@ -14,6 +14,7 @@ from indico_zodbrepl.backends.one_copy import (
     WITHOUT_SERVER_LIMITS,
     WithoutServer,
     require_data_of_before,
+    require_here,
     standalone,
 )
 from indico_zodbrepl.cluster import Cluster, Node
@@ -46,11 +47,12 @@ class FileStorage(zeo_servers.DataFile, WithoutServer):
         self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
         """Raise OperatorError (exit 8) if existing data are missing; Indico creates the file."""
-        for node in cluster.nodes:
+        for node in cluster.local.nodes:
             require_data_of_before(cluster, node, has_data=self.has_data(cluster, node))
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         """Read the end of the file; there is no server to ask."""
+        require_here(cluster, node)
         path = data_fs(node)
         try:
             last_tid = zeo_servers.last_tid(path, deadline)

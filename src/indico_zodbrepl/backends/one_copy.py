@@ -14,6 +14,7 @@ from indico_zodbrepl.cluster.rendering import Program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Comparison
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 _ALONE = "there is one node and one copy of the data, so "
 
@@ -75,6 +76,15 @@ class WithoutServer(Defaults):
     ) -> Iterator[Comparison]:
         """Return nothing: there is no follower."""
         return iter(())
+
+
+def require_here(cluster: Cluster, node: Node) -> None:
+    """Raise ProbeError if a node's data are on another host: only programs there can read them."""
+    if not cluster.is_here(node):
+        raise ProbeError(
+            FailureKind.UNREACHABLE,
+            f"the data are a file on host {node.on}, and only commands typed there can read it",
+        )
 
 
 WITHOUT_SERVER_LIMITS: Mapping[str, str] = {

@@ -18,6 +18,7 @@ from indico_zodbrepl.backends.one_copy import (
     WITHOUT_SERVER_LIMITS,
     WithoutServer,
     require_data_of_before,
+    require_here,
     standalone,
 )
 from indico_zodbrepl.backends.relstorage import CLIENT_CACHE_MB, make_tables, schema_conf
@@ -72,7 +73,7 @@ class SQLite(WithoutServer):
         self, cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
         """Create folder and tables; raise OperatorError for lost data or another keep-history."""
-        for node in cluster.nodes:
+        for node in cluster.local.nodes:
             has_data = self.has_data(cluster, node)
             require_data_of_before(cluster, node, has_data=has_data)
             if has_data:
@@ -90,6 +91,7 @@ class SQLite(WithoutServer):
 
     def ask(self, cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         """Read the database while other processes write to it."""
+        require_here(cluster, node)
         path = database(node)
         try:
             with _opened(path, deadline) as connection:

@@ -21,6 +21,13 @@ from indico_zodbrepl.cluster.model import (
 from indico_zodbrepl.cluster.problem import Problem
 from indico_zodbrepl.cluster.shapes import SHAPES
 
+_WORDS = {
+    "node": "node {name}",
+    "indico": "Indico {name}",
+    "admin": "the admin page",
+    "watch": "the monitor",
+}
+
 
 def host_problems(cluster: Cluster) -> Iterator[Problem]:
     """Yield the problems of the host sections and of what is placed on them."""
@@ -114,12 +121,14 @@ def _one_host_only(cluster: Cluster) -> Iterator[Problem]:
     if shape is None or not shape.one_host:
         return
     data = cluster.nodes[0]
-    for instance in cluster.indico:
-        if instance.on != data.on:
+    for kind, name, what in _programs(cluster):
+        if what.on != data.on:
+            words = _WORDS[kind].format(name=name)
             yield Problem(
-                cluster.where("indico", instance.name, "host"),
-                f"the backend {cluster.backend} runs on one host only: Indico opens the data of "
-                f"node {data.name} as a file; use the backend zrs",
+                cluster.where(kind, name, "host"),
+                f"the backend {cluster.backend} runs on one host only: {words} has to be on host "
+                f"{data.on}, because it opens the data of node {data.name} as a file; or use the "
+                "backend zeo or zrs",
             )
 
 

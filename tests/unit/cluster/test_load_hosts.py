@@ -176,9 +176,12 @@ def test_a_backend_whose_data_clients_open_as_a_file_stays_on_one_host(tmp_path:
     text = text.replace("backend zrs", "backend relstorage-sqlite").replace(
         "  storage-port 8111\n  replication-port 8112\n", ""
     )
-    (line,) = refusal(tmp_path, text)
-    assert "runs on one host only" in line
-    assert line.endswith("use the backend zrs")
+    lines = refusal(tmp_path, text)
+    assert [line.partition(" only: ")[2] for line in lines] == [
+        f"{words} has to be on host one, because it opens the data of node a as a file; "
+        "or use the backend zeo or zrs"
+        for words in ("Indico i2", "the admin page", "the monitor")
+    ]
 
 
 def test_two_hosts_with_the_same_inner_address_are_refused(tmp_path: Path) -> None:
