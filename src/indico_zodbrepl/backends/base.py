@@ -52,6 +52,9 @@ class Defaults:
     def make_passwords(self, cluster: Cluster) -> None:
         """Do nothing: no server asks for a password that is generated."""
 
+    def direct_clients(self, cluster: Cluster, primary: Node) -> None:
+        """Do nothing: clients find the primary by themselves."""
+
     def settle(
         self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float
     ) -> None:

@@ -163,6 +163,12 @@ class IBackend(Interface):
         Idempotent.  ``deadline`` is a moment of ``time.monotonic``.
         """
 
+    def direct_clients(cluster: Cluster, primary: Node) -> None:
+        """Make the clients of this host use a primary; running ones notice within a second.
+
+        Raises OperatorError (exit 1).
+        """
+
     def found(
         cluster: Cluster, installation: Installation, progress: Progress, deadline: float
     ) -> None:
@@ -209,15 +215,17 @@ class NativeReplication(Protocol):
         Returns remarks for the operator, one line each.
         """
 
-    def prove(
-        self,
-        cluster: Cluster,
-        installation: Installation,
-        node: Node,
-        primary: Node,
-        deadline: float,
-    ) -> str:
+    def log_end(self, cluster: Cluster, node: Node) -> str:
+        """Return the position in its log with which a node's server stopped cleanly.
+
+        Runs on the node's host.  Raises OperatorError (exit 8): it did not, or that is unknown.
+        """
+
+    def prove(self, cluster: Cluster, node: Node, primary: Node, end: str, deadline: float) -> str:
         """Wait until a running follower has everything that a cleanly stopped primary had.
+
+        Args:
+            end: the primary's ``log_end``.
 
         Returns what was compared, one line.  Raises OperatorError: exit 8 if the follower lacks
         something, 7 at the deadline.

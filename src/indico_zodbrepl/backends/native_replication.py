@@ -13,6 +13,7 @@ from typing import IO
 
 from indico_zodbrepl.backends.base import NO_BLOBS, Defaults
 from indico_zodbrepl.backends.interfaces import Family
+from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
@@ -174,6 +175,9 @@ class NativeServers(Defaults):
             for endpoint in cluster.endpoints()
             if endpoint.kind == "node" and endpoint.name == state.node
         )
+
+    def direct_clients(self, cluster: Cluster, primary: Node) -> None:
+        turn_clients(cluster, primary)
 
     def keeps_history(self, cluster: Cluster) -> bool:
         return settings(cluster).keep_history

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster, Node
-from indico_zodbrepl.cluster.files import write_all
+from indico_zodbrepl.cluster.files import differs, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.settings import ServerSettings
@@ -142,12 +142,13 @@ def replica_conf(cluster: Cluster, primary: str) -> str:
 def turn_clients(cluster: Cluster, primary: Node) -> None:
     """Make all clients use this primary; running ones notice within a second.
 
-    They find ``servers_file`` whole at any moment.  Raises OperatorError (exit 1) when it can't
-    be written.
+    They find ``servers_file`` whole at any moment; it is written only if it changes.  Raises
+    OperatorError (exit 1) when it can't be written.
     """
-    path = servers_file(cluster)
+    path, text = servers_file(cluster), replica_conf(cluster, primary.name)
     try:
-        write_all({path: replica_conf(cluster, primary.name)})
+        if differs(path, text):
+            write_all({path: text})
     except OSError as error:
         raise OperatorError(
             "the clients were not told of the primary", f"{path}: {error.strerror}"

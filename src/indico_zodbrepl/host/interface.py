@@ -221,6 +221,9 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     ) -> Changed:
         """Make a node follow another one; see ``roles.follow``."""
 
+    def log_end(self, name: str) -> str:
+        """Return where the log of a stopped database server ends."""
+
     def prove(self, name: str, primary: str, seconds: float) -> str:
         """Wait until a node has everything that a stopped primary had; return what was compared."""
 

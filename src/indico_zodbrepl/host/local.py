@@ -17,7 +17,7 @@ from indico_zodbrepl.cluster.addresses import is_of_this_machine
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import disks, epochs, history, state, supervisor
-from indico_zodbrepl.host.interface import Tell, ignore
+from indico_zodbrepl.host.interface import Tell, host_of, ignore
 from indico_zodbrepl.host.local_exports import LocalExports
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.process_state import state_of
@@ -213,13 +213,15 @@ class LocalHost(LocalExports):
 
         return verbs.follow(self._cluster, self._installation, name, **options)
 
+    def log_end(self, name: str) -> str:
+        self._refuse_elsewhere(name)
+        return native_of(self._cluster).log_end(self._cluster, self._node(name))
+
     def prove(self, name: str, primary: str, seconds: float) -> str:
+        deadline = time.monotonic() + seconds
+        end = host_of(self._cluster, self._installation).log_end(primary)
         return native_of(self._cluster).prove(
-            self._cluster,
-            self._installation,
-            self._node(name),
-            self._node(primary),
-            time.monotonic() + seconds,
+            self._cluster, self._node(name), self._node(primary), end, deadline
         )
 
     def redirect(self, name: str, wanted: NodeState) -> None:

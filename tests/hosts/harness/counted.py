@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from three import HOME, Three, later
 
@@ -36,6 +36,7 @@ while True:
             root['numbers'] = IOBTree()
             transaction.commit()
         root['numbers'][number] = 'x' * 200
+        transaction.get().note(u'%d' % number)
         transaction.commit()
         os.write(told, '%d\\n' % number)
         number += 1
@@ -49,6 +50,13 @@ READER = """
 import sys, ZODB
 from ZODB.FileStorage import FileStorage
 db = ZODB.DB(FileStorage(sys.argv[1], read_only=True))
+print(' '.join(map(str, db.open().root().get('numbers', {}))))
+"""
+
+# Runs on Python 2.7: the numbers that a client of a storage finds.
+CLIENT = """
+import sys, ZODB, ZODB.config
+db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
 print(' '.join(map(str, db.open().root().get('numbers', {}))))
 """
 
@@ -113,11 +121,27 @@ def held(three: Three, node: str) -> set[int]:
     return set(map(int, done.stdout.split()))
 
 
+def served(three: Three, host: str, node: str) -> set[int]:
+    """Return the numbers that the server of a node has, as a client on a host reads them."""
+    path = three.lab.srv / f"var/etc/zodb-{node}.conf"
+    done = three.lab[host].run(PYTHON27, "-c", CLIENT, path, timeout=60)
+    return set(map(int, done.stdout.split()))
+
+
 def exported(three: Three) -> int:
     """Return how many transactions the recovery exports of all hosts hold."""
-    found = [
-        json.loads(path.read_text())
+    return len(_exported(three))
+
+
+def exported_numbers(three: Three) -> set[int]:
+    """Return the numbers whose commits are in recovery exports, by their descriptions."""
+    return {int(each["description"]) for each in _exported(three) if each["description"].isdigit()}
+
+
+def _exported(three: Three) -> list[dict[str, Any]]:
+    return [
+        transaction
         for host in three.lab
         for path in Path(host.folder).glob("var/lost-tails/*/tail.json")
+        for transaction in json.loads(path.read_text())["transactions"]
     ]
-    return sum(len(each["transactions"]) for each in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import indico_zodbrepl
+from indico_zodbrepl.cluster import load
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
-from indico_zodbrepl.host import authority, certificates
+from indico_zodbrepl.host import authority, certificates, secrets
 from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.probing.waiting import wait_until
 
@@ -33,13 +35,23 @@ class Three:
     Args:
         encryption: of all other connections between the hosts: none or tls.
         nodes: their hosts; the first is the primary.
+        backend: of the cluster file.
+        section: the backend's section of the cluster file.
     """
 
     def __init__(
-        self, lab: Lab, encryption: str = "none", nodes: Mapping[str, str] = NODES
+        self,
+        lab: Lab,
+        encryption: str = "none",
+        nodes: Mapping[str, str] = NODES,
+        *,
+        backend: str = "zrs",
+        section: str = "",
     ) -> None:
         self.lab = lab
         self.encryption = encryption
+        self.backend = backend
+        self._section = section
         self._nodes = nodes
         self.path = lab.srv / "cluster.conf"
         text = self._text()
@@ -52,14 +64,16 @@ class Three:
             trusted = certificates.authorities_file(first).read_text()
             certificates.install_authorities(folder, trusted)
             certificates.install(folder, authority.issue(first, host.name, Role.HOST, host.address))
+        self._share_secrets()
         self._agents: dict[str, Program] = {}
 
     def _text(self) -> str:
         lines = [
             "name three",
-            "backend zrs",
+            f"backend {self.backend}",
             f"encryption {self.encryption}",
             f"var-directory {self.lab.srv}/var",
+            self._section,
         ]
         for host in self.lab:
             lines += [f"<host {host.name}>", f"  address {host.address}", "</host>"]
@@ -70,13 +84,24 @@ class Three:
                 f"<node {node}>",
                 f"host {name}",
                 f"storage-port {8201 + 2 * number}",
-                f"replication-port {8202 + 2 * number}",
+                *([f"replication-port {8202 + 2 * number}"] if self.backend == "zrs" else []),
                 f"data-directory {self.lab.srv}/{node}",
                 *role,
                 "</node>",
             ]
         lines += ["<admin>", "host h3", "port 8131", "</admin>", ""]
         return "\n".join(lines)
+
+    def _share_secrets(self) -> None:
+        """Give all hosts the same secrets, as bundles do."""
+        made: dict[str, str] = {}
+        for host in self.lab:
+            cluster = load(host.folder / "cluster.conf", HOME)
+            cluster = dataclasses.replace(cluster, var_directory=host.folder / "var")
+            if not made:
+                secrets.make_shared(cluster)
+                made = secrets.shared(cluster)
+            secrets.install_shared(cluster, made)
 
     def agents(self, chosen: Sequence[str] = ("h1", "h2", "h3")) -> None:
         """Start the agents of hosts, and wait until they answer."""

@@ -97,17 +97,21 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
     return []
 
 
-def prove(node: Node, primary: Node, deadline: float) -> str:
-    """Compare by the position that the primary recorded at its shutdown."""
-    path = config.data_folder(primary) / "binlog.state"
+def log_end(node: Node) -> str:
+    """Return the position that a server recorded at its shutdown; empty if it has no log."""
+    path = config.data_folder(node) / "binlog.state"
     try:
-        written = last_positions(path.read_text("ascii"))
+        return last_positions(path.read_text("ascii"))
     except (OSError, UnicodeDecodeError) as error:
         raise OperatorError(
-            f"where node {primary.name} ended can't be read",
+            f"where node {node.name} ended can't be read",
             f"{path}: {error}",
             exit_code=ExitCode.REFUSED,
         ) from error
+
+
+def prove(node: Node, primary: Node, written: str, deadline: float) -> str:
+    """Wait until a replica has applied a position; see ``NativeReplication.prove``."""
     _wait_for(written, node, deadline)
     return f"node {node.name} has applied {written or 'nothing'}, where node {primary.name} ended"
 

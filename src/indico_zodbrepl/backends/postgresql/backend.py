@@ -117,15 +117,11 @@ class PostgreSQL(native_replication.NativeServers):
     ) -> Iterable[str]:
         return replication.promote(cluster, state, deadline)
 
-    def prove(
-        self,
-        cluster: Cluster,
-        installation: Installation,
-        node: Node,
-        primary: Node,
-        deadline: float,
-    ) -> str:
-        return replication.prove(cluster, node, primary, deadline)
+    def log_end(self, cluster: Cluster, node: Node) -> str:
+        return replication.log_end(cluster, node)
+
+    def prove(self, cluster: Cluster, node: Node, primary: Node, end: str, deadline: float) -> str:
+        return replication.prove(cluster, node, primary, end, deadline)
 
     def data_folder(self, node: Node) -> Path:
         return config.data_folder(node)

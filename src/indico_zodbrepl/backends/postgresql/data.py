@@ -181,12 +181,14 @@ def wait_for(cluster: Cluster, node: Node, seconds: float = UPSTREAM_SECONDS) ->
 def ensure_slot(cluster: Cluster, upstream: Node, node: Node) -> None:
     """Make a server keep the WAL that a follower still needs.  Raises OperatorError."""
     name = sql.literal(config.slot(node))
+    # Another host may create the same slot at the same time.
     sql.command(
         cluster,
         upstream,
         time.monotonic() + ANSWER_SECONDS,
-        f"SELECT pg_create_physical_replication_slot({name}, true) "  # noqa: S608
-        f"WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = {name})",
+        f"DO $$ BEGIN PERFORM pg_create_physical_replication_slot({name}, true) "
+        f"WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = {name}); "
+        "EXCEPTION WHEN duplicate_object THEN NULL; END $$",
     )
 
 

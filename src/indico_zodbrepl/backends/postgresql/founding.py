@@ -21,6 +21,8 @@ ANSWER_SECONDS = 5.0
 POLL_SECONDS = 0.2
 # Seconds until a listening standby must stream; it keeps trying after that.
 STREAMING_SECONDS = 20.0
+TABLES_LOCK = 0x7A6F6462
+"""The key of the advisory lock under which the tables are created."""
 
 Progress = Callable[[str], None]
 
@@ -50,6 +52,8 @@ def settle_links(cluster: Cluster, primary: Node) -> None:
             continue
         data.ensure_slot(cluster, primary, node)
         drop_slots(cluster, node)
+    if not cluster.is_here(primary):
+        return  # `up` on its host writes its configuration
     path = config.data_folder(primary) / config.SYNCHRONOUS_CONF
     text = config.synchronous_conf(cluster, primary)
     if path.exists() and path.read_text("utf-8") != text:
@@ -70,27 +74,29 @@ def _ensure_tables(
     settings = config.settings_of(cluster)
     own = sql.conninfo(cluster, primary, settings.user, settings.database)
     try:
-        ((objects, history),) = sql.query(
-            own,
-            min(deadline, time.monotonic() + ANSWER_SECONDS),
-            "SELECT to_regclass('object_state'), to_regclass('transaction')",
-        )[0]
+        # The hosts of a cluster do this at the same time, and one has to create the tables.
+        with sql.session(own, deadline) as run:
+            run(f"SELECT pg_advisory_lock({TABLES_LOCK})")
+            ((objects, history),) = run(
+                "SELECT to_regclass('object_state'), to_regclass('transaction')"
+            )
+            if objects is None:
+                # Do not wait for a synchronous standby, which may not exist yet.
+                make_tables(
+                    installation,
+                    schema_conf(cluster),
+                    deadline,
+                    {"PGOPTIONS": "-c synchronous_commit=local"},
+                )
+                progress("the tables are made")
+                return
     except ProbeError as error:
         raise OperatorError(
             "the tables can't be looked for",
             f"node {primary.name}: {error.detail}",
             exit_code=ExitCode.TIMED_OUT,
         ) from error
-    if objects is None:
-        # Do not wait for a synchronous standby, which may not exist yet.
-        make_tables(
-            installation,
-            schema_conf(cluster),
-            deadline,
-            {"PGOPTIONS": "-c synchronous_commit=local"},
-        )
-        progress("the tables are made")
-    elif (history is not None) is not settings.keep_history:
+    if (history is not None) is not settings.keep_history:
         raise OperatorError(
             "the database was made with the other value of keep-history",
             f"{cluster.where('postgresql', None, 'keep-history')}: database {settings.database} "
@@ -103,8 +109,8 @@ def _ensure_tables(
 def _wait_for_followers(
     cluster: Cluster, primary: Node, progress: Progress, deadline: float
 ) -> None:
-    """Wait until synchronous standbys are connected and the status is healthy."""
-    wanted = {node.name for node in cluster.nodes if node.managed and data.follows(node)}
+    """Wait until the standbys of this host stream, and until commits do not wait for one."""
+    wanted = {node.name for node in cluster.local.nodes if node.managed and data.follows(node)}
     patience = min(deadline, time.monotonic() + STREAMING_SECONDS)
     missing = wanted
 

@@ -103,24 +103,28 @@ def settle(cluster: Cluster, state: NodeState, deadline: float) -> None:
     founding.drop_slots(cluster, node)
 
 
-def prove(cluster: Cluster, node: Node, primary: Node, deadline: float) -> str:
-    """Compare by the last record of the primary's log, that of its shutdown."""
+def log_end(cluster: Cluster, node: Node) -> str:
+    """Return the position of the record of a clean shutdown, the last one in the log."""
     try:
-        facts = programs.control_data(cluster, primary)
+        facts = programs.control_data(cluster, node)
     except OSError as error:
         raise OperatorError(
-            f"the last transaction of node {primary.name} is unknown",
-            f"{config.data_folder(primary)}: {error.strerror}",
+            f"the last transaction of node {node.name} is unknown",
+            f"{config.data_folder(node)}: {error.strerror}",
             exit_code=ExitCode.REFUSED,
         ) from error
     ended = facts["Database cluster state"]
     if ended != "shut down":
         raise OperatorError(
-            f"node {primary.name} did not shut down cleanly",
+            f"node {node.name} did not shut down cleanly",
             f"pg_controldata says: {ended}; its last record does not show what it had",
             exit_code=ExitCode.REFUSED,
         )
-    last = facts["Latest checkpoint location"]
+    return facts["Latest checkpoint location"]
+
+
+def prove(cluster: Cluster, node: Node, primary: Node, last: str, deadline: float) -> str:
+    """Wait until a standby has replayed a position; see ``NativeReplication.prove``."""
     own = sql.conninfo(
         cluster, node, config.settings_of(cluster).user, config.settings_of(cluster).database
     )

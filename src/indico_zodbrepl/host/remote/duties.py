@@ -1,7 +1,7 @@
 """What an agent does unasked.
 
-It keeps a former primary of its host from taking writes, and copies the files of operations that
-other hosts have written while this one was away.
+It keeps a former primary of its host from taking writes, directs the clients of its host to the
+primary, and copies the files of operations that other hosts have written while this one was away.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Duties:
     """A thread that reports later epochs to the nodes of this host.
 
     A host that was cut off during a failover learns of it as soon as it reaches another host: its
-    former primary is told of the epoch and refuses commits, or it is fenced.
+    former primary is told of the epoch and refuses commits, or it is fenced.  Its clients of
+    database servers are directed to the primary.
 
     Args:
         load: returns the cluster as its file says now.
@@ -71,6 +72,8 @@ class Duties:
         if newest is None:
             return
         self._raise_own(cluster, newest)
+        if newest.primary in {node.name for node in cluster.nodes}:
+            backend_of(cluster).direct_clients(cluster, cluster.node(newest.primary))
         host = LocalHost(cluster, self._installation)
         for node in cluster.local.nodes:
             if node.managed and node.name != newest.primary:

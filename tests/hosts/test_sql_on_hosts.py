@@ -1,0 +1,123 @@
+"""PostgreSQL and MariaDB on three hosts: the role moves, a host is lost, and nothing else is.
+
+A program commits all the time.  Each number that was acknowledged to it is in the end in the
+database of every node, or in a recovery export.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from counted import Counted, exported_numbers, served
+from labs import labs_in
+from three import Three, later
+
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.probing.waiting import wait_until
+
+REASON = ("--reason", "the host of the primary is lost")
+
+
+@pytest.fixture(scope="module", params=["postgresql"])
+def shared(
+    request: pytest.FixtureRequest, _possible: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Three]:
+    with labs_in(tmp_path_factory.mktemp("labs")) as make:
+        found = Three(make(3), "tls", backend=f"relstorage-{request.param}")
+        found.agents()
+        found.zodbrepl("h2", "up")
+        yield found
+
+
+@pytest.fixture
+def three(shared: Three) -> Iterator[Three]:
+    """Three hosts with a node each."""
+    yield shared
+    shared.repair()
+
+
+def healthy(three: Three, host: str) -> bool:
+    return bool(three.status(host)["state"] == "healthy")
+
+
+def account_for(three: Three, *writers: Counted) -> None:
+    """Check each acknowledged number, and that all nodes have the same."""
+    acknowledged = {number for each in writers for number in each.acknowledged}
+    goal = served(three, "h2", three.primary("h2"))
+    assert acknowledged <= goal | exported_numbers(three)
+    for node in ("a", "b", "c"):
+        assert wait_until(lambda node=node: served(three, "h3", node) == goal, later()), node  # type: ignore[misc]
+
+
+def fail_over(three: Three, host: str) -> None:
+    """Type failovers on a host until one is accepted: followers notice a silent host in time."""
+    said: list[str] = []
+
+    def succeeds() -> bool:
+        done = three.zodbrepl(host, "failover", *REASON, code=None)
+        said[:] = [done.stdout + done.stderr]
+        return done.returncode == ExitCode.OK
+
+    assert wait_until(succeeds, later()), said
+
+
+def test_every_host_sees_the_replication_of_all_nodes(three: Three) -> None:
+    for host in three.lab:
+        assert wait_until(partial(healthy, three, host.name), later()), three.status(host.name)
+        for path in Path(host.folder).glob("var/secrets/*"):
+            readable_by_its_owner = stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert readable_by_its_owner or not path.read_bytes(), path
+
+
+def test_a_switchover_moves_the_role_to_another_host_without_loss(three: Three) -> None:
+    with Counted(three, "h3") as writer:
+        three.zodbrepl("h3", "switchover", "b")
+        writer.see_more()
+    assert three.primary("h1") == "b"
+    assert not exported_numbers(three)
+    account_for(three, writer)
+
+
+def test_after_the_loss_of_a_host_writes_go_on_and_the_host_joins_again(three: Three) -> None:
+    former = three.primary("h2")
+    host = three.host_of(former)
+    other = next(each for each in ("h2", "h3") if each != host)
+    with Counted(three, other, 10**6) as writer:
+        three.lab[host].kill()
+        fail_over(three, other)
+        writer.see_more()
+        three.lab[host].start()
+        three.agents([host])
+        refused = three.zodbrepl(host, "up", code=None)
+        assert f"rejoin {former}" in refused.stderr
+        three.zodbrepl(other, "rejoin", former, "--reason", "its host is back")
+        writer.see_more()
+    account_for(three, writer)
+
+
+def test_what_an_isolated_primary_took_is_exported_when_its_network_is_back(three: Three) -> None:
+    former = three.primary("h3")
+    host = three.host_of(former)
+    other, third = (each for each in ("h1", "h2", "h3") if each != host)
+    with Counted(three, host, 2 * 10**6) as inside, Counted(three, other, 3 * 10**6) as outside:
+        three.lab.network.isolate(host)
+        inside.see_more()
+        fail_over(three, other)
+        outside.see_more()
+        three.lab.network.heal()
+        assert wait_until(partial(is_stopped, three, host, former), later())
+        three.zodbrepl(third, "rejoin", former, "--reason", "its network is back")
+        outside.see_more()
+        inside.see_more()
+    assert exported_numbers(three) & set(inside.acknowledged)
+    account_for(three, inside, outside)
+
+
+def is_stopped(three: Three, host: str, node: str) -> bool:
+    """Return True if a host sees that no server of a node answers: it was fenced."""
+    found = next(each for each in three.status(host)["nodes"] if each["name"] == node)
+    return found["actual_role"] is None
