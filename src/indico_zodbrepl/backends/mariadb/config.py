@@ -163,9 +163,23 @@ def _users(cluster: Cluster, passwords: Mapping[str, str], lock: str) -> list[st
         f"GRANT ALL ON `{database}`.* TO '{own.user}'@'%'",
         f"GRANT PROCESS ON *.* TO '{own.user}'@'%'",  # for the sizes of the database's files
         f"GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%'",
+        *(_from_another_host(database) if cluster.hosts else ()),
         f"GRANT PROCESS, BINLOG MONITOR, SLAVE MONITOR ON *.* TO '{MONITOR_USER}'@'%'",
         f"GRANT SELECT ON `{database}`.* TO '{MONITOR_USER}'@'%'",
         f"GRANT SELECT ON {OWN_DATABASE}.* TO '{MONITOR_USER}'@'%'",
+    ]
+
+
+def _from_another_host(database: str) -> list[str]:
+    """Return what a follower on another host needs: copy the database, make commits wait for it.
+
+    On the primary's host the administrator does both through the server's socket.
+    """
+    everywhere = "BINLOG MONITOR, PROCESS, RELOAD, REPLICATION MASTER ADMIN"
+    return [
+        f"GRANT {everywhere} ON *.* TO '{REPLICATION_USER}'@'%'",
+        f"GRANT EVENT, SELECT, SHOW VIEW, TRIGGER ON `{database}`.* TO '{REPLICATION_USER}'@'%'",
+        f"GRANT SELECT ON mysql.proc TO '{REPLICATION_USER}'@'%'",
     ]
 
 

@@ -12,11 +12,17 @@ from indico_zodbrepl.backends.mariadb.sql import administration, session
 from indico_zodbrepl.backends.native_replication import Ask, find_primary
 from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing import tid
+from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 5.0
+POLL_SECONDS = 0.2
+# Seconds until the primary's host must have created the tables.
+TABLES_SECONDS = 60.0
 
 Progress = Callable[[str], None]
 
@@ -28,15 +34,48 @@ def found(
     sql.ensure(cluster, config.settings_of(cluster).user)
     primary = find_primary(cluster, ask, "MariaDB", deadline)
     turn_clients(cluster, primary)
+    if primary.managed and not cluster.is_here(primary):
+        _wait_for_tables(cluster, primary, ask, deadline)
+    else:
+        _make_tables(cluster, installation, primary, deadline)
+    for node in cluster.local.nodes:
+        if node.managed and node.name != primary.name:
+            _found_follower(cluster, node, primary, progress)
+
+
+def _make_tables(
+    cluster: Cluster, installation: Installation, primary: Node, deadline: float
+) -> None:
     if primary.managed:
         _ready_for_tables(cluster, primary)
     _refuse_other_history(cluster, primary)
     relstorage.make_tables(installation, relstorage.schema_conf(cluster), deadline)
     if primary.managed:
         servers.mark_filled(cluster, primary)
-    for node in cluster.nodes:
-        if node.managed and node is not primary:
-            _found_follower(cluster, node, primary, progress)
+
+
+def _wait_for_tables(cluster: Cluster, primary: Node, ask: Ask, deadline: float) -> None:
+    """Wait until the host of the primary has created the tables and the root object.
+
+    Raises OperatorError: exit 7, it did not; exit 8, as ``_refuse_other_history``.
+    """
+    deadline = min(deadline, time.monotonic() + TABLES_SECONDS)
+
+    def exist() -> bool:
+        try:
+            answer = ask(cluster, primary, time.monotonic() + ANSWER_SECONDS)
+        except ProbeError:
+            return False
+        return answer.last_tid != tid.EMPTY
+
+    if not wait_until(exist, deadline, POLL_SECONDS):
+        raise OperatorError(
+            f"node {primary.name} has no tables",
+            f"host {primary.on} creates them when it starts node {primary.name}",
+            Commands.here(cluster).zodbrepl("up"),
+            ExitCode.TIMED_OUT,
+        )
+    _refuse_other_history(cluster, primary)
 
 
 def _found_follower(cluster: Cluster, node: Node, primary: Node, progress: Progress) -> None:

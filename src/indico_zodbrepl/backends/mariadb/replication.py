@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import tempfile
 import time
@@ -11,12 +12,19 @@ from typing import IO
 from indico_zodbrepl.backends.mariadb import config, sql, status
 from indico_zodbrepl.backends.mariadb import server as servers
 from indico_zodbrepl.backends.mariadb.comparing import lacks, last_positions, log_of
-from indico_zodbrepl.backends.mariadb.sql import Row, administration
+from indico_zodbrepl.backends.mariadb.sql import (
+    Row,
+    Session,
+    administration,
+    not_executed,
+    session,
+)
 from indico_zodbrepl.backends.mariadb.status import LOGS_DO_NOT_MATCH, YES, keep_and_copy
 from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.waiting import wait_while
+from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -136,8 +144,9 @@ def _wait_for(position: str, node: Node, deadline: float) -> None:
 def seed(cluster: Cluster, node: Node, primary: Node) -> None:
     """Copy the database to a follower without a complete copy, and let it follow.
 
-    Both servers run here.  After an interruption it can be repeated: a partial copy is replaced. It
-    has its own time limit, which depends on the amount of data.
+    Its server runs here, the primary's here or on another host.  After an interruption it can be
+    repeated: a partial copy is replaced. It has its own time limit, which depends on the amount of
+    data.
 
     Raises:
         OperatorError: exit 7, timeout; exit 8, one of them is not managed here; exit 1, a program
@@ -151,7 +160,7 @@ def seed(cluster: Cluster, node: Node, primary: Node) -> None:
             ExitCode.REFUSED,
         )
     database = config.settings_of(cluster).database
-    with administration(primary, time.monotonic() + START_COPY_SECONDS) as server:
+    with upstream_session(cluster, primary, time.monotonic() + START_COPY_SECONDS) as server:
         seconds = LEAST_SECONDS + status.size_of(cluster, server) / SLOWEST_COPY
     with administration(node, time.monotonic() + START_COPY_SECONDS) as server:
         for statement in (
@@ -185,11 +194,22 @@ def follow(cluster: Cluster, node: Node, upstream: Node, deadline: float) -> Non
 def _copy(cluster: Cluster, node: Node, primary: Node, database: str, deadline: float) -> None:
     found = servers.find(config.settings_of(cluster))
     user = f"--user={config.administrator()}"
+    if cluster.is_here(primary):
+        login: tuple[str, ...] = (
+            "--no-defaults",
+            f"--socket={config.server_socket(primary)}",
+            user,
+        )
+    else:
+        login = (
+            f"--defaults-file={config.client_cnf(cluster, config.REPLICATION_USER)}",
+            "--protocol=TCP",
+            f"--host={primary.host}",
+            f"--port={primary.storage_port}",
+        )
     dump = (
         found.path(servers.DUMP),
-        "--no-defaults",
-        f"--socket={config.server_socket(primary)}",
-        user,
+        *login,
         *_DUMP,
         "--databases",
         database,
@@ -244,6 +264,23 @@ def _last_lines(said: IO[bytes]) -> Iterator[str]:
     yield from said.read().decode("utf-8", "replace").splitlines()[-OUTPUT_LINES:]
 
 
+@contextlib.contextmanager
+def upstream_session(cluster: Cluster, upstream: Node, deadline: float) -> Iterator[Session]:
+    """Log in to a managed upstream: as its administrator, or on another host for replication.
+
+    Raises OperatorError: exit 7, no answer in time; exit 1, it is missing or refuses.
+    """
+    if cluster.is_here(upstream):
+        with administration(upstream, deadline) as server:
+            yield server
+        return
+    try:
+        with session(cluster, upstream, config.REPLICATION_USER, deadline) as server:
+            yield server
+    except ProbeError as error:
+        raise not_executed(upstream, error) from error
+
+
 def settle_links(cluster: Cluster, node: Node, upstream: Node) -> None:
     """Wait until both threads of a follower run, then let clients read from it.
 
@@ -259,7 +296,7 @@ def settle_links(cluster: Cluster, node: Node, upstream: Node) -> None:
         server.rows(f"ALTER USER '{config.settings_of(cluster).user}'@'%' ACCOUNT UNLOCK")
     servers.forget_primary(node)
     if upstream.managed:
-        with administration(upstream, time.monotonic() + LINK_SECONDS) as server:
+        with upstream_session(cluster, upstream, time.monotonic() + LINK_SECONDS) as server:
             server.rows(config.wait_for_followers(cluster))
 
 

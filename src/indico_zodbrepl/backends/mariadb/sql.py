@@ -103,17 +103,22 @@ def administration(node: Node, deadline: float) -> Iterator[Session]:
         with at_socket(path, deadline) as server:
             yield server
     except ProbeError as error:
-        silent = error.kind is FailureKind.SILENT
-        raise OperatorError(
-            f"the MariaDB server of node {node.name} did not execute the order",
-            error.detail,
-            exit_code=ExitCode.TIMED_OUT if silent else ExitCode.FAILED,
-        ) from error
+        raise not_executed(node, error) from error
     except OSError as error:
         raise OperatorError(
             f"the MariaDB server of node {node.name} can't be reached",
             f"{path}: {error.strerror or 'no answer in time'}",
         ) from error
+
+
+def not_executed(node: Node, error: ProbeError) -> OperatorError:
+    """Return the error for a statement that a server did not execute."""
+    silent = error.kind is FailureKind.SILENT
+    return OperatorError(
+        f"the MariaDB server of node {node.name} did not execute the order",
+        error.detail,
+        exit_code=ExitCode.TIMED_OUT if silent else ExitCode.FAILED,
+    )
 
 
 @contextlib.contextmanager
