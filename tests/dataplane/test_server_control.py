@@ -245,22 +245,31 @@ def test_a_primary_told_of_a_higher_epoch_answers_when_its_last_commit_ended(
 
 
 def test_a_primary_told_of_a_higher_epoch_commits_no_more(node, clients):
-    client = open_client(node, clients)
+    client = open_client(node, clients, read_only_fallback=True)
     node.control(do='hold', seconds=100)
     waiting = Commit(client)
     wait_for_waiting(node, 1)
-    node.control(do='hold', seconds=3)
     status = node.control(do='epoch', epoch=4)
 
     assert (3, 4, 'epoch') == (
         status['epoch'], status['known_epoch'], status['held'])
-    assert isinstance(waiting.wait(), ReadOnlyError)
+    assert isinstance(waiting.wait(), (ReadOnlyError, ClientDisconnected))
     assert 'epoch' == node.status()['held']
-    assert isinstance(Commit(client).wait(), ReadOnlyError)
-    assert not node.control(do='release')['was_held']
-    assert isinstance(Commit(client).wait(), ReadOnlyError)
+    assert isinstance(Commit(client).wait(), (ReadOnlyError, ClientDisconnected))
+    assert node.control(do='release')['was_held']
+    assert 'epoch' == node.status()['held']
+    assert isinstance(Commit(client).wait(), (ReadOnlyError, ClientDisconnected))
     node.process.terminate()
     assert [] == node.tids()
+
+
+def test_clients_leave_a_primary_of_an_earlier_epoch(node, clients):
+    client = open_client(node, clients, read_only_fallback=True)
+    commit(client, pickle_of('x'))
+    assert not client.is_read_only()
+    node.control(do='epoch', epoch=4)
+    # It has no other server, and goes on to read here.
+    wait_for(lambda: client.is_connected() and client.is_read_only(), 'it reads only')
 
 
 def test_a_secondary_goes_along_with_a_higher_epoch_and_holds_nothing(

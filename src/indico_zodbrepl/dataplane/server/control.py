@@ -4,7 +4,8 @@
     {"do": "hold", "seconds": S}      no new commits; answers when none runs
     {"do": "release"}                 ends a hold
     {"do": "epoch", "epoch": N}       the cluster is in epoch N; a primary of an
-                                      earlier one answers when no commit runs
+                                      earlier one answers when no commit runs,
+                                      and closes connections for writing
     {"do": "promote", "epoch": N, "replicate_to": "HOST:PORT"}
                                       a secondary or relay becomes a primary
     {"do": "follow", "epoch": N, "upstream": "HOST:PORT"}
@@ -109,6 +110,8 @@ class ServerControl(object):
         self._in_loop(self._server.enter_epoch, self._new_epoch(request))
         if self._server.known_epoch > self._server.epoch:
             self._end_commits()
+            # Otherwise they would go on to read what another primary has replaced.
+            self._in_loop(self._server.disconnect_writers)
         return self._in_loop(self._status)
 
     def _promote(self, request):

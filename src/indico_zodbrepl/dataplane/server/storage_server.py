@@ -271,6 +271,12 @@ class NodeStorageServer(StorageServer):
             if protocol.zeo_storage.connected:
                 protocol.close()
 
+    def disconnect_writers(self):
+        """Close connections for writing: their clients look for another server."""
+        for protocol in list(self.protocols):
+            if protocol.zeo_storage.connected and not protocol.zeo_storage.read_only:
+                protocol.close()
+
     def disconnect_refused_writers(self):
         """Close connections that accepted a read-only server for want of another.
 
