@@ -64,6 +64,7 @@ CARRIED = (
     "indico_zodbrepl/files/etc/backup/indico-backup",
     "indico_zodbrepl/files/etc/cluster.conf",
     "indico_zodbrepl/files/etc/nginx/indico.conf",
+    "indico_zodbrepl/files/etc/haproxy/indico.cfg",
     "indico_zodbrepl/files/patches/indico-1.2.2/series",
     "indico_zodbrepl/cluster/schema.xml",
     "indico_zodbrepl/setup/requirements-2.7.txt",
