@@ -95,6 +95,11 @@ def keep_alive_delay(text: str) -> int:
     return int(seconds)
 
 
+def scheduler_takeover(text: str) -> float:
+    """Return the seconds; fewer would be too short for a busy host."""
+    return _seconds(text, 10)
+
+
 def follower_count(text: str) -> int:
     """Return a number of followers, from 0."""
     if not (text.isascii() and text.isdigit()):

@@ -130,6 +130,7 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
         archive_directory=values.archive_directory,
         public_url=values.public_url and values.public_url.rstrip("/"),
         mail=None if values.mail is None else _mail(values.mail),
+        scheduler_takeover=values.scheduler_takeover,
         min_followers=values.min_followers,
         settings=_settings(values),
         hosts=tuple(hosts.values()),
@@ -154,12 +155,17 @@ def _is_of_this_machine(host: ClusterHost) -> bool:
 
 
 def _indico(values: Any, place: Place) -> tuple[IndicoInstance, ...]:
-    """Return the instances; the first that allows it gets the scheduler if none asks for it."""
+    """Return the instances; if none asks for the scheduler, the first of each host gets one."""
     asked = [instance.scheduler for instance in values.indico]
     shape = SHAPES.get(values.backend)
     allowed = shape is not None and not shape.one_process
-    if allowed and True not in asked and None in asked:
-        asked[asked.index(None)] = True
+    if allowed and True not in asked:
+        seen: set[str | None] = set()
+        for number, instance in enumerate(values.indico):
+            host = place(instance.host)[1]
+            if asked[number] is None and host not in seen:
+                asked[number] = True
+                seen.add(host)
     path = "/indico"
     if values.public_url is not None:
         path = urllib.parse.urlsplit(values.public_url).path.rstrip("/")

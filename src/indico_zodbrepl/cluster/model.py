@@ -234,7 +234,7 @@ class NodeState:
 
 
 SCHEDULER = "scheduler"
-"""The name of the program of Indico's scheduler, of which a cluster has one."""
+"""The name of the program of Indico's scheduler in a cluster on one host, which has one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,7 +276,15 @@ class IndicoInstance:
     @property
     def programs(self) -> tuple[str, ...]:
         """Return its program and the scheduler that runs beside it, if any."""
-        return (self.program, SCHEDULER) if self.scheduler else (self.program,)
+        return (self.program, self.scheduler_program) if self.scheduler else (self.program,)
+
+    @property
+    def scheduler_program(self) -> str:
+        """Return the name of the program of a scheduler that runs beside it.
+
+        Several hosts have one each, which needs a name of its own in the whole cluster.
+        """
+        return SCHEDULER if self.on is None else f"{SCHEDULER}-{self.name}"
 
     @property
     def of_scheduler(self) -> IndicoInstance:
@@ -403,6 +411,8 @@ class Cluster:
         site_conf: an existing site's indico.conf, which the instances' files execute.
         reconnect_delay: seconds that a secondary waits before it reconnects to its upstream.
         keep_alive_delay: seconds between keep-alive messages on a replication link.
+        scheduler_takeover: seconds without a sign of the host whose scheduler runs, after which the
+            scheduler of another host takes over.
         min_followers: connected followers without which the primary refuses writes.
         settings: of the engine; None if it has none.
         watch: None without a monitor.
@@ -428,6 +438,7 @@ class Cluster:
     archive_directory: Path | None = None
     public_url: str | None = None
     mail: Mail | None = None
+    scheduler_takeover: float = 120.0
     min_followers: int = 0
     watch: Watch | None = None
     settings: Settings | None = None
@@ -481,7 +492,7 @@ class Cluster:
             *([self.host(self.here).tunnel] if self.encrypted and self.here else []),
             *(node.program for node in here.nodes if node.has_program),
             *(instance.program for instance in here.indico),
-            *(SCHEDULER for instance in here.indico if instance.scheduler),
+            *(instance.scheduler_program for instance in here.indico if instance.scheduler),
             *([self.admin.program] if self.is_here(self.admin) else []),
             *([self.watch.program] if self.watch and self.is_here(self.watch) else []),
         ]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import SCHEDULER, Cluster, IndicoInstance, Watch
+from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Watch
 from indico_zodbrepl.errors import ExitCode
 
 LOG_BYTES = 10 * 1024 * 1024
@@ -252,19 +252,37 @@ def scheduler_program(
     """Return the program of Indico's scheduler, which runs beside an instance."""
     layout = Layout(cluster)
     return Program(
-        name=SCHEDULER,
+        name=instance.scheduler_program,
         command=(
             str(installation.python27),
             "-m",
             "indico_zodbrepl.dataplane.indico.scheduler",
             "--lock",
             str(layout.scheduler_lock),
+            *_standby(cluster, instance),
         ),
         directory=layout.indico,
         stop_seconds=SCHEDULER_STOP_SECONDS,
         final_exits=(0, ExitCode.BAD_CONFIG, ExitCode.REFUSED),
-        environment={"INDICO_CONF": str(layout.indico_conf(instance.of_scheduler))},
+        environment={
+            "INDICO_CONF": str(layout.indico_conf(instance.of_scheduler)),
+            "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance)),
+        },
     )
+
+
+def _standby(cluster: Cluster, instance: IndicoInstance) -> Iterator[str]:
+    """Yield the options of a scheduler that takes over from those of other hosts."""
+    if instance.on is None:
+        return
+    yield from ("--host", instance.on, "--takeover", f"{cluster.scheduler_takeover:g}")
+    yield from ("--tls", str(Layout(cluster).tls))
+    for host in cluster.hosts:
+        if host.name != instance.on:
+            yield from ("--peer", f"{host.name}={host.agent_address}")
+    for node in cluster.nodes:
+        if node.storage_port is not None:
+            yield from ("--node", f"{node.name}={node.storage_address}")
 
 
 def watch_program(cluster: Cluster, installation: Installation, watch: Watch) -> Program:

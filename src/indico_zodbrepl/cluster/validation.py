@@ -270,16 +270,21 @@ def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]
 
 
 def _scheduler(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
-    first, *others = [each.name for each in cluster.indico if each.scheduler] or [""]
-    for name in others:
-        yield Problem(
-            cluster.where("indico", name, "scheduler"),
-            f"the cluster has one scheduler, and it runs beside instance {first} already",
-        )
+    found: dict[str | None, str] = {}
+    for each in cluster.indico:
+        if not each.scheduler:
+            continue
+        first = found.setdefault(each.on, each.name)
+        if first != each.name:
+            where = "the cluster" if each.on is None else f"host {each.on}"
+            yield Problem(
+                cluster.where("indico", each.name, "scheduler"),
+                f"{where} has one scheduler, and it runs beside instance {first} already",
+            )
     shape = SHAPES.get(cluster.backend)
-    if first and shape is not None and shape.one_process:
+    if found and shape is not None and shape.one_process:
         yield Problem(
-            cluster.where("indico", first, "scheduler"),
+            cluster.where("indico", next(iter(found.values())), "scheduler"),
             f"the backend {cluster.backend} allows no scheduler: one process at a time can open "
             "the data; use the backend zeo",
         )

@@ -64,9 +64,13 @@ def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path,
 
 
 def configured(cluster: Cluster) -> list[IndicoInstance]:
-    """Return what has an indico.conf here: the instances, and the scheduler of one of them."""
+    """Return what has an indico.conf here: the instances, and the schedulers beside them.
+
+    Every host has the one of the first instance, for programs that fill the database.
+    """
     here = cluster.local.indico
-    return [*here, *(each.of_scheduler for each in here if each.scheduler)]
+    first = (each for each in cluster.indico[:1] if each not in here)
+    return [*here, *first, *(each.of_scheduler for each in here if each.scheduler)]
 
 
 def node_files(cluster: Cluster) -> Mapping[Path, str]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
-from indico_zodbrepl.cluster.model import SCHEDULER
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import readiness, state, tunnel
 from indico_zodbrepl.host.programs import Stage
@@ -32,7 +31,7 @@ def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
             (instance.program, functools.partial(readiness.indico_answers, instance))
             for instance in here.indico
         ],
-        [(SCHEDULER, _runs) for instance in here.indico if instance.scheduler],
+        [(instance.scheduler_program, _runs) for instance in here.indico if instance.scheduler],
         [(program, listens(program)) for program in _lookouts(cluster)],
     ]
 

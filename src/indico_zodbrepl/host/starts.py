@@ -21,7 +21,6 @@ from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster import Cluster, IndicoInstance
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_with_program
-from indico_zodbrepl.cluster.model import SCHEDULER
 from indico_zodbrepl.cluster.rendering import INDICO_DRAIN_SECONDS
 from indico_zodbrepl.host import daemon, ports, programs, readiness, run, state
 from indico_zodbrepl.host.interface import (
@@ -148,9 +147,10 @@ def restart_instance(
     instance = instance_named(cluster, name)
     deadline = time.monotonic() + seconds
     _restart_serving(cluster, instance, progress, seconds)
-    if instance.scheduler and SCHEDULER in Supervisor(cluster).states():
-        programs.end(cluster, [SCHEDULER], deadline, progress)
-        _start(cluster, SCHEDULER, lambda: None, progress, deadline - time.monotonic())
+    scheduler = instance.scheduler_program
+    if instance.scheduler and scheduler in Supervisor(cluster).states():
+        programs.end(cluster, [scheduler], deadline, progress)
+        _start(cluster, scheduler, lambda: None, progress, deadline - time.monotonic())
 
 
 def _restart_serving(
@@ -181,7 +181,7 @@ def check_restart_instance(cluster: Cluster, _installation: Installation, name: 
             f"start or restart {instance.program}"
             if _replaceable(cluster, instance) is None
             else f"replace the workers of {instance.program}; restart it if that fails",
-            *([f"restart {SCHEDULER}"] if instance.scheduler else []),
+            *([f"restart {instance.scheduler_program}"] if instance.scheduler else []),
         ),
     )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import (
-    SCHEDULER,
     Address,
     Cluster,
     ClusterHost,
@@ -351,7 +350,9 @@ def _instance(cluster: Cluster, instance: IndicoInstance, findings: Findings) ->
         built=answer.built if answer else None,
         set_up=answer.set_up if answer else None,
         failure=answer.failure if answer else None,
-        scheduler=findings.programs.get(SCHEDULER) if instance.scheduler else None,
+        scheduler=(
+            findings.programs.get(instance.scheduler_program) if instance.scheduler else None
+        ),
         host=instance.on,
     )
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from cluster_texts import GOOD, load_text, refusal
 
-from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster import Cluster, rendering
+from indico_zodbrepl.cluster.installation import Installation
 
 HOSTS = """\
 name three
@@ -80,9 +81,32 @@ def test_without_encryption_a_program_listens_on_the_address_of_its_host(tmp_pat
 def test_a_host_runs_its_own_programs_and_the_tunnel(tmp_path: Path) -> None:
     cluster = load_text(tmp_path, HOSTS)
     on_one = seen_from(cluster, "one").program_names()
-    assert ["tunnel-one", "node-a", "indico-i1", "scheduler"] == on_one
+    assert ["tunnel-one", "node-a", "indico-i1", "scheduler-i1"] == on_one
     on_two = seen_from(cluster, "two").program_names()
-    assert ["tunnel-two", "node-b", "indico-i2", "admin", "watch"] == on_two
+    assert ["tunnel-two", "node-b", "indico-i2", "scheduler-i2", "admin", "watch"] == on_two
+
+
+def test_one_scheduler_runs_on_each_host_that_may(tmp_path: Path) -> None:
+    def chosen(text: str) -> list[bool]:
+        return [each.scheduler for each in load_text(tmp_path, text).indico]
+
+    more = "<indico i3>\n  host two\n  port 8122\n</indico>\n"
+    assert [True, True, False] == chosen(HOSTS + more)
+    without = HOSTS.replace("<indico i2>\n", "<indico i2>\n  scheduler no\n")
+    assert [True, False, True] == chosen(without + more)
+    only = HOSTS.replace("<indico i2>\n", "<indico i2>\n  scheduler yes\n")
+    assert [False, True, False] == chosen(only + more)
+    twice = only + more.replace("<indico i3>\n", "<indico i3>\n  scheduler yes\n")
+    (line,) = refusal(tmp_path, twice)
+    assert line.endswith("host two has one scheduler, and it runs beside instance i2 already")
+
+
+def test_the_schedulers_of_several_hosts_know_each_other(tmp_path: Path) -> None:
+    cluster = seen_from(load_text(tmp_path, HOSTS), "one")
+    program = rendering.scheduler_program(cluster, Installation(tmp_path), cluster.indico[0])
+    command = " ".join(program.command)
+    assert "--host one --takeover 120" in command
+    assert "--peer two=10.77.0.12:8301 --node a=127.77.0.11:8111 --node b=" in command
 
 
 def test_a_machine_that_is_no_host_of_the_cluster_runs_nothing(tmp_path: Path) -> None:

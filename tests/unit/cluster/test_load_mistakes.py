@@ -25,7 +25,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
             "backend zrs\ncolour blue",
             "3: unknown key 'colour' (known: allow-public-addresses, archive-directory, backend, "
             "backup-directory, encryption, keep-alive-delay, min-followers, name, public-url, "
-            "reconnect-delay, site-conf, var-directory)",
+            "reconnect-delay, scheduler-takeover, site-conf, var-directory)",
             id="unknown key outside of sections",
         ),
         pytest.param(

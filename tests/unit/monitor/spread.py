@@ -18,8 +18,12 @@ AWAY = Failure(FailureKind.HOST_AWAY, "its agent at 10.77.0.11:8300: no answer i
 WELL = HostReport(__version__, True, 0.0)
 
 
-def spread() -> Cluster:
-    """Node a and instance one on host h1, node b and instance two on h2, nothing on h3."""
+def spread(*, schedulers: bool = False) -> Cluster:
+    """Node a and instance one on host h1, node b and instance two on h2, nothing on h3.
+
+    Args:
+        schedulers: a scheduler runs beside each instance.
+    """
     made = cluster()
     return dataclasses.replace(
         made,
@@ -32,7 +36,7 @@ def spread() -> Cluster:
             for node, host in zip(made.nodes, ("h1", "h2"), strict=True)
         ),
         indico=tuple(
-            dataclasses.replace(instance, on=host)
+            dataclasses.replace(instance, on=host, scheduler=schedulers)
             for instance, host in zip(made.indico, ("h1", "h2"), strict=True)
         ),
         admin=dataclasses.replace(made.admin, on="h3"),
@@ -40,9 +44,9 @@ def spread() -> Cluster:
 
 
 def seen(**changes: Any) -> Snapshot:
-    """Return its snapshot; changes are those of ``situations.snapshot``."""
+    """Return its snapshot; changes are those of ``situations.snapshot``, and ``schedulers``."""
     hosts = {"h1": WELL, "h2": WELL, "h3": WELL} | changes.pop("hosts", {})
-    return snapshot(spread(), hosts=hosts, **changes)
+    return snapshot(spread(schedulers=changes.pop("schedulers", False)), hosts=hosts, **changes)
 
 
 H1_LOST: dict[str, Any] = {

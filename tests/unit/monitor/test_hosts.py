@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situations import findings
+from situations import findings, program
 from spread import AWAY, H1_LOST, seen
 
 from indico_zodbrepl import __version__
@@ -70,6 +70,20 @@ def test_a_certificate_that_expires_soon_is_reported_in_time() -> None:
 def test_the_supervisord_of_another_host_is_named_with_its_host() -> None:
     found = seen(supervisors={"h1": "supervisord is not running"})
     assert ["supervisord of host h1 does not answer"] == [each.text for each in found.warnings]
+
+
+def test_a_stopped_scheduler_is_replaced_by_that_of_another_host() -> None:
+    programs = {
+        "scheduler-one": program("scheduler-one", "STOPPED"),
+        "scheduler-two": program("scheduler-two"),
+    }
+    found = seen(schedulers=True, programs=programs)
+    (alert,) = found.warnings
+    assert "Indico's scheduler beside one is stopped" == alert.text
+    assert "done by the one beside two" in alert.detail
+    programs["scheduler-two"] = program("scheduler-two", "STOPPED")
+    both = seen(schedulers=True, programs=programs)
+    assert {"Indico's scheduler is stopped"} == {each.text for each in both.warnings}
 
 
 def test_disks_of_different_hosts_are_different_ones_though_their_numbers_are_the_same() -> None:

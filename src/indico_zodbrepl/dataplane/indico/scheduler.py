@@ -1,17 +1,22 @@
 """Run Indico's scheduler in the foreground, as a program of supervisord.
 
 usage: INDICO_CONF=... python -m indico_zodbrepl.dataplane.indico.scheduler --lock FILE
+           [--host NAME --takeover SECONDS --tls FOLDER --peer NAME=HOST:PORT ...
+            --node NAME=HOST:PORT ...]
        INDICO_CONF=... python -m indico_zodbrepl.dataplane.indico.scheduler --forget
 
 It waits until the storage accepts writes, and waits again whenever the storage is away, as during
 a failover.  Tasks that were interrupted run again.  It stops on SIGTERM, and when supervisord has
 ended, which held its standard input; running tasks have DRAIN_LIMIT seconds to finish.
 
-At most one runs.  On this host the lock ensures that.  Across hosts the database does: it names
-the scheduler that runs, and this program refuses to start beside that one, and stops if another
-one takes over.  --forget removes that name, after the host of a scheduler was lost.
+At most one runs tasks.  On this host the lock ensures that.  Across hosts the database does: it
+names the scheduler that runs, see `scheduler_record`.  With --host, in a cluster of several hosts,
+this program waits beside that one, and takes over when its host is lost.  Without --host it refuses
+to start beside that one; --forget removes the name, after the host of a scheduler was lost.
 
-exit status: 0 stopped, 1 failed, 2 wrong command line or no indico.conf, 8 another one runs.
+exit status: 0 stopped, 1 failed or has to start again, 2 wrong command line or no indico.conf, 8
+another one runs.  Of several hosts' schedulers, one that could not renew its record is killed by
+SIGALRM.
 """
 from __future__ import absolute_import
 
@@ -20,31 +25,31 @@ import fcntl
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 import time
 
+from indico_zodbrepl.dataplane.client.reconnection import RECORD
 from indico_zodbrepl.dataplane.client.status import storage_status
 from indico_zodbrepl.dataplane.indico import instance
+from indico_zodbrepl.dataplane.indico.peers import Peers
+from indico_zodbrepl.dataplane.indico.scheduler_record import (
+    MODULE,
+    AnotherRuns,
+    MayNotRun,
+    OneHost,
+    SeveralHosts,
+    running_elsewhere,
+)
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 LOCK_PATIENCE = 20.0  # seconds; a scheduler whose supervisord was killed may still be stopping
 DRAIN_LIMIT = 10.0  # seconds; supervisord kills after 15
 PAUSE = 1.0  # seconds between two checks of the storage, and of a request to stop
+FAILED = 1
 REFUSED = 8
-MODULE = 'indico_zodbrepl.dataplane.indico.scheduler'
 
 log = logging.getLogger('scheduler')
-
-
-class AnotherRuns(Exception):
-    """Another scheduler runs; the text has NOTICE, DETAIL and HINT."""
-
-    def __init__(self, detail, hint):
-        Exception.__init__(
-            self, 'NOTICE: another scheduler runs, and a cluster has only one\n'
-            'DETAIL: %s\nHINT: %s' % (detail, hint))
 
 
 class Stop(object):
@@ -88,39 +93,18 @@ def lock(path):
         time.sleep(0.2)
 
 
-def running_elsewhere(status):
-    """Return which other scheduler the database names, in words; None if none runs.
+def open_storage(stop, record):
+    """Return Indico's DBMgr once this scheduler has claimed the record; None at a stop.
 
-    Args:
-        status: what Indico's `SchedulerModule.getStatus` returns.
+    Wait until the storage accepts writes and holds an Indico, and the record is free.
     """
-    host, pid = status['hostname'], status['pid']
-    if not status['state'] or host is None or pid is None:
-        return None
-    if host == socket.getfqdn():
-        if pid == os.getpid() or not _is_scheduler(pid):
-            return None
-        return 'process %d of this host' % pid
-    return 'process %d of host %s' % (pid, host)
-
-
-def _is_scheduler(pid):
-    try:
-        with open('/proc/%d/cmdline' % pid) as stream:
-            return 'scheduler' in stream.read()
-    except IOError:
-        return False
-
-
-def open_storage(stop):
-    """Return Indico's DBMgr once the storage accepts writes and holds an Indico; None at a stop."""
     from indico.core.db import DBMgr
     from indico.core.db.retries import STORAGE_ERRORS
 
     said = None
     while not stop.requested:
         try:
-            missing = _missing(DBMgr.getInstance())
+            missing = _missing(DBMgr.getInstance(), record)
         except STORAGE_ERRORS as error:
             missing = 'the storage is away: %s' % (error or type(error).__name__)
         if missing is None:
@@ -128,23 +112,37 @@ def open_storage(stop):
         if missing != said:
             said = missing
             log.warning('waiting: %s', missing)
-        stop.sleep(PAUSE)
+        stop.sleep(min(PAUSE, record.cycle))
     return None
 
 
-def _missing(manager):
+def _missing(manager, record):
+    from indico.modules.scheduler import SchedulerModule
+    from ZODB.POSException import ConflictError
+
     if not storage_status(manager._db)['writable']:
         return 'the storage accepts no writes'
     manager.startRequest()
     try:
         if 'rootCategory' not in manager.getDBConnection().root():
             return 'the database holds no Indico'
+        module = SchedulerModule.getDBInstance()
+        waiting = record.why_waiting(module)
+        if waiting is None:
+            began = monotonic()
+            record.claim(module)
+            try:
+                manager.commit()
+            except ConflictError:
+                manager.abort()
+                return 'another scheduler was faster'
+            record.renewed(began)
+        return waiting
     finally:
         manager.endRequest(False)
-    return None
 
 
-def make_scheduler(stop):
+def make_scheduler(stop, record):
     """Return Indico's scheduler, made to be supervised; the storage has to be open."""
     from indico.core.db import DBMgr
     from indico.core.db.retries import STORAGE_ERRORS
@@ -170,27 +168,49 @@ def make_scheduler(stop):
             finally:
                 DBMgr.abandonRequest()
 
+    # Indico's own operation, without its transaction.
+    set_running = Scheduler.__dict__['_db_setTaskRunning']._f
+
     class Supervised(Scheduler):
-        @base.OperationManager
         def _db_setRunningStatus(self, value):
-            status = self._schedModule.getStatus()
-            other = running_elsewhere(status)
-            if other is None:
-                self._schedModule.setSchedulerRunningStatus(value)
-            elif value:
-                raise AnotherRuns(
-                    'the database names %s' % other,
-                    'stop that one; if it is gone for good: INDICO_CONF=%s %s -m %s --forget' % (
-                        os.environ['INDICO_CONF'], sys.executable, MODULE))
+            began = monotonic()
+            self._db_write(value)
+            if value:
+                record.renewed(began)
+
+        @base.OperationManager
+        def _db_write(self, value):
+            if value:
+                record.claim(self._schedModule)
+            else:
+                busy = any(worker.isAlive() for worker in self._runningWorkers.values())
+                record.release(self._schedModule, busy)
+
+        @base.OperationManager
+        def _db_renew(self):
+            self._hold()
+            self._schedModule._p_changed = True
+
+        @base.OperationManager
+        def _db_setTaskRunning(self, timestamp, curTask):
+            self._hold()
+            set_running(self, timestamp, curTask)
+
+        def _hold(self):
+            if not record.is_own(self._schedModule):
+                record.claim(self._schedModule)
 
         def _readFromDb(self):
             if stop.requested:
                 self._drain()
                 raise base.SchedulerQuitException('stopped')
             Scheduler._readFromDb(self)
-            status = self._schedModule.getStatus()
-            if (status['hostname'], status['pid']) != (socket.getfqdn(), os.getpid()):
+            if not record.is_own(self._schedModule):
                 self._db_setRunningStatus(True)
+            elif record.is_due:
+                began = monotonic()
+                self._db_renew()
+                record.renewed(began)
 
         def _drain(self):
             deadline = monotonic() + DRAIN_LIMIT
@@ -200,7 +220,17 @@ def make_scheduler(stop):
             self._checkFinishedTasks()
 
         def _taskCycle(self, timestamp, curTask):
+            apart = record.why_apart()
+            if apart is not None:
+                self._sleep('Not starting task %s: %s' % (curTask.id, apart))
+                return
             self._db_setTaskRunning(timestamp, curTask)
+            # Again, because a server that another one has replaced may have committed that.
+            apart = record.why_apart()
+            if apart is not None:
+                raise MayNotRun(
+                    'another host may run the same tasks', apart,
+                    'none; this scheduler starts again and waits until that is over')
             delay = int_timestamp(self._getCurrentDateTime()) - timestamp
             worker = Worker(curTask.id, self._config, delay)
             worker.daemon = True
@@ -238,12 +268,12 @@ def make_scheduler(stop):
                 except STORAGE_ERRORS as error:
                     log.warning('interrupted: %s', error or type(error).__name__)
                     self._dbi.endRequest(False)
-                    if open_storage(stop) is not None:
+                    if open_storage(stop, record) is not None:
                         self._dbi.startRequest()
                         self._schedModule = SchedulerModule.getDBInstance()
 
     base.TimeSource.set(Clock())
-    return Supervised(multitask_mode='threads')
+    return Supervised(multitask_mode='threads', sleep_interval=record.cycle)
 
 
 def forget():
@@ -267,6 +297,15 @@ def main(argv=None):
     what.add_argument('--lock', metavar='FILE', help='the file that one scheduler locks')
     what.add_argument('--forget', action='store_true',
                       help='forget a scheduler whose host was lost, and exit')
+    parser.add_argument('--host', metavar='NAME',
+                        help='this host in a cluster of several, which take over from each other')
+    parser.add_argument('--takeover', metavar='SECONDS', type=float, default=120,
+                        help='time without a sign of the scheduler that runs')
+    parser.add_argument('--tls', metavar='FOLDER', help='with the certificate of this host')
+    parser.add_argument('--peer', metavar='NAME=HOST:PORT', action='append', default=[],
+                        type=_named, help='another host and the address of its agent')
+    parser.add_argument('--node', metavar='NAME=HOST:PORT', action='append', default=[],
+                        type=_named, help='a node and its storage address')
     options = parser.parse_args(argv)
     try:
         instance.require()
@@ -282,15 +321,40 @@ def main(argv=None):
         return 0
     stop.follow_parent()
     _log_to_stderr()
+    if options.host is None:
+        record = OneHost('INDICO_CONF=%s %s -m %s --forget' % (
+            os.environ['INDICO_CONF'], sys.executable, MODULE))
+    else:
+        record = _of_several_hosts(options)
     try:
         held = lock(options.lock)
-        if open_storage(stop) is not None:
-            make_scheduler(stop).go_on()
-    except AnotherRuns as error:
+        if open_storage(stop, record) is not None:
+            make_scheduler(stop, record).go_on()
+    except MayNotRun as error:
         sys.stderr.write('%s\n' % error)
+        if options.host is not None:
+            # At once, with the tasks that run: another host may run them again.
+            os._exit(FAILED)
         return REFUSED
     del held
     return 0
+
+
+def _named(text):
+    name, _, address = text.partition('=')
+    return name, address
+
+
+def _of_several_hosts(options):
+    from indico.core.db import DBMgr
+
+    agents = {}
+    for name, address in options.peer:
+        host, _, port = address.rpartition(':')
+        agents[name] = host, int(port)
+    return SeveralHosts(
+        options.host, Peers(agents, options.tls, os.environ.get(RECORD)), dict(options.node),
+        options.takeover, lambda: storage_status(DBMgr.getInstance()._db)['server'])
 
 
 def _log_to_stderr():

@@ -15,7 +15,9 @@ import msgspec
 
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
-from indico_zodbrepl.host import cluster_file
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import cluster_file, epochs
 from indico_zodbrepl.host.remote.codec import WireError
 
 ALIVE_SECONDS = 1.0
@@ -77,6 +79,8 @@ class Identity(msgspec.Struct):
         certificate, issuer: fingerprints of that certificate and of its authority.
         authorities: fingerprints of those that it trusts, the newest first.
         away: why it can't reach other agents, by their addresses.
+        epoch: of its record; 0 without one; None if that can't be read.
+        primary: the node that the record names; empty without one.
     """
 
     cluster: str
@@ -92,6 +96,8 @@ class Identity(msgspec.Struct):
     issuer: str = ""
     authorities: tuple[str, ...] = ()
     away: dict[str, str] = msgspec.field(default_factory=dict)
+    epoch: int | None = None
+    primary: str = ""
 
 
 def digest_of(cluster: Cluster) -> str:
@@ -101,6 +107,7 @@ def digest_of(cluster: Cluster) -> str:
 
 def identity_of(cluster: Cluster) -> Identity:
     """Return what this host reports of itself."""
+    epoch, primary = _epoch(cluster)
     return Identity(
         cluster.name,
         cluster.here or "",
@@ -109,7 +116,17 @@ def identity_of(cluster: Cluster) -> Identity:
         digest_of(cluster),
         time.time(),
         earlier=cluster_file.earlier(cluster),
+        epoch=epoch,
+        primary=primary,
     )
+
+
+def _epoch(cluster: Cluster) -> tuple[int | None, str]:
+    try:
+        record = epochs.read(cluster, Layout(cluster).epoch_record)
+    except OperatorError:
+        return None, ""  # the status reports a record that can't be read
+    return (0, "") if record is None else (record.epoch, record.primary)
 
 
 def line(**fields: Any) -> bytes:

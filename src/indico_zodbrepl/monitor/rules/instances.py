@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster.model import SCHEDULER, Role
+from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.monitor.rules.facts import RUNNING, Facts, condition, remedy, shown_program
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, Program
 from indico_zodbrepl.monitor.words import set_up
@@ -27,18 +27,25 @@ def warnings(facts: Facts, instance: IndicoStatus) -> Iterator[Alert]:
         yield _not_built(facts, instance)
     elif instance.read_only:
         yield _read_only(facts, instance)
-    if instance.scheduler is not None and instance.scheduler.state not in RUNNING:
-        yield _no_scheduler(facts, instance, instance.scheduler)
+    program = instance.scheduler
+    if program is not None and program.state not in RUNNING and not facts.away(instance.host):
+        yield _no_scheduler(facts, instance, program)
 
 
 def _no_scheduler(facts: Facts, instance: IndicoStatus, program: Program) -> Alert:
+    others = [each.name for each in facts.indico if each.schedules]
     return Alert(
         Level.WARNING,
         instance.name,
-        f"Indico's scheduler {condition(program)}",
-        "Reminders and other timed tasks wait until it runs, and are then done late; "
+        f"Indico's scheduler beside {instance.name} {condition(program)}"
+        if others
+        else f"Indico's scheduler {condition(program)}",
+        f"Timed tasks are done by the one beside {others[0]}, within two minutes after this one "
+        f"was lost; {shown_program(program)}"
+        if others
+        else "Reminders and other timed tasks wait until it runs, and are then done late; "
         f"{shown_program(program)}",
-        remedy(facts.commands, facts.commands.zodbrepl("up"), SCHEDULER, program),
+        remedy(facts.commands, facts.commands.zodbrepl("up"), program.name, program),
     )
 
 

@@ -1,0 +1,35 @@
+"""What `up` writes on each of several hosts for Indico and its programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.host import generated
+
+HOSTS = ("h1", "h2", "h3")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """The example for several hosts: h3 has no Indico instance."""
+    example = Path(__file__).parents[3] / "etc/cluster-hosts.conf"
+    return load(example, tmp_path)
+
+
+def on(cluster: Cluster, host: str) -> Cluster:
+    return dataclasses.replace(cluster, here=host)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_every_host_has_the_configuration_of_the_first_instance(
+    cluster: Cluster, host: str
+) -> None:
+    here = on(cluster, host)
+    files = generated.cluster_files(here, Installation(Path("/opt")))
+    assert Layout(here).indico_conf(here.indico[0]) in files
