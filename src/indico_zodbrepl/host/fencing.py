@@ -98,6 +98,12 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
     )
 
 
+def is_running(cluster: Cluster, node: Node) -> bool:
+    """Return True if a process has a node's data open, or listens on one of its ports."""
+    addresses = {node.storage_address, node.link_address}
+    return bool(_serving(cluster, node)) or any(map(ports.is_listening, addresses))
+
+
 def check(cluster: Cluster, _installation: Installation, name: str) -> DryRun:
     """Return whom ``fence`` would kill; change nothing.  Raises OperatorError as it does."""
     node = node_with_program(cluster, name)

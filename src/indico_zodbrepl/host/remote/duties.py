@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host import epochs, fencing
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.local import LocalHost
@@ -77,7 +77,7 @@ class Duties:
         host = LocalHost(cluster, self._installation)
         for node in cluster.local.nodes:
             if node.managed and node.name != newest.primary:
-                self._silence(host, node.name, newest)
+                self._silence(cluster, host, node, newest)
 
     def _raise_own(self, cluster: Cluster, newest: EpochRecord) -> None:
         """Copy the newest record to this host, which missed it."""
@@ -87,10 +87,14 @@ class Duties:
                 epochs.raise_record(cluster, path, newest)
                 self._log(f"{keeper}: epoch {newest.epoch} has begun, primary {newest.primary}")
 
-    def _silence(self, host: Host, name: str, newest: EpochRecord) -> None:
-        if (name, newest.epoch) in self._done:
+    def _silence(self, cluster: Cluster, host: Host, node: Node, newest: EpochRecord) -> None:
+        """Silence a node once in an epoch, as soon as its server runs.
+
+        A program that is about to become the server is left to its start-up check, which refuses.
+        """
+        if (node.name, newest.epoch) in self._done or not fencing.is_running(cluster, node):
             return
-        done = host.silence(name, newest.epoch)
-        self._done.add((name, newest.epoch))
+        done = host.silence(node.name, newest.epoch)
+        self._done.add((node.name, newest.epoch))
         if done.remark:
             self._log(done.remark)

@@ -1,0 +1,82 @@
+"""What an agent does for its host when an epoch has begun elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.backends.relstorage import servers_file
+from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.installation import Installation, home_from_environment
+from indico_zodbrepl.host import epochs, ports
+from indico_zodbrepl.host.local import LocalHost
+from indico_zodbrepl.host.remote import duties
+from indico_zodbrepl.host.writers import Silenced
+from indico_zodbrepl.probing.waiting import wait_until
+
+EXAMPLE = Path(__file__).parents[4] / "etc" / "cluster-relstorage-postgresql.conf"
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Node b is the primary of epoch 2; node a, which was one, does not know."""
+    monkeypatch.setattr(ports, "is_listening", lambda _: False)
+    monkeypatch.setattr(duties, "INTERVAL", 0.01)
+    cluster = load(EXAMPLE, tmp_path)
+    cluster.node("a").data_directory.mkdir(parents=True)
+    epochs.raise_everywhere(cluster, 2, "b", "a was lost")
+    return cluster
+
+
+@pytest.fixture
+def silenced(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The nodes that the duties silence, in their order; they begin with the fixture."""
+    names: list[str] = []
+
+    def silence(_host: LocalHost, name: str, _epoch: int) -> Silenced:
+        names.append(name)
+        return Silenced("")
+
+    monkeypatch.setattr(LocalHost, "silence", silence)
+    installation = Installation(home_from_environment())
+    working = duties.Duties(lambda: cluster, installation, lambda _line: None)
+    working.start()
+    yield names
+    working.stop()
+
+
+def test_the_clients_of_a_host_are_directed_to_the_primary(
+    cluster: Cluster, silenced: list[str]
+) -> None:
+    def first() -> str:
+        path = servers_file(cluster)
+        return path.read_text().splitlines()[1] if path.exists() else ""
+
+    primary = str(cluster.node("b").storage_address)
+    assert wait_until(lambda: first() == primary, time.monotonic() + PATIENCE)
+    assert not silenced
+
+
+def test_a_former_primary_is_silenced_once_when_its_server_runs_and_not_before(
+    cluster: Cluster, silenced: list[str]
+) -> None:
+    path = servers_file(cluster)
+    assert wait_until(path.exists, time.monotonic() + PATIENCE)
+    assert not silenced
+    command = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(
+        command,
+        cwd=cluster.node("a").data_directory,
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    ):
+        assert wait_until(lambda: silenced, time.monotonic() + PATIENCE)
+        path.unlink()
+        assert wait_until(path.exists, time.monotonic() + PATIENCE)  # another look
+    assert silenced == ["a"]
