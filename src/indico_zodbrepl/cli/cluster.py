@@ -50,6 +50,12 @@ def check(app: App, *, with_system: bool) -> None:
         f"{_count(len(cluster.nodes), 'node')}, "
         f"{_count(len(cluster.indico), 'Indico instance')}"
     )
+    names = sorted({each.on for each in cluster.indico if each.on is not None})
+    if len(names) > 1:
+        click.echo(
+            f"uploaded files are not replicated: {', '.join(names)} have to share "
+            "archive-directory; `status` says whether they do"
+        )
     if with_system:
         _check_system(app)
 

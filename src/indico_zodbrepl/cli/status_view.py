@@ -133,6 +133,7 @@ def view(
     if snapshot.indico:
         parts += [Text(), _indico(snapshot.indico)]
         parts += [_scheduler(each) for each in snapshot.indico if each.scheduler]
+        parts += [_folded(each, "", "  ") for each in uploads(snapshot)]
     for warning in snapshot.warnings:
         parts += [Text(), *_warning(warning)]
     if not state.works:
@@ -309,6 +310,23 @@ def _indico(instances: Iterable[IndicoStatus]) -> Table:
             instance.url,
         )
     return table
+
+
+def uploads(snapshot: Snapshot) -> Iterator[str]:
+    """Yield a line about uploaded files if Indico instances are on several hosts."""
+    with_indico = {instance.host for instance in snapshot.indico}
+    hosts = [host for host in snapshot.hosts if host.name in with_indico]
+    if len(hosts) < 2:
+        return
+    marks = {host.archive for host in hosts if host.archive}
+    if len(marks) > 1:
+        names = ", ".join(host.name for host in hosts)
+        yield f"Uploaded files differ: {names} share no archive-directory"
+    elif all(host.archive for host in hosts):
+        yield "Uploaded files: one folder for " + ", ".join(host.name for host in hosts)
+    else:
+        unknown = ", ".join(host.name for host in hosts if not host.archive)
+        yield f"Uploaded files: unknown whether {unknown} shares the folder of the others"
 
 
 def _scheduler(instance: IndicoStatus) -> Text:

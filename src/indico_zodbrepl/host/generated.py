@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.rendering import (
     watch_program,
 )
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import state, tunnel, tunnel_control
+from indico_zodbrepl.host import archive, state, tunnel, tunnel_control
 
 
 def programs(cluster: Cluster, installation: Installation) -> list[Program]:
@@ -112,6 +112,7 @@ def _make_directories(cluster: Cluster) -> None:
     # An existing one keeps its mode: an administrator may have opened it to a group.
     layout.archive.parent.mkdir(parents=True, exist_ok=True)
     layout.archive.mkdir(mode=0o700, exist_ok=True)
+    archive.mark(cluster)
     for instance in configured(cluster):
         for folder in rendering.indico_directories(cluster, instance):
             folder.mkdir(parents=True, exist_ok=True)

@@ -102,6 +102,7 @@ def _host(cluster: Cluster, host: ClusterHost, findings: Findings) -> HostStatus
         found.clock_offset,
         findings.supervisor_problem if here else findings.supervisors.get(host.name, ""),
         found.certificate_until,
+        found.archive,
     )
 
 

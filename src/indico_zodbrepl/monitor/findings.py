@@ -27,12 +27,14 @@ class HostReport:
         clock_offset: seconds that its clock is ahead of this host's.
         certificate_until: when its certificate expires, seconds since 1970; None if that is not
             known.
+        archive: mark of its folder of uploaded files; empty without one.
     """
 
     release: str
     same_file: bool
     clock_offset: float
     certificate_until: float | None = None
+    archive: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,10 +34,8 @@ def _ask(cluster: Cluster, name: str) -> Results:
         # The answer was made between the request and now.
         offset = found.now - (sent + time.time()) / 2
         same = found.config == own.config
-        yield (
-            ("host", name),
-            HostReport(found.release, same, offset, found.certificate_until or None),
-        )
+        until = found.certificate_until or None
+        yield ("host", name), HostReport(found.release, same, offset, until, found.archive)
 
 
 def reports(

@@ -410,6 +410,8 @@ class HostStatus:
         supervisor_problem: why its supervisord does not answer; empty if it does.
         certificate_until: when its certificate expires, seconds since 1970; None if that is not
             known.
+        archive: mark of Indico's folder of uploaded files; hosts that share it have the same one.
+            Empty without an instance, and if it is unknown.
     """
 
     name: str
@@ -421,6 +423,7 @@ class HostStatus:
     clock_offset: float = 0.0
     supervisor_problem: str = ""
     certificate_until: float | None = None
+    archive: str = ""
 
     @property
     def up(self) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.host import generated
+from indico_zodbrepl.host import archive, generated
 
 HOSTS = ("h1", "h2", "h3")
 
@@ -33,3 +33,24 @@ def test_every_host_has_the_configuration_of_the_first_instance(
     here = on(cluster, host)
     files = generated.cluster_files(here, Installation(Path("/opt")))
     assert Layout(here).indico_conf(here.indico[0]) in files
+
+
+def test_hosts_with_one_folder_of_uploaded_files_have_the_same_mark(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folders = {"h1": tmp_path / "mounted", "h2": tmp_path / "mounted", "h3": tmp_path / "own"}
+    for folder in folders.values():
+        folder.mkdir(exist_ok=True)
+    seen = {
+        host: dataclasses.replace(on(cluster, host), archive_directory=folders[host])
+        for host in HOSTS
+    }
+    assert "" == archive.identity(seen["h1"])
+    for each in seen.values():
+        archive.mark(each)
+    assert archive.identity(seen["h1"]) == archive.identity(seen["h2"]) != ""
+    assert "" == archive.identity(seen["h3"])
+    assert [] == list(folders["h3"].iterdir()), "it has no Indico"
+    moved = dataclasses.replace(seen["h2"], archive_directory=folders["h3"])
+    archive.mark(moved)
+    assert archive.identity(moved) not in ("", archive.identity(seen["h1"]))

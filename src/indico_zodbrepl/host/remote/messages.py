@@ -17,7 +17,7 @@ from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import cluster_file, epochs
+from indico_zodbrepl.host import archive, cluster_file, epochs
 from indico_zodbrepl.host.remote.codec import WireError
 
 ALIVE_SECONDS = 1.0
@@ -81,6 +81,7 @@ class Identity(msgspec.Struct):
         away: why it can't reach other agents, by their addresses.
         epoch: of its record; 0 without one; None if that can't be read.
         primary: the node that the record names; empty without one.
+        archive: mark of its folder of uploaded files; see ``host.archive``.
     """
 
     cluster: str
@@ -98,6 +99,7 @@ class Identity(msgspec.Struct):
     away: dict[str, str] = msgspec.field(default_factory=dict)
     epoch: int | None = None
     primary: str = ""
+    archive: str = ""
 
 
 def digest_of(cluster: Cluster) -> str:
@@ -118,6 +120,7 @@ def identity_of(cluster: Cluster) -> Identity:
         earlier=cluster_file.earlier(cluster),
         epoch=epoch,
         primary=primary,
+        archive=archive.identity(cluster),
     )
 
 
