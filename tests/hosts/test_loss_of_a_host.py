@@ -7,17 +7,15 @@ of every node, or in a recovery export.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 from counted import Counted, exported, held
+from losses import REASON, bring_back, fail_over
 from three import Three, later
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.probing.waiting import wait_until
-
-REASON = ("--reason", "the host of the primary is lost")
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +33,6 @@ def three(shared: Three) -> Iterator[Three]:
     shared.repair()
 
 
-def fail_over(three: Three, host: str) -> str:
-    """Type failovers on a host until one is accepted: followers notice a silent host in time."""
-    said: list[str] = []
-
-    def succeeds() -> bool:
-        done = three.zodbrepl(host, "failover", *REASON, code=None)
-        said[:] = [done.stdout + done.stderr]
-        return done.returncode == ExitCode.OK
-
-    assert wait_until(succeeds, later()), said
-    return said[0]
-
-
 def account_for(three: Three, writers: list[Counted], former: str, private: set[int]) -> None:
     """Check each acknowledged number once the former primary has joined again.
 
@@ -63,21 +48,6 @@ def account_for(three: Three, writers: list[Counted], former: str, private: set[
     for node in ("a", "b", "c"):
         assert wait_until(lambda node=node: held(three, node) == goal, later()), node  # type: ignore[misc]
     assert private.isdisjoint(held(three, former)) or not missing
-
-
-def bring_back(three: Three, host: str, node: str) -> set[int]:
-    """Let a former primary's host come back and its node join; return what only the node had."""
-    assert wait_until(partial(_is_harmless, three, host, node), later())
-    private = held(three, node) - held(three, three.primary("h2"))
-    three.zodbrepl("h3", "rejoin", node, "--reason", "its host is back")
-    return private
-
-
-def _is_harmless(three: Three, host: str, node: str) -> bool:
-    """Return True if a former primary takes no commits: stopped, or told of the epoch."""
-    status = three.status(host)
-    found = next(each for each in status["nodes"] if each["name"] == node)
-    return bool(found["actual_role"] != "primary" or found["held"] == "epoch")
 
 
 def test_after_the_loss_of_a_host_writes_go_on_and_the_host_joins_again(three: Three) -> None:

@@ -36,7 +36,7 @@ class Three:
         encryption: of all other connections between the hosts: none or tls.
         nodes: their hosts; the first is the primary.
         backend: of the cluster file.
-        section: the backend's section of the cluster file.
+        section: further lines of the cluster file, as the backend's section.
     """
 
     def __init__(

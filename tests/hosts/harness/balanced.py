@@ -1,0 +1,157 @@
+"""An Indico on two of three hosts, behind the load balancer of the example, as users see it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import requests
+from three import HOME, Three, later
+
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.demo.lab import Lab
+from indico_zodbrepl.demo.lab.namespaces import Program
+from indico_zodbrepl.host import tunnel_control
+from indico_zodbrepl.probing.waiting import wait_until
+
+sys.path.insert(0, str(HOME / "tests/integration"))
+
+from indico_browser import IndicoBrowser
+
+INSTANCES = {"one": "h1", "two": "h2"}
+BALANCER = "h3"
+HTTPS = 8443
+TAKEOVER = 16
+"""Seconds after which another host runs the timed tasks."""
+ADMIN = {
+    "login": "admin",
+    "password": "secret",
+    "email": "admin@example.org",
+    "first_name": "Ada",
+    "last_name": "Admin",
+}
+SERVED = re.compile(r" (?:writable|readable)/(\w+) ")
+"""The instance in a line of HAProxy's log."""
+
+
+class Balanced:
+    """Three hosts with their nodes, and Indico on the first two.
+
+    Attributes:
+        three: the cluster.
+        url: of Indico behind the balancer, from this machine.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self._port = lab[BALANCER].forward(HTTPS)
+        self.url = f"https://localhost:{self._port}/indico"
+        more = [f"public-url {self.url}", f"scheduler-takeover {TAKEOVER}"]
+        for name, host in INSTANCES.items():
+            more += [f"<indico {name}>", f"host {host}", "port 8101", "</indico>"]
+        self.three = Three(lab, "tls", section="\n".join(more))
+        self.installation = Installation(HOME)
+        self._folder = lab[BALANCER].folder
+        self.certificate = self._folder / "user.crt"
+        self._balancer: Program | None = None
+
+    def start(self) -> None:
+        """Start everything, and put an Indico with an administrator into the database."""
+        self.three.agents()
+        self.three.zodbrepl("h1", "up")
+        admin = self.three.lab["h1"].folder / "admin.json"
+        admin.touch(0o600)
+        admin.write_text(json.dumps(ADMIN))
+        program = "indico_zodbrepl.dataplane.indico.firstrun"
+        self.python27("h1", "-m", program, "--admin-file", str(self.three.lab.srv / "admin.json"))
+        self.start_balancer()
+
+    def python27(self, host: str, *arguments: str | Path) -> str:
+        """Run Python 2.7 on a host with the configuration of the first instance."""
+        return (
+            self.three.lab[host]
+            .run(self.installation.python27, *arguments, environ=self.environment)
+            .stdout
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables with which programs on any host find Indico."""
+        conf = self.three.lab.srv / "var/etc/one/indico.conf"
+        return self.installation.environment27(INDICO_CONF=str(conf), ZODBREPL_HOME=str(HOME))
+
+    # The balancer
+
+    def start_balancer(self) -> None:
+        """Start the example of the documentation, with the names and files of this lab."""
+        subprocess.run(
+            [
+                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+                *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
+                *("-keyout", self._folder / "user.key", "-out", self.certificate),
+            ],
+            check=True,
+            capture_output=True,
+        )
+        pem = self._folder / "user.pem"
+        pem.write_text(self.certificate.read_text() + (self._folder / "user.key").read_text())
+        text = (HOME / "etc/haproxy/indico.cfg").read_text()
+        for old, new in {
+            "log /dev/log local0": "log stdout format raw local0",
+            "bind :80\n": "bind :8080\n",
+            "bind :443 ssl": f"bind :{HTTPS} ssl",
+            "/etc/haproxy/events.example.org.pem": str(self.three.lab.srv / "user.pem"),
+            "events.example.org": "localhost",
+        }.items():
+            assert old in text, old
+            text = text.replace(old, new)
+        (self._folder / "balancer.cfg").write_text(text)
+        with self._log.open("wb") as log:
+            self._balancer = self.three.lab[BALANCER].popen(
+                str(tunnel_control.find()),
+                *("-db", "-f", str(self.three.lab.srv / "balancer.cfg")),
+                stdout=log.fileno(),
+                stderr=subprocess.STDOUT,
+            )
+        assert wait_until(self._answers, later()), self._log.read_text()
+
+    def _answers(self) -> bool:
+        try:
+            self.browser().get("/")
+        except requests.ConnectionError:
+            return False
+        return True
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "balancer.log"
+
+    def served(self) -> list[str]:
+        """Return the instances that answered, one for each request so far."""
+        text = self._log.read_text(errors="replace")
+        return [found[1] for found in map(SERVED.search, text.splitlines()) if found]
+
+    # Its users
+
+    def browser(self) -> IndicoBrowser:
+        """Return somebody who is not logged in."""
+        made = IndicoBrowser(self.url)
+        made.session.trust_env = False  # it may name other authorities
+        made.session.verify = str(self.certificate)
+        return made
+
+    def logged_in(self) -> IndicoBrowser:
+        """Return an administrator; wait until the site takes a login."""
+        made = self.browser()
+
+        def succeeds() -> bool:
+            try:
+                made.log_in(ADMIN["login"], ADMIN["password"])
+            except AssertionError:
+                return False
+            return True
+
+        assert wait_until(succeeds, later()), self._log.read_text()[-3000:]
+        return made

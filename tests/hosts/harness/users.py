@@ -1,0 +1,117 @@
+"""Users of a site, who read and write all the time, and an account of what they were answered."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import requests
+from balanced import Balanced
+from indico_browser import FormNotShown
+from three import later
+
+from indico_zodbrepl.probing.waiting import wait_until
+
+
+class Users:
+    """A reader and an author at the balancer; a context manager that ends them.
+
+    Attributes:
+        pages: what the reader was answered: the status of each page; 0 without an answer.
+        acknowledged: the titles of the events that Indico said it saved.
+        refused: the titles of the others, by the status.
+    """
+
+    def __init__(self, site: Balanced, category: str, prefix: str) -> None:
+        self.pages: list[int] = []
+        self.acknowledged: list[str] = []
+        self.refused: dict[str, int] = {}
+        self._site = site
+        self._category = category
+        self._prefix = prefix
+        self._reader = site.logged_in()
+        self._author = site.logged_in()
+        self._ends = threading.Event()
+        self._writing = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._read, daemon=True),
+            threading.Thread(target=self._write, daemon=True),
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        self.see_more(1)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _read(self) -> None:
+        while not self._ends.wait(0.1):
+            try:
+                page = self._reader.get(f"/category/{self._category}/")
+            except requests.ConnectionError:
+                self.pages.append(0)
+                continue
+            whole = page.status_code != requests.codes.ok or "Ada" in page.text
+            self.pages.append(page.status_code if whole else -1)
+
+    def _write(self) -> None:
+        number = 0
+        while not self._ends.wait(0.1):
+            number += 1
+            with self._writing:
+                self._write_one(f"{self._prefix}{number}.")
+
+    def _write_one(self, title: str) -> None:
+        try:
+            answer = self._author.create_conference(self._category, title)
+        except FormNotShown as error:
+            self.refused[title] = error.answer.status_code
+        except requests.ConnectionError:
+            self.refused[title] = 0
+        else:
+            if answer.status_code == requests.codes.see_other:
+                self.acknowledged.append(title)
+            else:
+                self.refused[title] = answer.status_code
+
+    @contextlib.contextmanager
+    def replicated(self) -> Iterator[None]:
+        """Let the author wait; all nodes have what was acknowledged."""
+        with self._writing:
+
+            def have_all() -> bool:
+                nodes = self._site.three.status("h3")["nodes"]
+                return len({node["last_tid"] for node in nodes}) == 1
+
+            assert wait_until(have_all, later())
+            yield
+
+    def see_more(self, count: int = 3) -> None:
+        """Wait until so many more events were acknowledged, and pages answered."""
+        events, pages = len(self.acknowledged) + count, len(self.pages) + count
+        assert wait_until(
+            lambda: len(self.acknowledged) >= events and len(self.pages) >= pages, later()
+        ), (self.refused, self.pages[-20:])
+
+    def account(self) -> None:
+        """Check that each acknowledged event is there once, and each other one at most once."""
+        page = self._site.logged_in().get(f"/category/{self._category}/")
+        page.raise_for_status()
+        for title in self.acknowledged:
+            assert page.text.count(f">{title}<") == 1, title
+        for title in self.refused:
+            assert page.text.count(f">{title}<") <= 1, title
+        assert requests.codes.ok not in self.refused.values()
