@@ -130,9 +130,9 @@ class SQLiteKeeper:
         )
 
     def files(self, folder: Path, name: str) -> list[NodeFile]:
+        names = [f"{name}/{each}" for each in (NOTE, *self._files.file_names)]
         try:
-            found = [each for each in (folder / name).iterdir() if each.is_file()]
-            return [NodeFile(f"{name}/{each.name}", each.stat().st_size) for each in found]
+            return [NodeFile(each, (folder / each).stat().st_size) for each in names]
         except OSError as error:
             raise failure("there is no backup to restore", error) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,9 +16,12 @@ from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.backup import BackupFolder, Made, staged_folder
 from indico_zodbrepl.host.backup_datafs import DataFsKeeper
+from indico_zodbrepl.host.backup_folder import is_of_backup
+from indico_zodbrepl.host.backup_sqlite import SQLiteKeeper
 from indico_zodbrepl.host.datafs import Progress
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.node_files import BLOCK
+from indico_zodbrepl.host.remote.backups import SeveralBackups
 from indico_zodbrepl.host.remote.node_data import NodeData
 from indico_zodbrepl.host.remote_copy import Source
 from indico_zodbrepl.host.restoring import LocalBackups
@@ -168,3 +172,28 @@ def test_a_backup_on_another_host_is_staged_for_a_node(hosts: TwoHosts) -> None:
     with pytest.raises(OperatorError) as caught:
         backups.stage("a", BackupFolder("two", kept(hosts)), "2020-01-01-00-00-00.fs", ignore)
     assert ExitCode.REFUSED is caught.value.exit_code
+
+
+def test_an_error_names_the_other_host(hosts: TwoHosts) -> None:
+    def fail(_host: str, _method: str, _arguments: object) -> None:
+        raise OperatorError("there is no backup to restore", "/kept has none")
+
+    backups = SeveralBackups(dataclasses.replace(hosts.cluster, here="one"), fail)
+    for folder, detail in (("two", "host two: /kept has none"), ("one", "/kept has none")):
+        with pytest.raises(OperatorError) as caught:
+            backups.inspect(BackupFolder(folder, Path("/kept")), None, ignore)
+        assert detail == caught.value.detail
+
+
+def test_the_files_of_sqlite_are_of_a_backup(hosts: TwoHosts) -> None:
+    keeper = SQLiteKeeper(hosts.cluster, hosts.installation)
+    name = "2026-11-24-10-00-00"
+    (kept(hosts) / name).mkdir()
+    for each in ("backup.json", "main.sqlite3", "oids.sqlite3", "main.sqlite3-wal"):
+        (kept(hosts) / name / each).touch()
+    found = [each.name for each in keeper.files(kept(hosts), name)]
+    assert [f"{name}/{each}" for each in ("backup.json", "main.sqlite3", "oids.sqlite3")] == found
+    assert all(is_of_backup(each) for each in found)
+    assert not any(
+        map(is_of_backup, ("cluster.json", "../x.fs", f"{name}/../../x.sqlite3", "lock"))
+    )

@@ -7,7 +7,9 @@ from typing import Any
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.lookup import node_named
+from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.backup import BackupFolder
+from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.remote import codec
 from indico_zodbrepl.host.remote.codec import BACKUPS
 
@@ -35,7 +37,16 @@ class SeveralBackups:
 
         def call(*values: object, **named: object) -> Any:
             arguments = signature.bind(values, named)
-            return self._call(self._host_of(method, arguments), BACKUPS + method, arguments)
+            host = self._host_of(method, arguments)
+            try:
+                return self._call(host, BACKUPS + method, arguments)
+            except HostAwayError:
+                raise  # it names the host
+            except OperatorError as error:
+                if host != self._cluster.here:
+                    where = f"host {host}"
+                    error.detail = f"{where}: {error.detail}" if error.detail else f"on {where}"
+                raise
 
         return call
 
