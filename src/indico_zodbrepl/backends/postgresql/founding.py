@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from functools import partial
 
 from indico_zodbrepl.backends.native_replication import ask_all, find_primary
 from indico_zodbrepl.backends.postgresql import config, data, sql, status
@@ -14,11 +15,14 @@ from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.answers import Hold
+from indico_zodbrepl.probing.race import all_at_once
 from indico_zodbrepl.probing.waiting import wait_until
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 5.0
 POLL_SECONDS = 0.2
+# Seconds for the standbys to drop slots; the next call tries again.
+DROP_SECONDS = 1.0
 # Seconds until a listening standby must stream; it keeps trying after that.
 STREAMING_SECONDS = 20.0
 TABLES_LOCK = 0x7A6F6462
@@ -47,11 +51,11 @@ def settle_links(cluster: Cluster, primary: Node) -> None:
     keeps WAL for unused slots forever.  A standby that does not answer is skipped until the next
     call. Raises OperatorError if the primary refuses.
     """
-    for node in cluster.nodes:
-        if node.name == primary.name or not node.managed:
-            continue
+    others = [node for node in cluster.nodes if node.name != primary.name and node.managed]
+    for node in others:
         data.ensure_slot(cluster, primary, node)
-        drop_slots(cluster, node)
+    # At once: during a failover some hosts are silent.
+    all_at_once([partial(drop_slots, cluster, node, DROP_SECONDS) for node in others])
     if not cluster.is_here(primary):
         return  # `up` on its host writes its configuration
     path = config.data_folder(primary) / config.SYNCHRONOUS_CONF
@@ -61,11 +65,11 @@ def settle_links(cluster: Cluster, primary: Node) -> None:
         sql.command(cluster, primary, time.monotonic() + ANSWER_SECONDS, "SELECT pg_reload_conf()")
 
 
-def drop_slots(cluster: Cluster, node: Node) -> None:
+def drop_slots(cluster: Cluster, node: Node, seconds: float = ANSWER_SECONDS) -> None:
     """Drop a standby's replication slots; a standby that does not answer is skipped."""
     own = sql.conninfo(cluster, node, config.SUPERUSER, config.MAINTENANCE_DATABASE)
     with contextlib.suppress(ProbeError):  # its own probe reports that it does not answer
-        sql.query(own, time.monotonic() + ANSWER_SECONDS, _DROP_SLOTS)
+        sql.query(own, time.monotonic() + seconds, _DROP_SLOTS)
 
 
 def _ensure_tables(
