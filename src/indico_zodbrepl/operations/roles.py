@@ -215,11 +215,10 @@ class Follow(_NewState):
         )
 
     def do(self, context: Context) -> Figures:
-        if replication(context.cluster, self.subject) is None:
-            _assign(context, self.wanted(context))
+        wanted = self.wanted(context)
+        if replication(context.cluster, self.subject) is None and self._is_assigned(context):
             context.say(f"{self.subject} does not run; it will follow when it starts")
             return {}
-        wanted = self.wanted(context)
         changed = context.host.follow(
             self.subject,
             upstream=str(wanted.upstream),
@@ -231,6 +230,16 @@ class Follow(_NewState):
         for remark in changed.remarks:
             context.say(remark)
         return {}
+
+    def _is_assigned(self, context: Context) -> bool:
+        """Write the state for the next start; return False if the server only answered late."""
+        try:
+            _assign(context, self.wanted(context))
+        except OperatorError:
+            if replication(context.cluster, self.subject) is None:
+                raise
+            return False
+        return True
 
 
 class Assign(_NewState):
