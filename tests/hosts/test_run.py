@@ -10,20 +10,27 @@ from pathlib import Path
 
 import pytest
 from installed import HOME, PROGRAM, Installed
-from labs import MakeLab
 
+from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.probing.waiting import wait_until
 
 PATIENCE = 240.0
 
 
-@pytest.fixture
-def joined(hosts: MakeLab) -> Installed:
-    """Three hosts that are one cluster, and no agent runs on the first."""
-    made = Installed(hosts(3))
+@pytest.fixture(scope="module")
+def shared(shared_lab: Lab) -> Installed:
+    """Three hosts that became one cluster."""
+    made = Installed(shared_lab)
     made.all_joined()
     return made
+
+
+@pytest.fixture
+def joined(shared: Installed) -> Installed:
+    """Three hosts that are one cluster."""
+    shared.as_joined()
+    return shared
 
 
 def eventually(condition: Callable[[], object], what: str) -> None:

@@ -6,15 +6,18 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import indico_zodbrepl
 from indico_zodbrepl.demo.lab import Lab
+from indico_zodbrepl.probing.race import all_at_once
 
 HOME = Path(indico_zodbrepl.__file__).resolve().parents[2]
 PROGRAM = HOME / "bin" / "zodbrepl"
 SECONDS = 300.0
+SOCKETS = shutil.ignore_patterns("*.sock", "run")
 TEXT = """\
 name three
 backend zrs
@@ -62,6 +65,7 @@ class Installed:
         self.lab = lab
         self.file = lab.srv / "cluster.conf"
         self.text = TEXT.format(srv=lab.srv, encryption=encryption)
+        self._is_new = False
 
     def outside(self, host: str, path: str = "cluster.conf") -> Path:
         """Return a file of a host as it is seen from outside."""
@@ -99,10 +103,10 @@ class Installed:
         assert "Traceback" not in found.stderr
         return _output(found)
 
-    def listed(self, host: str = "h1", code: int = 0) -> dict[str, dict[str, Any]]:
-        """Return the lines of ``hosts list`` by host."""
+    def listed(self, host: str = "h1", code: int | None = 0) -> dict[str, dict[str, Any]]:
+        """Return the lines of ``hosts list`` by host; it has to end with that exit code."""
         found = self.zodbrepl(host, "hosts", "list", "--json")
-        assert code == found.returncode, found.stdout + found.stderr
+        assert code in (None, found.returncode), found.stdout + found.stderr
         return {line["name"]: line for line in json.loads(found.stdout)}
 
     def init(self) -> None:
@@ -132,10 +136,29 @@ class Installed:
         self.done(host, "hosts", "join", str(self.lab.srv / bundle))
 
     def all_joined(self) -> None:
-        """Make all hosts one cluster."""
+        """Make all hosts one cluster, for ``as_joined``."""
         self.init()
         for host in ("h2", "h3"):
             self.add(host)
+        for each in self.lab:
+            shutil.copytree(each.folder, self._saved(each.name), symlinks=True, ignore=SOCKETS)
+        self._is_new = True
+
+    def as_joined(self) -> None:
+        """Let the hosts be as ``all_joined`` left them: restart those that a test has used."""
+        if self._is_new:
+            self._is_new = False
+            return
+        self.lab.network.heal()
+        for each in self.lab:
+            each.kill()
+            shutil.rmtree(each.folder)
+            shutil.copytree(self._saved(each.name), each.folder, symlinks=True)
+            each.start()
+        all_at_once([partial(self.start_agent, each.name) for each in self.lab])
+
+    def _saved(self, host: str) -> Path:
+        return self.lab.folder / "saved" / host
 
 
 def _output(done: subprocess.CompletedProcess[str]) -> str:
