@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from indico_zodbrepl.errors import OperatorError
@@ -176,7 +176,9 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     def down(self, *, progress: Tell = ...) -> list[str]:
         """Stop all programs and supervisord; return the programs that were running."""
 
-    def stop_stage(self, host: str, names: Sequence[str], *, progress: Tell = ...) -> list[str]:
+    def stop_stage(
+        self, host: str, names: Sequence[str], *, progress: Tell = ..., seconds: float = ...
+    ) -> list[str]:
         """Stop programs of a host at the same time; return those that were running.
 
         They may run under supervisord, or be left by one that was killed.
@@ -260,11 +262,6 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
 
     def start_program(self, program: str) -> bool:
         """Start a supervised program; return False if it was running."""
-
-    def stop_programs(
-        self, names: Iterable[str], seconds: float, progress: Tell = ...
-    ) -> list[str]:
-        """Stop supervised programs within a time limit; return those that were running."""
 
     def last_refusal(self, name: str) -> OperatorError | None:
         """Return why the node refused to start, by its log."""

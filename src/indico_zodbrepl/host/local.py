@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from indico_zodbrepl.backends import native_of
@@ -165,11 +165,11 @@ class LocalHost(LocalExports):
 
         return lifecycle.down(self._cluster, self._installation, progress)
 
-    def stop_stage(self, host: str, names: Sequence[str], *, progress: Tell = ignore) -> list[str]:
+    def stop_stage(self, host: str, names: Sequence[str], **options: Any) -> list[str]:
         self._refuse_other_host(host)
         from indico_zodbrepl.host import stopping
 
-        return stopping.stop_stage(self._cluster, self._installation, names, progress)
+        return stopping.stop_stage(self._cluster, self._installation, names, **options)
 
     def start_node(self, name: str, **options: Any) -> bool:
         self._refuse_elsewhere(name)
@@ -309,13 +309,6 @@ class LocalHost(LocalExports):
 
     def start_program(self, program: str) -> bool:
         return Supervisor(self._cluster).start(program)
-
-    def stop_programs(
-        self, names: Iterable[str], seconds: float, progress: Tell = ignore
-    ) -> list[str]:
-        from indico_zodbrepl.host import programs
-
-        return programs.end(self._cluster, names, time.monotonic() + seconds, progress)
 
     def last_refusal(self, name: str) -> OperatorError | None:
         return supervisor.last_refusal(Layout(self._cluster).program_log(self._node(name).program))

@@ -1,4 +1,4 @@
-"""Stop some programs of this host, as one stage of a stop of all hosts."""
+"""Stop some programs of this host, such as those of one stage of a stop of all hosts."""
 
 from __future__ import annotations
 

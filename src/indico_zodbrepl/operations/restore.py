@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
@@ -91,6 +91,7 @@ class RestoreFacts:
         others: the other nodes.
         last_seen: the monitor process's record; None if there is none.
         monitor_away: why its host does not answer; empty if it does.
+        clients_away: why the host of an Indico instance does not answer, by instance.
     """
 
     now: float
@@ -112,6 +113,7 @@ class RestoreFacts:
     last_seen: LastSeen | None = None
     copied: bool = False
     monitor_away: str = ""
+    clients_away: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def needed(self) -> int:
@@ -175,6 +177,7 @@ def gather(
         others=tuple(_other(cluster, installation, each) for each in cluster.nodes if each != node),
         last_seen=last_seen,
         monitor_away=monitor_away,
+        clients_away=_clients_away(cluster, host),
         copied=source.host not in ("", node.on),
     )
 
@@ -194,6 +197,16 @@ def _last_seen(host: Host) -> tuple[LastSeen | None, str]:
         return host.last_seen(), ""
     except HostAwayError as error:
         return None, error.notice
+
+
+def _clients_away(cluster: Cluster, host: Host) -> dict[str, str]:
+    found = {}
+    for instance in cluster.indico if cluster.hosts else ():
+        try:
+            host.identity(str(instance.on))
+        except HostAwayError as error:
+            found[instance.name] = error.notice
+    return found
 
 
 def _strangers(host: Host, name: str, backups: Backups, *, supervised: bool) -> list[int]:
@@ -302,6 +315,13 @@ def _findings(facts: RestoreFacts) -> Iterator[Finding]:
         )
     if facts.obstacle[0]:
         yield Finding(Verdict.AGAINST, facts.node, facts.obstacle[0])
+    for instance, why in facts.clients_away.items():
+        yield Finding(
+            Verdict.AGAINST,
+            instance,
+            "may go on with what the backup lacks",
+            f"{why}; if it never comes back, remove the instance from the cluster file",
+        )
     if facts.strangers:
         yield Finding(
             Verdict.AGAINST,

@@ -82,9 +82,15 @@ class EndClients(Step):
         )
 
     def do(self, context: Context) -> Figures:
-        programs = _programs(context, self)
+        by_host: dict[str, list[str]] = {}
+        for name in _names(self):
+            instance = instance_named(context.cluster, name)
+            by_host.setdefault(instance.on or "", []).extend(instance.programs)
         before = context.results.get((self.action, self.subject), {}).get("ended", [])
-        ended = context.host.stop_programs(programs, self.seconds - 1.0, context.say)
+        deadline, ended = time.monotonic() + self.seconds - 1.0, []
+        for host, programs in by_host.items():
+            left = deadline - time.monotonic()
+            ended += context.host.stop_stage(host, programs, progress=context.say, seconds=left)
         known = before if isinstance(before, list) else []
         return {"ended": [*known, *(name for name in ended if name not in known)]}
 

@@ -224,6 +224,11 @@ def test_a_node_whose_host_does_not_answer_may_have_newer_data(cluster: Cluster)
     assert any("host two does not answer" in each.evidence for each in found.findings)
 
 
+def test_an_instance_that_can_not_be_stopped_stands_against_a_restore(cluster: Cluster) -> None:
+    found = refused(cluster, ALONE, clients_away={"two": "host h2 does not answer"})
+    assert "may go on with what the backup lacks host h2 does not answer" in against(found)
+
+
 def test_a_restore_does_not_need_the_host_of_the_monitor(cluster: Cluster) -> None:
     found = planned(cluster, ALONE, monitor_away="host three does not answer")
     assert any("host three does not answer" in each.evidence for each in found.findings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -272,8 +272,8 @@ class SeveralHosts:
         states = peers.of_nodes(self._cluster, nodes, self.state)
         return nodes | {name: each.upstream for name, each in states.items()}
 
-    def stop_stage(self, host: str, names: Sequence[str], *, progress: Tell = ignore) -> list[str]:
-        arguments = {"host": host, "names": names, "progress": progress}
+    def stop_stage(self, host: str, names: Sequence[str], **options: Any) -> list[str]:
+        arguments = {"host": host, "names": names, **options}
         return cast("list[str]", self._call(host, "stop_stage", arguments))
 
     def restart_instance(self, name: str, **options: object) -> None:
@@ -299,20 +299,6 @@ class SeveralHosts:
     def start_program(self, program: str) -> bool:
         host = self._host_of_program(program)
         return bool(self._call(host, "start_program", {"program": program}))
-
-    def stop_programs(
-        self, names: Iterable[str], seconds: float, progress: Tell = ignore
-    ) -> list[str]:
-        by_host: dict[str, list[str]] = {}
-        for name in names:
-            by_host.setdefault(self._host_of_program(name), []).append(name)
-        deadline = time.monotonic() + seconds
-        stopped: list[str] = []
-        for host, programs in by_host.items():
-            left = deadline - time.monotonic()
-            arguments = {"names": programs, "seconds": left, "progress": progress}
-            stopped += self._call(host, "stop_programs", arguments)
-        return stopped
 
     def _host_of_program(self, program: str) -> str:
         for host in self._cluster.hosts:
