@@ -140,7 +140,8 @@ def test_after_a_pack_the_next_one_is_full(kept, site, tmpdir):
 
 
 @pytest.mark.parametrize('left', ['a piece that no list names', 'a part of a piece',
-                                  'half a line', 'a full piece without a list'])
+                                  'half a line', 'a full piece without a list',
+                                  'a part of another host'])
 def test_what_an_interrupted_backup_left_does_no_harm(kept, site, tmpdir, left):
     kept.back_up(site)
     folder = kept.folder
@@ -148,6 +149,8 @@ def test_what_an_interrupted_backup_left_does_no_harm(kept, site, tmpdir, left):
     before = site.commit(u'c')
     if left == 'a part of a piece':
         folder.join('tmp.tmp').write('x')
+    elif left == 'a part of another host':
+        folder.join('received-4.part').write('x')
     elif left == 'a full piece without a list':
         folder.join('2026-01-01-00-00-02.fs').write('FS21x')
     else:

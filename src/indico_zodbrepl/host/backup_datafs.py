@@ -117,6 +117,7 @@ class DataFsKeeper:
             last = folder / newest.name
             begin = newest.end if remote_copy.is_same(source, last, origin, newest.begin) else 0
         if begin == origin.end:
+            _drop_received(folder)
             made = Made("none", "", 0, begin, newest.tid, newest.time, 0.0)
         else:
             made = self._add(source, folder, origin, begin, tell)
@@ -125,9 +126,7 @@ class DataFsKeeper:
 
     def _add(self, source: Source, folder: Path, origin: Origin, begin: int, tell: Tell) -> Made:
         received = folder / f"{RECEIVED}{begin}.part"
-        for each in folder.glob(f"{RECEIVED}*.part"):
-            if each != received:
-                each.unlink()
+        _drop_received(folder, received)
         remote_copy.copy_part(source, received, origin, begin, tell)
         try:
             more = ("--begin", str(begin))
@@ -208,3 +207,10 @@ class DataFsKeeper:
             progress=Progress,
             on_progress=tell,
         )
+
+
+def _drop_received(folder: Path, kept: Path | None = None) -> None:
+    """Remove the parts that interrupted backups received, but for one that is continued."""
+    for each in folder.glob(f"{RECEIVED}*.part"):
+        if each != kept:
+            each.unlink()

@@ -72,10 +72,12 @@ def test_the_first_backup_is_full_and_the_next_has_what_is_new(hosts: TwoHosts) 
     tid = hosts.grow("b", "count", 3)
     second = backed_up(hosts)
     assert ("incremental", tid) == (second.kind, second.tid)
+    (kept(hosts) / "received-4.part").touch()
     third = backed_up(hosts)
     assert ("none", tid, second.time) == (third.kind, third.tid, third.time)
     assert content(hosts) == data(hosts)
     assert () == problems(hosts)
+    assert [] == list(kept(hosts).glob("*.part"))
     assert "full" == backed_up(hosts, full=True).kind
 
 

@@ -19,6 +19,7 @@ from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 from indico_zodbrepl.dataplane.datafs.records import NUMBER
 
 LIST, INDEX, UNFINISHED = '.dat', '.index', 'tmp.tmp'
+RECEIVED = re.compile(r'received-\d+\.part$')  # of another host; host.backup_datafs names it
 FULL = ('.fs', '.fsz')
 
 Piece = collections.namedtuple('Piece', 'name begin end md5')
@@ -76,6 +77,12 @@ def settle(folder):
         if extension == INDEX and stem not in stems:
             disk.remove(os.path.join(folder, name))
     return left
+
+
+def drop_received(folder):
+    """Remove what a backup of another host's node received before it was interrupted."""
+    for name in filter(RECEIVED.match, os.listdir(folder)):
+        disk.remove(os.path.join(folder, name))
 
 
 def remove(folder, name):

@@ -83,6 +83,7 @@ class Repository(object):
         """
         begun, path = monotonic(), os.path.abspath(path)
         removed = pieces.settle('.')
+        pieces.drop_received('.')
         full = full or not all(os.path.exists(each.name) for each in self._newest())
         for _ in range(ATTEMPTS):
             try:
