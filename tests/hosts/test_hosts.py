@@ -255,6 +255,27 @@ def test_a_pushed_file_is_on_all_hosts_and_the_old_one_is_kept(joined: Installed
     assert "all hosts have this cluster file already" in joined.done("h1", "hosts", "push")
 
 
+def test_a_push_gives_a_host_the_secrets_that_it_lacks_and_replaces_none(joined: Installed) -> None:
+    own, lost = (joined.outside(host, "var/secrets/bench-secret") for host in ("h1", "h2"))
+    other = joined.outside("h3", "var/secrets/bench-secret")
+    other.write_text("its own\n")
+    lost.unlink()
+    assert "bench-secret" in joined.done("h1", "hosts", "push", "--dry-run")
+    assert not lost.exists()
+    said = joined.done("h1", "hosts", "push")
+    assert "gave host h2 the secrets that it lacked: bench-secret" in said
+    assert own.read_text() == lost.read_text()
+    assert stat.S_IMODE(lost.stat().st_mode) == 0o600
+    assert other.read_text() == "its own\n"
+    own.unlink()
+    assert "this host lacks secrets that others have: bench-secret" in joined.done(
+        "h1", "hosts", "push"
+    )
+    assert not own.exists()
+    joined.done("h2", "hosts", "push")
+    assert own.read_text() == lost.read_text()
+
+
 def test_a_host_that_comes_back_with_an_old_file_can_neither_push_it_nor_act(
     joined: Installed,
 ) -> None:

@@ -102,6 +102,7 @@ ON_THIS_HOST = {
         "secrets",
         "ssh",
     },
+    "operations/hosts_secrets.py": {"remote", "remote.client", "secrets"},
     "operations/hosts_certificates.py": {
         "authority",
         "certificates",

@@ -124,7 +124,7 @@ class IBackend(Interface):
     def make_passwords(cluster: Cluster) -> None:
         """Make the passwords that servers and clients share, in ``Layout.secrets``, if missing.
 
-        Raises OperatorError (exit 8).
+        With several hosts one makes them, and the others get them.  Raises OperatorError (exit 8).
         """
 
     def prepare(cluster: Cluster, installation: Installation, state: NodeState) -> Iterable[str]:

@@ -56,10 +56,14 @@ class PasswordFile:
     hint: str
     given: Callable[[], str] | None = None
 
-    def ensure(self) -> str:
+    def ensure(self, *, generate: bool = True) -> str:
         """Return the password; write the file if it is missing or the given password changed.
 
-        Raises OperatorError (exit 8): a file can't be read or written, or has another format.
+        Args:
+            generate: False on a host that gets generated passwords from another one.
+
+        Raises OperatorError (exit 8): a file can't be read or written, has another format, or is
+            missing.
         """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -67,6 +71,8 @@ class PasswordFile:
             with alone(self.path.with_suffix(".lock")):
                 if self.given is None and self.path.exists():
                     return self._kept()
+                if self.given is None and not generate:
+                    raise self._missing()
                 password = self.given() if self.given else secrets.token_urlsafe(24)
                 write_atomically(self.path, self.render(password), 0o600)
                 return password
@@ -87,6 +93,14 @@ class PasswordFile:
         if password is None:
             raise self._unusable(f"{self.path} is damaged", self.hint)
         return password
+
+    def _missing(self) -> OperatorError:
+        return OperatorError(
+            f"this host lacks the password of user {self.user}",
+            f"no such file: {self.path}; the hosts of a cluster share it",
+            "type this on the host that issues the certificates: bin/zodbrepl hosts push",
+            ExitCode.REFUSED,
+        )
 
     def _unusable(self, detail: str, hint: str = "") -> OperatorError:
         return OperatorError(

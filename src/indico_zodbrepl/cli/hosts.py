@@ -198,7 +198,8 @@ def push(app: App, reason: str, dry_run: bool) -> None:
     """Give all hosts the cluster file of this one; show the differences first.
 
     Each host checks it before any host replaces its own, and keeps the old one as FILE.before.  A
-    host refuses a file that it had before: it is older.  `up` applies what changed.
+    host refuses a file that it had before: it is older.  `up` applies what changed.  Hosts also get
+    the shared secrets that they lack, such as passwords of database users.
 
     Exit code: 0 all hosts have it; 7 hosts did not answer; 8 a host refuses it.
     """

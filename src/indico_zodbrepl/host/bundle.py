@@ -7,7 +7,6 @@ has it is that host.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,8 +23,6 @@ from indico_zodbrepl.probing import typed_json
 FORMAT = 1
 LONGEST = 4 << 20
 """Bytes of a bundle."""
-SECRET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-"""A file name without a folder in it."""
 
 
 class Bundle(msgspec.Struct):
@@ -128,7 +125,7 @@ def parse(content: bytes, what: str) -> Bundle:
                 ExitCode.NEWER_STATE,
             )
         found = typed_json.decode(content, Bundle)
-        wrong = [name for name in found.secrets if not SECRET_NAME.fullmatch(name)]
+        wrong = [name for name in found.secrets if not secrets.SECRET_NAME.fullmatch(name)]
         if wrong:
             raise msgspec.ValidationError(f"it has a secret {wrong[0]!r}")
     except msgspec.MsgspecError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 FILE_NAME = "indico-admin.json"
+SECRET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+"""A file name without a folder in it."""
 NOT_SHARED = frozenset({".lock", ".sql"})
 """Suffixes of the files that belong to one host: locks, and what a database server reads first."""
 
@@ -148,6 +151,20 @@ def install_shared(cluster: Cluster, secrets_by_name: Mapping[str, str]) -> list
     except OSError as error:
         raise _unusable(folder, error) from error
     return changed
+
+
+def add_shared(cluster: Cluster, secrets_by_name: Mapping[str, str]) -> list[str]:
+    """Write the secrets of another host that this host lacks; return their names.
+
+    Raises OperatorError (exit 8): one can't be written, or has a name that no secret has.
+    """
+    wrong = [name for name in secrets_by_name if not SECRET_NAME.fullmatch(name)]
+    if wrong:
+        raise OperatorError(f"no secret can be named {wrong[0]!r}", exit_code=ExitCode.REFUSED)
+    known = shared(cluster)
+    return install_shared(
+        cluster, {name: text for name, text in secrets_by_name.items() if name not in known}
+    )
 
 
 def _unusable(folder: Path, error: Exception) -> OperatorError:

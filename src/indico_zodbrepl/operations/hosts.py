@@ -18,6 +18,7 @@ from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.host.interface import DryRun, HostAwayError
 from indico_zodbrepl.host.remote import identities
 from indico_zodbrepl.host.remote.client import AgentClient
+from indico_zodbrepl.operations import hosts_secrets
 from indico_zodbrepl.operations.model import Context, Figures
 from indico_zodbrepl.operations.single import Single
 from indico_zodbrepl.probing.waiting import wait_until
@@ -209,7 +210,7 @@ class Remove(Single):
 
 
 class Push(Single):
-    """All hosts get this host's cluster file."""
+    """All hosts get this host's cluster file, and the shared secrets that they lack."""
 
     action = "hosts-push"
     verb = "hosts push"
@@ -225,12 +226,19 @@ class Push(Single):
         found += [f"host {name} has the same file" for name in same]
         refusals = {name: each for name, each in files.items() if isinstance(each, OperatorError)}
         refusals |= _refusals(cluster, text, _other_names(files, text))
+        lacking = hosts_secrets.lacking(cluster)
         return DryRun(
             tuple(found),
-            tuple(
-                f"replace {cluster.source} on host {name}; the old one is kept beside it"
-                for name in _other_names(files, text)
-                if name not in refusals
+            (
+                *(
+                    f"replace {cluster.source} on host {name}; the old one is kept beside it"
+                    for name in _other_names(files, text)
+                    if name not in refusals
+                ),
+                *(
+                    f"give host {name} the secrets that it lacks: {', '.join(names)}"
+                    for name, names in lacking.items()
+                ),
             ),
             tuple(_told(name, each) for name, each in refusals.items()),
         )
@@ -246,6 +254,7 @@ class Push(Single):
             # One host that refuses it would be left behind: nothing is replaced then.
             if not isinstance(error, HostAwayError):
                 raise unfinished(refusals, "the cluster file was given to no host")
+        given = hosts_secrets.give(context)
         before = {name: str(files[name]) for name in names}
 
         def replace(name: str) -> None:
@@ -263,7 +272,7 @@ class Push(Single):
         away |= {name: each for name, each in answers.items() if isinstance(each, OperatorError)}
         if away:
             raise unfinished(away, f"{_hosts(away)} did not get the cluster file")
-        if not replaced:
+        if not replaced and not given:
             context.note("all hosts have this cluster file already")
         else:
             context.note(f"to apply it: {Commands.here(cluster).zodbrepl('up')}")

@@ -40,7 +40,7 @@ class MariaDB(native_replication.NativeServers):
         "hold": "a MariaDB server that pauses writes aborts those in progress; stop the primary "
         "cleanly: `bin/zodbrepl node stop`",
         "clone": "a node without data copies its upstream's when it starts: stop it, move folder "
-        "mariadb in its data directory aside, and run `bin/zodbrepl node start`",
+        "mariadb in its data directory aside on its host, and run `bin/zodbrepl node start`",
         "lineage": "what was a primary is compared with its upstream's log before it follows; the "
         "positions are in `bin/zodbrepl status --json`",
         "backup": "MariaDB has its own: `mariadb-dump --single-transaction` copies the database of "
@@ -87,7 +87,7 @@ class MariaDB(native_replication.NativeServers):
 
     def make_passwords(self, cluster: Cluster) -> None:
         for user in (config.settings_of(cluster).user, *config.GENERATED_USERS):
-            sql.ensure(cluster, user)
+            sql.make(cluster, user)
 
     def prepare(
         self, cluster: Cluster, installation: Installation, state: NodeState

@@ -216,9 +216,15 @@ def _remaining(deadline: float) -> float:
 def ensure(cluster: Cluster, user: str) -> str:
     """Return a user's password, which is stored in the user's option file.
 
-    Raises OperatorError (exit 8), as ``PasswordFile.ensure``.
+    One host of several makes it: ``make``.  Raises OperatorError (exit 8), as
+    ``PasswordFile.ensure``.
     """
-    return _password_file(cluster, user).ensure()
+    return _password_file(cluster, user).ensure(generate=not cluster.hosts)
+
+
+def make(cluster: Cluster, user: str) -> None:
+    """Make a user's password if it is missing; raise as ``PasswordFile.ensure``."""
+    _password_file(cluster, user).ensure()
 
 
 def of(cluster: Cluster, user: str) -> str | None:

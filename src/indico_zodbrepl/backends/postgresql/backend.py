@@ -41,7 +41,7 @@ class PostgreSQL(native_replication.NativeServers):
         "hold": "a PostgreSQL server can't pause writes and resume them later; stop the primary "
         "cleanly: `bin/zodbrepl node stop`",
         "clone": "a node without data copies its upstream's when it starts: stop it, move folder "
-        "postgresql in its data directory aside, and run `bin/zodbrepl node start`",
+        "postgresql in its data directory aside on its host, and run `bin/zodbrepl node start`",
         "lineage": "a node that was the primary is compared with its upstream when it starts; "
         "timelines and positions are in `bin/zodbrepl status --json`",
         "backup": "PostgreSQL has its own: `pg_basebackup` copies a running node, best a "
@@ -85,7 +85,7 @@ class PostgreSQL(native_replication.NativeServers):
 
     def make_passwords(self, cluster: Cluster) -> None:
         for user in (*config.MANAGED_USERS, config.settings_of(cluster).user):
-            sql.ensure_password(cluster, user)
+            sql.make_password(cluster, user)
 
     def prepare(
         self, cluster: Cluster, installation: Installation, state: NodeState

@@ -89,8 +89,18 @@ def literal(text: str) -> str:
 def ensure_password(cluster: Cluster, user: str) -> str:
     """Return a user's password, which is stored in the user's file for libpq.
 
-    Raises OperatorError (exit 8), as ``PasswordFile.ensure``.
+    One host of several makes it: ``make_password``.  Raises OperatorError (exit 8), as
+    ``PasswordFile.ensure``.
     """
+    return _password_file(cluster, user).ensure(generate=not cluster.hosts)
+
+
+def make_password(cluster: Cluster, user: str) -> None:
+    """Make a user's password if it is missing; raise as ``PasswordFile.ensure``."""
+    _password_file(cluster, user).ensure()
+
+
+def _password_file(cluster: Cluster, user: str) -> PasswordFile:
     settings = config.settings_of(cluster)
     given = settings.password_file if user == settings.user else None
     return PasswordFile(
@@ -100,7 +110,7 @@ def ensure_password(cluster: Cluster, user: str) -> str:
         lambda text: _parsed(text, user),
         "restore it from a backup; the server knows that password only",
         None if given is None else lambda: passwords.read_given(given),
-    ).ensure()
+    )
 
 
 def passfile_line(user: str, password: str) -> str:

@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import certificates, cluster_file, renewal
+from indico_zodbrepl.host import certificates, cluster_file, renewal, secrets
 from indico_zodbrepl.host.supervisor import is_away
 
 
@@ -27,6 +27,12 @@ class HostAdministration(Protocol):
 
     def replace_cluster_file(self, text: str, replaces: str) -> bool:
         """Replace the cluster file; see ``cluster_file.replace``."""
+
+    def secret_names(self) -> list[str]:
+        """Return the names of the host's shared secrets."""
+
+    def add_secrets(self, secrets_by_name: dict[str, str]) -> list[str]:
+        """Write the shared secrets that the host lacks; return their names."""
 
     def replace_certificates(self, authorities: str, own: str) -> bool:
         """Replace certificates; see ``renewal.install``."""
@@ -70,6 +76,12 @@ class Administration:
 
     def replace_cluster_file(self, text: str, replaces: str) -> bool:
         return cluster_file.replace(self._cluster, self._installation.home, text, replaces)
+
+    def secret_names(self) -> list[str]:
+        return list(secrets.shared(self._cluster))
+
+    def add_secrets(self, secrets_by_name: dict[str, str]) -> list[str]:
+        return secrets.add_shared(self._cluster, secrets_by_name)
 
     def replace_certificates(self, authorities: str, own: str) -> bool:
         here = self._cluster.host(str(self._cluster.here))

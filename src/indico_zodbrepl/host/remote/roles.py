@@ -62,6 +62,7 @@ READS_FOR_HOSTS = frozenset(
         "exported_before",
         "exports",
         "hosts.cluster_file",
+        "hosts.secret_names",
         "kept_export",
         "operations_index",
         "operations_texts",
