@@ -239,6 +239,11 @@ def _size(folder: Path) -> int:
     return total
 
 
+def on_its_host(node: Node) -> str:
+    """Return where a command for a node's files is typed, if there are several hosts."""
+    return f" on host {node.on}" if node.on else ""
+
+
 def new_copy(cluster: Cluster, node: Node) -> str:
     """Return the command that copies the upstream's data to a stopped node, keeping its own."""
     commands, folder = Commands.here(cluster), config.data_folder(node)

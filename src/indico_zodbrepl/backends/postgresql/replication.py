@@ -267,7 +267,8 @@ def rewind(cluster: Cluster, node: Node, upstream: Node) -> None:
         raise OperatorError(
             f"node {node.name} can't be rewound to the history of node {upstream.name}",
             error.detail or error.notice,
-            f"keep its data aside, and let it copy that of node {upstream.name}: "
+            f"keep its data aside, and let it copy that of node "
+            f"{upstream.name}{data.on_its_host(node)}: "
             f"{data.new_copy(cluster, node)}",
             ExitCode.REFUSED,
         ) from error

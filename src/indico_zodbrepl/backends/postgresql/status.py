@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 from indico_zodbrepl.backends.postgresql import config, sql
-from indico_zodbrepl.backends.postgresql.data import new_copy
+from indico_zodbrepl.backends.postgresql.data import new_copy, on_its_host
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.probing import tid
@@ -215,7 +215,8 @@ def _problems(
                 node.name,
                 f"node {node.name} no longer keeps what slot {name} needs",
                 f"its WAL is {status}: its follower was away for too long",
-                f"stop it, then copy the data again: `{new_copy(cluster, other)}`"
+                f"stop it, then copy the data again{on_its_host(other)}: "
+                f"`{new_copy(cluster, other)}`"
                 if other
                 else "drop the slot",
             )
