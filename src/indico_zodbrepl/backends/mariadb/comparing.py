@@ -109,7 +109,9 @@ def lacks(position: str, log: str) -> str:
         position: the last transaction of each domain.
         log: the last transaction of each domain and server; it has all earlier ones.
     """
-    has = {(domain, server): int(number) for domain, server, number in _GTID.findall(log)}
+    has: dict[tuple[str, str], int] = {}
+    for domain, server, number in _GTID.findall(log):
+        has[domain, server] = max(int(number), has.get((domain, server), -1))
     return ",".join(
         found[0]
         for found in _GTID.finditer(position)
@@ -131,15 +133,19 @@ def last_positions(state: str) -> str:
 
 
 def log_of(cluster: Cluster, upstream: Node) -> str:
-    """Return the last transactions of each domain and server in a server's log.
+    """Return the last transactions of each domain and server that a server has.
 
-    Raises OperatorError (exit 7).
+    These are those in its log, and the last that it applied as a replica, which a replica that was
+    copied has from the copy only.  Raises OperatorError (exit 7).
     """
     try:
         with session(
             cluster, upstream, asking_user(cluster, upstream), time.monotonic() + ANSWER_SECONDS
         ) as server:
-            return str(server.row("SELECT @@GLOBAL.gtid_binlog_state AS gtid")["gtid"])
+            found = server.row(
+                "SELECT @@GLOBAL.gtid_binlog_state AS logged, @@GLOBAL.gtid_slave_pos AS applied"
+            )
+            return f"{found['logged']},{found['applied']}"
     except ProbeError as error:
         raise OperatorError(
             f"node {upstream.name} can't be asked what it has logged",
