@@ -25,6 +25,22 @@ REASON = ("--reason", "the host of the primary is lost")
 SECTIONS = {"postgresql": "", "mariadb": "<mariadb>\nsynchronous true\n</mariadb>"}
 """MariaDB waits for a replica, but not for ever; PostgreSQL would take nothing while isolated."""
 
+POSTGRESQL = ("psql", "-w", "-h", "127.77.0.11", "-p", "8201", "-c", "SELECT 1", "-U")
+MARIADB = ("mariadb", "--no-defaults", "-h", "127.77.0.11", "-P", "8201", "-e", "SELECT 1", "-u")
+LOGINS = {
+    "relstorage-postgresql": (
+        POSTGRESQL,
+        {"indico": "indico", "zodbrepl": "postgres", "zodbrepl_replication": "postgres"},
+        "no password supplied",
+    ),
+    "relstorage-mariadb": (
+        MARIADB,
+        {"indico": "indico", "root": "mysql", "zodbrepl_replication": "indico"},
+        "Access denied for user",
+    ),
+}
+"""The command before user and database, the users, and what a server says without a password."""
+
 
 @pytest.fixture(scope="module", params=SECTIONS)
 def three(
@@ -70,6 +86,25 @@ def test_every_host_sees_healthy_nodes_and_has_the_passwords(three: Three) -> No
         for path in Path(host.folder).glob("var/secrets/*"):
             readable_by_its_owner = stat.S_IMODE(path.stat().st_mode) == 0o600
             assert readable_by_its_owner or not path.read_bytes(), path
+
+
+def test_servers_want_a_password_and_only_tunnels_cross_the_network(three: Three) -> None:
+    command, users, refusal = LOGINS[three.backend]
+    for user, database in users.items():
+        for host in ("h1", "h3"):
+            done = three.lab[host].run(*command, user, database, check=False)
+            assert refusal in done.stderr, (user, host)
+    assert {each for host in three.lab for each in crossing(three, host.name)} == {"haproxy"}
+
+
+def crossing(three: Three, host: str) -> set[str]:
+    """Return the programs with connections to other hosts, without the agents."""
+    ends = [line.split() for line in three.lab[host].run("ss", "-Htnp").stdout.splitlines()]
+    return {
+        users.split('"')[1]
+        for _state, _received, _sent, own, peer, users in ends
+        if peer.startswith("10.77.") and ":8300" not in own + peer
+    }
 
 
 def test_a_switchover_moves_the_role_to_another_host_without_loss(three: Three) -> None:
