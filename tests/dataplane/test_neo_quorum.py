@@ -1,5 +1,6 @@
 """Masters of several hosts lead with a majority only, and remember the newest partition table."""
 import contextlib
+import threading
 
 import pytest
 import transaction
@@ -7,8 +8,10 @@ from ZODB.DB import DB
 
 from indico_zodbrepl.dataplane.neo import orders
 from indico_zodbrepl.dataplane.neo.control import Failed
-from indico_zodbrepl.dataplane.neo.quorum import IDS_OF_A_LEADER, Memory, Quorum
+from indico_zodbrepl.dataplane.neo.quorum import IDS_OF_A_TERM, Memory, Quorum
 
+from neo.lib.exception import StoppedOperation
+from neo.lib.protocol import ClusterStates
 from neo_clusters import NEOCluster
 from processes import PATIENCE, wait_for
 
@@ -21,6 +24,9 @@ def cluster(tmpdir):
     try:
         cluster.found()
         cluster.wait_until_whole()
+        wait_for(
+            lambda: all(Memory(str(cluster.data(each))).table for each in MASTERS),
+            'every master remembers the table')
         yield cluster
     finally:
         cluster.close()
@@ -77,6 +83,25 @@ def test_without_a_majority_nothing_is_served_until_a_master_is_back(cluster):
     assert 2 == add(cluster)
 
 
+def test_a_commit_waits_until_a_majority_knows_that_a_storage_is_lost(cluster):
+    add(cluster)
+    leader = cluster.primary()
+    others = [each for each in MASTERS if each != leader]
+    for name in others:
+        cluster.running[name].pause()
+    kill(cluster, 's0')
+    counts = []
+    commit = threading.Thread(target=lambda: counts.append(add(cluster)))
+    commit.start()
+    wait_for(lambda: 'no majority' in (cluster.state()['silent_primary'] or ''),
+             'the leader asks the others')
+    assert [] == counts
+    for name in others:
+        cluster.running[name].resume()
+    commit.join(PATIENCE)
+    assert [2] == counts
+
+
 def test_masters_that_remember_data_found_no_cluster_of_empty_storages(cluster):
     add(cluster)
     kill(cluster, 's0', 's1', *MASTERS)
@@ -89,29 +114,112 @@ def test_masters_that_remember_data_found_no_cluster_of_empty_storages(cluster):
     assert 'a master remembers data' in str(failure.value)
 
 
-def test_each_leader_uses_new_ids_of_tables(cluster):
+def test_the_tables_of_each_leader_have_ids_of_its_own(cluster):
     before = cluster.state()['partitions']['table']
     kill(cluster, cluster.primary())
     add(cluster)
-    assert cluster.state()['partitions']['table'] // IDS_OF_A_LEADER > before // IDS_OF_A_LEADER
+    assert cluster.state()['partitions']['table'] // IDS_OF_A_TERM > before // IDS_OF_A_TERM
 
 
 def test_a_memory_outlives_its_process(tmpdir):
     memory = Memory(str(tmpdir))
-    assert memory.id is None
-    memory.set(7)
-    assert 7 == Memory(str(tmpdir)).id
+    assert (None, 0) == (memory.table, memory.term)
+    memory.reserve(IDS_OF_A_TERM)
+    again = Memory(str(tmpdir))
+    assert (None, IDS_OF_A_TERM) == (again.table, again.term)
+    again.remember(IDS_OF_A_TERM + 1)
+    assert IDS_OF_A_TERM + 1 == Memory(str(tmpdir)).table
 
 
-def test_a_table_is_admitted_if_a_majority_follows_and_remembers_none_that_is_newer(tmpdir):
+def test_a_table_of_an_earlier_term_is_not_remembered(tmpdir):
     memory = Memory(str(tmpdir))
-    quorum = Quorum(memory, 2)
-    assert not quorum.admits(7), 'no master follows'
-    quorum.answered(None, 'M2', None)
+    memory.reserve(2 * IDS_OF_A_TERM)
+    memory.remember(IDS_OF_A_TERM)
+    memory.reserve(IDS_OF_A_TERM)
+    assert (None, 2 * IDS_OF_A_TERM) == (memory.table, memory.term)
+
+
+class Follower(object):
+    """The connection of a master that follows a leader; it answers when it is told to.
+
+    Attributes:
+        told: the packets that it got.
+    """
+
+    def __init__(self):
+        self.told = []
+
+    def send(self, packet):
+        self.told.append(packet)
+
+    ask = send
+
+
+class App(object):
+    """What a `Quorum` uses of a leading master, in a recovery."""
+
+    primary = True
+    cluster_state = ClusterStates.RECOVERING
+
+    def __init__(self):
+        self.m2, self.m3 = Follower(), Follower()
+
+
+@pytest.fixture
+def quorum(tmpdir):
+    """Of the first of three masters; its table has the id 7."""
+    memory = Memory(str(tmpdir))
+    memory.remember(7)
+    return Quorum(memory, 2)
+
+
+def test_a_leader_reserves_a_higher_term_than_all_that_a_majority_knows(quorum):
+    app = App()
+    quorum.begin(app)
+    assert quorum.term is None, 'no master follows'
+    quorum.answered(app, app.m2, None, 3 * IDS_OF_A_TERM)
+    assert 4 * IDS_OF_A_TERM == quorum.term == quorum.memory.term
+    assert not quorum.is_reserved(), 'the follower has not confirmed it'
+    assert app.m2.told
+    quorum.answered(app, app.m2, None, quorum.term)
+    assert quorum.is_reserved()
+    quorum.answered(app, app.m3, None, 9 * IDS_OF_A_TERM)
+    assert 10 * IDS_OF_A_TERM == quorum.term
+    assert not quorum.is_reserved()
+
+
+def test_a_table_is_admitted_if_a_majority_remembers_none_that_is_newer(quorum):
+    app = App()
+    quorum.begin(app)
+    assert not quorum.admits(7)
+    quorum.answered(app, app.m2, None, 0)
+    assert not quorum.admits(7)
+    quorum.answered(app, app.m2, None, quorum.term)
     assert quorum.admits(7)
     assert not quorum.is_known()
-    memory.set(7)
-    quorum.answered(None, 'M3', 8)
+    quorum.answered(app, app.m3, 8, quorum.term)
     assert quorum.is_known()
     assert not quorum.admits(7)
     assert quorum.admits(8)
+
+
+def test_a_leader_stops_when_a_later_one_has_reserved_a_term(quorum):
+    app = App()
+    quorum.begin(app)
+    for _ in range(2):
+        quorum.answered(app, app.m2, 7, quorum.term or 0)
+    app.cluster_state = ClusterStates.RUNNING
+    quorum.answered(app, app.m3, 7, quorum.term)
+    with pytest.raises(StoppedOperation):
+        quorum.answered(app, app.m3, 7, quorum.term + IDS_OF_A_TERM)
+
+
+def test_a_leader_stops_when_it_loses_its_majority(quorum):
+    app = App()
+    quorum.begin(app)
+    quorum.answered(app, app.m2, 7, 0)
+    quorum.answered(app, app.m3, 7, 0)
+    app.cluster_state = ClusterStates.RUNNING
+    quorum.lost(app, app.m2)
+    with pytest.raises(StoppedOperation):
+        quorum.lost(app, app.m3)

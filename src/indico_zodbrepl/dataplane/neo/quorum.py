@@ -2,21 +2,24 @@
 
 NEO's masters have no quorum: each side of a divided network elects a leader.  Only the missing
 storages may keep it from serving, and they also stop a cluster that lost the host of its leader
-and of a storage.  Here each master remembers the id of its leader's partition table in a file:
+and of a storage.  Here the masters agree as in Paxos; what they agree on is the id of the newest
+partition table, which says which storages have the data:
 
-- A change of the table counts once a majority of the masters remembers its id.  Until then the
-  leader finishes no transaction.  A master answers only the leader that it follows.
-- A leader without a majority stops serving.
-- A new leader serves only with a majority, and with a table at least as new as those that they
-  remember.  If a majority remembers one, the leader does not wait for a storage whose data others
-  have: without these others, no transaction was acknowledged.
-- Each start skips to ids that no earlier leader has used, so that a table which an isolated leader
-  changed never looks newer than the cluster's.
+- Each leader has a term, a number that no other leader has: a new one reserves a higher term than
+  any that a majority of the masters knows, before it starts.  A master answers only the leader
+  that it follows, and refuses tables of earlier terms.
+- The ids of a leader's tables begin at its term.  A change of the table counts once a majority of
+  the masters remembers its id; until then the leader finishes no transaction.
+- A leader starts only with a table at least as new as those that its majority remembers.  If the
+  majority remembers one, the leader does not wait for a storage whose data others have: without
+  these others, no transaction was acknowledged.
+- A leader without a majority, or that learns of a later term, stops serving.
 """
 from __future__ import absolute_import
 
 import errno
 import os
+import struct
 
 from indico_zodbrepl.dataplane.neo.library import import_neo
 from indico_zodbrepl.dataplane.neo.recovery import PatientRecovery
@@ -38,28 +41,37 @@ from neo.master.transactions import TransactionManager  # noqa: E402
 NAME = 'neo.table'
 # Seconds in which storages that are just starting may join, before a start without them.
 PATIENCE = 3.0
-IDS_OF_A_LEADER = 1 << 16
+IDS_OF_A_TERM = 1 << 16
 _SERVING = (ClusterStates.VERIFYING, ClusterStates.RUNNING)
 
 
 class Memory(object):
-    """The id of the newest partition table of which a master was told; kept in a file.
+    """What a master knows of leaders; kept in a file.
 
     Attributes:
-        id: None if it was told of none, as after its disk was replaced.
+        table: the id of the newest partition table of which a leader told it; None if none did,
+            as after its disk was replaced.
+        term: the highest term that a leader reserved; 0 if none did.
     """
 
     def __init__(self, folder):
         self._folder = folder
-        self.id = self._read()
+        self.table, self.term = self._read()
 
-    def set(self, table_id):
-        """Remember an id; it is on disk when this returns."""
-        if table_id == self.id:
-            return
+    def reserve(self, term):
+        """Refuse tables of earlier terms from now on; on disk when this returns."""
+        if term > self.term:
+            self._write(self.table, term)
+
+    def remember(self, table):
+        """Remember a table's id unless its term is over; on disk when this returns."""
+        if table >= self.term and table != self.table:
+            self._write(table, self.term)
+
+    def _write(self, table, term):
         path = os.path.join(self._folder, NAME)
         with open(path + '.new', 'w') as stream:
-            stream.write('%d\n' % table_id)
+            stream.write('%d %d\n' % (table or 0, term))
             stream.flush()
             os.fsync(stream.fileno())
         os.rename(path + '.new', path)
@@ -68,15 +80,16 @@ class Memory(object):
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self.id = table_id
+        self.table, self.term = table, term
 
     def _read(self):
         try:
             with open(os.path.join(self._folder, NAME)) as stream:
-                return int(stream.read())
+                table, term = map(int, stream.read().split())
+                return table or None, term
         except IOError as error:
             if error.errno == errno.ENOENT:
-                return None
+                return None, 0
             raise
 
 
@@ -85,6 +98,7 @@ class Quorum(object):
 
     Attributes:
         memory: this master's own `Memory`.
+        term: of this leader; None before it has reserved one.
         pending: the id of a table that no majority remembers yet, or None.
         ordered: True if an operator ordered to start with the storages that are there.
 
@@ -94,6 +108,7 @@ class Quorum(object):
 
     def __init__(self, memory, needed):
         self.memory = memory
+        self.term = None
         self.pending = None
         self.ordered = False
         self._needed = needed
@@ -104,25 +119,30 @@ class Quorum(object):
         """Return True if a majority of the masters follows."""
         return 1 + len(self._answers) >= self._needed
 
+    def is_reserved(self):
+        """Return True if a majority of the masters refuses leaders of earlier terms."""
+        return self.term is not None and 1 + sum(
+            term == self.term for _, term in self._answers.values()) >= self._needed
+
     def newest(self):
-        """Return the newest id that this master or a follower remembers, or None."""
+        """Return the newest id of a table that this master or a follower remembers, or None."""
         return max(self._remembered() or [None])
 
     def is_known(self):
-        """Return True if a majority remembers an id, so that `newest` is the newest that counts."""
+        """Return True if a majority remembers a table, so that `newest` is the newest of all."""
         return len(self._remembered()) >= self._needed
 
     def _remembered(self):
-        return [each for each in [self.memory.id] + list(self._answers.values())
-                if each is not None]
+        tables = [self.memory.table] + [table for table, _ in self._answers.values()]
+        return [each for each in tables if each is not None]
 
-    def admits(self, table_id):
+    def admits(self, table):
         """Return True if a cluster may start with the table of this id."""
-        return self.is_there() and (self.ordered or table_id >= self.newest())
+        return self.is_reserved() and (self.ordered or table >= self.newest())
 
     def may_start(self, app):
         """Return True if the cluster may start with the storages that are there."""
-        if not self.is_there():
+        if not self.is_reserved():
             return False
         if self.ordered:
             return True
@@ -135,42 +155,69 @@ class Quorum(object):
             app.em.setTimeout(now + PATIENCE, lambda: None)
         return now >= self._complete_since + PATIENCE
 
-    def begin(self):
-        """Begin a recovery: no table is in use."""
+    def begin(self, app):
+        """Begin a recovery: no table is in use, and a start needs a new term."""
+        self.term = None
         self.pending = None
         self.ordered = False
         self._complete_since = None
+        self._reserve(app)
+
+    def first_table(self, table):
+        """Return the id of this leader's first table, after the one that it starts from."""
+        return max(self.term, _term_after(table))
 
     def register(self, app):
         """Have the present partition table remembered by a majority."""
         self.pending = app.pt.getID()
-        self.memory.set(self.pending)
-        for uuid in list(self._answers):
-            self.ask(app.nm.getByUUID(uuid).getConnection(), app)
+        self.memory.remember(self.pending)
+        self._ask_all(app)
         self._count(app)
 
     def ask(self, connection, app):
-        """Ask a follower for what it remembers; while serving, tell it the present table first."""
+        """Tell a follower the term, while serving also the table, and ask what it knows."""
+        if self.term is not None:
+            # NEO has no packets for that; no master uses these between masters.
+            connection.send(Packets.Truncate(_encoded(self.term)))
         if self.pending is not None or app.cluster_state in _SERVING:
             connection.send(Packets.NotifyPartitionChanges(
                 app.pt.getID(), app.pt.getReplicas(), ()))
         connection.ask(Packets.AskRecovery())
 
-    def answered(self, app, uuid, table_id):
-        """Take a follower's answer: the id that it remembers, or None."""
-        self._answers[uuid] = table_id
-        self._count(app)
+    def answered(self, app, connection, table, term):
+        """Take a follower's answer.  Raises StoppedOperation while serving in an earlier term."""
+        self._answers[connection] = table, term
+        if app.cluster_state in _SERVING:
+            if term > self.term:
+                raise StoppedOperation
+            self._count(app)
+        else:
+            self._reserve(app)
 
-    def lost(self, app, uuid):
+    def lost(self, app, connection):
         """Take the loss of a follower.  Raises StoppedOperation if that ends a majority."""
-        self._answers.pop(uuid, None)
-        if app.cluster_state in _SERVING and not self.is_there():
+        self._answers.pop(connection, None)
+        if app.primary and app.cluster_state in _SERVING and not self.is_there():
             raise StoppedOperation
+
+    def _reserve(self, app):
+        """Choose a term that is higher than all that a majority knows, and have it reserved."""
+        if not self.is_there() or self.pending is not None:
+            return
+        highest = max([self.memory.term] + [term for _, term in self._answers.values()])
+        if self.term is None or highest > self.term:
+            self.term = _term_after(max(highest, self.newest()))
+            self.memory.reserve(self.term)
+            self._ask_all(app)
+
+    def _ask_all(self, app):
+        for connection in list(self._answers):
+            self.ask(connection, app)
 
     def _count(self, app):
         if self.pending is None:
             return
-        votes = 1 + sum(each == self.pending for each in self._answers.values())
+        votes = 1 + sum(table == self.pending for table, _ in self._answers.values())
         if votes >= self._needed:
             self.pending = None
             self._finish_held(app.tm)
@@ -182,6 +229,19 @@ class Quorum(object):
             transactions._unlockPending()
 
 
+def _term_after(number):
+    """Return the lowest term that is higher than a term or the id of a table."""
+    return ((number or 0) | IDS_OF_A_TERM - 1) + 1
+
+
+def _encoded(term):
+    return struct.pack('!Q', term)
+
+
+def _decoded(packed):
+    return struct.unpack('!Q', packed)[0]
+
+
 def install(folder, needed):
     """Patch the master of this process; call it before the master begins.
 
@@ -191,6 +251,7 @@ def install(folder, needed):
     """
     quorum = Quorum(Memory(folder), needed)
     _patch_start(quorum)
+    _patch_orders(quorum)
     _patch_followers(quorum)
     _patch_changes(quorum)
 
@@ -200,24 +261,34 @@ def _patch_start(quorum):
         """A recovery that ends only with a majority of the masters."""
 
         def run(self):
-            quorum.begin()
+            quorum.begin(self.app)
             PatientRecovery.run(self)
             table = self.app.pt
-            table.setID((table.getID() | IDS_OF_A_LEADER - 1) + 1)
+            table.setID(quorum.first_table(table.getID()))
             self._notifyAdmins(Packets.SendPartitionTable(
                 table.getID(), table.getReplicas(), table.getRowList()))
             quorum.register(self.app)
 
     operational = PartitionTable.getOperationalNodeSet.__func__
-    set_state = AdministrationHandler.setClusterState.__func__
-    last_transaction = AdministrationHandler.askLastTransaction.__func__
 
     def operational_if_admitted(table):
         return operational(table) if quorum.admits(table.getID()) else ()
 
+    def order(_app, allowed):
+        quorum.ordered = allowed
+
+    master.RecoveryManager = QuorateRecovery
+    master.Application._startup_allowed = property(quorum.may_start, order)
+    PartitionTable.getOperationalNodeSet = operational_if_admitted
+
+
+def _patch_orders(quorum):
+    set_state = AdministrationHandler.setClusterState.__func__
+    last_transaction = AdministrationHandler.askLastTransaction.__func__
+
     def set_state_if_admitted(handler, connection, state):
         if state == ClusterStates.VERIFYING:
-            if not quorum.is_there():
+            if not quorum.is_reserved():
                 raise AnswerDenied('fewer than a majority of the masters are connected')
             if not handler.app.pt.filled() and quorum.newest() is not None:
                 raise AnswerDenied(
@@ -230,12 +301,6 @@ def _patch_start(quorum):
                 'no majority of the masters has confirmed yet which storages take part')
         last_transaction(handler, connection)
 
-    def order(_app, allowed):
-        quorum.ordered = allowed
-
-    master.RecoveryManager = QuorateRecovery
-    master.Application._startup_allowed = property(quorum.may_start, order)
-    PartitionTable.getOperationalNodeSet = operational_if_admitted
     AdministrationHandler.setClusterState = set_state_if_admitted
     AdministrationHandler.askLastTransaction = last_transaction_if_registered
 
@@ -245,14 +310,13 @@ def _patch_followers(quorum):
         if connection.isServer():
             quorum.ask(connection, handler.app)
 
-    def answer_recovery(handler, connection, table_id, _backup_tid, _truncate_tid):
-        quorum.answered(handler.app, connection.getUUID(), table_id)
+    def answer_recovery(handler, connection, table, term, _unused):
+        quorum.answered(handler.app, connection, table, _decoded(term))
 
     def losing(stock):
         def connection_lost(handler, connection):
             stock(handler, connection)
-            if handler.app.primary:
-                quorum.lost(handler.app, connection.getUUID())
+            quorum.lost(handler.app, connection)
         return connection_lost
 
     SecondaryHandler.handlerSwitched = switched
@@ -260,12 +324,17 @@ def _patch_followers(quorum):
     for each in SecondaryHandler, ElectionHandler:
         each._connectionLost = losing(each._connectionLost.__func__)
 
-    def remember(_handler, _connection, table_id, _replicas, _cells):
-        quorum.memory.set(table_id)
+    def reserve(_handler, _connection, term):
+        quorum.memory.reserve(_decoded(term))
+
+    def remember(_handler, _connection, table, _replicas, _cells):
+        quorum.memory.remember(table)
 
     def tell(_handler, connection):
-        connection.answer(Packets.AnswerRecovery(quorum.memory.id, None, None))
+        memory = quorum.memory
+        connection.answer(Packets.AnswerRecovery(memory.table, _encoded(memory.term), None))
 
+    PrimaryHandler.truncate = reserve
     PrimaryHandler.notifyPartitionChanges = remember
     PrimaryHandler.askRecovery = tell
 
