@@ -57,6 +57,7 @@ class Look:
         wanted, copies: the required number of copies of each partition; the number of up-to-date
             copies of the partition that has the fewest.
         holders: for each partition, the running storages with an up-to-date copy.
+        majority: the number of masters that a leader needs, itself included.
     """
 
     at: float
@@ -66,6 +67,7 @@ class Look:
     copies: int
     members: tuple[Member, ...]
     holders: tuple[frozenset[str], ...]
+    majority: int = 1
 
     def member(self, name: str) -> Member:
         """Return the node of that name; raise KeyError if there is none."""

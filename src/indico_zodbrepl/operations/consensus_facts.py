@@ -40,6 +40,7 @@ class NodeFacts:
         ping: the answer on a new connection; see ``Member.ping``.
         has_data: True if a storage's data are visible; ``mounted``: True if their folder is.
         here: True if it is on this host, as is the NEO monitor that was asked.
+        reachable: True if its host answers.
     """
 
     name: str
@@ -50,6 +51,7 @@ class NodeFacts:
     has_data: bool = False
     mounted: bool = True
     here: bool = True
+    reachable: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +146,7 @@ def gather(
             has_data.get(node.name, False),
             has_folder.get(node.name, True),
             cluster.is_here(node),
+            node.name in has_folder,
         )
 
     return ElectingFacts(

@@ -94,6 +94,8 @@ def _monitor(facts: ElectingFacts, node: NodeFacts) -> Report:
 
 
 def _host(node: NodeFacts) -> Report:
+    if not node.reachable:
+        return Report("its host", Sight.INCONCLUSIVE, "does not answer")
     said = f"supervisor says {node.program}"
     if node.program in STARTING:
         return Report("its host", Sight.INCONCLUSIVE, f"{said}: it may be back in a moment")
@@ -136,8 +138,11 @@ def _is_there(node: NodeFacts) -> bool:
 
 
 def _needs_it(facts: ElectingFacts, node: NodeFacts, *, named: bool) -> bool:
-    """Return True if a failover helps; for a stopped master if it is missed or named."""
-    if not _is_gone(facts, node):
+    """Return True if a failover helps; for a stopped master if it is missed or named.
+
+    On a host that does not answer nothing can be killed or started.
+    """
+    if not node.reachable or not _is_gone(facts, node):
         return False
     if _is_there(node):
         return True
@@ -167,14 +172,16 @@ def _consequences(facts: ElectingFacts, node: NodeFacts) -> Iterator[Finding]:
             "nothing can be saved until it is back",
             "no other node can stand in for it; what was acknowledged is on its disk"
             if node.role is Role.STORAGE
-            else "no other master answers",
+            else "too few other masters answer",
         )
 
 
 def _can_spare(facts: ElectingFacts, node: NodeFacts) -> bool:
     """Return True if the cluster serves without a node."""
     if node.role is Role.MASTER:
-        return any(each.ping == ANSWERS for each in facts.of_role(Role.MASTER) if each is not node)
+        others = [each for each in facts.of_role(Role.MASTER) if each is not node]
+        needed = facts.look.majority if facts.look is not None else 1
+        return sum(each.ping == ANSWERS for each in others) >= needed
     if node.role is Role.ADMIN:
         return True
     return facts.look is not None and facts.look.held_without(node.name)

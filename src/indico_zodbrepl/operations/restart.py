@@ -301,12 +301,14 @@ class _Node(_Restart):
             ]
             yield (
                 Finding(Verdict.FINE, name, "another master leads meanwhile", ", ".join(others))
-                if others
+                if len(others) >= look.majority
                 else Finding(
                     Verdict.WARNING,
                     name,
                     "nothing can be read or written until it is back",
-                    "no other master answers",
+                    f"only {', '.join(others)} answers, and {look.majority} masters are needed"
+                    if others
+                    else "no other master answers",
                 )
             )
         elif look.held_without(name):

@@ -12,7 +12,7 @@ from indico_zodbrepl.backends.consensus import ANSWERS, REFUSES, SILENT, Look, M
 from indico_zodbrepl.cluster import Cluster, Role, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.operations.consensus_facts import ElectingFacts, NodeFacts
-from indico_zodbrepl.operations.consensus_failover import plan_hung_failover
+from indico_zodbrepl.operations.consensus_failover import plan_hung_failover, reports_of
 from indico_zodbrepl.operations.consensus_rejoin import plan_storage_rejoin
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.operations.model import Plan, Refusal, Verdict
@@ -329,3 +329,31 @@ def test_a_cluster_of_which_nothing_runs_has_nothing_that_hangs(cluster: Cluster
     facts = ElectingFacts(None, "the NEO monitor does not run", nodes, ())
     assert against(failover(cluster, facts))
     assert isinstance(failover(cluster, facts, "a"), Refusal)
+
+
+AWAY: dict[str, Any] = {
+    "program": "UNREACHABLE",
+    "process": Process.UNKNOWN,
+    "ping": SILENT,
+    "here": False,
+    "reachable": False,
+}
+
+
+@pytest.mark.parametrize("name", ["n", "a"])
+def test_a_node_whose_host_does_not_answer_does_not_count_as_hung(
+    cluster: Cluster, name: str
+) -> None:
+    facts = but(WELL, name, member={"ping": SILENT, "silent": 20.0}, node=AWAY)
+    refused = failover(cluster, facts)
+    assert isinstance(refused, Refusal)
+    assert refused.notice == "nothing hangs: there is nothing left to fail over"
+
+
+@pytest.mark.parametrize(
+    ("ping", "sight"), [(ANSWERS, "inconclusive"), (SILENT, "down"), (REFUSES, "down")]
+)
+def test_the_neo_monitor_of_another_host_is_judged_by_pings(ping: str, sight: str) -> None:
+    facts = but(WELL, "w", member={"ping": ping}, node={"here": False})
+    (report, *_others) = reports_of(facts, facts.node("w"))
+    assert report.sight == sight

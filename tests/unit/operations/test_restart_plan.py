@@ -275,6 +275,15 @@ def test_a_master_is_restarted_while_another_one_leads(other: str, expected: lis
     assert expected == warnings(found)
 
 
+def test_a_master_without_which_there_is_no_majority_is_restarted_with_a_warning() -> None:
+    facts = neo(BOTH, other=ANSWERS)
+    assert facts.look is not None
+    several = dataclasses.replace(facts, look=dataclasses.replace(facts.look, majority=2))
+    found = of_neo("m1", several)
+    assert isinstance(found, Plan)
+    assert ["nothing can be read or written until it is back"] == warnings(found)
+
+
 def test_a_storage_is_not_restarted_when_nobody_knows_whether_it_is_needed() -> None:
     assert isinstance(of_neo("s1", neo(BOTH, away=True)), Refusal)
     assert isinstance(of_neo("adm", neo(BOTH, away=True)), Plan)

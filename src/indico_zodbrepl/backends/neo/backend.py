@@ -109,6 +109,7 @@ def read(cluster: Cluster, known: Known) -> Look:
         holders=tuple(frozenset(called.get(each, each) for each in row) for row in table.rows)
         if table
         else (),
+        majority=config.majority(cluster),
     )
 
 

@@ -31,6 +31,8 @@ SILENT = 'silent'
 _SLICE = 0.25  # seconds
 # A host that no longer exists answers nothing; reconnect now and then.
 _LONGEST = 30.0  # seconds
+# The kernel repeats an attempt to connect ever more rarely: a new one notices a host that is back.
+_CONNECTING = 3.0  # seconds
 # Errors of the kernel for a host that does not answer at all.
 _NOBODY_THERE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 
@@ -116,13 +118,16 @@ class Pinger(threading.Thread):
         code = self._connection.connect_ex(self._address)
         if code not in (0, errno.EINPROGRESS):
             raise socket.error(code, 'not connected')
-        while not self._closing.is_set():
+        waited = 0.0
+        while waited < _CONNECTING and not self._closing.is_set():
             if select.select([], [self._connection], [], _SLICE)[1]:
                 self._connection.sendall(ENCODED_VERSION)
                 return
+            waited += _SLICE
             self.silent += _SLICE
             if self.silent >= 2 * _SLICE:
                 self.state = SILENT
+        raise socket.error(errno.ETIMEDOUT, 'not connected in time')
 
     def _disconnect(self):
         if self._connection is not None:
