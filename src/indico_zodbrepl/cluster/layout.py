@@ -75,6 +75,11 @@ class Layout:
         return self.cluster.archive_directory or self.indico / "archive"
 
     @property
+    def archive_mark(self) -> Path:
+        """Return this host's copy of the mark in Indico's ArchiveDir; see ``host.archive``."""
+        return self.var / "archive-mark"
+
+    @property
     def assets(self) -> Path:
         """Return the folder of scripts and style sheets that Indico has bundled."""
         return self.var / "assets"

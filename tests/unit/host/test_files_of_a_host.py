@@ -42,9 +42,13 @@ def test_hosts_with_one_folder_of_uploaded_files_have_the_same_mark(
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
     seen = {
-        host: dataclasses.replace(on(cluster, host), archive_directory=folders[host])
+        host: dataclasses.replace(
+            on(cluster, host), archive_directory=folders[host], var_directory=tmp_path / host
+        )
         for host in HOSTS
     }
+    for host in HOSTS:
+        (tmp_path / host).mkdir()
     assert "" == archive.identity(seen["h1"])
     for each in seen.values():
         archive.mark(each)

@@ -36,8 +36,10 @@ class Peers(object):
 
     def newest(self):
         """Return the newest Epoch that a majority of the hosts knows; None without a majority."""
+        found = []
         own = recorded_epoch(self._record)
-        found = [Epoch(own['epoch'] or 0, own['epoch_primary'] or '')]
+        if own['epoch'] is not None or not os.path.exists(self._record):
+            found.append(Epoch(own['epoch'] or 0, own['epoch_primary'] or ''))
         needed = (len(self._agents) + 1) // 2 + 1
         for name, address in sorted(self._agents.items()):
             if len(found) == needed:
