@@ -152,6 +152,13 @@ def _of_the_cluster(look: Look) -> Iterator[Finding]:
 
 
 def _of_the_storage(node: NodeFacts, member: Member, way: _Way) -> Iterator[Finding]:
+    if node.program == consensus_facts.UNREACHABLE:
+        yield Finding(
+            Verdict.AGAINST,
+            node.name,
+            "the supervisord of its host does not answer",
+            "`up` starts the programs of that host",
+        )
     evidence = f"the cluster calls it {member.state or 'unknown'}; {_cells(member)}"
     yield Finding(Verdict.WARNING if way.drop else Verdict.FINE, node.name, way.why, evidence)
     if not node.mounted:

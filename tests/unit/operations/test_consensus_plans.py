@@ -340,6 +340,15 @@ AWAY: dict[str, Any] = {
 }
 
 
+def test_a_storage_does_not_rejoin_while_the_programs_of_its_host_do_not_run(
+    cluster: Cluster,
+) -> None:
+    refused = rejoin(cluster, but(GONE, "a", node={"program": "UNREACHABLE"}))
+    assert isinstance(refused, Refusal)
+    against = [each.text for each in refused.findings if each.verdict is Verdict.AGAINST]
+    assert against == ["the supervisord of its host does not answer"]
+
+
 @pytest.mark.parametrize("name", ["n", "a"])
 def test_a_node_whose_host_does_not_answer_does_not_count_as_hung(
     cluster: Cluster, name: str
