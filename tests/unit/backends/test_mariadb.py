@@ -185,6 +185,19 @@ def test_a_socket_has_a_path_that_can_be_bound(cluster: Cluster) -> None:
     assert len(bytes(config.server_socket(node))) <= config.SOCKET_PATH_LIMIT
 
 
+def test_a_socket_that_a_killed_server_left_has_no_server(cluster: Cluster) -> None:
+    node = cluster.node("a")
+    path = config.server_socket(node)
+    path.parent.mkdir(parents=True)
+    assert not sql.listens(node)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        assert sql.listens(node)
+    assert path.exists()
+    assert not sql.listens(node)
+
+
 # What clients read
 
 

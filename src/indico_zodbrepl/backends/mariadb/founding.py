@@ -83,7 +83,7 @@ def _found_follower(cluster: Cluster, node: Node, primary: Node, progress: Progr
 
     A follower whose server does not run is skipped until the next call.
     """
-    if not config.server_socket(node).exists():
+    if not sql.listens(node):
         progress(f"node {node.name} does not run")
         return
     if not servers.is_filled(node):

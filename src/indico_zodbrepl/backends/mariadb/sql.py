@@ -121,6 +121,16 @@ def not_executed(node: Node, error: ProbeError) -> OperatorError:
     )
 
 
+def listens(node: Node) -> bool:
+    """Return True if a server listens at a node's socket; a killed one leaves the file."""
+    with socket.socket(socket.AF_UNIX) as plain:
+        try:
+            plain.connect(str(config.server_socket(node)))
+        except OSError:
+            return False
+    return True
+
+
 @contextlib.contextmanager
 def at_socket(path: Path, deadline: float) -> Iterator[Session]:
     """Log in as the administrator through a server's socket.  Raises ProbeError, OSError."""
