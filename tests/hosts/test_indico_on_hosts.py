@@ -103,7 +103,7 @@ def test_another_host_takes_over_requests_and_tasks_when_a_host_is_lost(
     with Users(site, CATEGORY, "lost-") as users:
         tasks.enqueue("h2", ["/lost"], 3)
         three.lab["h1"].kill()
-        users.see_more(10)
+        users.see_more(5)
         tasks.wait_for(["/lost"])
         assert "h2" == tasks.status("h2")["hostname"]
         three.lab["h1"].start()

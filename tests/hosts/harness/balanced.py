@@ -24,7 +24,7 @@ from indico_browser import IndicoBrowser
 INSTANCES = {"one": "h1", "two": "h2"}
 BALANCER = "h3"
 HTTPS = 8443
-TAKEOVER = 16
+TAKEOVER = 12
 """Seconds after which another host runs the timed tasks."""
 ADMIN = {
     "login": "admin",

@@ -15,6 +15,9 @@ from three import later
 
 from indico_zodbrepl.probing.waiting import wait_until
 
+PAUSE_SECONDS = 0.3
+"""Between two requests; a busy machine needs time for the rest."""
+
 
 class Users:
     """A reader and an author at the balancer; a context manager that ends them.
@@ -58,7 +61,7 @@ class Users:
             thread.join()
 
     def _read(self) -> None:
-        while not self._ends.wait(0.1):
+        while not self._ends.wait(PAUSE_SECONDS):
             try:
                 page = self._reader.get(f"/category/{self._category}/")
             except requests.ConnectionError:
@@ -69,7 +72,7 @@ class Users:
 
     def _write(self) -> None:
         number = 0
-        while not self._ends.wait(0.1):
+        while not self._ends.wait(PAUSE_SECONDS):
             number += 1
             with self._writing:
                 self._write_one(f"{self._prefix}{number}.")
