@@ -95,10 +95,10 @@ class Encrypted:
 
         assert wait_until(listen, time.monotonic() + PATIENCE)
 
-    def zodbrepl(self, host: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def zodbrepl(self, host: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return self.lab[host].run(*self._command(*arguments), check=False, timeout=300)
 
-    def _command(self, *arguments: str) -> tuple[str | Path, ...]:
+    def _command(self, *arguments: str | Path) -> tuple[str | Path, ...]:
         return (HOME / "bin/zodbrepl", "-c", self.lab.srv / "cluster.conf", *arguments)
 
     def up(self) -> str:
@@ -130,6 +130,16 @@ class Encrypted:
 
         assert wait_until(have_arrived, time.monotonic() + PATIENCE)
 
+    @property
+    def monitor(self) -> Path:
+        """The file with the certificate of a monitoring system, as h1 sees it."""
+        return self.lab.srv / "prometheus.pem"
+
+    def page(self, host: str, address: str) -> str:
+        """Return a page that is opened with that certificate; empty if it can't be."""
+        command = ("curl", "-s", "--cert", self.monitor, "--cacert", self.monitor)
+        return self.lab[host].run(*command, f"https://{address}", check=False).stdout
+
     def connections(self, host: str, pattern: str) -> list[str]:
         """Return the established connections of a host: its end, the other end, the program."""
         found = self.lab[host].run("ss", "-Htnp").stdout.splitlines()
@@ -159,6 +169,16 @@ def test_programs_of_two_hosts_talk_through_tunnels_alone(cluster: Encrypted) ->
         crossing = [line for line in crossing if not line.split()[0].endswith(":8300")]
         assert crossing
         assert {line.split()[-1] for line in crossing} == {"haproxy"}
+
+    # A monitoring system reads the pages, but reaches no storage.
+    said = cluster.zodbrepl(
+        "h1", *("hosts", "issue", "prometheus", "--role", "monitor"), "--to-file", cluster.monitor
+    )
+    assert said.returncode == ExitCode.OK, said.stdout + said.stderr
+    own = (cluster.lab["h1"].folder / cluster.monitor.name).stat().st_mode
+    assert own & 0o777 == 0o600
+    assert "Log in" in cluster.page("h1", "10.77.0.12:8131/login")
+    assert not cluster.page("h1", "10.77.0.12:8112/")
 
     # New certificates of a new authority, in new processes; the link stays as it is.
     before = {host.name: cluster.pids(host.name, "haproxy") for host in cluster.lab}

@@ -112,6 +112,7 @@ ON_THIS_HOST = {
         "renewal",
     },
     "operations/hosts_check.py": {"certificates", "cluster_file", "remote"},
+    "operations/hosts_issue.py": {"authority", "bundle", "certificates"},
     "operations/hosts_join.py": {"bundle", "remote"},
     "operations/hosts_list.py": {"remote.identities", "remote.messages"},
     # `node run` is the program of a node.

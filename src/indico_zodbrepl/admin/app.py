@@ -72,7 +72,8 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
     app.extensions[EXTENSION] = Site(cluster, watcher, home)
     languages.install(app)
     sessions.install(app, cluster)
-    gate.install(app, cluster.admin)
+    on = cluster.admin.on
+    gate.install(app, cluster.admin, None if on is None else cluster.host(on).address)
     filters.register(app)
     app.jinja_env.globals.update(cluster=cluster, home=home, navigation=_navigation)
     for page in PAGES:

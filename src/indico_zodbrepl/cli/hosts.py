@@ -39,6 +39,7 @@ HOSTS = {
     "remove": Lazy("hosts", "Take its certificate from a host that runs nothing."),
     "list": Lazy("hosts", "Show each host: agent, cluster file, clock, certificate."),
     "push": Lazy("hosts", "Give all hosts the cluster file of this one."),
+    "issue": Lazy("hosts", "Issue a certificate to an operator or a monitoring system."),
     "rotate-certificates": Lazy("hosts", "Give all hosts new certificates."),
 }
 
@@ -211,6 +212,39 @@ def push(app: App, reason: str, dry_run: bool) -> None:
     for line in differences(app.cluster):
         click.echo(line)
     answer_single(app, Push.named(str(app.cluster.here)), reason, dry_run=dry_run)
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["operator", "monitor"]),
+    required=True,
+    help="Both open the pages of all hosts; agents let a monitor read only.",
+)
+@click.option(
+    "--to-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    required=True,
+    help="A new file: the certificate, its key and the authorities.",
+)
+@REASON
+@DRY_RUN
+@pass_app
+def issue(  # noqa: PLR0917 - as click calls it
+    app: App, name: str, role: str, to_file: Path, reason: str, dry_run: bool
+) -> None:
+    """Issue a certificate to NAME, an operator or a monitoring system such as Prometheus.
+
+    Type it where `hosts init` ran.  With it a machine that is no host opens the admin page, the
+    metrics and Indico at the addresses of the hosts.  The file has mode 0600: who has it is NAME.
+    """
+    from indico_zodbrepl.cli.running import answer_single
+    from indico_zodbrepl.operations.hosts_issue import Issue
+
+    step = Issue.named(name, role=role, file=str(to_file.absolute()))
+    answer_single(app, step, reason, dry_run=dry_run)
 
 
 @click.command("rotate-certificates")

@@ -81,24 +81,30 @@ def make(cluster: Cluster, name: str) -> bytes:
     )
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a bundle; only its owner can read it.  Raises OperatorError (exit 8)."""
-    check_file(path)
+def write(path: Path, content: bytes, what: str = "bundle") -> None:
+    """Write a bundle or a certificate; only its owner can read it.
+
+    Args:
+        what: names it in messages.
+
+    Raises OperatorError (exit 8).
+    """
+    check_file(path, what)
     try:
         write_atomically(path, content.decode(), 0o600)
     except OSError as error:
         raise OperatorError(
-            "the bundle can't be written",
+            f"the {what} can't be written",
             f"{error.filename or path}: {error.strerror}",
             exit_code=ExitCode.REFUSED,
         ) from error
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, what: str = "bundle") -> None:
     """Raise OperatorError (exit 8) if a bundle can't be a new file of this name."""
     if path.exists() or not path.parent.is_dir():
         raise OperatorError(
-            "the bundle is not written",
+            f"the {what} is not written",
             f"{path} exists" if path.exists() else f"folder {path.parent} does not exist",
             "name another file",
             ExitCode.REFUSED,

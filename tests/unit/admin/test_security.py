@@ -111,3 +111,13 @@ def test_own_host_names(bound: str, host: str, expected: bool) -> None:
 )
 def test_the_host_name_of_the_public_url_is_ours_too(url: str, host: str, expected: bool) -> None:
     assert expected == is_own_host(host, Admin("127.0.0.1", 8100, public_url=url))
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("10.77.0.13:8100", True), ("10.77.0.13:8101", False), ("10.77.0.12:8100", False)],
+)
+def test_the_address_of_its_host_is_ours_where_a_tunnel_has_the_page(
+    host: str, expected: bool
+) -> None:
+    assert expected == is_own_host(host, Admin("127.77.0.13", 8100), "10.77.0.13")

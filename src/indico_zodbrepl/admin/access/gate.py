@@ -93,15 +93,19 @@ def accounts() -> Accounts:
     return cast(Reader, current_app.extensions[sessions.EXTENSION]).accounts()
 
 
-def install(app: Flask, admin: Admin) -> None:
-    """Check every request and add the security headers; call ``sessions.install`` first."""
+def install(app: Flask, admin: Admin, outer: str | None = None) -> None:
+    """Check every request and add the security headers; call ``sessions.install`` first.
+
+    Args:
+        outer: the address of its host in a cluster of several, at which the tunnel has the page.
+    """
     csrf = CSRFProtect()
     app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None)
     csrf.init_app(app)
 
     @app.before_request
     def check() -> ResponseReturnValue | None:
-        if not is_own_host(request.headers.get("Host", ""), admin):
+        if not is_own_host(request.headers.get("Host", ""), admin, outer):
             abort(400, _("This page does not serve that host name."))
         refused = _login_needed(csrf)
         if refused is not None or request.routing_exception is not None:
@@ -124,12 +128,15 @@ def install(app: Flask, admin: Admin) -> None:
     )
 
 
-def is_own_host(host: str, admin: Admin) -> bool:
+def is_own_host(host: str, admin: Admin, outer: str | None = None) -> bool:
     """Return True if a Host header names this page.
 
     A foreign web page can point its own name to our address (DNS rebinding).  So only the
     configured names, localhost, and loopback addresses with any port (ssh tunnels) are accepted.
     A page on a wildcard address accepts any literal address with its port.
+
+    Args:
+        outer: as of ``install``.
     """
     try:
         parts = urlsplit(f"//{host}")
@@ -147,7 +154,7 @@ def is_own_host(host: str, admin: Admin) -> bool:
     bound = _address(admin.host)
     if bound is not None and bound.is_unspecified:
         return address is not None and own_port
-    return name == admin.host.lower() and own_port
+    return name in (admin.host.lower(), outer) and own_port
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
