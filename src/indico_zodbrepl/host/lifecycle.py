@@ -35,7 +35,7 @@ from indico_zodbrepl.host import (
     tunnel,
     tunnel_control,
 )
-from indico_zodbrepl.host.interface import DryRun, Tell, host_of, ignore
+from indico_zodbrepl.host.interface import DryRun, HostAwayError, Tell, host_of, ignore
 from indico_zodbrepl.host.locking import exclusive
 from indico_zodbrepl.host.programs import STARTED, end, start, wait_for_end
 from indico_zodbrepl.host.supervisor import NOT_KNOWN, Supervisor, program_states
@@ -164,14 +164,14 @@ def _up(
         done = start(cluster, nodes, missing, deadline, progress)
         started = connected.programs + replaced.programs + done.programs
         failures |= done.failures
-        leaderless = _is_leaderless(cluster, states, failures)
+        leaderless = _is_leaderless(cluster, states, failures) or _primary_is_away(cluster)
         patience = min(deadline, time.monotonic() + LEADERLESS_SECONDS) if leaderless else deadline
         try:
             backend_of(cluster).found(cluster, installation, progress, patience)
         except OperatorError as error:
-            if not failures:
+            if not failures and not cluster.hosts:
                 raise
-            if not leaderless:  # else it only says so again
+            if not failures or not leaderless:  # else it only says so again
                 failures["the storage"] = error
         for stage in rest:
             done = start(cluster, stage, missing, deadline, progress)
@@ -261,6 +261,24 @@ def _changed_programs(cluster: Cluster, files: Mapping[Path, str]) -> list[str]:
         if section.startswith("program:")
         and (section not in after or dict(before[section]) != dict(after[section]))
     ]
+
+
+def _primary_is_away(cluster: Cluster) -> bool:
+    """Return True if the agent of the recorded primary's host does not answer.
+
+    This host then serves what it can, such as the admin page.
+    """
+    asks = cluster.hosts and backend_of(cluster).clients_need_writer
+    record = epochs.newest(cluster) if asks else None
+    hosts = {node.name: node.on for node in cluster.nodes}
+    host = hosts.get(record.primary) if record else None
+    if host in (None, cluster.here):
+        return False
+    try:
+        host_of(cluster).identity(host)
+    except HostAwayError:
+        return True
+    return False
 
 
 def _is_leaderless(

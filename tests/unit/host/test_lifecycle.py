@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+import two_hosts
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Admin, ClusterHost, IndicoInstance, Node, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import generated, lifecycle, readiness, run, stages, state
+from indico_zodbrepl.host import epochs, generated, lifecycle, readiness, run, stages, state
+from indico_zodbrepl.host.epochs import EpochRecord
+from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.locking import exclusive
 from indico_zodbrepl.host.supervisor import ProgramState
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 Placed = TypeVar("Placed", Node, IndicoInstance, Admin, Watch)
+POSTGRESQL = "relstorage-postgresql"
 HOLD_LOCK = """
 import sys
 import time
@@ -221,3 +225,24 @@ def test_nobody_waits_long_for_a_primary_that_did_not_start(cluster: Cluster) ->
     assert not leaderless(cluster, states, {"node-b": failed})
     assert leaderless(cluster, states, {"node-a": failed})
     assert leaderless(cluster, {"b": states["b"]}, {"node-a": failed})
+
+
+@pytest.mark.parametrize(("primary", "asked", "away"), [("a", [], False), ("b", ["two"], True)])
+def test_nobody_waits_long_for_a_primary_whose_host_is_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, primary: str, asked: list[str], *, away: bool
+) -> None:
+    text = two_hosts.CONF.format(folder=tmp_path).replace("backend zrs", f"backend {POSTGRESQL}")
+    text = "".join(each for each in text.splitlines(True) if "replication-port" not in each)
+    (tmp_path / "cluster.conf").write_text(text)
+    hosts: list[str] = []
+
+    class Others:
+        def identity(self, host: str) -> None:
+            hosts.append(host)
+            raise HostAwayError(f"host {host} does not answer")
+
+    record = EpochRecord("two-hosts", 2, primary, "2026-11-24T11:00:00Z", "promoted")
+    monkeypatch.setattr(epochs, "newest", lambda _cluster: record)
+    monkeypatch.setattr(lifecycle, "host_of", lambda _cluster: Others())
+    assert lifecycle._primary_is_away(two_hosts.as_of(tmp_path, "one")) is away
+    assert hosts == asked
