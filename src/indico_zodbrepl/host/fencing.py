@@ -100,8 +100,12 @@ def fence(cluster: Cluster, node: Node) -> Fenced:
 
 def is_running(cluster: Cluster, node: Node) -> bool:
     """Return True if a process has a node's data open, or listens on one of its ports."""
-    addresses = {node.storage_address, node.link_address}
-    return bool(_serving(cluster, node)) or any(map(ports.is_listening, addresses))
+    return bool(_serving(cluster, node)) or is_listening(node)
+
+
+def is_listening(node: Node) -> bool:
+    """Return True if a process listens on one of a node's ports."""
+    return any(map(ports.is_listening, {node.storage_address, node.link_address}))
 
 
 def check(cluster: Cluster, _installation: Installation, name: str) -> DryRun:

@@ -77,7 +77,7 @@ class Duties:
         host = LocalHost(cluster, self._installation)
         for node in cluster.local.nodes:
             if node.managed and node.name != newest.primary:
-                self._silence(cluster, host, node, newest)
+                self._silence(host, node, newest)
 
     def _raise_own(self, cluster: Cluster, newest: EpochRecord) -> None:
         """Copy the newest record to this host, which missed it."""
@@ -87,12 +87,13 @@ class Duties:
                 epochs.raise_record(cluster, path, newest)
                 self._log(f"{keeper}: epoch {newest.epoch} has begun, primary {newest.primary}")
 
-    def _silence(self, cluster: Cluster, host: Host, node: Node, newest: EpochRecord) -> None:
-        """Silence a node once in an epoch, as soon as its server runs.
+    def _silence(self, host: Host, node: Node, newest: EpochRecord) -> None:
+        """Silence a node once in an epoch, as soon as its server listens.
 
-        A program that is about to become the server is left to its start-up check, which refuses.
+        A program that is about to become the server is left to its start-up check, which refuses; a
+        server that opens the data for an export listens on no port.
         """
-        if (node.name, newest.epoch) in self._done or not fencing.is_running(cluster, node):
+        if (node.name, newest.epoch) in self._done or not fencing.is_listening(node):
             return
         done = host.silence(node.name, newest.epoch)
         self._done.add((node.name, newest.epoch))
