@@ -108,3 +108,19 @@ def test_a_host_that_can_only_send_or_only_hear_is_replaced(three: Three, toward
         three.lab.network.heal()
         private = bring_back(three, host, former)
     account_for(three, [writer], former, private)
+
+
+def test_a_frozen_primary_whose_agent_has_stopped_is_not_replaced(three: Three) -> None:
+    former = three.primary("h2")
+    host = three.host_of(former)
+    other = next(each for each in ("h2", "h3") if each != host)
+    with Counted(three, other, 6 * 10**6) as writer:
+        nodes = {node["name"]: node for node in three.status(other)["nodes"]}
+        pid = str(nodes[former]["program"]["pid"])
+        three.kill_agent(host)
+        three.lab[host].run("kill", "-STOP", pid)
+        refused = three.zodbrepl(other, "failover", *REASON, code=int(ExitCode.REFUSED))
+        said = " ".join((refused.stdout + refused.stderr).split())
+        assert f"on host {host}, start the agent" in said
+        three.lab[host].run("kill", "-CONT", pid)
+        writer.see_more()

@@ -39,7 +39,7 @@ CHANGE_SECONDS = STOP_SECONDS + START_SECONDS
 """For a change of role: a server that can't change in place is stopped and started."""
 
 AWAY_SECONDS = 0.5
-"""For a program whose host's agent does not answer: the host is off, or only the agent is."""
+"""For a program whose host's agent is silent: the host is probably off."""
 
 SUPERVISOR_AWAY = "supervisord is not running"
 """The problem of a supervisord that does not exist; one that is frozen has another."""
@@ -49,6 +49,10 @@ Tell = Callable[[str], None]
 
 class HostAwayError(OperatorError):
     """The agent of a host can't be reached, or stopped answering: the outcome is unknown."""
+
+
+class AgentStoppedError(HostAwayError):
+    """A host is up and refuses connections to its agent: its other programs may run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -313,12 +317,12 @@ def answer_deadline(cluster: Cluster, on: str | None, deadline: float) -> float:
 
     Args:
         on: the host, as ``Node.on``.
-        deadline: for a host that answers; one whose agent is away has AWAY_SECONDS at most.
+        deadline: for a host that answers; a silent one has AWAY_SECONDS at most.
     """
     if on is not None and cluster.here not in (None, on):
-        from indico_zodbrepl.host.remote.client import is_away  # noqa: PLC0415 - as above
+        from indico_zodbrepl.host.remote.client import is_silent  # noqa: PLC0415 - as above
 
-        if is_away(cluster.host(on)):
+        if is_silent(cluster.host(on)):
             return min(deadline, time.monotonic() + AWAY_SECONDS)
     return deadline
 

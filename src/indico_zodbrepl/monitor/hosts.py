@@ -8,7 +8,7 @@ from functools import partial
 
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.interface import HostAwayError, host_of
+from indico_zodbrepl.host.interface import AgentStoppedError, HostAwayError, host_of
 from indico_zodbrepl.monitor.findings import HostReport, Results
 from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
@@ -26,6 +26,8 @@ def _ask(cluster: Cluster, name: str) -> Results:
     sent = time.time()
     try:
         found = interface.identity(name)
+    except AgentStoppedError as error:
+        yield ("host", name), Failure(FailureKind.REFUSED, error.detail)
     except HostAwayError as error:
         yield ("host", name), Failure(FailureKind.HOST_AWAY, error.detail)
     except OperatorError as error:

@@ -7,6 +7,10 @@ inconclusive.  A failover needs two observers that report it down, and none that
 Observers on one machine lose their network together.  They count once, unless the primary's host
 can be asked: its kernel knows about the process.  With several hosts each of them is an observer
 too.
+
+A host that refuses connections to its agent is up.  A primary on it that is silent may continue at
+any moment, and without the agent nothing tells it of the epoch and nothing fences it.  So its
+silence is inconclusive.
 """
 
 from __future__ import annotations
@@ -82,10 +86,12 @@ def reports_of(
         sights: what the probes of other hosts found, by host.
     """
     node = snapshot.node(primary)
+    lost = node.host in snapshot.away and not agent_stopped(findings, node)
+    doubtful = node.host in snapshot.away and not lost
     said = (
-        _probe(findings, node, snapshot.here),
-        _host_away(node) if node.host in snapshot.away else _host(node, process, holder),
-        *_other_hosts(node, sights or {}),
+        _probe(findings, node, snapshot.here, doubtful=doubtful),
+        _host_away(node, lost=lost) if node.host in snapshot.away else _host(node, process, holder),
+        *_other_hosts(node, sights or {}, doubtful=doubtful),
         *_instances(findings, snapshot, primary),
         *_followers(snapshot, primary),
     )
@@ -93,6 +99,12 @@ def reports_of(
     if known or _machine_of(node) == CONTROL_HOST:
         return tuple(dataclasses.replace(each, machine="") for each in said)
     return said
+
+
+def agent_stopped(findings: Findings, node: NodeStatus) -> bool:
+    """Return True if a node's host is up, and its agent does not run."""
+    found = findings.hosts.get(node.host or "")
+    return isinstance(found, Failure) and found.kind is FailureKind.REFUSED
 
 
 def is_gone(said: Sequence[Report]) -> bool:
@@ -128,18 +140,22 @@ def too_few(said: Sequence[Report]) -> str:
     return text
 
 
-def _probe(findings: Findings, node: NodeStatus, here: str | None) -> Report:
+def _probe(findings: Findings, node: NodeStatus, here: str | None, *, doubtful: bool) -> Report:
     found = findings.servers[node.name]
     machine = _host_named(here) if here else CONTROL_HOST
     if isinstance(found, Failure):
-        return Report(PROBE, Sight.DOWN, found.detail, machine)
+        silent = doubtful and found.kind is FailureKind.SILENT
+        sight = Sight.INCONCLUSIVE if silent else Sight.DOWN
+        return Report(PROBE, sight, found.detail, machine)
     if node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
         return Report(PROBE, Sight.SERVING, f"it answers as {node.actual_role}")
     what = f"answers as {node.actual_role}" if node.actual_role else "is not this node's"
     return Report(PROBE, Sight.DOWN, f"the server on {node.address} {what}", machine)
 
 
-def _other_hosts(node: NodeStatus, sights: Mapping[str, Sighting]) -> Iterator[Report]:
+def _other_hosts(
+    node: NodeStatus, sights: Mapping[str, Sighting], *, doubtful: bool
+) -> Iterator[Report]:
     """Judge the probes of other hosts than this one and the primary's."""
     for host, found in sights.items():
         observer = f"{_host_named(host)}'s probe"
@@ -147,11 +163,13 @@ def _other_hosts(node: NodeStatus, sights: Mapping[str, Sighting]) -> Iterator[R
             yield Report(observer, Sight.SERVING, f"it answers as {found.role}")
         else:
             text = found.problem or f"the server on {node.address} answers as {found.role}"
-            yield Report(observer, Sight.DOWN, text, _host_named(host))
+            sight = Sight.INCONCLUSIVE if doubtful and found.silent else Sight.DOWN
+            yield Report(observer, sight, text, _host_named(host))
 
 
-def _host_away(node: NodeStatus) -> Report:
-    return Report("its host", Sight.INCONCLUSIVE, f"host {node.host} does not answer")
+def _host_away(node: NodeStatus, *, lost: bool) -> Report:
+    text = "does not answer" if lost else "is up, and its agent does not run"
+    return Report("its host", Sight.INCONCLUSIVE, f"host {node.host} {text}")
 
 
 def _host(node: NodeStatus, process: Process, holder: int | None) -> Report:

@@ -30,7 +30,14 @@ from indico_zodbrepl.operations.candidates import (
     transactions,
 )
 from indico_zodbrepl.operations.checks import SeeFollowing, SeeWritable, Verify
-from indico_zodbrepl.operations.evidence import Process, Sight, findings_of, is_gone, reports_of
+from indico_zodbrepl.operations.evidence import (
+    Process,
+    Sight,
+    agent_stopped,
+    findings_of,
+    is_gone,
+    reports_of,
+)
 from indico_zodbrepl.operations.exports import export, names
 from indico_zodbrepl.operations.facts import Situation, tail_folder
 from indico_zodbrepl.operations.model import (
@@ -85,6 +92,7 @@ def plan_failover(
         return _refuse_alive(
             old,
             said_serving=any(each.sight is Sight.SERVING for each in said),
+            agent_stopped=agent_stopped(situation.findings, old),
             findings=findings,
             commands=commands,
         )
@@ -151,13 +159,25 @@ def _up_or_restore(cluster: Cluster, node: str, commands: Commands) -> str:
 
 
 def _refuse_alive(
-    old: NodeStatus, *, said_serving: bool, findings: Sequence[Finding], commands: Commands
+    old: NodeStatus,
+    *,
+    said_serving: bool,
+    agent_stopped: bool,
+    findings: Sequence[Finding],
+    commands: Commands,
 ) -> Refusal:
     if said_serving:
         return Refusal(
             f"primary {old.name} is running; a failover would lose transactions",
             f"move the role without loss: {commands.zodbrepl('switchover')}; if {old.name} "
             "can't write, repair it",
+            tuple(findings),
+        )
+    if agent_stopped:
+        return Refusal(
+            f"it is not certain that primary {old.name} is down",
+            f"on host {old.host}, start the agent: {commands.zodbrepl('agent')}, or its service; "
+            f"then retry. If that is impossible, switch host {old.host} off, then retry",
             tuple(findings),
         )
     return Refusal(

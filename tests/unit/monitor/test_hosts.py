@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from situations import findings, program
+from situations import REFUSED, findings, program
 from spread import AWAY, H1_LOST, WELL, seen
 
 from indico_zodbrepl import __version__
@@ -17,6 +17,8 @@ from indico_zodbrepl.monitor.findings import HostReport
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.operations.evidence import Process, Sight, count_down, is_gone, reports_of
 from indico_zodbrepl.probing.answers import Level
+from indico_zodbrepl.probing.comparison import Failure
+from indico_zodbrepl.probing.wire import FailureKind
 
 
 def test_hosts_that_answer_raise_no_alert() -> None:
@@ -128,6 +130,17 @@ def test_the_probes_of_two_hosts_are_two_observers_of_a_lost_primary() -> None:
     said = reported(seen(**H1_LOST), {"h3": Sighting(None, "no answer in time")})
     assert "host h1 does not answer" in {each.text for each in said}
     assert is_gone(said)
+
+
+def test_the_silence_of_a_primary_whose_host_is_up_without_its_agent_proves_nothing() -> None:
+    """It may be slow or frozen, and nothing could tell it of the epoch of another primary."""
+    stopped = {"hosts": {"h1": Failure(FailureKind.REFUSED, "Connection refused")}}
+    found = seen(**{**H1_LOST, **stopped})
+    silent = {"h3": Sighting(None, "no answer in time", silent=True)}
+    assert not is_gone(reported(found, silent, **stopped))
+    closed = {"h3": Sighting(None, "closed the connection")}
+    refused = {"servers": {**H1_LOST["servers"], "a": REFUSED}}
+    assert is_gone(reported(found, closed, **stopped, **refused))
 
 
 def test_all_observers_on_one_host_count_once() -> None:

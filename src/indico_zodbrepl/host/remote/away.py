@@ -42,18 +42,18 @@ class AwayHosts:
         with self._lock:
             return {address: known.why for address, known in self._known.items()}
 
-    def add(self, address: str, why: str, answers: Callable[[], bool]) -> None:
+    def add(self, address: str, why: str, look: Callable[[], str]) -> None:
         """Take a host for away until it answers again.
 
         Args:
-            answers: tries to reach it; called in a thread.
+            look: returns why it does not answer now, or nothing if it does; called in a thread.
         """
         with self._lock:
             if address in self._known:
                 self._known[address].why = why
                 return
             self._known[address] = _Away(why)
-        job = (address, answers)
+        job = (address, look)
         threading.Thread(target=self._watch, args=job, name=f"away-{address}", daemon=True).start()
 
     def forget(self) -> None:
@@ -61,14 +61,15 @@ class AwayHosts:
         with self._lock:
             self._known.clear()
 
-    def _watch(self, address: str, answers: Callable[[], bool]) -> None:
+    def _watch(self, address: str, look: Callable[[], str]) -> None:
         while True:
             time.sleep(PROBE_SECONDS)
-            is_back = answers()
+            why = look()
             with self._lock:
                 known = self._known.get(address)
                 if known is None:
                     return
-                if is_back or time.monotonic() > known.asked + FORGET_SECONDS:
+                if not why or time.monotonic() > known.asked + FORGET_SECONDS:
                     del self._known[address]
                     return
+                known.why = why  # a host whose agent has stopped may lose its power

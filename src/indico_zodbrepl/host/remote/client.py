@@ -19,7 +19,7 @@ from indico_zodbrepl.cluster import Cluster, ClusterHost
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import certificates, tls
-from indico_zodbrepl.host.interface import HostAwayError
+from indico_zodbrepl.host.interface import AgentStoppedError, HostAwayError
 from indico_zodbrepl.host.remote import codec, messages
 from indico_zodbrepl.host.remote.away import AwayHosts
 from indico_zodbrepl.host.remote.messages import Call, Identity, Line
@@ -35,6 +35,8 @@ SOCKET_OPTIONS = [
 ]
 AWAY = AwayHosts()
 """So that a command about many nodes waits once for a host that can't be reached."""
+AGENT_STOPPED = "Connection refused"
+"""The reason for a host that is away although its kernel answers; agents pass it on."""
 AnyLine = TypeVar("AnyLine")
 LOCK_KEYS: dict[Path, str] = {}
 """The key of the lock of operations that this process holds, by the lock's file.
@@ -174,14 +176,17 @@ class AgentClient:
 
     def expect_away(self, why: str) -> None:
         """Let calls to the host fail at once, until it answers."""
-        AWAY.add(str(self.host.agent_address), why, self._answers)
+        AWAY.add(str(self.host.agent_address), why, self._why_away)
 
-    def _answers(self) -> bool:
+    def _why_away(self) -> str:
+        """Return why the host does not answer; empty if it does."""
         try:
             self._sent("GET", "/", b"").release_conn()
-        except (urllib3.exceptions.HTTPError, OperatorError):
-            return False
-        return True
+        except urllib3.exceptions.HTTPError as error:
+            return _reason(error)
+        except OperatorError as error:
+            return error.notice
+        return ""
 
     def _sent(self, verb: str, path: str, body: bytes) -> Any:
         return _pool(self._cluster).request(
@@ -195,7 +200,8 @@ class AgentClient:
 
     def away(self, why: str) -> HostAwayError:
         """Return the error for a host that does not answer."""
-        return HostAwayError(
+        kind = AgentStoppedError if why == AGENT_STOPPED else HostAwayError
+        return kind(
             f"host {self.host.name} does not answer",
             f"its agent at {self.host.agent_address}: {why}",
             f"is the host up, and its agent? there: systemctl status, or zodbrepl up; here: "
@@ -204,9 +210,9 @@ class AgentClient:
         )
 
 
-def is_away(host: ClusterHost) -> bool:
-    """Return True if calls to a host fail at once, because it did not answer."""
-    return bool(AWAY.why(str(host.agent_address)))
+def is_silent(host: ClusterHost) -> bool:
+    """Return True if calls to a host fail at once, because even its kernel did not answer."""
+    return AWAY.why(str(host.agent_address)) not in ("", AGENT_STOPPED)
 
 
 def expect_away(cluster: Cluster) -> None:
@@ -226,6 +232,8 @@ def _reason(error: Exception) -> str:
     cause: BaseException = error
     while cause.__cause__ is not None or cause.__context__ is not None:
         cause = cause.__cause__ or cause.__context__ or cause
+    if isinstance(cause, ConnectionRefusedError):  # a TimeoutError of urllib3 too
+        return AGENT_STOPPED
     if isinstance(error, urllib3.exceptions.TimeoutError):
         return "no answer in time"
     if isinstance(cause, ssl.SSLError):

@@ -25,7 +25,7 @@ def later() -> float:
 
 def test_a_host_is_away_until_it_answers() -> None:
     hosts, back = AwayHosts(), threading.Event()
-    hosts.add(ADDRESS, "no answer in time", back.is_set)
+    hosts.add(ADDRESS, "no answer in time", lambda: "" if back.is_set() else "no answer in time")
     assert hosts.why(ADDRESS) == "no answer in time"
     assert hosts.all_of() == {ADDRESS: "no answer in time"}
     assert not hosts.why("10.77.0.13:8300")
@@ -36,15 +36,22 @@ def test_a_host_is_away_until_it_answers() -> None:
 def test_the_latest_reason_counts_and_one_thread_asks() -> None:
     hosts, asking = AwayHosts(), []
 
-    def answers() -> bool:
+    def look() -> str:
         asking.append(threading.get_ident())
-        return False
+        return "connection refused"
 
-    hosts.add(ADDRESS, "no answer in time", answers)
-    hosts.add(ADDRESS, "connection refused", answers)
+    hosts.add(ADDRESS, "no answer in time", look)
+    hosts.add(ADDRESS, "connection refused", look)
     assert hosts.why(ADDRESS) == "connection refused"
     assert wait_until(lambda: len(asking) >= 3, later())
     assert len(set(asking)) == 1
+    hosts.forget()
+
+
+def test_the_reason_is_the_one_of_the_last_attempt() -> None:
+    hosts = AwayHosts()
+    hosts.add(ADDRESS, "connection refused", lambda: "no answer in time")
+    assert wait_until(lambda: hosts.why(ADDRESS) == "no answer in time", later())
     hosts.forget()
 
 
@@ -53,14 +60,14 @@ def test_a_host_that_nobody_asks_for_is_not_tried_for_ever(
 ) -> None:
     monkeypatch.setattr(away, "FORGET_SECONDS", 0.05)
     hosts = AwayHosts()
-    hosts.add(ADDRESS, "no answer in time", lambda: False)
+    hosts.add(ADDRESS, "no answer in time", lambda: "no answer in time")
     assert wait_until(lambda: not hosts.all_of(), later())
 
 
 def test_a_host_that_is_forgotten_meanwhile_may_be_away_again() -> None:
     hosts = AwayHosts()
-    hosts.add(ADDRESS, "no answer in time", lambda: False)
+    hosts.add(ADDRESS, "no answer in time", lambda: "no answer in time")
     hosts.forget()
-    hosts.add(ADDRESS, "connection refused", lambda: False)
+    hosts.add(ADDRESS, "connection refused", lambda: "connection refused")
     assert hosts.why(ADDRESS) == "connection refused"
     hosts.forget()
