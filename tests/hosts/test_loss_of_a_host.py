@@ -6,6 +6,7 @@ of every node, or in a recovery export.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -124,3 +125,13 @@ def test_a_frozen_primary_whose_agent_has_stopped_is_not_replaced(three: Three) 
         assert f"on host {host}, start the agent" in said
         three.lab[host].run("kill", "-CONT", pid)
         writer.see_more()
+
+
+def test_a_record_of_a_promotion_that_was_cut_off_gives_way_to_the_majority(three: Three) -> None:
+    """While it stood, no agent told a former primary of the epoch."""
+    primary = three.primary("h2")
+    path = three.lab["h2"].folder / "var/epoch.json"
+    recorded = json.loads(path.read_text())
+    other = next(node for node in ("a", "b", "c") if node != primary)
+    path.write_text(json.dumps(recorded | {"primary": other}))
+    assert wait_until(lambda: json.loads(path.read_text())["primary"] == primary, later())

@@ -1,8 +1,8 @@
 """The records of the current epoch: the primary, recorded where nodes can read it.
 
 The control host has one, and so does the host of each Indico instance.  In a cluster of several
-hosts each host has one.  A record is only raised to a higher epoch, never changed to another
-primary of the same one.
+hosts each host has one.  A record is only raised to a higher epoch, and changed to another primary
+of the same one only if a majority of the records names that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import dataclasses
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -138,15 +139,27 @@ def read(cluster: Cluster, path: Path) -> EpochRecord | None:
 def newest(cluster: Cluster) -> EpochRecord | None:
     """Return the readable record of the highest epoch.
 
-    None if there is none, or if two records of that epoch name different primaries.
+    None if there is none, or if records of that epoch name different primaries and none has a
+    majority; see ``newest_of``.
     """
     # The start-up check reports the others, with the reason.
     readable = [each for each in all_of(cluster).values() if isinstance(each, EpochRecord)]
-    if not readable:
-        return None
-    newest = max(readable, key=lambda record: record.epoch)
-    primaries = {record.primary for record in readable if record.epoch == newest.epoch}
-    return newest if len(primaries) == 1 else None
+    return newest_of(readable, quorum(cluster))
+
+
+def newest_of(records: Sequence[EpochRecord], quorum: int) -> EpochRecord | None:
+    """Return the record of the highest epoch.  Pure.
+
+    A promotion that was cut off from the majority leaves a record of an epoch that another node
+    begins with the majority.  So of several primaries of one epoch a majority of the records
+    names the right one; without a majority, none is.
+    """
+    highest = max((record.epoch for record in records), default=0)
+    latest = [record for record in records if record.epoch == highest]
+    counts = Counter(record.primary for record in latest)
+    if len(counts) > 1:
+        latest = [each for each in latest if quorum > 1 and counts[each.primary] >= quorum]
+    return latest[0] if latest else None
 
 
 def highest(cluster: Cluster) -> int:
@@ -187,8 +200,14 @@ def _asked(keeper: str, ask: Callable[[], object]) -> Iterator[tuple[tuple[str, 
         yield ("record", keeper), error
 
 
-def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
+def raise_record(
+    cluster: Cluster, path: Path, record: EpochRecord, *, of_majority: bool = False
+) -> bool:
     """Write a record unless the existing one is the same.
+
+    Args:
+        of_majority: the records of a majority of the hosts name its primary, so it also replaces
+            one of the same epoch.
 
     Returns:
         True if it was written; it is on disk then.
@@ -203,7 +222,7 @@ def raise_record(cluster: Cluster, path: Path, record: EpochRecord) -> bool:
             present = read(cluster, path)
             if present and (present.epoch, present.primary) == (record.epoch, record.primary):
                 return False
-            if present and present.epoch >= record.epoch:
+            if present and present.epoch >= record.epoch + of_majority:
                 raise _refusal(
                     path,
                     f"it says epoch {present.epoch}, primary {present.primary} "

@@ -71,6 +71,26 @@ def test_a_record_is_never_lowered_nor_turned_to_another_primary(
     assert (5, "a") == (found.epoch, found.primary)
 
 
+def test_a_record_that_a_majority_refutes_is_replaced_and_never_lowered(cluster: Cluster) -> None:
+    path = Layout(cluster).epoch_record
+    epochs.raise_record(cluster, path, record(5, "a"))
+    assert epochs.raise_record(cluster, path, record(5, "b"), of_majority=True)
+    with pytest.raises(OperatorError):
+        epochs.raise_record(cluster, path, record(4, "a"), of_majority=True)
+    found = epochs.read(cluster, path)
+    assert found is not None
+    assert (5, "b") == (found.epoch, found.primary)
+
+
+def test_of_two_primaries_of_an_epoch_the_majority_of_the_records_names_the_right_one() -> None:
+    assert epochs.newest_of([], 2) is None
+    lone, first, second = record(2, "b"), record(2, "c"), record(2, "c")
+    assert epochs.newest_of([lone, first, second], 2) == first
+    assert epochs.newest_of([lone, first, record(1, "a")], 2) is None
+    assert epochs.newest_of([lone, record(1, "a"), record(1, "a")], 2) == lone
+    assert epochs.newest_of([lone, first], 1) is None
+
+
 def test_writers_at_the_same_time_leave_the_highest_epoch(cluster: Cluster) -> None:
     path = Layout(cluster).epoch_record
 

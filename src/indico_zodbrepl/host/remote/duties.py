@@ -83,8 +83,11 @@ class Duties:
         """Copy the newest record to this host, which missed it."""
         for keeper, path in epochs.paths(cluster).items():
             own = epochs.read(cluster, path)
-            if own is None or own.epoch < newest.epoch:
-                epochs.raise_record(cluster, path, newest)
+            refuted = (
+                own is not None and own.epoch == newest.epoch and own.primary != newest.primary
+            )
+            if own is None or own.epoch < newest.epoch or refuted:
+                epochs.raise_record(cluster, path, newest, of_majority=refuted)
                 self._log(f"{keeper}: epoch {newest.epoch} has begun, primary {newest.primary}")
 
     def _silence(self, host: Host, node: Node, newest: EpochRecord) -> None:
