@@ -19,6 +19,7 @@ from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.operations_interface import Lock, LockLostError
 from indico_zodbrepl.operations import journal, operation, preflight, room, steps, store
 from indico_zodbrepl.operations.model import Context, Figures, Plan, Step
@@ -323,13 +324,22 @@ class _Run:
             f"{step.title}: {_told(error)}\nnot done yet: {left or 'only this step'}"
             + (problem and f"\n{problem}"),
             (f"{error.hint}; then: {self._resume}" if when and error.hint else when + self._resume)
-            + (
-                f"; to do without it: {self._resume} --abandon --reason WHY"
-                if room.is_full(error)
-                else ""
-            ),
+            + self._without_it(error),
             error.exit_code,
         ) from error
+
+    def _without_it(self, error: OperatorError) -> str:
+        """Return the end of a hint: what to do if the reason of a failure can't be repaired."""
+        abandon = f"{self._resume} --abandon --reason WHY"
+        if room.is_full(error):
+            return f"; to do without it: {abandon}"
+        if isinstance(error, HostAwayError):
+            hint = f"; if that host is lost: {abandon}"
+            if self._plan.operation in ("failover", "switchover"):
+                failover = Commands.here(self._cluster).zodbrepl("failover", "--reason", "WHY")
+                hint += f", then {failover}"
+            return hint
+        return ""
 
     def _end_badly(self, outcome: Outcome, remark: str) -> str:
         """Close after a failure; return why that can't be saved, empty if it could.

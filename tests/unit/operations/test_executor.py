@@ -20,6 +20,7 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.operations import executor, journal, store
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
@@ -405,6 +406,24 @@ def test_a_step_of_another_release_is_refused_before_anything_is_changed(world: 
     assert "started by another release" in refused.value.detail
     assert (effects, False) == (world.effects(), store.the_open_one(of).outcome is Outcome.DONE)
     assert Outcome.ABANDONED is store.abandon(of, "downgraded").outcome
+
+
+def test_a_host_that_is_lost_after_the_point_of_no_return_is_left_by_another_failover(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(step: FakeStep, context: Context) -> Figures:
+        if step.action == "stop":
+            raise HostAwayError("host two does not answer", hint="is the host up?")
+        return original(step, context)
+
+    original = FakeStep.do
+    monkeypatch.setattr(FakeStep, "do", fails)
+    with pytest.raises(OperatorError) as caught:
+        execute(world)
+    before, after = caught.value.hint.split("; if that host is lost: ")
+    assert before.startswith("is the host up?; then: ")
+    assert "resume --abandon" in after
+    assert "failover --reason" in after
 
 
 def test_a_full_disk_is_named_with_what_is_free_there_and_what_the_step_needs(
