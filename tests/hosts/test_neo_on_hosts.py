@@ -73,6 +73,7 @@ def test_after_the_loss_of_a_host_writes_go_on_and_after_that_of_two_none_are_ac
     assert set(writer.acknowledged) <= neo.numbers(first)
 
 
+@pytest.mark.exhaustive  # the loss of a host is tested always
 def test_an_isolated_leader_accepts_nothing_and_the_others_go_on(neo: NeoHosts) -> None:
     host = neo.host_of(neo.let_lead(("h1", "h2")))
     other = "h2" if host == "h1" else "h1"

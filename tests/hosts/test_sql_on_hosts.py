@@ -136,6 +136,7 @@ def test_after_the_loss_of_a_host_writes_go_on_and_the_host_joins_again(three: T
     account_for(three, writer)
 
 
+@pytest.mark.exhaustive  # the loss of a host is tested always
 def test_what_an_isolated_primary_took_is_exported_when_its_network_is_back(three: Three) -> None:
     former = three.primary("h3")
     host = three.host_of(former)
