@@ -15,7 +15,7 @@ from indico_zodbrepl.host.interface import DryRun, HostAwayError, ignore
 from indico_zodbrepl.host.remote import all_hosts
 
 UPSTREAMS = {"a": "b", "b": None}
-FIRST = {("one", "stop_stage admin,indico-i1,scheduler")}
+FIRST = {("one", "stop_stage admin,indico-i1,scheduler-i1")}
 PRIMARY, FOLLOWER = {("two", "stop_stage node-b")}, {("one", "stop_stage node-a")}
 REST = {("one", "down"), ("two", "down")}
 
