@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, IndicoInstance, rendering
+from indico_zodbrepl.cluster.files import differs
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.rendering import (
@@ -71,6 +72,25 @@ def configured(cluster: Cluster) -> list[IndicoInstance]:
     here = cluster.local.indico
     first = (each for each in cluster.indico[:1] if each not in here)
     return [*here, *first, *(each.of_scheduler for each in here if each.scheduler)]
+
+
+def to_restart(
+    cluster: Cluster, files: Mapping[Path, str], running: Collection[str]
+) -> list[IndicoInstance]:
+    """Return the running instances of this host whose files on disk differ from ``files``.
+
+    They keep the former settings until they restart.
+    """
+    layout = Layout(cluster)
+    return [
+        instance
+        for instance in cluster.local.indico
+        if instance.program in running
+        and any(
+            path in files and differs(path, files[path])
+            for path in (layout.indico_conf(instance), layout.zodb_conf)
+        )
+    ]
 
 
 def node_files(cluster: Cluster) -> Mapping[Path, str]:

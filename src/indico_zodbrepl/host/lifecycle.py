@@ -12,7 +12,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, check_site_conf, formats
+from indico_zodbrepl.cluster import (
+    Cluster,
+    IndicoInstance,
+    Node,
+    NodeState,
+    Role,
+    check_site_conf,
+    formats,
+)
+from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import differs, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, state_file
@@ -137,7 +146,9 @@ def _up(
         running = _running(cluster, deadline) if daemon.is_running(cluster) else None
         left = orphans.find(cluster, installation, running or ())
         missing = _missing(cluster, states, [*(running or ()), *left], wanted)
-        write_all(generated.cluster_files(cluster, installation))
+        files = generated.cluster_files(cluster, installation)
+        outdated = generated.to_restart(cluster, files, running or ())
+        write_all(files)
         releases.record(cluster)
         if running is None:
             daemon.start(cluster, installation)
@@ -145,6 +156,9 @@ def _up(
         else:
             changed = _adopt_changes(cluster, deadline, progress)
             missing = [name for name in changed if name not in failures] + missing
+            for instance in outdated:
+                if instance.program not in changed:
+                    progress(_with_former_settings(cluster, instance))
         connecting = [entry for entry in stages.connecting(cluster) if entry[0] not in left]
         connected = tunnel_control.start(cluster, connecting, missing, deadline, progress)
         failures |= connected.failures
@@ -205,7 +219,11 @@ def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryR
         *tunnel_control.rereading(cluster, files, running or ()),
         *([epochs.raising(cluster, first.epoch, first.primary)] if first and founds else []),
     ]
-    found: list[str] = []
+    found = [
+        _with_former_settings(cluster, instance)
+        for instance in generated.to_restart(cluster, files, running or ())
+        if instance.program not in changed
+    ]
     problems = [_why_not(program, error) for program, error in failures.items()]
     nodes = {cluster.node(name).program: each for name, each in states.items()}
     for orphan, refusal in orphans.judged(cluster, installation, states, left):
@@ -232,6 +250,11 @@ def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryR
                     found += entry.found
                     does += entry.does
     return DryRun(tuple(found), tuple(dict.fromkeys(does)), tuple(problems))
+
+
+def _with_former_settings(cluster: Cluster, instance: IndicoInstance) -> str:
+    command = Commands.here(cluster).zodbrepl("restart", instance.name)
+    return f"{instance.program} runs with its former settings; to apply the new ones: {command}"
 
 
 def _why_not(program: str, error: OperatorError) -> str:

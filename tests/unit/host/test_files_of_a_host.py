@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host import archive, generated
@@ -33,6 +34,19 @@ def test_every_host_has_the_configuration_of_the_first_instance(
     here = on(cluster, host)
     files = generated.cluster_files(here, Installation(Path("/opt")))
     assert Layout(here).indico_conf(here.indico[0]) in files
+
+
+def test_an_instance_that_runs_with_its_former_public_url_is_named(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    here = dataclasses.replace(on(cluster, "h1"), var_directory=tmp_path / "var")
+    (instance,) = here.local.indico
+    write_all(generated.cluster_files(here, Installation(tmp_path)))
+    changed = dataclasses.replace(here, public_url="https://events.example.org/indico")
+    for seen, named in ((here, []), (changed, [instance])):
+        files = generated.cluster_files(seen, Installation(tmp_path))
+        assert named == generated.to_restart(seen, files, [instance.program])
+        assert [] == generated.to_restart(seen, files, [])
 
 
 def test_hosts_with_one_folder_of_uploaded_files_have_the_same_mark(
