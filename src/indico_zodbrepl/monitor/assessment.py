@@ -56,7 +56,7 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
         findings: what the probes found.
         home: folder of the installation, for the commands in hints.
     """
-    assigned = assignments(cluster, findings.states)
+    assigned = assignments(cluster, findings.states, findings.records)
     nodes = tuple(_node(cluster, node, assigned, findings) for node in cluster.nodes)
     indico = tuple(_instance(cluster, instance, findings) for instance in cluster.indico)
     commands = Commands(cluster, home)

@@ -13,6 +13,7 @@ from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Program, StartRefusal
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure
+from indico_zodbrepl.probing.wire import FailureKind
 
 Results = Iterable[tuple[tuple[str, str], object]]
 """Results of a probe: a key of kind and name, and the value."""
@@ -96,14 +97,24 @@ class Assignment:
 
 
 def assignments(
-    cluster: Cluster, states: Mapping[str, NodeState | Failure]
+    cluster: Cluster,
+    states: Mapping[str, NodeState | Failure],
+    records: Iterable[EpochWord] = (),
 ) -> dict[str, Assignment]:
-    """Return the assignments by state file; by cluster.conf if a file is unusable."""
+    """Return the assignments by state file; by cluster.conf if a file is unusable.
+
+    A node whose host does not answer is the primary if the newest of ``records`` says so: the
+    roles of cluster.conf are those before the first promotion.
+    """
+    known = [(each.epoch, each.primary) for each in records if each.epoch is not None]
+    promoted = max(known, key=lambda each: each[0])[1] if known else None
     found = {}
     for node in cluster.nodes:
         state = states.get(node.name)
         if isinstance(state, NodeState):
             found[node.name] = Assignment(state.role, state.upstream, state.epoch)
+        elif node.name == promoted and state and state.kind is FailureKind.HOST_AWAY:
+            found[node.name] = Assignment(Role.PRIMARY, None, None)
         else:
             found[node.name] = Assignment(node.role, node.upstream, None)
     return found

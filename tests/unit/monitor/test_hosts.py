@@ -6,15 +6,16 @@ import dataclasses
 from typing import Any
 
 import pytest
-from situations import REFUSED, findings, program
+from situations import FAILED_OVER, REFUSED, SILENT, findings, program, state
 from spread import AWAY, H1_LOST, WELL, seen
 
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cli.status_view import uploads
+from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import HostReport
-from indico_zodbrepl.monitor.snapshot import Snapshot, State
+from indico_zodbrepl.monitor.snapshot import EpochWord, Snapshot, State
 from indico_zodbrepl.operations.evidence import Process, Sight, count_down, is_gone, reports_of
 from indico_zodbrepl.probing.answers import Level
 from indico_zodbrepl.probing.comparison import Failure
@@ -40,6 +41,22 @@ def test_a_lost_host_is_reported_once_with_what_was_on_it() -> None:
     for each in found.warnings:
         if each.subject in ("a", "one"):
             assert each.hint.startswith("bring host h1 back"), each
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_promoted_primary_is_called_so_while_the_agent_of_its_host_is_away(is_lost: bool) -> None:
+    away: dict[str, Any] = {
+        **FAILED_OVER,
+        "servers": {**FAILED_OVER["servers"], **({"b": SILENT} if is_lost else {})},
+        "states": {"a": state("a", role=Role.SECONDARY, upstream="b", epoch=2), "b": AWAY},
+        "hosts": {"h2": AWAY},
+        "records": tuple(EpochWord(f"host {host}", 2, "b", "") for host in ("h1", "h3")),
+    }
+    found = seen(**away)
+    (b,) = [node for node in found.nodes if node.name == "b"]
+    assert Role.PRIMARY is b.assigned_role
+    assert not [each.text for each in found.warnings if "assigned is" in each.text]
+    assert is_lost == ("primary b does not answer" in [each.text for each in found.warnings])
 
 
 def test_without_a_majority_of_hosts_the_status_is_critical() -> None:
