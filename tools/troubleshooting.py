@@ -209,7 +209,7 @@ SUBJECTS = (
         "Several hosts",
         "Each host has its own certificate, issued by the host where `hosts init` ran.",
         "[three machines](../how-to/three-machines.md), "
-        "[encryption between hosts](../explanation/several-hosts.md)",
+        "[several hosts](../explanation/several-hosts.md)",
         (
             "host/authority",
             "host/bundle",
