@@ -17,9 +17,9 @@ import msgspec
 from aiohttp import web
 
 from indico_zodbrepl.cluster import Cluster
-from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import operation_lock
-from indico_zodbrepl.host.operations_interface import Holder, LockHeldError
+from indico_zodbrepl.host.operations_interface import Holder, LockHeldError, LockLostError
 from indico_zodbrepl.host.remote import codec, messages
 from indico_zodbrepl.host.remote.codec import WireError
 
@@ -51,6 +51,31 @@ class Steps:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
+        self._ended: set[str] = set()
+
+    @contextlib.contextmanager
+    def allowed(self, key: str) -> Iterator[None]:
+        """Allow the calls of an operation while this host's lock is held for it, not afterwards."""
+        with self._lock:
+            self._ended.discard(key)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._ended.add(key)
+
+    def refuse_ended(self, key: str) -> None:
+        """Raise LockLostError if this host's lock was held for an operation, and is no longer.
+
+        A command that was frozen would go on where another one may have taken over and ended.
+        """
+        with self._lock:
+            if key in self._ended:
+                raise LockLostError(
+                    "the command has lost the lock of operations",
+                    "its host did not answer for some seconds, so that others could begin",
+                    exit_code=ExitCode.REFUSED,
+                )
 
     @contextlib.contextmanager
     def counted(self, key: str) -> Iterator[None]:
@@ -83,6 +108,7 @@ async def hold(
         except OperatorError as error:
             await response.write(_line(error=codec.error_of(error)))
             return
+        held.enter_context(steps.allowed(who.key))
         _end_when_silent(request)
         while True:
             await response.write(_line(held=True))

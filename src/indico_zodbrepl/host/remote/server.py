@@ -273,6 +273,7 @@ class Agent:
         if asked.signature.callback:
             arguments[asked.signature.callback] = report
         if call.lock and not asked.reads:
+            self._steps.refuse_ended(call.lock)
             operation_lock.refuse_other(cluster, call.lock)
         target: Any
         if administers:
