@@ -5,7 +5,7 @@
     {"do": "release"}                 ends a hold
     {"do": "epoch", "epoch": N}       the cluster is in epoch N; a primary of an
                                       earlier one answers when no commit runs,
-                                      and closes connections for writing
+                                      and soon closes connections for writing
     {"do": "promote", "epoch": N, "replicate_to": "HOST:PORT"}
                                       a secondary or relay becomes a primary
     {"do": "follow", "epoch": N, "upstream": "HOST:PORT"}
@@ -111,7 +111,7 @@ class ServerControl(object):
         if self._server.known_epoch > self._server.epoch:
             self._end_commits()
             # Otherwise they would go on to read what another primary has replaced.
-            self._in_loop(self._server.disconnect_writers)
+            self._in_loop(self._server.release_writers)
         return self._in_loop(self._status)
 
     def _promote(self, request):

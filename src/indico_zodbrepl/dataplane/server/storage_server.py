@@ -45,6 +45,7 @@ logger = logging.getLogger('zodbrepl.server')
 
 _HISTORY = re.compile(br'history([0-9a-fA-F]{16})\Z')
 _SINCE = re.compile(br'since([0-9a-fA-F]{16})\Z')
+_PROMOTED = 2.0  # seconds until a new primary takes commits, once others know of its epoch
 
 
 METHODS = registered_methods | {'holds'}
@@ -271,8 +272,17 @@ class NodeStorageServer(StorageServer):
             if protocol.zeo_storage.connected:
                 protocol.close()
 
-    def disconnect_writers(self):
-        """Close connections for writing: their clients look for another server."""
+    def release_writers(self):
+        """Close connections for writing soon, if this server is then still of an earlier epoch.
+
+        Their clients look for another server.  Its promotion may just have begun: a client that
+        finds no server for writing waits longer before it looks again.
+        """
+        self.acceptor.event_loop.call_later(_PROMOTED, self._disconnect_writers)
+
+    def _disconnect_writers(self):
+        if self.known_epoch <= self.epoch:
+            return
         for protocol in list(self.protocols):
             if protocol.zeo_storage.connected and not protocol.zeo_storage.read_only:
                 protocol.close()
