@@ -30,7 +30,6 @@ from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
 CONTROL_HOST = "the control host"
-PROBE = f"{CONTROL_HOST}'s probe"
 NEEDED = 2
 """Number of observers that must report the primary down."""
 RUNNING = ("RUNNING",)
@@ -143,14 +142,15 @@ def too_few(said: Sequence[Report]) -> str:
 def _probe(findings: Findings, node: NodeStatus, here: str | None, *, doubtful: bool) -> Report:
     found = findings.servers[node.name]
     machine = _host_named(here) if here else CONTROL_HOST
+    observer = f"{machine}'s probe"
     if isinstance(found, Failure):
         silent = doubtful and found.kind is FailureKind.SILENT
         sight = Sight.INCONCLUSIVE if silent else Sight.DOWN
-        return Report(PROBE, sight, found.detail, machine)
+        return Report(observer, sight, found.detail, machine)
     if node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
-        return Report(PROBE, Sight.SERVING, f"it answers as {node.actual_role}")
+        return Report(observer, Sight.SERVING, f"it answers as {node.actual_role}")
     what = f"answers as {node.actual_role}" if node.actual_role else "is not this node's"
-    return Report(PROBE, Sight.DOWN, f"the server on {node.address} {what}", machine)
+    return Report(observer, Sight.DOWN, f"the server on {node.address} {what}", machine)
 
 
 def _other_hosts(
