@@ -23,6 +23,9 @@ sys.path.insert(0, str(SCRIPT.parent))
 
 import suite_reports  # noqa: E402
 
+# Where the tests run in the background SIGINT is ignored, and the runs below would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 PYTEST = (
     *(sys.executable, "-m", "pytest", "-c", os.devnull),
     *("-p", "no:cacheprovider", "--disable-plugin-autoload"),
