@@ -167,11 +167,13 @@ def test_a_restart_of_its_instance_restarts_it(site: Site) -> None:
 
 
 def test_a_stopped_scheduler_is_a_finding_with_the_command_that_starts_it(site: Site) -> None:
+    wait_until(lambda: site.status()["state"], "it has begun", 30)
     site.under_test.stop("scheduler")
     assert not site.status()["state"]
+    degraded = lambda: State.DEGRADED is take_snapshot(site.under_test.cluster).state  # noqa: E731
+    wait_until(degraded, "both instances answer", 30)
     snapshot = take_snapshot(site.under_test.cluster)
     [alert] = [each for each in snapshot.warnings if "scheduler" in each.text]
-    assert State.DEGRADED is snapshot.state
     assert "Indico's scheduler is stopped" == alert.text
     assert f"zodbrepl -c {site.under_test.path} up" in alert.hint
     site.under_test.up()
