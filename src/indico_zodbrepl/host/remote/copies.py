@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import majority, operation_files
-from indico_zodbrepl.host.interface import Host, HostAwayError
+from indico_zodbrepl.host.interface import Host
 from indico_zodbrepl.host.operations_interface import Holder, Index, LockLostError, Texts
 from indico_zodbrepl.host.remote import majority_lock
-from indico_zodbrepl.probing.race import Race
+from indico_zodbrepl.host.remote.identities import of_hosts
 
 WRITE_SECONDS = 5.0
 """Seconds for other hosts to write; those without a lock of ours get less."""
@@ -34,7 +32,7 @@ def spread(cluster: Cluster, host: Host, texts: Texts, *, majority: bool) -> Non
     others = [each.name for each in cluster.hosts if each.name != own]
     names = others if lock is None else lock.hosts()
     seconds = READ_SECONDS if lock is None else WRITE_SECONDS
-    found = _ask(names, lambda name: host.keep_operations(name, texts), seconds)
+    found = of_hosts(names, lambda name: host.keep_operations(name, texts), seconds)
     for answer in found.values():
         if isinstance(answer, LockLostError):
             raise answer
@@ -65,7 +63,7 @@ def catch_up(cluster: Cluster, host: Host) -> list[str]:
     """
     own = operation_files.index(cluster)
     names = [each.name for each in cluster.hosts if each.name != cluster.here]
-    found = _ask(names, lambda name: host.operations_index(name, own.digest), READ_SECONDS)
+    found = of_hosts(names, lambda name: host.operations_index(name, own.digest), READ_SECONDS)
     away = [name for name, each in found.items() if isinstance(each, OperatorError)]
     for name, theirs in found.items():
         if isinstance(theirs, Index) and theirs.digest != own.digest:
@@ -104,29 +102,5 @@ def lock_holders(cluster: Cluster, host: Host) -> list[Holder]:
     if own is not None:
         return [own]
     names = [each.name for each in cluster.hosts if each.name != cluster.here]
-    found = _ask(names, host.lock_holder, READ_SECONDS)
+    found = of_hosts(names, host.lock_holder, READ_SECONDS)
     return [each for each in found.values() if isinstance(each, Holder)]
-
-
-def _ask(
-    names: Iterable[str], ask: Callable[[str], object], seconds: float
-) -> dict[str, object | OperatorError]:
-    """Return the answers of hosts, or why there is none, by host."""
-    race, names = Race(), list(names)
-    for name in names:
-        race.start(name, partial(_one, name, ask))
-    found = race.wait(time.monotonic() + seconds)
-    return {name: found.get(("host", name), _late(name)) for name in names}
-
-
-def _one(name: str, ask: Callable[[str], object]) -> Iterator[tuple[tuple[str, str], object]]:
-    try:
-        yield ("host", name), ask(name)
-    except OperatorError as error:
-        yield ("host", name), error
-
-
-def _late(name: str) -> HostAwayError:
-    return HostAwayError(
-        f"host {name} does not answer", "no answer in time", exit_code=ExitCode.TIMED_OUT
-    )
