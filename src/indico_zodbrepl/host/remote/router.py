@@ -7,10 +7,8 @@ What a method needs of a second node it asks for itself, through the same interf
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -32,11 +30,11 @@ from indico_zodbrepl.host.packing import Packed
 from indico_zodbrepl.host.remote import all_hosts, codec, copies, majority_lock
 from indico_zodbrepl.host.remote.backups import SeveralBackups
 from indico_zodbrepl.host.remote.client import AgentClient
+from indico_zodbrepl.host.remote.identities import of_hosts
 from indico_zodbrepl.host.remote.messages import Identity
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.host.statistics import Kept, Source
 from indico_zodbrepl.host.supervisor import ANSWER_SECONDS, ProgramState
-from indico_zodbrepl.probing.race import Race
 
 Value = TypeVar("Value")
 LIST_SECONDS = 5.0
@@ -108,31 +106,11 @@ class SeveralHosts:
         return client.call(method, sent, cast("Callable[[Any], None] | None", progress))
 
     def _everywhere(
-        self, method: str, arguments: Mapping[str, object], seconds: float | None = None
+        self, method: str, arguments: Mapping[str, object], seconds: float
     ) -> dict[str, Any]:
         """Call a method on all hosts at once; return the results or errors, by host."""
-        race = Race()
-        for host in self._cluster.hosts:
-            job = partial(self._one, host.name, method, arguments)
-            race.start(host.name, job)
-        found = race.wait(None if seconds is None else time.monotonic() + seconds)
-        return {
-            host.name: found.get(("host", host.name), self._late(host.name))
-            for host in self._cluster.hosts
-        }
-
-    def _one(
-        self, host: str, method: str, arguments: Mapping[str, object]
-    ) -> Iterator[tuple[tuple[str, str], object]]:
-        try:
-            yield ("host", host), self._call(host, method, arguments)
-        except OperatorError as error:
-            yield ("host", host), error
-
-    def _late(self, host: str) -> HostAwayError:
-        return HostAwayError(
-            f"host {host} does not answer", "no answer in time", exit_code=ExitCode.TIMED_OUT
-        )
+        names = [host.name for host in self._cluster.hosts]
+        return of_hosts(names, lambda host: self._call(host, method, arguments), seconds)
 
     # Hosts
 
@@ -228,12 +206,8 @@ class SeveralHosts:
         own = self._local.exports("", wanted)
         if wanted and own:
             return own
-        race = Race()
-        for host in self._cluster.hosts:
-            if host.name != self._cluster.here:
-                arguments = {"host": host.name, "wanted": wanted}
-                race.start(host.name, partial(self._one, host.name, "exports", arguments))
-        answers = race.wait(time.monotonic() + LIST_SECONDS).values()
+        others = [host.name for host in self._cluster.hosts if host.name != self._cluster.here]
+        answers = of_hosts(others, lambda host: self.exports(host, wanted), LIST_SECONDS).values()
         each = own + [one for answer in answers if isinstance(answer, list) for one in answer]
         return sorted(each, key=lambda export: export.at, reverse=True)
 
