@@ -1,19 +1,19 @@
 """The command line: `bulkload --conferences N ...` and `bulkload verify` (pure)."""
 import argparse
 import os
-import re
 
 from bulkloader.specification import (
-    EVENTS_PER_CATEGORY, FAN_OUT, MAX_CONTRIBUTIONS, MAX_MATERIALS, MAX_SESSIONS, MAX_SPEAKERS,
-    PROFILES, Amount, Mix, Parameters, default_categories, events_of_size)
+    EVENTS_PER_CATEGORY, FAN_OUT, MAX_CONTRIBUTIONS, MAX_FILES, MAX_MATERIALS, MAX_SESSIONS,
+    MAX_SPEAKERS, PROFILES, Amount, Mix, Parameters, Sizes, default_categories, events_of_size,
+    size_of)
 from bulkloader.specification.amounts import FORMS
+from bulkloader.specification.files import FORMS as SIZES
 
 METHODS = ('bulk', 'model')
 
 _DEFAULTS = dict(Parameters(None, None, None, 50, 1)._asdict(),
                  events_per_category=EVENTS_PER_CATEGORY)
 _LATER = Parameters._fields[-len(Parameters.__new__.__defaults__):]
-_UNITS = {'KiB': 1 << 10, 'MiB': 1 << 20, 'GiB': 1 << 30, 'TiB': 1 << 40}
 
 _EPILOG = """\
 M, and the other amounts, are a number such as 12, a range such as 0-40, of
@@ -63,10 +63,10 @@ def _amount(most):
 
 
 def _size(text):
-    match = re.match(r'([0-9]+(?:\.[0-9]+)?)(%s)$' % '|'.join(sorted(_UNITS)), text)
-    if not match:
-        raise argparse.ArgumentTypeError('%r is not a size such as 500MiB or 15GiB' % text)
-    return int(float(match.group(1)) * _UNITS[match.group(2)])
+    try:
+        return size_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error))
 
 
 def _file(text):
@@ -111,6 +111,13 @@ def _add_contents(group):
                        help='materials, each a link, of each contribution and of each event '
                        'without any, 0 to %d (default: %d)' % (
                            MAX_MATERIALS, _DEFAULTS['materials']))
+    group.add_argument('--files', type=_amount(MAX_FILES), metavar='M',
+                       help="uploaded files of each event, 0 to %d, given to its contributions in "
+                       "turn by Indico's own calls; `files` of the cluster file says where they go "
+                       '(default: %d)' % (MAX_FILES, _DEFAULTS['files']))
+    group.add_argument('--file-size', type=_checked(Sizes, SIZES), metavar='SIZE',
+                       help='size of each file: %s, where few are large (default: %s)' % (
+                           SIZES, _DEFAULTS['file_size']))
     group.add_argument('--events', type=_checked(Mix, 'a mix of kinds'), metavar='MIX',
                        help='kinds of event and how often each is made, such as '
                        'conference:70,meeting:20,lecture:10; lectures have neither contributions '

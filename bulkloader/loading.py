@@ -16,10 +16,11 @@ from bulkloader import model, record
 from bulkloader.arguments import command
 from bulkloader.bulk.making import BulkWay
 from bulkloader.database import connected, errors_for_operators, opened
+from bulkloader.files import MOST_BYTES, MOST_FILES, add_files
 from bulkloader.errors import (
     ALREADY_LOADED, CONFLICTS, INTERRUPTED, NOT_INITIALISED, OTHER_RUN_UNFINISHED, LoaderError)
 from bulkloader.progress import Progress, duration
-from bulkloader.specification import GENERATOR, Specification
+from bulkloader.specification import GENERATOR, Contents, Specification
 
 ATTEMPTS = 10            # of one transaction that conflicts with other writers
 _FIRST_PAUSE = 0.05      # seconds; doubled after each attempt, half of it random
@@ -146,9 +147,50 @@ class _Loading(object):
             raise LoaderError(
                 INTERRUPTED, 'interrupted', '%d of %d conferences are committed' % (done, total),
                 'give the same command again: it goes on where it stopped')
+        if self._specification.parameters.files:
+            self._add_files(position, progress_to)
         out.write('Done: conferences %d, contributions in each %s, categories %d (%s).\n' % (
             total, self._specification.parameters.contributions,
             self._specification.parameters.categories, duration(time.time() - begun)))
+
+    def _add_files(self, position, progress_to):
+        """Upload the files of the events of a run that lack them."""
+        files = self._specification.files
+        counts = [files.count(index) for index in range(self._specification.parameters.conferences)]
+        with_files = self._transaction(lambda root: record.runs(root)[position].with_files)
+        if not sum(counts):
+            return
+        self._manager._db.cacheMinimize()  # of stamped events it has objects without their state
+        self._written, contents = 0, Contents()
+        progress = Progress(progress_to, sum(counts), sum(counts[:with_files]),
+                            lambda: self._written, what='files')
+        try:
+            while with_files < len(counts) and not self._interrupt.was_asked():
+                with_files = self._transaction(
+                    lambda root: self._add_some_files(root, position, contents))
+                progress.report(sum(counts[:with_files]))
+        finally:
+            progress.finish()
+        if with_files < len(counts):
+            raise LoaderError(
+                INTERRUPTED, 'interrupted', '%d of %d files are committed' % (
+                    sum(counts[:with_files]), sum(counts)),
+                'give the same command again: it goes on where it stopped')
+
+    def _add_some_files(self, root, position, contents):
+        """Upload the files of the next events; return how many events have theirs then."""
+        run = record.runs(root)[position]
+        index, count, size = run.with_files, 0, 0
+        while index < run.done and (not count or count < MOST_FILES and size < MOST_BYTES):
+            wanted = self._specification.files.of(index)
+            if wanted:
+                add_files(run.conferences[index], wanted, contents)
+            count += len(wanted)
+            size += sum(each.size for each in wanted)
+            index += 1
+        run.add_files(index)
+        self._written += size
+        return index
 
     def _transaction(self, work):
         """Commit `work(root)` and return its result; tries again after conflicts."""

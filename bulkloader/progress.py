@@ -22,7 +22,7 @@ def amount_of_bytes(count):
     return '%.1f GiB' % (count / float(1 << 30))
 
 
-def line(done, total, fresh, seconds, written=0):
+def line(done, total, fresh, seconds, written=0, what='conferences'):
     """Return one line about a run.
 
     Args:
@@ -31,11 +31,12 @@ def line(done, total, fresh, seconds, written=0):
         fresh: how many of `done` this sitting made.
         seconds: how long this sitting has taken.
         written: bytes by which the database grew in this sitting, 0 when nobody knows.
+        what: is counted.
     """
-    text = '%d of %d conferences (%d %%)' % (done, total, 100 * done // total)
+    text = '%d of %d %s (%d %%)' % (done, total, what, 100 * done // total)
     if fresh and seconds > 0:
         rate = fresh / float(seconds)
-        text += ', %.1f conferences/s' % rate
+        text += ', %.1f %s/s' % (rate, what)
         if done < total:
             text += ', %s left' % duration((total - done) / rate)
     if written > 0:
@@ -52,9 +53,11 @@ class Progress(object):
         already: conferences that earlier sittings committed.
         size: returns the bytes of the database; asked for each line.
         clock: returns seconds; for tests.
+        what: is counted.
     """
 
-    def __init__(self, stream, total, already, size=None, clock=time.time):
+    def __init__(self, stream, total, already, size=None, clock=time.time, what='conferences'):
+        self._what = what
         self._stream = stream
         self._terminal = stream.isatty()
         self._total = total
@@ -74,7 +77,7 @@ class Progress(object):
     def _write(self, done, now):
         self._written = now
         text = line(done, self._total, done - self._already, now - self._begun,
-                    self._size() - self._size_before)
+                    self._size() - self._size_before, self._what)
         if self._terminal:
             self._stream.write('\r%s\x1b[K' % text)
         else:

@@ -14,8 +14,9 @@ from bulkloader import specification
 
 KEY = 'bulkloader'
 
-# what a run made of one event, as far as anybody counts it; kind may be unknown
-Expected = namedtuple('Expected', 'kind contributions sessions slots materials')
+# what a run made of one event, as far as anybody counts it; kind may be unknown; files: a list of
+# `specification.File`s
+Expected = namedtuple('Expected', 'kind contributions sessions slots materials files')
 
 
 class Run(object):
@@ -50,8 +51,14 @@ class Run(object):
         return self._mapping['conferences']
 
     @property
+    def with_files(self):
+        """Return of how many conferences the files are there; they are the first ones."""
+        return self._mapping.get('with_files', 0)
+
+    @property
     def finished(self):
-        return self.done == self.parameters.conferences
+        there = self.with_files if self.parameters.files else self.done
+        return self.done == there == self.parameters.conferences
 
     def expected(self, index):
         """Return the `Expected` of event `index` of the specification.
@@ -59,12 +66,13 @@ class Run(object):
         Runs of generator 1 had conferences only, of which each had as many contributions.
         """
         if self.generator == 1:
-            return Expected(None, self.parameters.contributions, 0, 0, 0)
+            return Expected(None, self.parameters.contributions, 0, 0, 0, [])
         layout = self._specification().layout(index)
         return Expected(
             layout.kind, len(layout.contributions), len(layout.sessions),
             sum(len(session.slots) for session in layout.sessions),
-            len(layout.materials) + sum(len(each.materials) for each in layout.contributions))
+            len(layout.materials) + sum(len(each.materials) for each in layout.contributions),
+            self._specification().files.of(index))
 
     def _specification(self):
         if self._made is None:
@@ -75,6 +83,10 @@ class Run(object):
         """Records the next conference."""
         self.conferences[self.done] = conference_id
         self._mapping['done'] += 1
+
+    def add_files(self, last):
+        """Records that the conferences before this one have their files."""
+        self._mapping['with_files'] = last
 
 
 def runs(root):

@@ -1,6 +1,7 @@
 """`bulkload verify`: compares the loader's record with what the storage holds."""
 from __future__ import print_function
 
+import hashlib
 import json
 import sys
 
@@ -12,9 +13,13 @@ from indico.core.index import Catalog
 from bulkloader import record
 from bulkloader.database import connected, errors_for_operators, opened
 from bulkloader.errors import INCOMPLETE, OK
+from bulkloader.files import files_of
 from bulkloader.model import TYPES
+from bulkloader.specification import Contents
 
 _COUNTED = ('contributions', 'sessions', 'slots', 'materials')
+_BLOCK = 1 << 20     # bytes of a file in memory at a time
+_CONTENTS = Contents()
 _SHOWN = 20     # problems that are listed in words; JSON has all of them
 
 
@@ -30,7 +35,7 @@ class Report(object):
         self.contributions = self.schedule_entries = self.sessions = self.slots = 0
         self.materials = 0
         self.expected_conferences = self.expected_contributions = self.expected_sessions = 0
-        self.expected_slots = self.expected_materials = 0
+        self.expected_slots = self.expected_materials = self.files = self.expected_files = 0
         self.others = 0
         self.problems = []
 
@@ -52,6 +57,7 @@ class Report(object):
             '%d of %d sessions with %d of %d blocks' % (
                 self.sessions, self.expected_sessions, self.slots, self.expected_slots),
             '%d of %d materials' % (self.materials, self.expected_materials),
+            '%d of %d files' % (self.files, self.expected_files),
             '%d other events in these categories' % self.others,
         ]
         lines.extend('! ' + problem for problem in self.problems[:_SHOWN])
@@ -85,6 +91,7 @@ def _verify_run(run, calendar, report):
     report.finished += run.finished
     report.expected_conferences += run.parameters.conferences
     for index in range(run.parameters.conferences):
+        report.expected_files += len(run.expected(index).files)
         for name, count in run.expected(index)._asdict().items():
             if name in _COUNTED:
                 setattr(report, 'expected_' + name, getattr(report, 'expected_' + name) + count)
@@ -118,6 +125,8 @@ def _verify_category(category_id, run, recorded, calendar, report):
         try:
             problems = indexes.problems(conference)
             problems += _verify_event(conference, expected, report)
+            if recorded[conference.getId()] < run.with_files:
+                problems += _verify_files(conference, expected.files, report)
         except POSKeyError as error:
             problems = ['object %s is missing' % error]
         report.problems.extend(
@@ -185,6 +194,29 @@ def _verify_event(event, expected, report):
         wanted = getattr(expected, name)
         if counts[name] < wanted:
             problems.append('%d of %d %s' % (counts[name], wanted, name))
+    return problems
+
+
+def _verify_files(event, wanted, report):
+    """Read the files of an event; return in words which are missing or differ."""
+    problems = []
+    found = files_of(event) if wanted else {}
+    for each in wanted:
+        resource = found.get(each.name.encode('ascii'))
+        if resource is None:
+            problems.append('file %s is missing' % each.name)
+            continue
+        report.files += 1
+        try:
+            with open(resource.getFilePath(), 'rb') as content:
+                digest = hashlib.sha256()
+                for block in iter(lambda: content.read(_BLOCK), b''):
+                    digest.update(block)
+        except EnvironmentError as error:
+            problems.append('file %s cannot be read: %s' % (each.name, error.strerror))
+            continue
+        if digest.hexdigest() != _CONTENTS.sha256(each):
+            problems.append('file %s has another content' % each.name)
     return problems
 
 

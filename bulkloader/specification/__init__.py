@@ -8,6 +8,7 @@ people.
 from bulkloader.specification.amounts import Amount
 from bulkloader.specification.categories import Tree
 from bulkloader.specification.draws import Draws
+from bulkloader.specification.files import MAX_FILES, Contents, File, Files, Sizes, size_of
 from bulkloader.specification.layouts import MAX_PEOPLE, layouts
 from bulkloader.specification.parameters import (
     EVENTS_PER_CATEGORY, FAN_OUT, MAX_CONTRIBUTIONS, MAX_MATERIALS, MAX_SESSIONS, MAX_SPEAKERS,
@@ -22,11 +23,11 @@ from bulkloader.specification.values import PEOPLE, Values
 
 __all__ = (
     'CONFERENCE', 'EVENTS_PER_CATEGORY', 'FAN_OUT', 'GENERATOR', 'KINDS', 'LECTURE', 'MATERIALS',
-    'MAX_CONTRIBUTIONS', 'MAX_MATERIALS', 'MAX_PEOPLE', 'MAX_SESSIONS', 'MAX_SPEAKERS', 'MEETING',
-    'PEOPLE', 'PROFILES', 'Amount', 'Category', 'Conference', 'Contribution',
-    'ContributionLayout', 'Layout', 'Material', 'Mix', 'Parameters', 'Person', 'Room', 'Session',
-    'SessionLayout', 'Slot', 'SlotLayout', 'Specification', 'default_categories',
-    'estimated_bytes', 'events_of_size', 'rank')
+    'MAX_CONTRIBUTIONS', 'MAX_FILES', 'MAX_MATERIALS', 'MAX_PEOPLE', 'MAX_SESSIONS', 'MAX_SPEAKERS', 'MEETING',
+    'PEOPLE', 'PROFILES', 'Amount', 'Category', 'Conference', 'Contents', 'Contribution',
+    'ContributionLayout', 'File', 'Files', 'Layout', 'Material', 'Mix', 'Parameters', 'Person', 'Room', 'Session',
+    'SessionLayout', 'Sizes', 'Slot', 'SlotLayout', 'Specification', 'default_categories',
+    'estimated_bytes', 'events_of_size', 'rank', 'size_of')
 
 # Raise it whenever a change in this package or in `vocabulary` makes other data of the same
 # parameters: a run that an older generator began cannot be finished by a newer one.
@@ -47,6 +48,7 @@ class Specification(object):
         self._values = Values(parameters.seed, parameters.rooms)
         self._tree = Tree(self._values.topics, parameters.categories, parameters.fan_out)
         self._kinds = layouts(parameters)
+        self.files = Files(parameters)
         self._last = None, None     # an event and the number of its layout
         self.layouts = tuple(layout for _, of_kind in self._kinds for layout in of_kind)
 

@@ -5,6 +5,7 @@ import re
 from collections import namedtuple
 
 from bulkloader.specification.amounts import Amount
+from bulkloader.specification.files import MAX_FILES, Sizes
 from bulkloader.specification.shapes import CONFERENCE, KINDS, MATERIALS
 
 EVENTS_PER_CATEGORY = 200
@@ -15,18 +16,20 @@ MAX_SPEAKERS = 20
 MAX_MATERIALS = len(MATERIALS)
 
 # conferences: how many events. contributions, sessions, materials: of an event, speakers: of a
-# contribution, each as `Amount` reads it. events: as `Mix` reads it. fan_out: the most categories
-# in one. Those with defaults came later: runs of generator 1 have no others.
+# contribution, files: of an event, each as `Amount` reads it. events: as `Mix` reads it. fan_out: the
+# most categories in one. file_size: as `Sizes` reads it. Those with defaults came later: runs of
+# generator 1 have no others, and files came last.
 Parameters = namedtuple(
     'Parameters', 'conferences contributions categories rooms seed sessions speakers materials '
-    'events fan_out')
-Parameters.__new__.__defaults__ = (0, 1, 0, CONFERENCE, FAN_OUT)
+    'events fan_out files file_size')
+Parameters.__new__.__defaults__ = (0, 1, 0, CONFERENCE, FAN_OUT, 0, '1MiB')
 
 
 def amounts(parameters):
     """Return a dict of the `Amount`s of parameters; raise ValueError with words."""
+    Sizes(parameters.file_size)
     limits = {'contributions': MAX_CONTRIBUTIONS, 'sessions': MAX_SESSIONS,
-              'speakers': MAX_SPEAKERS, 'materials': MAX_MATERIALS}
+              'speakers': MAX_SPEAKERS, 'materials': MAX_MATERIALS, 'files': MAX_FILES}
     return dict((name, Amount(getattr(parameters, name), limit))
                 for name, limit in limits.items())
 

@@ -1,7 +1,8 @@
-"""How many bytes a run will take, before it is made (pure)."""
+"""How many bytes a run will take, before it is made, without the contents of files (pure)."""
 from __future__ import unicode_literals
 
 from bulkloader.specification.layouts import layouts
+from bulkloader.specification.parameters import amounts
 from bulkloader.specification.shapes import CONFERENCE, LECTURE, MEETING
 
 # Bytes of each in a packed FileStorage, with the share of Indico's indexes: fitted to runs of 60
@@ -11,6 +12,7 @@ _CHAIR = 3560
 _SESSION, _SLOT = 1950, 3130
 _CONTRIBUTION, _AUTHOR, _SPEAKER = 5280, 300, 180
 _MATERIAL = 1680
+_FILE, _FILES = 1130, 1020      # a file without its content; the material that holds some
 
 _MANY = 1 << 30     # events: a run with all its layouts
 
@@ -33,7 +35,9 @@ def events_of_size(parameters, size):
 
 def _mean(parameters):
     """Return the bytes of an event of these parameters, on average."""
-    total = 0.0
+    wanted = amounts(parameters)
+    files = wanted['files'].mean
+    total = _FILE * files + _FILES * min(files, max(1, wanted['contributions'].mean))
     for share, of_kind in layouts(parameters):
         total += share * sum(_bytes(layout) for layout in of_kind) / len(of_kind)
     return total

@@ -47,13 +47,9 @@ MEASURED = {
     "filestorage": BY_NAME["filestorage"],
     "relstorage-sqlite": BY_NAME["relstorage-sqlite"],
     "relstorage-postgresql": Kind("relstorage-postgresql", PAIR),
-    "relstorage-postgresql-sync": Kind(
-        "relstorage-postgresql", PAIR, ("<postgresql>", "  synchronous true", "</postgresql>")
-    ),
+    "relstorage-postgresql-sync": Kind("relstorage-postgresql", PAIR, ("synchronous 1",)),
     "relstorage-mariadb": Kind("relstorage-mariadb", PAIR),
-    "relstorage-mariadb-sync": Kind(
-        "relstorage-mariadb", PAIR, ("<mariadb>", "  synchronous true", "</mariadb>")
-    ),
+    "relstorage-mariadb-sync": Kind("relstorage-mariadb", PAIR, ("synchronous 1",)),
 }
 WIDTH = 100
 WRITERS = 4

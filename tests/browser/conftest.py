@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from indico_zodbrepl.demo.lab.requirements import require
+from indico_zodbrepl.errors import OperatorError
+
 HERE = Path(__file__).parent
 sys.path[:0] = [
     str(HERE / "harness"),
@@ -23,6 +26,7 @@ sys.path[:0] = [
 ]
 
 import chromium  # noqa: E402
+import demo_hosts  # noqa: E402
 from clusters import ClusterUnderTest, MakeCluster  # noqa: E402
 
 # Where the tests run in the background SIGINT is ignored, and programs would inherit that.
@@ -78,3 +82,23 @@ def make_cluster(
             return made
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def demo(
+    request: pytest.FixtureRequest,
+    browser: Browser,  # noqa: ARG001 - skips first
+    home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[demo_hosts.Demo]:
+    """The demo with its hosts h1, h2 and h3; the primary is node a, on h1.
+
+    It replaces a lost primary automatically if the module's AUTOMATIC is True.
+    """
+    try:
+        require()
+    except OperatorError as error:
+        pytest.skip(f"{error.notice}: {error.detail}")
+    folder = tmp_path_factory.mktemp("demo")
+    with demo_hosts.demo(home, folder, 2, automatic=request.module.AUTOMATIC) as made:
+        yield made

@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import chromium
-import demo_hosts
 import looks
 import people
-import pytest
-import shots
 from chromium import NewTab, Tab
 from demo_hosts import Demo
+from demo_pages import log_in, seen
 from people import main, says
 from playwright.sync_api import expect
 
-from indico_zodbrepl.demo.lab.requirements import require
-from indico_zodbrepl.errors import OperatorError
-
+AUTOMATIC = False
 LOST = "host h1 does not answer"
-
-
-@pytest.fixture(scope="module")
-def demo(browser: object, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """The demo with its hosts h1, h2 and h3; the primary is node a, on h1."""
-    assert browser
-    try:
-        require()
-    except OperatorError as error:
-        pytest.skip(f"{error.notice}: {error.detail}")
-    with demo_hosts.demo(home, tmp_path_factory.mktemp("demo"), 2) as made:
-        yield made
-
-
-def log_in(tab: Tab, demo: Demo) -> None:
-    name, password = demo.operator()
-    tab.open(f"{demo.address('Admin page')}/")
-    tab.page.get_by_label("Name", exact=True).fill(name)
-    tab.page.get_by_label("Password", exact=True).fill(password)
-    tab.page.get_by_role("button", name="Log in").click()
-    says(tab, "healthy")
-
-
-def seen(tab: Tab, picture: str) -> None:
-    shots.keep(tab, picture)
-    looks.check(tab, picture)
-    tab.evaluate(looks.CLOSE_ALL)
 
 
 def begin(tab: Tab, button: str, confirmed: str, reason: str) -> None:
@@ -66,6 +33,7 @@ def test_the_loss_of_the_primary_s_host_is_mastered_by_clicks(demo: Demo, new_ta
     tab, narrow = new_tab(), new_tab(390, "dark")
     for each in (tab, narrow):
         log_in(each, demo)
+        says(each, "healthy")
     seen(tab, "hosts 1 healthy")
     seen(narrow, "hosts 1 healthy narrow")
     demo.cli("kill", "h1")

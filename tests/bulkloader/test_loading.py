@@ -57,7 +57,8 @@ def test_verify_counts_what_is_there(loaded):
         'runs': 1, 'finished': 1, 'categories': 3, 'conferences': 30, 'expected_conferences': 30,
         'contributions': 120, 'expected_contributions': 120, 'schedule_entries': 120,
         'sessions': 0, 'expected_sessions': 0, 'slots': 0, 'expected_slots': 0,
-        'materials': 0, 'expected_materials': 0, 'others': 0, 'problems': [],
+        'materials': 0, 'expected_materials': 0, 'files': 0, 'expected_files': 0, 'others': 0,
+        'problems': [],
         'complete': True} == result.json
 
 
@@ -66,7 +67,7 @@ def test_verify_says_the_same_in_words(loaded):
     assert (0, [
         '1 of 1 runs finished', '3 categories', '30 of 30 conferences',
         '120 of 120 contributions, 120 in timetables', '0 of 0 sessions with 0 of 0 blocks',
-        '0 of 0 materials', '0 other events in these categories',
+        '0 of 0 materials', '0 of 0 files', '0 other events in these categories',
         'complete']) == (result.code, result.text.splitlines())
 
 

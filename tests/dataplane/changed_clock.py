@@ -22,7 +22,7 @@ static volatile long *offset;
 
 __attribute__((constructor)) static void begin(void)
 {
-    int file = open(getenv("CLOCK_OFFSET"), O_RDONLY);
+    int file = open(CLOCK_OFFSET, O_RDONLY);
     void *map = mmap(NULL, sizeof(long), PROT_READ, MAP_SHARED, file, 0);
     if (map == MAP_FAILED)
         abort();
@@ -63,19 +63,26 @@ class ChangedClock(object):
     """The wall clock of the processes that are started with its `environment`.
 
     Args:
-        folder: py.path.local, for the library.
+        folder: of the library.
+        seen: path of that folder in the processes' mount namespace, if it is another.
     """
 
-    def __init__(self, folder):
-        folder.ensure(dir=True)
-        source, library = folder.join('clock.c'), folder.join('clock.so')
-        source.write(_LIBRARY)
+    def __init__(self, folder, seen=None):
+        folder = str(folder)
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+        seen = seen or folder
+        source, library, offset = (
+            os.path.join(folder, name) for name in ('clock.c', 'clock.so', 'offset'))
+        with open(source, 'w') as text:
+            text.write(_LIBRARY)
+        with open(offset, 'wb') as number:
+            number.write(struct.pack('@l', 0))
         subprocess.check_call(
-            ['cc', '-shared', '-fPIC', '-O1', '-o', str(library), str(source)])
-        offset = folder.join('offset')
-        offset.write(struct.pack('@l', 0))
-        self.environment = {'LD_PRELOAD': str(library), 'CLOCK_OFFSET': str(offset)}
-        descriptor = os.open(str(offset), os.O_RDWR)
+            ['cc', '-shared', '-fPIC', '-O1', '-DCLOCK_OFFSET="%s/offset"' % seen,
+             '-o', library, source])
+        self.environment = {'LD_PRELOAD': os.path.join(seen, 'clock.so')}
+        descriptor = os.open(offset, os.O_RDWR)
         self._offset = mmap.mmap(descriptor, struct.calcsize('@l'))
         os.close(descriptor)
 

@@ -19,7 +19,7 @@ SQLITE = '''\
 %%import relstorage
 <relstorage>
   keep-history %s
-  <sqlite3>
+%s  <sqlite3>
     data-dir %s
   </sqlite3>
 </relstorage>
@@ -75,11 +75,17 @@ def _texts(site):
     database.close()
 
 
-def sqlite_conf(folder, keep_history=True):
-    """Writes the configuration of a RelStorage in a new folder; returns its path."""
+def sqlite_conf(folder, keep_history=True, blobs=''):
+    """Writes the configuration of a RelStorage in a new folder; returns its path.
+
+    Args:
+        blobs: 'files' to have blobs in a folder beside it, 'rows' in the database.
+    """
     data = folder.ensure('data', dir=True)
     conf = folder.join('zodb.conf')
-    conf.write(SQLITE % (str(keep_history).lower(), data))
+    lines = '  blob-dir %s\n  shared-blob-dir %s\n' % (
+        folder.join('blobs'), str(blobs == 'files').lower()) if blobs else ''
+    conf.write(SQLITE % (str(keep_history).lower(), lines, data))
     return conf
 
 

@@ -29,6 +29,7 @@ FILESTORAGE = '''\
 <indicostorage>
   <filestorage>
     path %s
+    blob-dir %s
     read-only %s
   </filestorage>
 </indicostorage>
@@ -38,7 +39,7 @@ FILESTORAGE = '''\
 def filestorage(site_folder, read_only=False):
     """Returns the zodb.conf of a site with the Data.fs in its folder."""
     return FILESTORAGE % (
-        site_folder.join('Data.fs'), 'true' if read_only else 'false')
+        site_folder.join('Data.fs'), site_folder.join('blobs'), 'true' if read_only else 'false')
 
 
 def overlay_htdocs(folder):
@@ -86,9 +87,10 @@ class IndicoSite(object):
         htdocs: what `overlay_htdocs` returns.
         storage: text of its zodb.conf.
         site_conf: Python that stands for the conf of an existing site.
+        files: where new uploaded files go.
     """
 
-    def __init__(self, processes, folder, htdocs, storage, site_conf=''):
+    def __init__(self, processes, folder, htdocs, storage, site_conf='', files='archive'):
         self._processes = processes
         self.folder = folder.ensure(dir=True)
         self.port, = free_ports(1)
@@ -101,7 +103,7 @@ class IndicoSite(object):
         values = dict(
             zodb_conf=self.folder.join('zodb.conf'), url=self.address + '/indico',
             var=self.folder, instance='one', htdocs=htdocs,
-            archive=self.folder.join('indico', 'archive'),
+            archive=self.folder.join('indico', 'archive'), files=files,
             assets=self.folder.ensure('assets', dir=True), mail=read_template('no-mail.conf'), own='',
             site=site_conf, log=self.folder.join('log', 'one'), bytes=10 ** 7,
             backups=5)

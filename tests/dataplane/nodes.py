@@ -48,10 +48,11 @@ class Node(object):
         listens: whether others may follow it.
         transaction_timeout: seconds.
         environment: dict, added to that of its server.
+        options: added to its server's command line; may be changed before a start.
     """
 
     def __init__(self, processes, folder, name, upstream=None, listens=False,
-                 transaction_timeout=60, environment=None):
+                 transaction_timeout=60, environment=None, options=()):
         self.folder = folder.ensure(name, dir=True)
         self.name = name
         self.port, self.replication_port = free_ports(2)
@@ -62,6 +63,7 @@ class Node(object):
         self._processes = processes
         self._transaction_timeout = transaction_timeout
         self._environment = environment
+        self.options = list(options)
         self.configure(upstream, listens)
 
     def configure(self, upstream=None, listens=False):
@@ -86,7 +88,7 @@ class Node(object):
     def command(self, *more):
         return SERVER + ['-C', self.config, '--cluster', 'test', '--node',
                          self.name, '--epoch', '3', '--reconnect-delay', '0.2'
-                         ] + list(more)
+                         ] + self.options + list(more)
 
     def start(self, wait=True):
         self.process = self._processes.start(

@@ -156,6 +156,7 @@ def test_what_an_interrupted_backup_left_does_no_harm(kept, site, tmpdir, left):
     else:
         folder.join('2026-01-01-00-00-02.deltafs').write('x')
         folder.join('2026-01-01-00-00-02.index').write('x')
+        folder.join('2026-01-01-00-00-02.blobs').write('')
     if left == 'half a line':
         listed.write(listed.read() + './2026-01-01-00-00-02.deltafs 10 1')
     kept.clock.now += 1
@@ -164,8 +165,9 @@ def test_what_an_interrupted_backup_left_does_no_harm(kept, site, tmpdir, left):
     assert [] == kept.inspect()['problems']
     assert before[0].encode('hex') == kept.recover(tmpdir.join('again.fs'))['tid']
     stem = '2026-01-01-00-00-03'
-    assert ['2026-01-01-00-00-01.dat', '2026-01-01-00-00-01.fs', '2026-01-01-00-00-01.index',
-            stem + '.deltafs', stem + '.index'] == kept.names()
+    full = '2026-01-01-00-00-01'
+    assert [full + '.blobs', full + '.dat', full + '.fs', full + '.index',
+            stem + '.blobs', stem + '.deltafs', stem + '.index'] == kept.names()
 
 
 def content(site):

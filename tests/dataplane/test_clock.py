@@ -124,10 +124,14 @@ def test_the_systems_clock_is_for_time_stamps_only():
 
 
 STAMPS = set([
+    'client/blob_cache.py',  # how old a file is
+    'indico/uploaded.py',    # how old a file is
     'neo/monitor.py',      # when it looked, and when it acted
     'neo/packing.py',      # what is packed
     'programs/clock.py',   # how it begins
     'programs/pack.py',    # what is packed
+    'server/storage_server.py',      # how old a transaction is
+    'server/synchronous_record.py',  # when the state began
     'server/status.py',    # when a follower was refused
     'server/write_failures.py',  # when a write failed
 ])

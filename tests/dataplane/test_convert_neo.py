@@ -7,9 +7,10 @@ import ZODB
 from persistent.mapping import PersistentMapping
 from ZODB.FileStorage import FileStorage
 
+from blob_sites import BlobSite
 from conversions import convert, history, objects, sqlite_conf, transactions
 from indico_zodbrepl.dataplane.convert import storages
-from indico_zodbrepl.dataplane.convert.failures import OtherData
+from indico_zodbrepl.dataplane.convert.failures import CanNotBeKept, OtherData
 from indico_zodbrepl.dataplane.convert.storages import open_conf
 from neo_clusters import NEOCluster
 
@@ -39,11 +40,11 @@ def _interrupt_after(count, source, target):
     write = storages.NEOTarget.write
     left = [count]
 
-    def interrupted(self, each):
+    def interrupted(self, *args):
         if not left[0]:
             raise KeyboardInterrupt
         left[0] -= 1
-        write(self, each)
+        write(self, *args)
 
     storages.NEOTarget.write = interrupted
     try:
@@ -73,6 +74,15 @@ def test_another_database_is_refused(filled, tmpdir):
     other = history(tmpdir.join('other.fs'))
     with pytest.raises(OtherData):
         convert(other.path, filled)
+
+
+def test_blobs_are_refused_before_anything_is_written(filled, tmpdir):
+    before = transactions(filled)
+    other = BlobSite(tmpdir.mkdir('node'))
+    other.upload(one=b'one')
+    with pytest.raises(CanNotBeKept):
+        convert(other.path, filled)
+    assert before == transactions(filled)
 
 
 def test_the_copy_is_worked_with_like_any_other(site, filled):

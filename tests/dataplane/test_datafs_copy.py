@@ -8,8 +8,10 @@ import pytest
 import ZODB.blob
 from ZODB.FileStorage import FileStorage
 
+from blob_sites import LARGE, BlobSite
 from data_files import Site
-from indico_zodbrepl.dataplane.datafs import copying
+from indico_zodbrepl.dataplane.datafs import copying, disk
+from indico_zodbrepl.dataplane.datafs.blobs import Blobs
 from indico_zodbrepl.dataplane.datafs.compare import compare
 from indico_zodbrepl.dataplane.datafs.copying import copy
 from indico_zodbrepl.dataplane.datafs.failures import InUse, Missing, NoSpace, Occupied
@@ -129,6 +131,102 @@ def test_blobs_come_with_it(site, target, tmpdir):
     assert ({path.relto(blobs): path.read() for path in blobs.visit('*.blob')}
             == {path.relto(copied): path.read() for path in copied.visit('*.blob')})
     assert blobs.join('.layout').read() == copied.join('.layout').read()
+
+
+@pytest.fixture
+def uploads(tmpdir):
+    made = BlobSite(tmpdir.mkdir('uploads'))
+    made.upload(empty=b'', small=b'small')
+    made.upload(large=LARGE, changed=b'before')
+    return made
+
+
+def copied_blobs(target):
+    return {name: content(target.dirpath('blobs', name)) for name in Blobs(
+        target.dirpath('blobs').strpath).names()}
+
+
+def blobs_of(site):
+    return {name: content(os.path.join(site.folder, name)) for name in Blobs(site.folder).names()}
+
+
+def test_progress_counts_the_bytes_of_blobs(uploads, target):
+    told = []
+    answer = copy(uploads.path, str(target), told.append)
+
+    assert (4, len(LARGE) + 11) == (answer['blobs'], answer['blob_bytes'])
+    assert {'stage': 'blobs', 'done': len(LARGE) + 11, 'total': len(LARGE) + 11} == told[-1]
+    assert 'equal' == compare(str(target), uploads.path)['relation']
+
+
+def test_an_interrupted_copy_goes_on_with_the_blobs_that_it_lacks(uploads, target, monkeypatch):
+    copied = []
+
+    def copy_two(source, path):
+        if len(copied) == 2:
+            raise KeyboardInterrupt
+        copied.append(path)
+        whole(source, path)
+    whole = disk.copy_file
+    monkeypatch.setattr(disk, 'copy_file', copy_two)
+    with pytest.raises(KeyboardInterrupt):
+        copy(uploads.path, str(target), ignore)
+    first = sum(map(os.path.getsize, copied))
+    del copied[:]
+    answer = copy(uploads.path, str(target), ignore)
+
+    assert 2 == len(copied)
+    assert (4, len(LARGE) + 11 - first) == (answer['blobs'], answer['blob_bytes'])
+    assert blobs_of(uploads) == copied_blobs(target)
+
+
+def test_a_blob_that_commits_while_blobs_are_copied_comes_with_its_transaction(
+        uploads, target, monkeypatch):
+    find = copying._copy_blobs
+
+    def upload_first(*arguments):
+        uploads.upload(later=b'later')
+        return find(*arguments)
+    monkeypatch.setattr(copying, '_copy_blobs', upload_first)
+    before = blobs_of(uploads)
+    copy(uploads.path, str(target), ignore)
+
+    assert 'behind' == compare(str(target), uploads.path)['relation']
+    assert before == copied_blobs(target)
+
+
+@pytest.mark.parametrize('when', ['before', 'after'])
+def test_a_pack_while_blobs_are_copied_leaves_none_out_and_none_over(
+        uploads, target, monkeypatch, when):
+    uploads.upload(changed=b'afterwards')
+    find, packs = copying._copy_blobs, []
+
+    def pack_meanwhile(*arguments):
+        if not packs and when == 'before':
+            packs.append(uploads.pack(uploads.tids()[-1]))
+        found = find(*arguments)
+        if not packs:
+            packs.append(uploads.pack(uploads.tids()[-1]))
+        return found
+    monkeypatch.setattr(copying, '_copy_blobs', pack_meanwhile)
+    copy(uploads.path, str(target), ignore)
+
+    assert content(uploads.path) == content(target)
+    assert 4 == len(blobs_of(uploads))
+    assert blobs_of(uploads) == copied_blobs(target)
+
+
+def test_a_disk_that_is_too_small_for_the_blobs_is_reported_before_they_are_copied(
+        uploads, target, monkeypatch):
+    class Small(object):
+        f_bavail = 1000
+        f_frsize = 4096
+
+    monkeypatch.setattr(copying.os, 'statvfs', lambda path: Small)
+    with pytest.raises(NoSpace):
+        copy(uploads.path, str(target), ignore)
+    assert not target.check()
+    assert {} == copied_blobs(target)
 
 
 def test_a_missing_source_is_reported_and_leaves_nothing(tmpdir, target):

@@ -156,6 +156,15 @@ def test_blobs_are_copied_and_missing_ones_are_reported(site, tmpdir, folder):
     assert {None, 'none', paths['one'].relto(tmpdir)} == set(kept)
 
 
+def test_an_export_for_a_list_only_leaves_blobs_out(site, tmpdir, folder):
+    after = site.tids()[-1]
+    store(site, tmpdir.join('blobs'), one=ZODB.blob.Blob('one'))
+    summary = export(site.path, after, str(folder), with_blobs=False)
+
+    assert (0, 0) == (summary['blobs'], summary['missing_blobs'])
+    assert not folder.join('blobs').check()
+
+
 def test_an_export_after_the_last_transaction_is_empty(site, folder):
     summary = export(site.path, site.tids()[-1], str(folder))
 

@@ -1,4 +1,5 @@
 """The end of a data file is cut off and kept, whatever happens meanwhile."""
+import itertools
 import json
 import os
 import signal
@@ -6,9 +7,11 @@ import signal
 import pytest
 from ZODB.FileStorage import FileStorage
 
+from blob_sites import LARGE, BlobSite
 from data_files import Site
 from indico_zodbrepl.dataplane.datafs import disk, truncate as module
 from indico_zodbrepl.dataplane.datafs.compare import compare
+from indico_zodbrepl.dataplane.datafs.export import export
 from indico_zodbrepl.dataplane.datafs.failures import InUse, NoSuchTransaction, Occupied
 from indico_zodbrepl.dataplane.datafs.truncate import truncate
 
@@ -185,12 +188,86 @@ def test_a_diverged_file_that_was_cut_can_follow_again(site, keep, tmpdir):
     assert content(site.path) == content(other.path)
 
 
-def test_a_cut_tells_of_blobs(tmpdir, keep):
-    from test_datafs_export import store
-    import ZODB.blob
-    site = Site(tmpdir.join('Data.fs'))
-    after = site.commit(u'a')[-1]
-    store(site, tmpdir.join('blobs'), one=ZODB.blob.Blob('one'), two=ZODB.blob.Blob('two'))
+@pytest.fixture
+def uploads(tmpdir):
+    """A site with a blob that stays and three to be cut; attribute `after` separates them."""
+    made = BlobSite(tmpdir.mkdir('node'))
+    made.after = made.upload(kept=b'stays', changed=b'before')
+    made.upload(large=LARGE, empty=b'')
+    made.upload(changed=b'afterwards')
+    return made
 
-    assert 2 == truncate(site.path, after, str(keep))['blobs']
-    assert module.NOTE in os.listdir(str(keep))
+
+def blobs_in(folder):
+    """Returns the content of each file of a blob folder by its path, with the layout's."""
+    return {os.path.relpath(os.path.join(path, name), str(folder)): content(
+        os.path.join(path, name)) for path, _, names in os.walk(str(folder)) for name in names}
+
+
+@pytest.mark.parametrize('exported', [True, False])
+def test_blobs_of_cut_transactions_are_moved_beside_what_is_cut(uploads, keep, exported):
+    folder = uploads.parent.join('node', 'blobs')
+    before = blobs_in(folder)
+    if exported:
+        export(uploads.path, uploads.after, str(keep))
+    done = truncate(uploads.path, uploads.after, str(keep))
+
+    assert (3, len(LARGE) + 10) == (done['blobs'], done['blob_bytes'])
+    left, moved = blobs_in(folder), blobs_in(keep.join('blobs'))
+    assert [b'before', b'bushy', b'stays'] == sorted(left.values())
+    assert [b'', b'bushy', b'afterwards', LARGE] == sorted(moved.values(), key=len)
+    assert before == dict(left, **moved)
+
+
+def test_what_is_cut_can_be_put_back_with_its_blobs(uploads, keep):
+    folder, before = uploads.parent.join('node', 'blobs'), content(uploads.path)
+    files = blobs_in(folder)
+    truncate(uploads.path, uploads.after, str(keep))
+    with open(uploads.path, 'ab') as data:
+        data.write(content(keep.join('cut.bin')))
+    for name, each in blobs_in(keep.join('blobs')).items():
+        folder.join(name).write(each, 'wb', ensure=True)
+
+    assert before == content(uploads.path)
+    assert files == blobs_in(folder)
+
+
+def test_a_dry_run_leaves_blobs_alone(uploads, keep):
+    folder = uploads.parent.join('node', 'blobs')
+    before = blobs_in(folder)
+    done = truncate(uploads.path, uploads.after, str(keep), dry_run=True)
+
+    assert (3, len(LARGE) + 10, False) == (done['blobs'], done['blob_bytes'], done['done'])
+    assert before == blobs_in(folder)
+    assert not keep.check()
+
+
+def test_a_missing_blob_does_not_prevent_a_cut(uploads, keep):
+    os.unlink(uploads.blob('large'))
+    done = truncate(uploads.path, uploads.after, str(keep))
+
+    assert (3, 10, True) == (done['blobs'], done['blob_bytes'], done['done'])
+
+
+def test_killed_at_any_step_no_blob_is_lost_and_the_next_call_moves_the_rest(tmpdir):
+    node = tmpdir.mkdir('node')
+    uploads = BlobSite(node)
+    uploads.after = uploads.upload(kept=b'stays', changed=b'before')
+    uploads.upload(small=b'small', empty=b'')
+    uploads.upload(changed=b'afterwards')
+    before = blobs_in(node.join('blobs'))
+    for steps in itertools.count(1):
+        site = uploads.copy_to(tmpdir.join('step%d' % steps))
+        folder = tmpdir.join('step%d' % steps, 'blobs')
+        keep = tmpdir.join('kept%d' % steps)
+        ended = killed_in_step(steps, site.path, uploads.after, str(keep))
+        found = dict(blobs_in(folder), **blobs_in(keep.join('blobs')))
+        assert before == {name: found[name] for name in before}
+        if os.path.getsize(site.path) == os.path.getsize(uploads.path):
+            assert before == blobs_in(folder)
+        truncate(site.path, uploads.after, str(keep))
+        assert [b'before', b'bushy', b'stays'] == sorted(blobs_in(folder).values())
+        assert 4 == len(blobs_in(keep.join('blobs')))
+        if ended:
+            break
+    assert steps > 20

@@ -220,5 +220,6 @@ def test_a_database_with_blobs_is_refused(tmpdir):
     database.close()
     status, _, error = run(path, tmpdir.join('old.fs'))
     assert 1 == status
-    assert 'holds blobs' in error
+    assert 'holds uploaded files' in error
+    assert 'files export' in error
     assert not tmpdir.join('old.fs').check()

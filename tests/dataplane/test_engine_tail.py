@@ -8,9 +8,11 @@ import pytest
 import transaction
 import ZODB.config
 from persistent.mapping import PersistentMapping
+from ZODB.blob import Blob
 from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
 
+from indico_zodbrepl.dataplane.convert import blobs
 from indico_zodbrepl.dataplane.programs import relstorage_export
 
 CONF = '''\
@@ -97,6 +99,40 @@ def test_what_only_one_has_is_a_data_fs_that_opens_and_a_list(pair, history, cap
                                         read_only=True)) as storage:
         assert [each['tid'] for each in tail['transactions']] == [
             each.tid.encode('hex') for each in storage.iterator()]
+
+
+@pytest.fixture(params=['true', 'false'], ids=['in-files', 'in-the-database'])
+def uploads(tmpdir, history, request):
+    """A pair of which one has two blobs that the other lacks."""
+    made = Pair(tmpdir, history)
+    for name in ('own', 'other'):
+        conf = tmpdir.join(name + '.conf')
+        conf.write(conf.read().replace('  <sqlite3>', (
+            '  blob-dir %s\n  shared-blob-dir %s\n  <sqlite3>' % (
+                tmpdir.join(name + '-blobs'), request.param)), 1))
+    with contextlib.closing(DB(ZODB.config.storageFromURL(made.conf('own')))) as db:
+        with contextlib.closing(db.open()) as connection:
+            connection.root()['upload'] = Blob(b'a talk')
+            connection.root()['empty'] = Blob(b'')
+            transaction.commit()
+    return made
+
+
+def test_blobs_of_what_only_one_has_are_exported(uploads, capsys):
+    told = uploads.export(capsys)
+    files = [each['blob'] for row in listed(uploads)['transactions'] for each in row['objects']
+             if 'blob' in each]
+
+    assert (1, 2, 0) == (told['transactions'], told['blobs'], told['missing_blobs'])
+    assert {b'a talk', b''} == {uploads.folder.join('tail', each).read('rb') for each in files}
+
+
+def test_blobs_whose_content_is_missing_are_counted(uploads, capsys, monkeypatch):
+    for kind in (blobs.InFolder, blobs.InDatabase):
+        monkeypatch.setattr(kind, 'has', lambda self, oid, tid: False)
+    told = uploads.export(capsys)
+
+    assert (0, 2) == (told['blobs'], told['missing_blobs'])
 
 
 def test_without_history_what_the_other_changed_since_may_have_been_there(tmpdir, capsys):

@@ -113,6 +113,34 @@ def test_files_that_are_not_in_the_archive_are_named(site, tmpdir):
     assert ['ArchiveDir', 'BaseURL'] == again['settings']
 
 
+UPLOAD = """
+import os, sys, ZODB
+from ZODB.blob import Blob
+from ZODB.FileStorage import FileStorage
+from indico_zodbrepl.dataplane.indico import stand_ins
+path = sys.argv[1]
+database = ZODB.DB(FileStorage(path, blob_dir=os.path.join(os.path.dirname(path), 'blobs')))
+database.classFactory = stand_ins.class_of
+with database.transaction() as connection:
+    files = connection.root()['local_repositories']['main']._MaterialLocalRepository__files
+    first = list(files)[0]
+    files[first] = (files[first], Blob('content'), 7, 64 * '0', 1.0)
+database.close()
+"""
+
+
+def test_uploaded_files_in_the_database_are_counted_and_none_may_be_missing(site, tmpdir):
+    unpack('1.1', site.data)
+    status, _, error = site.python('-c', UPLOAD, site.data)
+    assert 0 == status, error
+    found = examined(site, '--archive', str(tmpdir))
+    assert (1, 0) == (found['blobs'], found['missing_blobs'])
+    assert (2, 2) == (found['files'], found['missing'])
+    blobs = os.path.join(os.path.dirname(site.data), 'blobs')
+    os.rename(blobs, blobs + '.elsewhere')
+    assert 1 == examined(site, '--archive', str(tmpdir))['missing_blobs']
+
+
 def test_a_damaged_file_is_refused(site, existing):
     with open(existing, 'rb') as whole:
         content = bytearray(whole.read())

@@ -109,9 +109,12 @@ def test_masters_that_remember_data_found_no_cluster_of_empty_storages(cluster):
         for path in cluster.data(name).listdir('neo.sqlite*'):
             path.remove()
     cluster.start('s0', 's1', *MASTERS)
-    with cluster.control() as control, pytest.raises(Failed) as failure:
-        orders.start(control, [cluster.addresses[each] for each in ('s0', 's1')], 8.0)
-    assert 'a master remembers data' in str(failure.value)
+    with cluster.control() as control:
+        def refusal():
+            with pytest.raises(Failed) as failure:
+                orders.start(control, [cluster.addresses[each] for each in ('s0', 's1')], 2.0)
+            return str(failure.value)
+        wait_for(lambda: 'a master remembers data' in refusal(), 'the reason')
 
 
 def test_the_tables_of_each_leader_have_ids_of_its_own(cluster):

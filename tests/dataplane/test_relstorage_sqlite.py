@@ -2,15 +2,18 @@
 import functools
 import os
 import sqlite3
+import time
 
 import pytest
 import transaction
 import ZODB.config
 from persistent.mapping import PersistentMapping
 from ZEO.Exceptions import ClientDisconnected
+from ZODB.blob import Blob
 from ZODB.DB import DB
-from ZODB.utils import tid_repr
+from ZODB.utils import tid_repr, u64
 
+from indico_zodbrepl.dataplane.client.sqlite_blobs import remove_unused_files
 from indico_zodbrepl.dataplane.client.status import storage_status
 from indico_zodbrepl.dataplane.client.translation import OutcomeUnknown
 
@@ -23,6 +26,8 @@ SECTION = '''\
   <relstorage>
     keep-history %(keep_history)s
     commit-lock-timeout %(lock_timeout)d
+    blob-dir %(folder)s/blobs
+    shared-blob-dir true
     <sqlite3>
       data-dir %(folder)s
       <pragmas>
@@ -289,3 +294,114 @@ def test_its_size_is_that_of_its_files(opened, tmpdir):
     assert before + 1000000 <= db.getSize()
     assert db.getSize() == sum(
         tmpdir.join(name).size() for name in ('main.sqlite3', 'main.sqlite3-wal'))
+
+
+def put_blob(db, key, content):
+    with db.transaction() as connection:
+        blob = connection.root().setdefault(key, Blob())
+        with blob.open('w') as opened:
+            opened.write(content)
+
+
+def get_blob(db, key):
+    with db.transaction() as connection:
+        with connection.root()[key].open() as opened:
+            return opened.read()
+
+
+def blob_files(tmpdir):
+    return sorted(path.read() for path in tmpdir.join('blobs').visit('*.blob'))
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The paths of files and folders that were forced to disk, in order."""
+    paths = []
+    fsync = os.fsync
+
+    def noted(descriptor):
+        paths.append(os.readlink('/proc/self/fd/%d' % descriptor))
+        fsync(descriptor)
+    monkeypatch.setattr(os, 'fsync', noted)
+    return paths
+
+
+def test_the_file_of_a_blob_is_on_disk_before_its_transaction(opened, tmpdir, synced):
+    db = opened()
+    connection = db.open()
+    blob = connection.root()['a'] = Blob('content')
+    manager = transaction.get()
+    adapter = db.storage.base._adapter
+    commit, at_commit = adapter.txncontrol.commit_phase2, []
+
+    def noted(*args, **kwargs):
+        at_commit.extend(synced)
+        return commit(*args, **kwargs)
+    connection._storage.base._adapter.txncontrol.commit_phase2 = noted
+    manager.commit()
+    path = blob.committed()
+    connection.close()
+    assert any(each.endswith('.tmp-') for each in at_commit)  # before it got its last name
+    folder = os.path.dirname(path)
+    while folder != str(tmpdir):
+        assert folder in at_commit
+        folder = os.path.dirname(folder)
+    assert 'content' == get_blob(db, 'a')
+
+
+def test_the_file_of_an_undone_change_is_on_disk(opened, synced):
+    db = opened()
+    put_blob(db, 'a', 'first')
+    put_blob(db, 'a', 'second')
+    del synced[:]
+    db.undo(db.undoInfo()[0]['id'])
+    transaction.commit()
+    assert 'first' == get_blob(db, 'a')
+    assert any(each.endswith('.blob') for each in synced)
+
+
+def test_an_aborted_blob_leaves_no_file(opened, tmpdir):
+    db = opened()
+    connection = db.open()
+    connection.root()['a'] = Blob('content')
+    transaction.savepoint()
+    transaction.abort()
+    connection.close()
+    assert [] == blob_files(tmpdir)
+
+
+@pytest.mark.parametrize('keep_history', [True, False])
+def test_a_pack_removes_files_that_no_row_refers_to(opened, tmpdir, keep_history):
+    db = opened(keep_history=keep_history)
+    put_blob(db, 'kept', 'first')
+    put_blob(db, 'kept', 'second')
+    put_blob(db, 'gone', 'third')
+    with db.transaction() as connection:
+        kept = connection.root()['kept']
+        killed = db.storage.base.blobhelper.fshelper.getBlobFilename(
+            kept._p_oid, ('%016x' % (u64(kept._p_serial) + 1)).decode('hex'))
+        del connection.root()['gone']
+    with open(killed, 'wb') as left:
+        left.write('by a commit that was killed')
+    put_blob(db, 'later', 'fourth')
+    db.pack(time.time() + 1)
+    assert ['fourth', 'second'] == blob_files(tmpdir)
+    assert 'second' == get_blob(db, 'kept')
+
+
+def test_a_pack_keeps_files_that_are_newer_than_its_moment(opened, tmpdir):
+    db = opened(keep_history=False)
+    moment = time.time()
+    put_blob(db, 'kept', 'first')
+    put_blob(db, 'kept', 'second')
+    db.pack(moment)
+    assert ['first', 'second'] == blob_files(tmpdir)
+
+
+def test_a_pack_keeps_files_of_commits_that_its_connection_has_not_seen(opened, tmpdir):
+    db, other = opened(), opened()
+    put_blob(db, 'first', 'first')
+    db.storage.base._load_connection.cursor.execute('SELECT COUNT(*) FROM object_state')
+    put_blob(other, 'second', 'second')
+    remove_unused_files(db.storage.base, time.time() + 1)
+    assert ['first', 'second'] == blob_files(tmpdir)

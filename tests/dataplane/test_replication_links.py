@@ -10,6 +10,7 @@ from ZODB.utils import z64
 from indico_zodbrepl.dataplane.zrs import links, repairs
 from indico_zodbrepl.dataplane.programs.addresses import format_address
 from indico_zodbrepl.dataplane.server.status import followers, replication_status
+from indico_zodbrepl.dataplane.zrs.confirming import Identity
 from nodes import commit, pickle_of
 from processes import free_ports, wait_for
 
@@ -57,7 +58,7 @@ def test_an_idle_link_is_probed_on_both_sides(primary, tmpdir):
         (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
         (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
         (socket.IPPROTO_TCP, 18, 30000)]
-    links.install(0.2)
+    links.install(0.2, Identity("test", lambda: 1))
     secondary = links.zc.zrs.secondary.Secondary(
         FileStorage(str(tmpdir.join('Secondary.fs'))), primary._addr)
     try:

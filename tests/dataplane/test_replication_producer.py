@@ -20,6 +20,8 @@ from nodes import commit
 from processes import PATIENCE, free_ports, wait_for
 from streams import Writer, stream_of_ours
 
+ANNOUNCEMENT = stream.NOTICE + stream.BLOBS
+
 
 @pytest.fixture
 def primary(tmpdir, monkeypatch):
@@ -55,9 +57,15 @@ class Follower(object):
         self._socket.connect(primary._addr)
         for message in ('zrs2.1', start):
             self._socket.sendall(struct.pack('>I', len(message)) + message)
+        self._announced = False
 
     def take(self):
         """Takes what was committed since the last time, and checks it."""
+        if not self._announced:
+            self._announced = True
+            announcement = self._socket.recv(4 + len(ANNOUNCEMENT) + 8, socket.MSG_WAITALL)
+            assert announcement[4:].startswith(ANNOUNCEMENT)
+            self._md5.update(announcement[4:])
         expected = stream_of_ours(self._storage, self._tid, self._md5)
         self._tid = self._storage.lastTransaction()
         received = []
@@ -218,7 +226,9 @@ def test_a_follower_that_lags_is_drained(primary):
 def test_a_follower_that_comes_while_its_link_is_closed_does_not_keep_it(primary):
     """A server's end would wait for it until its time is up."""
     primary._factory.protocol = ClosedEarly
-    Follower(primary).take_end()
+    follower = Follower(primary)
+    follower.take()
+    follower.take_end()
 
 
 def test_a_follower_that_is_late_is_cut_from_who_is_no_primary_any_more(primary, monkeypatch):
@@ -244,7 +254,7 @@ def test_what_was_committed_past_the_primary_is_sent_on_request(primary):
 def test_a_commit_succeeds_when_its_followers_can_not_be_fed(primary, monkeypatch, caplog):
     follower, = follow(primary, z64)
 
-    def fail(_):
+    def fail(*_):
         raise IOError('the disk is gone')
     monkeypatch.setattr(stream.Tail, 'next', fail)
     _, tid = commit(primary, b'x')
@@ -285,7 +295,7 @@ def test_a_follower_that_no_thread_can_be_started_for_comes_again(primary, monke
     """Connected, but sent nothing any more, it would not know that it is behind."""
     cut, = follow(primary, z64)
 
-    def fail(_):
+    def fail(*_):
         raise threading.ThreadError("can't start new thread")
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, 'start', fail)

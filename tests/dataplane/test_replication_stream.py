@@ -184,6 +184,22 @@ def test_what_a_pack_removes_is_not_missed(storage):
     tail.close()
 
 
+def test_a_file_that_a_pack_removes_while_its_transaction_is_read_is_not_missed(storage, tmpdir):
+    def blob():
+        path = tmpdir.join('upload')
+        path.write('content')
+        return str(path)
+    oid, _ = commit(storage, blob=blob())
+    commit(storage, blob=blob(), oid=oid)
+    missed = []
+    tail = Tail(storage, z64, bool, missed.append)
+    transaction = tail.next()
+    storage.pack(time.time(), referencesf, gc=False)
+    assert 1 == len(list(transaction))
+    assert [] == missed
+    tail.close()
+
+
 def test_damage_is_raised(storage):
     commit(storage, b'x')
     with open(storage.getName(), 'r+b') as data:

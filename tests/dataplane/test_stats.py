@@ -1,5 +1,6 @@
 """What a database holds is summed by class and module, from any storage, without importing a class."""
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from persistent.mapping import PersistentMapping
 from ZODB.FileStorage import FileStorage
 from ZODB.serialize import ObjectWriter
 
+from blob_sites import BlobSite
 from conversions import convert, history, sqlite_conf
 from data_files import Site
 from indico_zodbrepl.dataplane.stats import program, walks, walks
@@ -86,7 +88,18 @@ def test_a_file_is_summed_exactly(site):
 def test_a_storage_is_summed_exactly_by_its_transactions(site, conf):
     answer = walks.walk(conf, 2, quiet)
     check(site, answer)
-    assert {'transactions': 6, 'deleted': 1, 'history': 'counted', 'file_bytes': None} == answer[2]
+    assert {'transactions': 6, 'deleted': 1, 'history': 'counted', 'file_bytes': None,
+            'blobs': None} == answer[2]
+
+
+def test_the_files_of_blobs_are_summed(tmpdir):
+    made = BlobSite(tmpdir.mkdir('node'))
+    made.upload(one=b'before', two=b'', lost=b'lost')
+    made.upload(one=b'afterwards')
+    os.unlink(made.blob('lost'))
+    _, _, found = walks.walk_file(made.path, 2, quiet)
+
+    assert {'files': 2, 'bytes': 10, 'old_files': 1, 'old_bytes': 6, 'missing': 1} == found['blobs']
 
 
 def test_a_storage_without_its_history_is_summed_by_its_objects(site, conf):

@@ -1,5 +1,7 @@
 """The section <indicostorage>: transparent but for errors."""
+import os
 import resource
+import sys
 import traceback
 from concurrent.futures import CancelledError
 
@@ -54,6 +56,25 @@ def test_the_wrapper_provides_the_interfaces_of_the_storage_inside(filestorage):
     assert ZODB.interfaces.IBlobStorage.providedBy(filestorage)
     assert ZODB.interfaces.IStorageUndoable.providedBy(filestorage)
     assert not ZODB.interfaces.IMVCCStorage.providedBy(filestorage)
+
+
+def test_a_blob_in_a_file_of_this_process_is_on_disk_before_its_transaction(
+        filestorage, tmpdir, monkeypatch):
+    synced = []
+
+    def fsync(descriptor):
+        synced.append(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, 'fsync', fsync)
+    # The package's attribute of this name is the class.
+    monkeypatch.setattr(sys.modules['ZODB.FileStorage.FileStorage'], 'fsync', fsync)
+    db = DB(filestorage)
+    connection = db.open()
+    connection.root()['slides'] = blob = Blob('slides')
+    del synced[:]
+    transaction.commit()
+    content, data = os.stat(blob.committed()), os.stat(str(tmpdir.join('Data.fs')))
+    assert synced.index(content.st_ino) < synced.index(data.st_ino)
 
 
 def test_a_database_on_the_wrapper_commits_undoes_and_packs(filestorage):

@@ -10,6 +10,7 @@ from indico_zodbrepl.dataplane.client.translation import (
     StorageAway,
     translated,
     translated_at_the_end,
+    translated_at_the_end_on_zeo,
 )
 
 
@@ -54,3 +55,13 @@ def test_a_storage_lost_while_it_saves_may_have_saved(error):
 @pytest.mark.parametrize('error', [ConflictError(), ValueError('mine')])
 def test_another_error_at_the_end_passes_as_it_is(error):
     assert translated_at_the_end(error) is error
+
+
+def test_any_surprise_at_the_end_of_a_commit_on_zeo_leaves_it_unknown():
+    error = ValueError('new last tid must be greater than previous one')
+    assert isinstance(translated_at_the_end_on_zeo(error), OutcomeUnknown)
+
+
+@pytest.mark.parametrize('error', [ConflictError(), ReadOnlyError()])
+def test_a_refusal_at_the_end_of_a_commit_on_zeo_passes_as_it_is(error):
+    assert translated_at_the_end_on_zeo(error) is error

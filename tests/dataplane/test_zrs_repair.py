@@ -77,21 +77,18 @@ def test_a_stock_primary_does_not_send_blobs(processes, tmpdir):
     client.close()
 
 
-def test_without_the_second_repair_an_empty_blob_is_lost(processes, tmpdir):
-    """The other alone does not bring its file to the secondary."""
+def test_with_its_own_receiving_an_empty_blob_is_lost(processes, tmpdir):
+    """The repair alone does not bring its file to the secondary."""
     class HalfRepaired(Node):
 
         def command(self):
             return ['python', '-c', """
 import zc.zrs.secondary
 from indico_zodbrepl.dataplane.server import main as server
-from indico_zodbrepl.dataplane.zrs import repairs as zrs_repair
-receive = zc.zrs.secondary.SecondaryProtocol.messageReceived
-repair = zrs_repair.apply
-def apply():
-    repair()
-    zc.zrs.secondary.SecondaryProtocol.messageReceived = receive
-zrs_repair.apply = apply
+from indico_zodbrepl.dataplane.zrs import links
+stock = zc.zrs.secondary.SecondaryProtocol
+for name in ('messageReceived', 'connectionLost'):
+    setattr(links.UpstreamProtocol, name, stock.__dict__[name])
 server.main(%r)
 """ % (Node.command(self)[3:],)]
 
@@ -136,8 +133,7 @@ def in_a_new_process(script):
 def test_a_second_repair_changes_nothing():
     script = '''
 def pieces():
-    return (zc.zrs.secondary.Transaction,
-            zc.zrs.secondary.SecondaryProtocol.messageReceived)
+    return zc.zrs.secondary.Transaction
 print zrs_repair.is_applied()
 zrs_repair.apply()
 print zrs_repair.is_applied()

@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "harness"))
 
+from elected import Elected
 from labs import MakeLab, labs_in
 
 from indico_zodbrepl.demo.lab import Lab
@@ -51,3 +52,18 @@ def lab(shared_lab: Lab) -> Iterator[Lab]:
     shared_lab.network.heal()
     for host in shared_lab:
         host.thaw()
+
+
+@pytest.fixture(scope="module")
+def shared(shared_lab: Lab) -> Elected:
+    """Three hosts that elect their leader, for the tests of a module; use ``three``."""
+    found = Elected(shared_lab)
+    found.start()
+    return found
+
+
+@pytest.fixture
+def three(shared: Elected) -> Iterator[Elected]:
+    """Three hosts whose nodes all follow the leader."""
+    yield shared
+    shared.restore()

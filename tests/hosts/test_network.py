@@ -6,7 +6,7 @@ import time
 
 import pytest
 from labs import MakeLab
-from talk import PATIENCE, answering, arrived, ask, round_trip, transfer
+from talk import PATIENCE, PORT, answering, arrived, ask, round_trip, transfer
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.host import Host
@@ -40,6 +40,20 @@ def test_two_hosts_cut_from_each_other_both_hear_a_third(lab: Lab) -> None:
         ask(third, other)
         lab.network.heal()
         ask(one, other)
+
+
+def test_a_host_whose_port_is_blocked_is_reached_by_its_other_ports(lab: Lab) -> None:
+    one, other, third = lab
+    with answering(one), answering(other):
+        lab.network.block("h1", PORT + 1)
+        ask(other, one)
+        lab.network.block("h1", PORT)
+        ask(other, one, "silence")
+        ask(one, other, "silence")
+        ask(third, other)
+        ask(one, one)
+        lab.network.heal()
+        ask(other, one)
 
 
 def test_a_one_way_fault_drops_what_goes_one_way_alone(lab: Lab) -> None:

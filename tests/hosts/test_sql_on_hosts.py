@@ -22,7 +22,7 @@ from indico_zodbrepl.probing.waiting import wait_until
 REASON = ("--reason", "the host of the primary is lost")
 
 
-SECTIONS = {"postgresql": "", "mariadb": "<mariadb>\nsynchronous true\n</mariadb>"}
+SECTIONS = {"postgresql": "", "mariadb": "synchronous 1\nsynchronous-alone degrade"}
 """MariaDB waits for a replica, but not for ever; PostgreSQL would take nothing while isolated."""
 
 POSTGRESQL = ("psql", "-w", "-h", "127.77.0.11", "-p", "8201", "-c", "SELECT 1", "-U")
@@ -108,7 +108,13 @@ def crossing(three: Three, host: str) -> set[str]:
     }
 
 
+def knows_lags(three: Three) -> bool:
+    followers = [each for each in three.status("h1")["nodes"] if each["upstream"]]
+    return len(followers) == 2 and all(each["lag_seconds"] is not None for each in followers)
+
+
 def test_a_switchover_moves_the_role_to_another_host_without_loss(three: Three) -> None:
+    assert wait_until(lambda: knows_lags(three), later()), "a replica that has just begun"
     three.zodbrepl("h3", "switchover", "b")  # which has nothing but the copy
     assert healthy(three, "h1")
     with Counted(three, "h3") as writer:

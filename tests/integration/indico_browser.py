@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import IO, Any
 from urllib.parse import urljoin
 
 import requests
@@ -85,6 +86,30 @@ class IndicoBrowser:
             allow_redirects=False,
             timeout=TIME_LIMIT,
         )
+
+    def upload(self, event: str, name: str, content: bytes | IO[bytes]) -> str:
+        """Attach a file to an event's slides, as the upload dialog does; return its path.
+
+        Raises:
+            requests.HTTPError: it was answered otherwise than with 200.
+        """
+        answer = self.session.post(
+            f"{self.base_url}/event/{event}/manage/material/add",
+            data={
+                "uploadType": "file",
+                "materialId": "slides",
+                "statusSelection": "1",
+                "userList": "[]",
+            },
+            files={"file": (name, content)},
+            timeout=TIME_LIMIT,
+        )
+        answer.raise_for_status()
+        dialog = BeautifulSoup(answer.text, "html.parser").find("textarea")
+        assert isinstance(dialog, Tag), answer.text
+        told = json.loads(dialog.text)
+        assert told["status"] == "OK", told
+        return str(told["info"][0]["url"]).removeprefix(self.base_url)
 
 
 def form_fields(form: Tag) -> dict[str, str]:

@@ -21,13 +21,14 @@ from indico_zodbrepl.host import lifecycle, state
 
 HOME = Path(__file__).parents[2]
 FILL = """
-import sys, transaction, ZODB
+import os, sys, transaction, ZODB
+from ZODB.blob import Blob
 from ZODB.FileStorage import FileStorage
 from persistent.mapping import PersistentMapping
-db = ZODB.DB(FileStorage(sys.argv[1]))
+db = ZODB.DB(FileStorage(sys.argv[1], blob_dir=os.path.join(os.path.dirname(sys.argv[1]), 'blobs')))
 root = db.open().root()
 for number in range(int(sys.argv[2])):
-    root[number] = PersistentMapping(text='x' * 200000)
+    root[number] = PersistentMapping(text='x' * 200000, file=Blob('%d' % number * 100000))
     transaction.get().note(u'number %d' % number)
     transaction.commit()
     if number == 3:
@@ -39,11 +40,18 @@ db.close()
 """
 # Everything that a history says, whatever the order of the objects in a transaction is.
 HISTORY = """
-import hashlib, sys
+import hashlib, os, sys
+from ZODB.blob import FilesystemHelper, is_blob_record
 from ZODB.FileStorage.FileStorage import FileIterator
+files = FilesystemHelper(os.path.join(os.path.dirname(sys.argv[1]), 'blobs'))
+def content(record):
+    if is_blob_record(record.data):
+        yield open(files.getBlobFilename(record.oid, record.tid)).read()
+    yield record.data or ''
 for each in FileIterator(sys.argv[1]):
     print(repr((each.tid, each.user, each.description, each.extension_bytes, sorted(
-        (record.oid, hashlib.sha256(record.data or '').hexdigest()) for record in each))))
+        (record.oid, [hashlib.sha256(each).hexdigest() for each in content(record)])
+        for record in each))))
 """
 
 

@@ -20,12 +20,13 @@ UNCHANGED = "This was a dry run: nothing was changed."
 
 
 def tree(under_test: ClusterUnderTest) -> Tree:
-    """All that is there: mode and content; of logs, which running programs write, nothing."""
-    var = Layout(under_test.cluster).var
+    """All that is there: mode and content; not logs and clients' caches, which programs write."""
+    layout = Layout(under_test.cluster)
+    var, written = layout.var, (layout.log, layout.blob_cache, layout.node_blob_caches)
     return {
         str(path.relative_to(var)): (path.lstat().st_mode, _content(path))
         for path in sorted(var.rglob("*"))
-        if Layout(under_test.cluster).log not in path.parents
+        if not any(path.is_relative_to(folder) for folder in written)
     }
 
 

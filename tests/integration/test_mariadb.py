@@ -17,18 +17,20 @@ from clusters import ClusterUnderTest, running, settles_at, wait_until
 from operations import last_entry, succeed
 from storage_writer import Writer, numbers_on
 
+from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.backends.mariadb import config
 from indico_zodbrepl.backends.mariadb import server as programs
 from indico_zodbrepl.backends.mariadb.sql import Row, administration
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
 from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.probing.comparison import Membership
 
 ANSWER_SECONDS = 60.0
 PASSWORD_USERS = ("indico", *config.GENERATED_USERS)
-SEMI_SYNC = ("<mariadb>", "  synchronous true", "</mariadb>")
+SEMI_SYNC = ("synchronous 1", "synchronous-alone degrade", "synchronous-timeout 1")
 
 
 def missing_programs() -> str:
@@ -94,7 +96,7 @@ def texts(pair: ClusterUnderTest) -> list[str]:
 
 def fail_over(pair: ClusterUnderTest, old: str, new: str) -> None:
     """Freeze the primary and promote its follower."""
-    os.kill(pair.pid_of(f"node-{old}"), signal.SIGSTOP)
+    os.kill(server_of(pair.pid_of(f"node-{old}")), signal.SIGSTOP)
     succeed(pair, "failover", new, "--reason", "a test")
 
 
@@ -120,7 +122,7 @@ def test_up_once_more_changes_nothing(pair: ClusterUnderTest) -> None:
 
 
 def test_a_database_with_history_is_not_opened_as_one_without(pair: ClusterUnderTest) -> None:
-    pair.engine = (*SEMI_SYNC[:-1], "  keep-history false", SEMI_SYNC[-1])
+    pair.engine = (*SEMI_SYNC, "<mariadb>", "  keep-history false", "</mariadb>")
     pair.write()
     try:
         refused = pair.cli("up")
@@ -181,8 +183,26 @@ def test_a_thread_that_stands_still_is_an_alert_though_the_other_one_runs(
     wait_until_healthy(pair)
 
 
+def test_a_detached_replica_has_a_final_position_until_it_is_attached(
+    pair: ClusterUnderTest,
+) -> None:
+    primary, name = primary_of(pair), follower_of(pair)
+    native, replica = native_of(pair.cluster), pair.cluster.node(name)
+    position = native.detach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
+    with Writer(pair) as writer:
+        pass
+    assert position == native.detach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
+    native.attach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
+    wait_until(lambda: look(pair).state is State.HEALTHY, "it has caught up")
+    writer.is_on(name)
+    assert position < native.detach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
+    native.attach(pair.cluster, replica, time.monotonic() + ANSWER_SECONDS)
+    wait_until_healthy(pair)
+    with pytest.raises(OperatorError, match="is no replica"):
+        native.detach(pair.cluster, pair.cluster.node(primary), time.monotonic() + ANSWER_SECONDS)
+
+
 def test_commits_that_no_longer_wait_for_a_follower_are_an_alert(pair: ClusterUnderTest) -> None:
-    tell(pair, "a", "SET GLOBAL rpl_semi_sync_master_timeout = 500")
     pair.stop("node-b")
     with Writer(pair) as writer:
         text = "commits on node a wait for no follower"
@@ -211,7 +231,6 @@ def test_a_killed_primary_that_is_just_started_drops_nothing_that_it_acknowledge
     """Its log alone has its last transactions; it may not follow before they are exported."""
     old, new = primary_of(pair), follower_of(pair)
     tell(pair, new, "STOP SLAVE IO_THREAD")
-    tell(pair, old, "SET GLOBAL rpl_semi_sync_master_timeout = 100")
     epoch, before = look(pair).epoch or 0, transactions_on(pair, old)
     with Writer(pair) as writer:
         succeed(pair, "node", "fence", old)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -14,17 +16,17 @@ import programs27
 import pytest
 from clusters import PATIENCE, ClusterUnderTest, wait_until
 
-from indico_zodbrepl.backends import backend_of, relstorage
+from indico_zodbrepl.backends import backend_of, native_of, relstorage
 from indico_zodbrepl.backends.postgresql import config, data, founding, programs, server, sql
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import supervisor
+from indico_zodbrepl.host import promise, supervisor
 from indico_zodbrepl.monitor.collect import take_snapshot
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot, State
-from indico_zodbrepl.probing.answers import Fact, Hold
+from indico_zodbrepl.probing.answers import AckState, Fact, Hold
 from indico_zodbrepl.probing.wire import ProbeError
 
 try:
@@ -115,6 +117,7 @@ class PostgreSQLUnderTest(ClusterUnderTest):
     """A primary a and a standby b, without Indico."""
 
     synchronous = False
+    more = ""
 
     def write(self) -> None:
         a, b, admin = self.ports[:3]
@@ -122,9 +125,8 @@ class PostgreSQLUnderTest(ClusterUnderTest):
 name test
 backend relstorage-postgresql
 var-directory {self.folder}/var
-<postgresql>
-  synchronous {str(self.synchronous).lower()}
-</postgresql>
+synchronous {int(self.synchronous)}
+{self.more}
 <node a>
   host 127.0.0.1
   storage-port {a}
@@ -289,6 +291,109 @@ def test_without_its_synchronous_standby_commits_wait_until_synchronous_is_switc
         pair.start()
 
 
+@pytest.mark.parametrize("alone", ["refuse", "degrade"])
+def test_without_its_standby_a_primary_refuses_commits_or_goes_on_alone_and_says_so(
+    pair: PostgreSQLUnderTest, alone: str
+) -> None:
+    pair.synchronous = True
+    pair.more = f"synchronous-timeout 1\nsynchronous-alone {alone}\n"
+    pair.write()
+    assert 0 == pair.cli("restart", "a").returncode  # its guard and keeper come with the start
+    try:
+        wait_until(lambda: acknowledged(pair) is AckState.SYNCHRONOUS, "b confirms commits")
+        assert 0 == pair.commit("acknowledged").returncode
+        assert 0 == pair.cli("node", "stop", "b").returncode
+        in_flight = pair.commit("in flight")  # it waits, as long as it may
+        expected = AckState.REFUSING if alone == "refuse" else AckState.ALONE
+        wait_until(lambda: acknowledged(pair) is expected, f"it is {expected}")
+        record = json.loads((pair.folder / "var/node/a/synchronous.json").read_text())
+        assert record["state"] == expected
+        if alone == "refuse":
+            assert (Hold.SYNCHRONOUS, False) == (pair.node("a").held, pair.node("a").read_only)
+            assert 1 == in_flight.returncode, in_flight.stderr
+            wait_until(lambda: REFUSED in pair.commit("without").stderr, "commits are refused")
+        else:
+            assert 0 == in_flight.returncode, in_flight.stderr
+            assert 0 == pair.commit("without").returncode
+        assert 0 == pair.cli("node", "start", "b").returncode
+        wait_until(lambda: acknowledged(pair) is AckState.SYNCHRONOUS, "b confirms again")
+        assert 0 == pair.commit("again").returncode
+    finally:
+        pair.synchronous, pair.more = False, ""
+        pair.write()
+        pair.cli("restart", "a")
+        pair.start()
+
+
+def test_a_primary_that_went_on_alone_promises_more_only_when_its_server_keeps_it(
+    pair: PostgreSQLUnderTest,
+) -> None:
+    pair.synchronous = True
+    pair.more = "synchronous-timeout 1\nsynchronous-alone degrade\n"
+    pair.write()
+    assert 0 == pair.cli("restart", "a").returncode
+    a = pair.cluster.node("a")
+    obstacle = config.data_folder(a) / config.COMMITS_CONF
+    try:
+        wait_until(lambda: acknowledged(pair) is AckState.SYNCHRONOUS, "b confirms commits")
+        assert 0 == pair.cli("node", "stop", "b").returncode
+        wait_until(lambda: acknowledged(pair) is AckState.ALONE, "it goes on alone")
+        obstacle.rename(obstacle.with_suffix(".old"))
+        (obstacle / "in the way").mkdir(parents=True)
+        assert 0 == pair.cli("node", "start", "b").returncode
+        wait_until(lambda: fails_to_apply(pair), "the companion tries to let commits wait")
+        found = promise.read(a)
+        assert found is not None
+        assert (AckState.ALONE, AckState.ALONE) == (acknowledged(pair), found.state)
+        (obstacle / "in the way").rmdir()
+        obstacle.rmdir()
+        wait_until(lambda: acknowledged(pair) is AckState.SYNCHRONOUS, "b confirms again")
+        found = promise.read(a)
+        assert found is not None
+        assert AckState.SYNCHRONOUS == found.state
+    finally:
+        if obstacle.is_dir():
+            shutil.rmtree(obstacle)
+        pair.synchronous, pair.more = False, ""
+        pair.write()
+        pair.cli("restart", "a")
+        pair.start()
+
+
+def fails_to_apply(pair: PostgreSQLUnderTest) -> bool:
+    log = Layout(pair.cluster).program_log("node-a")
+    return "can't change what its commits wait for" in log.read_text()
+
+
+REFUSED = "nothing was written: fewer than 1 secondaries confirm commits (fsync)"
+
+
+def acknowledged(pair: PostgreSQLUnderTest) -> AckState | None:
+    a = pair.cluster.node("a")
+    found = backend_of(pair.cluster).ask(pair.cluster, a, time.monotonic() + PATIENCE).replication
+    assert found is not None
+    return found.acknowledging.state if found.acknowledging else None
+
+
+def test_a_detached_standby_has_a_final_position_until_it_is_attached(
+    pair: PostgreSQLUnderTest,
+) -> None:
+    assert 0 == pair.commit("before").returncode
+    native, b = native_of(pair.cluster), pair.cluster.node("b")
+    position = native.detach(pair.cluster, b, time.monotonic() + PATIENCE)
+    try:
+        assert 0 == pair.commit("meanwhile").returncode
+        assert position == native.detach(pair.cluster, b, time.monotonic() + PATIENCE)
+        assert pair.sql("b", "SELECT count(*) FROM pg_stat_wal_receiver") == [("0",)]
+    finally:
+        native.attach(pair.cluster, b, time.monotonic() + PATIENCE)
+    wait_until(lambda: pair.node("b").lag_transactions == 0, "b has caught up")
+    assert position < native.detach(pair.cluster, b, time.monotonic() + PATIENCE)
+    native.attach(pair.cluster, b, time.monotonic() + PATIENCE)
+    with pytest.raises(OperatorError, match="node a is no standby"):
+        native.detach(pair.cluster, pair.cluster.node("a"), time.monotonic() + PATIENCE)
+
+
 def test_clients_with_the_standby_first_in_their_list_fail_every_commit(
     pair: PostgreSQLUnderTest,
 ) -> None:
@@ -348,11 +453,14 @@ def test_servers_of_somebody_elses_are_founded_and_watched_without_being_run(
     text = visitor.path.read_text().replace("  role ", "  managed false\n  role ")
     visitor.path.write_text(
         text.replace(
-            "  synchronous false",
+            "synchronous 0\n",
             f"""\
+<postgresql>
   database visitor
   user visitor
-  password-file {tmp_path}/password""",
+  password-file {tmp_path}/password
+</postgresql>
+""",
         )
     )
     with contextlib.closing(visitor):

@@ -22,11 +22,12 @@ from indico_zodbrepl.errors import ExitCode
 
 ALONE: dict[str, tuple[str, str | None]] = {"a": ("primary", None)}
 
-# One object a transaction, in a tree, under names that begin with a prefix.
+# One object with a blob a transaction, in a tree, under names that begin with a prefix.
 COMMIT = """
 import sys, transaction, ZODB, ZODB.config
 from BTrees.OOBTree import OOBTree
 from persistent.mapping import PersistentMapping
+from ZODB.blob import Blob
 conf, prefix, count = sys.argv[1:]
 db = ZODB.DB(ZODB.config.storageFromURL(conf))
 root = db.open().root()
@@ -34,7 +35,8 @@ if 'tree' not in root:
     root['tree'] = OOBTree()
     transaction.commit()
 for number in range(int(count)):
-    root['tree']['%s%d' % (prefix, number)] = PersistentMapping(text=2000 * 'x')
+    name = '%s%d' % (prefix, number)
+    root['tree'][name] = PersistentMapping(text=2000 * 'x', file=Blob(name))
     transaction.get().note(u'%s%d' % (prefix, number))
     transaction.get().setUser(u'somebody')
     transaction.commit()
@@ -43,7 +45,8 @@ db.close()
 NAMES = """
 import json, sys, ZODB, ZODB.config
 db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
-print(json.dumps([str(key) for key, value in db.open().root()['tree'].items() if value['text']]))
+print(json.dumps([str(key) for key, value in db.open().root()['tree'].items()
+                  if value['text'] and value['file'].open().read() == str(key)]))
 db.close()
 """
 # Has the database open until its standard input is closed.

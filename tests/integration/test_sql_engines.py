@@ -37,6 +37,7 @@ from indico_zodbrepl.cluster.settings import MariaDBSettings, PostgreSQLSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import supervisor
 from indico_zodbrepl.host.fencing import freeze
+from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
@@ -44,12 +45,16 @@ ANSWER_SECONDS = 60.0
 ENGINES = ["relstorage-postgresql", "relstorage-mariadb"]
 THREE: Roles = {"a": ("primary", None), "b": ("secondary", "a"), "c": ("secondary", "a")}
 
-# One commit, with who and why, to the object that a name in the root leads to.
+# One commit, with who and why, to the object that a name in the root leads to, and to its blob.
 COMMIT = """
 import sys, transaction, ZODB, ZODB.config
 from persistent.mapping import PersistentMapping
+from ZODB.blob import Blob
 db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
-db.open().root().setdefault(sys.argv[2], PersistentMapping())['is'] = sys.argv[3]
+found = db.open().root().setdefault(sys.argv[2], PersistentMapping(file=Blob()))
+found['is'] = sys.argv[3]
+with found['file'].open('w') as opened:
+    opened.write(sys.argv[3])
 transaction.get().user = u'anne'
 transaction.get().note(u'%s is %s' % tuple(sys.argv[2:4]))
 transaction.commit()
@@ -59,7 +64,9 @@ ROOT = """
 import json, sys, ZODB, ZODB.config
 db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
 root = db.open().root()
-print(json.dumps({key: value['is'] for key, value in root.items() if key != 'numbers'}))
+found = {key: value for key, value in root.items() if key != 'numbers'}
+assert all(value['is'] == value['file'].open().read() for value in found.values()), found
+print(json.dumps({key: value['is'] for key, value in found.items()}))
 db.close()
 """
 
@@ -399,9 +406,12 @@ def test_what_only_an_old_primary_has_is_exported_and_listed_and_it_joins(
     assert [("anne", f"first is lost on {old}"), ("anne", f"lost on {old} is 2")] == [
         (each["user"], each["description"]) for each in listed["transactions"]
     ]
-    assert {"persistent.mapping.PersistentMapping"} == {
+    assert {"persistent.mapping.PersistentMapping", "ZODB.blob.Blob"} == {
         each["class"] for each in listed["transactions"][1]["objects"]
     }
+    assert ["2", f"lost on {old}"] == sorted(
+        path.read_text() for path in (tail / "blobs").rglob("*.blob")
+    )
     wait_until_healthy(pair)
     wait_until(lambda: held_by(pair, old) == held_by(pair, new), "both hold the same")
     assert f"lost on {old}" not in held_by(pair, new)
@@ -459,7 +469,7 @@ def test_one_that_has_nothing_of_its_own_joins_and_nothing_is_said_to_be_lost(
     wait_until(lambda: held_by(pair, new)["first"] == "common", f"{new} has it")
     epoch = take_snapshot(pair.cluster).epoch or 0
     tails = {*Layout(pair.cluster).lost_tails.glob("*")}
-    os.kill(pair.pid_of(f"node-{old}"), signal.SIGSTOP)  # it can't end in order
+    os.kill(server_of(pair.pid_of(f"node-{old}")), signal.SIGSTOP)  # it can't end in order
     succeed(pair, "node", "fence", old)
     succeed(pair, "node", "promote", new, "--epoch", str(epoch + 1), "--reason", "a test")
     said = succeed(pair, "rejoin", old)
@@ -508,7 +518,7 @@ def test_what_another_history_has_under_the_same_id_quarantines_a_node(
     wait_until(lambda: held_by(pair, new)["first"] == "common again", f"{new} has it")
     epoch = take_snapshot(pair.cluster).epoch or 0
     # A frozen one can't end in order; one that has ended so needs no comparison in PostgreSQL.
-    os.kill(pair.pid_of(f"node-{old}"), signal.SIGSTOP)
+    os.kill(server_of(pair.pid_of(f"node-{old}")), signal.SIGSTOP)
     succeed(pair, "node", "fence", old)
     succeed(pair, "node", "promote", new, "--epoch", str(epoch + 1), "--reason", "a test")
     alter_descriptions(pair, new)

@@ -60,7 +60,7 @@ FILE_STORAGE = '''
 <filestorage>
   path {folder}/Data.fs
   read-only {read_only}
-</filestorage>
+{blobs}</filestorage>
 '''
 CLIENT_STORAGE = '''
 %import ZEO
@@ -95,9 +95,10 @@ class Site(object):
         with open(self.path(name), 'w') as target:
             target.write(content)
 
-    def use_file(self, read_only=False):
+    def use_file(self, read_only=False, blobs=False):
         self.write('zodb.conf', FILE_STORAGE.format(
-            folder=self.folder, read_only='true' if read_only else 'false'))
+            folder=self.folder, read_only='true' if read_only else 'false',
+            blobs='  blob-dir %s\n' % self.path('blobs') if blobs else ''))
 
     def use_server(self, port):
         self.write('zodb.conf', CLIENT_STORAGE.format(port=port))

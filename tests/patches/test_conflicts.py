@@ -5,6 +5,7 @@ from trees import since
 
 WAITED_OUT = '0019-conflicts-are-waited-out'
 TURNS = '0020-turns-after-conflicts'
+LONG = '0034-long-requests-are-tried-again'
 SUCCESS = {'page': 303, 'rpc': 200, 'api': 200}
 
 
@@ -31,11 +32,12 @@ def test_how_often_and_after_which_pauses_a_request_is_tried(tree, site):
     """Pauses in seconds, at their longest; None: the error is final."""
     decided = {name: [pause and round(pause, 2) for pause in pauses]
                for name, pauses in site.ask(tree, 'retries').items()}
+    decided.pop('conflicts of long tries')
     assert {
         'conflicts': [0.05, 0.1, 0.2, 0.4, 0.8, 1, 1, 1, 1, None],
         'read conflict': [0.05],
         'missing object': [0.05],
-        'conflict after a long time': [None],
+        'conflict after a long time': [0.05, None],
         'missing objects': [0.05] * 3,
         'read-only': [None],
         'disconnected soon': [0.25, 0.25],
@@ -48,7 +50,19 @@ def test_how_often_and_after_which_pauses_a_request_is_tried(tree, site):
 def test_pauses_were_short_and_conflicts_had_no_end(trees, site):
     decided = site.ask(trees.before(WAITED_OUT), 'retries')
     assert 0.45 == round(decided['conflicts'][8], 2)
-    assert [0.05] == decided['conflict after a long time']
+    assert None not in decided['conflict after a long time']
+
+
+@since(LONG)
+def test_a_request_that_takes_long_is_tried_again_after_a_conflict(tree, site):
+    """Each try takes 25 s: so the fourth one, which ends after 100 s, is the last."""
+    pauses = site.ask(tree, 'retries')['conflicts of long tries']
+    assert [True, True, True, False] == [pause is not None for pause in pauses]
+
+
+@pytest.mark.exhaustive
+def test_a_request_that_took_long_was_not_tried_again(trees, site):
+    assert site.ask(trees.before(LONG), 'retries')['conflicts of long tries'][0] is None
 
 
 def test_the_scheduler_pauses_between_its_tries(trees, site):

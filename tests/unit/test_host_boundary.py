@@ -12,7 +12,17 @@ import pytest
 import indico_zodbrepl
 
 SOURCE = Path(indico_zodbrepl.__file__).parent
-ABOVE = ("operations", "monitor", "monitord", "admin", "cli", "convert", "bench", "demo")
+ABOVE = (
+    "automation",
+    "operations",
+    "monitor",
+    "monitord",
+    "admin",
+    "cli",
+    "convert",
+    "bench",
+    "demo",
+)
 
 # What may be imported from host/ besides the interface: values, and what concerns the control host
 # alone.
@@ -32,7 +42,15 @@ VALUES = {
     "certificates": {"Role"},
     "data_interface": {"Backups"},
     "data_end": {"DataEnd"},
-    "datafs": {"Comparison", "Export", "Progress", "Relation", "describe"},
+    "datafs": {
+        "BlobAudit",
+        "Comparison",
+        "Export",
+        "Progress",
+        "Relation",
+        "Truncation",
+        "describe",
+    },
     "disks": {"PROBE_BYTES", "Disk", "Room", "gib", "mib"},
     "epochs": {"EpochRecord", "now", "seconds"},
     "exports_interface": {"RecoveryExport"},
@@ -40,6 +58,8 @@ VALUES = {
     "last_seen": {"LastSeen", "parse"},
     "locking": {"as_keyboard_interrupt", "held_off"},
     "operation_files": {"append_line"},
+    "acknowledging": {"describe"},
+    "promise": {"Fate", "Promise", "fate"},
     "operations_interface": {"Holder", "Lock", "LockHeldError", "LockLostError", "Texts"},
     "packing": {"PROGRAM", "Packed", "PackedInPart"},
     "peers": {"of_nodes"},
@@ -56,6 +76,7 @@ VALUES = {
 # Modules outside of host/ that read the kernel's state of processes, and which processes.
 READS_PROCESSES = {
     "admin/jobs.py": "the commands that the page has started",
+    "automation/server.py": "the server of the leader on this host",
     "bench": "the processes of clusters on this host",
 }
 PROCESS_STATE = "indico_zodbrepl.probing.process_state"
@@ -81,12 +102,32 @@ ON_THIS_HOST = {
         "lifecycle",
         "locking",
         "secrets",
+        "etcd_control",
         "tunnel_control",
     },
     # A conversion runs the storages of two clusters that are down, on this host.
-    "convert": {"daemon", "generated", "lifecycle", "py27", "state", "supervisor"},
+    "convert": {"daemon", "generated", "lifecycle", "node_files", "py27", "state", "supervisor"},
+    # The program of a host that elects the leader: it promotes and kills servers of its own host.
+    "automation": {
+        "acknowledging",
+        "candidacy",
+        "confirmed_commits",
+        "engine_control",
+        "epochs",
+        "history",
+        "interface",
+        "leader_file",
+        "locking",
+        "promise",
+        "remote.etcd_lock",
+        "roles",
+        "server_control",
+        "state",
+    },
     # `up` and `down` start and stop the programs of the host on which they are typed.
     "cli/cluster.py": {"generated", "lifecycle", "remote", "system"},
+    # `etcd replace` is typed on the host whose member is replaced.
+    "operations/etcd_members.py": {"etcd_replacing"},
     # A service runs the programs of one host, as a program in the foreground and files of systemd.
     "cli/service.py": {"daemon", "foreground", "remote.keeping", "service_files"},
     # `agent` is the program of a host; a bundle is read where it is used.
@@ -111,7 +152,7 @@ ON_THIS_HOST = {
         "remote.identities",
         "renewal",
     },
-    "operations/hosts_check.py": {"certificates", "cluster_file", "remote"},
+    "operations/hosts_check.py": {"certificates", "cluster_file", "remote", "remote.identities"},
     "operations/hosts_issue.py": {"authority", "bundle", "certificates"},
     "operations/hosts_join.py": {"bundle", "remote"},
     "operations/hosts_list.py": {"remote.identities", "remote.messages"},
@@ -123,6 +164,9 @@ ON_THIS_HOST = {
     "cli/admin.py": {"releases"},
     "operations/planning.py": {"releases"},
     "operations/upgrade.py": {"lifecycle", "releases"},
+    # A client on the host that has the folder of uploaded files moves them.
+    "operations/files.py": {"disks", "recovering", "uploads"},
+    "cli/files_view.py": {"uploads"},
     # The last statistics are in the control host's var directory.
     "cli/data.py": {"statistics"},
     "cli/data_view.py": {"statistics"},

@@ -243,8 +243,10 @@ def test_a_question_of_the_kind_of_backend_is_found(question: str) -> None:
 MAY_SLEEP = {
     "bench/suites/backup.py": "the windows that are measured",
     "bench/suites/http_generator.py": "the schedule of the requests, in asyncio",
+    "etcd/transport.py": "the pause before members that refuse connections are tried again",
     "cli/status_view.py": "the pace of a view that is repeated until Ctrl-C",
     "host/remote": "the lines of an answer that lasts, in asyncio",
+    "host/lease_guard.py": "imports nothing of the package",
     "host/receiving.py": "the pause before a stream that broke goes on",
     "host/run.py": "supervisord counts a program as started after a fixed time",
     "monitord/notifiers.py": "pauses that grow from attempt to attempt",
@@ -252,7 +254,9 @@ MAY_SLEEP = {
 # Where threads are made besides probing/race.py, and why a race does not fit.
 MAY_MAKE_THREADS = {
     "admin/jobs.py": "one that waits for each command that the page has started",
+    "automation": "the renewal, which nothing may delay, and what it watches meanwhile",
     "admin/surveys.py": "a pool of a few workers for as long as the page runs",
+    "bench/suites/files.py": "users that upload or download, and what watches the lag meanwhile",
     "bench/suites/http_trials.py": "clients that load Indico from a fixed number of threads",
     "host/part_file.py": "writing and syncing a copy while its next part arrives",
     "host/remote": "the calls of an agent, and what it does unasked",

@@ -226,6 +226,17 @@ def suite_of(folder: Path, text: str) -> str:
     return f"Suite('some', {(*PYTEST, '--rootdir', str(folder))}, ('tests/some',)),"
 
 
+def test_a_suite_that_is_to_be_alone_runs_after_all_others(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    suites = "".join(
+        f"Suite({name!r}, ('sh', '-c', 'echo {name} >>{log}; sleep {seconds}; echo end >>{log};'"
+        f"' true'), alone={name == 'alone'}),"
+        for name, seconds in (("alone", 0), ("other", 1))
+    )
+    run(copy_with(suites, tmp_path), 1)
+    assert ["other", "end", "alone", "end"] == log.read_text().split()
+
+
 TESTS_OF_EACH_KIND = """
 import pytest
 

@@ -19,6 +19,7 @@ from indico_zodbrepl.admin.api import exchange
 from indico_zodbrepl.admin.pages import (
     access,
     api,
+    automation,
     data,
     journal,
     machines,
@@ -31,7 +32,7 @@ from indico_zodbrepl.cluster.model import Admin, Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor.watcher import Watcher
 
-PAGES = (overview, operations, recover, journal, data, machines, api, access)
+PAGES = (overview, operations, automation, recover, journal, data, machines, api, access)
 STATUS = {ExitCode.REFUSED: 409, ExitCode.TIMED_OUT: 504}
 """The HTTP status of an OperatorError by its exit code; 503 for all others."""
 

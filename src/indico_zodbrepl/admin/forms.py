@@ -83,6 +83,16 @@ class Reasoned(Confirmation):
     )
 
 
+class PauseForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
+    """Why the automatic failover is paused."""
+
+    reason = StringField(
+        _("Reason, for all who find it paused"),
+        [DataRequired(_("Give a reason.")), Length(max=MOST_CHARACTERS)],
+        [_stripped],
+    )
+
+
 class StatisticsForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
     """Which copy of the database to read, and the amount of detail."""
 

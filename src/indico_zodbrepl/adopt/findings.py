@@ -9,6 +9,7 @@ from pathlib import Path
 
 from indico_zodbrepl.adopt.programs import Examined
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.operations.model import Finding, Verdict
 
 MIGRATED = ("1.0", "1.1")
@@ -56,6 +57,7 @@ def findings(
         *_of_file(examined),
         *_of_settings(cluster, examined, around),
         *_of_archive(examined, around),
+        *_of_blobs(cluster, examined),
         *_of_cluster(cluster, around, fresh=fresh),
     )
 
@@ -177,6 +179,24 @@ def _of_archive(examined: Examined, around: Surroundings) -> Iterator[Finding]:
         )
     else:
         yield _fine(f"all {examined.files:,} recorded files are in {folder}")
+
+
+def _of_blobs(cluster: Cluster, examined: Examined) -> Iterator[Finding]:
+    if not examined.blobs:
+        return
+    if not SHAPES[cluster.backend].keeps_blobs:
+        yield _against(
+            f"its database has uploaded files, and the backend {cluster.backend} keeps none",
+            "adopt it into a cluster of another backend",
+        )
+    elif examined.missing_blobs:
+        yield _against(
+            f"{examined.missing_blobs:,} of {examined.blobs:,} uploaded files in the database are "
+            "not in the folder blobs beside it",
+            "put the old site's blob-dir there under that name",
+        )
+    else:
+        yield _fine(f"all {examined.blobs:,} uploaded files in the database move along")
 
 
 def _of_cluster(cluster: Cluster, around: Surroundings, *, fresh: bool) -> Iterator[Finding]:

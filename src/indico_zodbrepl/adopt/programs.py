@@ -22,7 +22,7 @@ EXAMINE = Program(
     "the Data.fs cannot be adopted",
     exit_codes={
         2: ExitCode.BAD_CONFIG,
-        **dict.fromkeys((4, 5, 6, 7), ExitCode.REFUSED),
+        **dict.fromkeys((4, 5, 7), ExitCode.REFUSED),
     },
 )
 MIGRATE = Program(
@@ -80,6 +80,8 @@ class Examined:
         archive: the folder of uploaded files; None if it is unknown.
         files, missing: files that the database records, and how many are not in the archive.
         named: some of the missing ones.
+        blobs, missing_blobs: uploaded files in the database with all old revisions, and how many
+            of them are not in the folder ``blobs`` beside it.
         settings: names of the settings in site-conf.
         scheduler: the scheduler that the database names as running.
         timezone: the default one of the site; may be empty.
@@ -101,6 +103,8 @@ class Examined:
     rooms: Rooms
     scheduler: str | None
     timezone: str | None
+    blobs: int = 0
+    missing_blobs: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +143,7 @@ def examine(
     """Examine a Data.fs; change nothing.
 
     Raises:
-        OperatorError: exit 8, it is damaged, in use, has blobs or holds no Indico; exit 2,
+        OperatorError: exit 8, it is damaged, in use or holds no Indico; exit 2,
             site-conf cannot be executed.
     """
     options: list[Argument] = []

@@ -9,9 +9,13 @@ from indico_zodbrepl.backends.interfaces import Family
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 
-NO_BLOBS = (
-    "clients have no folder for blobs; Indico keeps its files in its archive, not in the database"
-)
+# The part of a client's disk that holds what it has read of the files in the database.
+BLOB_CACHE = "1GB"
+
+
+def blob_cache(folder: Path, indent: str) -> str:
+    """Return a client's settings for its cache of files in the database."""
+    return f"{indent}blob-dir {folder}\n{indent}blob-cache-size {BLOB_CACHE}"
 
 
 class Defaults:
@@ -22,6 +26,7 @@ class Defaults:
     elects_leader = False
     asks_passwords = False
     gates_commits = False
+    needs_guard = False
     clients_need_writer = True
     fenced_by_folder = True
     backup_driver = ""

@@ -19,7 +19,7 @@ from indico_zodbrepl.backends.one_copy import (
 )
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout, data_fs
+from indico_zodbrepl.cluster.layout import Layout, blobs, data_fs
 from indico_zodbrepl.probing.answers import Fact, ServerAnswer
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
@@ -39,8 +39,9 @@ class FileStorage(zeo_servers.DataFile, WithoutServer):
         layout = Layout(cluster)
         files = {}
         for node in cluster.nodes:
-            files[layout.zodb_conf] = _CLIENT_CONF.format(data_fs=data_fs(node))
-            files[layout.node_zodb_conf(node)] = _NODE_CLIENT_CONF.format(data_fs=data_fs(node))
+            paths = {"data_fs": data_fs(node), "blobs": blobs(node)}
+            files[layout.zodb_conf] = _CLIENT_CONF.format(**paths)
+            files[layout.node_zodb_conf(node)] = _NODE_CLIENT_CONF.format(**paths)
         return files
 
     def found(
@@ -79,6 +80,7 @@ _CLIENT_CONF = """\
 <indicostorage>
   <filestorage>
     path {data_fs}
+    blob-dir {blobs}
   </filestorage>
 </indicostorage>
 """
@@ -88,6 +90,7 @@ _NODE_CLIENT_CONF = """\
 # Reads beside the process that has the file open for writing; for verification.
 <filestorage>
   path {data_fs}
+  blob-dir {blobs}
   read-only true
 </filestorage>
 """

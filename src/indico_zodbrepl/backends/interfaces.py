@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Protocol
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
+    from indico_zodbrepl.backends.acknowledging import CommitsLook
     from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
     from indico_zodbrepl.cluster.installation import Installation
+    from indico_zodbrepl.cluster.model import Synchronous, SyncLevel
     from indico_zodbrepl.cluster.rendering import Program
-    from indico_zodbrepl.probing.answers import ServerAnswer
+    from indico_zodbrepl.probing.answers import AckState, ServerAnswer
     from indico_zodbrepl.probing.comparison import Comparison
 
 Progress = Callable[[str], None]
@@ -83,6 +85,10 @@ class IBackend(Interface):
     asks_passwords: bool = Attribute("True if its servers ask clients for a password.")
     gates_commits: bool = Attribute(
         "True if a primary with too few followers refuses commits; otherwise commits wait."
+    )
+    needs_guard: bool = Attribute(
+        "True if its servers can't end their commits at the end of a lease, so that another "
+        "process has to kill them."
     )
     clients_need_writer: bool = Attribute(
         "True if a client connects only to a server that takes writes."
@@ -213,6 +219,47 @@ class NativeReplication(Protocol):
 
         State file and records already name the node as the primary, and no other node takes writes.
         Returns remarks for the operator, one line each.
+        """
+
+    def look_at_commits(
+        self, cluster: Cluster, node: Node, before: str, deadline: float
+    ) -> CommitsLook | None:
+        """Return who confirms the commits of a primary of this host; None if it is none.
+
+        Args:
+            before: position of the last look; empty for the first one.
+        """
+
+    def set_commits(
+        self, cluster: Cluster, node: Node, state: AckState, wanted: Synchronous, deadline: float
+    ) -> None:
+        """Let a primary of this host acknowledge commits as a state says, and show the state."""
+
+    def can_confirm(self, cluster: Cluster, level: SyncLevel) -> bool:
+        """Return True if running followers confirm commits with a level if their primary asks."""
+
+    def detach(self, cluster: Cluster, node: Node, deadline: float) -> int:
+        """Let a running follower leave its upstream, and apply everything that it has received.
+
+        Returns the position of what it has received, which is final: a number that can be compared
+        with those of other followers of the same primary and epoch.  Idempotent.
+
+        Raises OperatorError: exit 8, it did not apply all in time, or is no follower.
+        """
+
+    def attach(self, cluster: Cluster, node: Node, deadline: float) -> None:
+        """Let a detached follower follow its upstream again; nothing happens to any other node."""
+
+    def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
+        """Let a running follower, detached or not, follow the upstream of its new state, in place.
+
+        Raises OperatorError: exit 8, it is no follower; others if it does not answer.
+        """
+
+    def has_led(self, node: Node) -> bool:
+        """Return True if a node's data were a primary's since they were made or joined another.
+
+        False without data.  Asks no server.
         """
 
     def log_end(self, cluster: Cluster, node: Node) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from indico_zodbrepl.backends.base import NO_BLOBS, Defaults
+from indico_zodbrepl.backends.base import Defaults
 from indico_zodbrepl.backends.interfaces import Family
 from indico_zodbrepl.backends.relstorage import turn_clients
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
@@ -37,9 +37,6 @@ FINAL_EXITS = (
     ExitCode.PORT_TAKEN,
     ExitCode.REFUSED,
 )
-LIMITS: Mapping[str, str] = {
-    "blobs": NO_BLOBS,
-}
 
 # Seconds until one of the listening servers must accept writes.
 PRIMARY_SECONDS = 30.0
@@ -145,6 +142,7 @@ class NativeServers(Defaults):
     family = Family.NATIVE
     has_epochs = True
     asks_passwords = True
+    needs_guard = True
     section: str
     stop_seconds: int
     stop_signal: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from indico_zodbrepl.backends.base import NO_BLOBS, Defaults
+from indico_zodbrepl.backends.base import Defaults
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
@@ -30,7 +30,6 @@ LIMITS: Mapping[str, str] = {
     "promote": _ALONE + "the node takes writes whenever it runs",
     "follow": _ALONE + "there is no node to follow",
     "assign": _ALONE + "its role is what it is",
-    "blobs": NO_BLOBS,
 }
 
 _NO_SERVER = "nodes of this backend have no server: each Indico instance opens the data itself; "

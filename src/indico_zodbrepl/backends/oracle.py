@@ -8,6 +8,7 @@ from pathlib import Path
 from zope.interface import implementer
 
 from indico_zodbrepl.backends import passwords, relstorage
+from indico_zodbrepl.backends.base import blob_cache
 from indico_zodbrepl.backends.interfaces import IBackend, Progress
 from indico_zodbrepl.backends.one_copy import LIMITS, WithoutServer, standalone
 from indico_zodbrepl.backends.relstorage import (
@@ -143,6 +144,7 @@ def _storage(cluster: Cluster, *, create: bool = False, read_only: bool = False)
         read_only=str(read_only).lower(),
         seconds=COMMIT_SECONDS,
         cache=CLIENT_CACHE_MB,
+        blob_cache=blob_cache(Layout(cluster).blob_cache, "  "),
         dsn=own.dsn.replace("$", "$$"),
         user=own.user.replace("$", "$$"),
         password=password_conf(cluster).as_uri(),
@@ -157,6 +159,7 @@ _STORAGE = """\
   read-only {read_only}
   commit-lock-timeout {seconds}
   cache-local-mb {cache}
+{blob_cache}
   <oracle>
     dsn {dsn}
     user {user}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from indico_zodbrepl.backends.base import blob_cache
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.files import differs, write_all
 from indico_zodbrepl.cluster.installation import Installation
@@ -60,18 +61,35 @@ def client_files(
     common = {"head": _head(cluster), "servers": servers_file(cluster), "server": server(None)}
     files = {
         layout.zodb_conf: _CLIENT_CONF.format(
-            package=package, retry=REPLICA_SECONDS, cache=CLIENT_CACHE_MB, **common
+            package=package,
+            retry=REPLICA_SECONDS,
+            cache=CLIENT_CACHE_MB,
+            blob_cache=_blob_cache(layout.blob_cache),
+            **common,
         ),
         schema_conf(cluster): _SCHEMA_CONF.format(package=package, **common),
     }
     for node in cluster.nodes:
-        files[layout.node_zodb_conf(node)] = node_conf(cluster, package, server(node))
+        files[layout.node_zodb_conf(node)] = node_conf(cluster, node, package, server(node))
     return files
 
 
-def node_conf(cluster: Cluster, package: str, server: str) -> str:
-    """Return the configuration that reads from one server alone; see ``client_files``."""
-    return _NODE_CLIENT_CONF.format(package=package, head=_head(cluster), server=server)
+def node_conf(cluster: Cluster, node: Node | None, package: str, server: str) -> str:
+    """Return the configuration that reads from one server alone; see ``client_files``.
+
+    Args:
+        node: None if the server has no clients.
+    """
+    return _NODE_CLIENT_CONF.format(
+        package=package,
+        head=_head(cluster),
+        blob_cache=_blob_cache(Layout(cluster).node_blob_cache(node)),
+        server=server,
+    )
+
+
+def _blob_cache(folder: Path) -> str:
+    return f"{blob_cache(folder, '    ')}\n"
 
 
 def _head(cluster: Cluster) -> str:
@@ -91,7 +109,7 @@ _CLIENT_CONF = """\
     replica-timeout {retry}
     revert_when_stale true
     cache-local-mb {cache}
-{server}  </relstorage>
+{blob_cache}{server}  </relstorage>
 </indicostorage>
 """
 
@@ -103,7 +121,7 @@ _NODE_CLIENT_CONF = """\
   <relstorage>
 {head}    read-only true
     create-schema false
-{server}  </relstorage>
+{blob_cache}{server}  </relstorage>
 """
 
 _SCHEMA_CONF = """\

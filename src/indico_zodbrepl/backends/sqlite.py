@@ -244,6 +244,7 @@ def _storage(cluster: Cluster, folder: Path, *, create: bool, read_only: bool) -
         seconds=COMMIT_SECONDS,
         cache=CLIENT_CACHE_MB,
         folder=folder,
+        blobs=folder.parent / "blobs",
     )
 
 
@@ -258,6 +259,8 @@ _STORAGE = """\
   read-only {read_only}
   commit-lock-timeout {seconds}
   cache-local-mb {cache}
+  blob-dir {blobs}
+  shared-blob-dir true
   <sqlite3>
     data-dir {folder}
     <pragmas>

@@ -12,7 +12,7 @@ from indico_zodbrepl.backends.one_copy import LIMITS, require_data_of_before
 from indico_zodbrepl.backends.zeo_servers import ZEOServers, zeo_section
 from indico_zodbrepl.cluster import Cluster, NodeState
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import data_fs, zeo_conf
+from indico_zodbrepl.cluster.layout import blobs, data_fs, zeo_conf
 
 
 @implementer(IBackend)
@@ -24,7 +24,8 @@ class ZEO(ZEOServers):
 
     def node_files(self, cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
         node = cluster.node(state.node)
-        return {zeo_conf(node): _ZEO_CONF.format(zeo=zeo_section(node), data_fs=data_fs(node))}
+        text = _ZEO_CONF.format(zeo=zeo_section(node), data_fs=data_fs(node), blobs=blobs(node))
+        return {zeo_conf(node): text}
 
     def prepare(
         self, cluster: Cluster, installation: Installation, state: NodeState
@@ -39,5 +40,6 @@ _ZEO_CONF = """\
 {zeo}
 <filestorage 1>
   path {data_fs}
+  blob-dir {blobs}
 </filestorage>
 """

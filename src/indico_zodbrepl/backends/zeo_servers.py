@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from indico_zodbrepl.backends.base import Defaults
+from indico_zodbrepl.backends.base import Defaults, blob_cache
 from indico_zodbrepl.backends.interfaces import Progress
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
@@ -89,12 +89,15 @@ class ZEOServers(DataFile):
             layout.zodb_conf: _CLIENT_CONF.format(
                 servers=lines((f"server {node.storage_address}" for node in cluster.nodes), "    "),
                 cache_size=CLIENT_CACHE,
+                blob_cache=blob_cache(layout.blob_cache, "    "),
                 wait_timeout=CONNECT_SECONDS,
             )
         }
         for node in cluster.nodes:
             files[layout.node_zodb_conf(node)] = _NODE_CLIENT_CONF.format(
-                address=node.storage_address, wait_timeout=CONNECT_SECONDS
+                address=node.storage_address,
+                blob_cache=blob_cache(layout.node_blob_cache(node), "  "),
+                wait_timeout=CONNECT_SECONDS,
             )
         return files
 
@@ -231,6 +234,7 @@ _CLIENT_CONF = """\
     read-only-fallback true
     server-sync true
     cache-size {cache_size}
+{blob_cache}
     wait-timeout {wait_timeout}
   </clientstorage>
 </indicostorage>
@@ -244,6 +248,7 @@ _NODE_CLIENT_CONF = """\
 <clientstorage>
   server {address}
   storage 1
+{blob_cache}
   read-only true
   wait-timeout {wait_timeout}
 </clientstorage>

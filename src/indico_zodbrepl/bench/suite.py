@@ -248,6 +248,7 @@ MODULES: Mapping[str, str] = {
     "compression": "compression",
     "backup": "backup",
     "replication": "replication",
+    "files": "files",
 }
 """Name of a suite: the module in this package that defines it as ``SUITE``."""
 

@@ -98,6 +98,7 @@ def _plan_lines(cluster: Cluster, found: Survey) -> Iterator[str]:
 def _adopted_lines(cluster: Cluster, done: Adoption) -> Iterator[str]:
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.cluster.layout import data_fs
+    from indico_zodbrepl.cluster.model import FileStore
     from indico_zodbrepl.convert.planning import is_filled_directly, writable_node
 
     commands = Commands.here(cluster)
@@ -117,6 +118,10 @@ def _adopted_lines(cluster: Cluster, done: Adoption) -> Iterator[str]:
         )
     else:
         yield "  afterwards, with what was written since, on the stock software:"
+    if cluster.files is FileStore.BLOBS:
+        yield "    set `files archive`, restart the instances, then move uploaded files back:"
+        yield f"    {commands.zodbrepl('files', 'export')}"
+        yield f"    {commands.zodbrepl('pack', '--days', '0')}"
     if is_filled_directly(cluster):
         path = commands.path(data_fs(writable_node(cluster)))
         yield f"    {commands.zodbrepl('down')} && {DOWNGRADE} {path} NEW.fs"

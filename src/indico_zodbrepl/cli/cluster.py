@@ -39,9 +39,11 @@ def check(app: App, *, with_system: bool) -> None:
     Each problem is printed as one line with file and line number.  The exit code is then 2.
 
     With --system: one line for each finding about the clock, disks and their speed, limits, ports,
-    users, permissions and the kernel.  Exit code 11 if a line says AGAINST.
+    users, permissions, the kernel, and the blob files of the nodes on this host.  Exit code 11
+    if a line says AGAINST.
     """
     from indico_zodbrepl.cluster import check_site_conf
+    from indico_zodbrepl.cluster.model import FileStore
 
     cluster = app.cluster
     check_site_conf(cluster)
@@ -51,10 +53,10 @@ def check(app: App, *, with_system: bool) -> None:
         f"{_count(len(cluster.indico), 'Indico instance')}"
     )
     names = sorted({each.on for each in cluster.indico if each.on is not None})
-    if len(names) > 1:
+    if len(names) > 1 and cluster.files is FileStore.ARCHIVE:
         click.echo(
             f"uploaded files are not replicated: {', '.join(names)} have to share "
-            "archive-directory; `status` says whether they do"
+            "archive-directory; `check --system` and `status` say whether they do"
         )
     if with_system:
         _check_system(app)
@@ -73,6 +75,9 @@ def _check_system(app: App) -> None:
         detail = " ".join(error.detail.split())
         installed = Finding(Verdict.AGAINST, "installation", f"{error.notice}: {detail}")
     findings = [installed, *suitability.judge(app.cluster, system.read(app.cluster))]
+    for node in app.cluster.nodes:
+        if app.cluster.is_here(node):
+            findings += suitability.blobs(node.name, app.host.audit_blobs(node.name))
     if app.cluster.hosts:
         from indico_zodbrepl.operations import hosts_check
 

@@ -65,8 +65,11 @@ def backup(
 
     Backups of a Data.fs are incremental (ZODB's repozo).  A full backup is made if the file no
     longer continues the last backup, as after a pack.  SQLite databases are always copied in
-    full.  Only the owner can read the folder.  Files that users upload are not in the database,
-    nor in the backup.
+    full.  Only the owner can read the folder.
+
+    Uploaded files in the database are copied once; the folder has each of them with its SHA-256,
+    and all backups that need it share it.  --full also reads those that older backups have, and
+    replaces damaged ones.  Files in Indico's archive (`files archive`) are not in the backup.
 
     --keep-days removes a full backup only together with its incremental ones, and only if the
     next full backup is older than DAYS.  The newest full backup and its incremental ones are
@@ -81,6 +84,7 @@ def backup(
 
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.operations import backup as backups
+    from indico_zodbrepl.operations.candidates import files
 
     app.require("backup")
     source = backups.prepare(app.cluster, app.installation, node, folder)
@@ -111,8 +115,10 @@ def backup(
             f"nothing new since the last backup: transaction {made.tid}, committed {made.time}"
         )
     else:
+        uploaded = f" and {files(made.blobs)} of {decimal(made.blob_bytes)}" if made.blobs else ""
         click.echo(
-            f"{made.kind} backup {made.name}: {decimal(made.bytes)} in {made.seconds:.1f} s, "
+            f"{made.kind} backup {made.name}: {decimal(made.bytes)}{uploaded} "
+            f"in {made.seconds:.1f} s, "
             f"verified; up to transaction {made.tid}, committed {made.time}"
         )
     if keep_days is not None:
@@ -413,9 +419,11 @@ def stats(app: App, *, as_json: bool, top: int, name: str | None, no_history: bo
 def history(app: App, node: str | None, upstream: str | None, full: bool) -> None:
     """Compare the history of NODE, or of every node, with that of UPSTREAM or the primary.
 
-    Transactions are compared by id and content.  Servers may run.  Nothing is changed.
+    Transactions are compared by id and content, with the files of their blobs.  Servers may run.
+    Nothing is changed.
 
-    Exit code: 0 no node diverged; 8 a node has transactions that the other lacks.
+    Exit code: 0 no node diverged; 8 a node has transactions that the other lacks, or files of
+    blobs differ.
     """
     from indico_zodbrepl.cli.data_view import print_histories
     from indico_zodbrepl.cluster.commands import Commands

@@ -20,7 +20,8 @@ from indico_zodbrepl.convert import Conversion, Done
 from indico_zodbrepl.convert import Progress as ConversionProgress
 from indico_zodbrepl.convert.planning import mb
 from indico_zodbrepl.host import statistics
-from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.datafs import Comparison, describe
+from indico_zodbrepl.operations.candidates import lost_count
 from indico_zodbrepl.operations.recover import (
     APPLIES,
     CONFLICTS,
@@ -50,6 +51,9 @@ def transaction_lines(transaction: LostTransaction) -> Iterator[str]:
         for each in new:
             if each.what.startswith("Conference "):
                 yield f"  {each.what} can be recovered under a new number: --event {each.oid}"
+        for each in transaction.objects:
+            if each.file:
+                yield f"  uploaded file {each.file_name or each.oid} is in {each.file}"
     present = sum(each.relation == "there" for each in transaction.objects)
     if present:
         yield f"  {_count(present, 'object')} already present"
@@ -98,6 +102,10 @@ def recovery_summary(
 def recovered_event(found: RecoveredEvent) -> str:
     """Return the event's new number, or what a dry run would recover."""
     objects = _count(found.objects, "object")
+    if found.files or found.files_missing:
+        objects += f", {_count(found.files, 'attached file')}"
+    if found.files_missing:
+        objects += f"; lost: {_count(found.files_missing, 'attached file')}"
     if found.written is None:
         return f"would be recovered: {found.title}, {objects}"
     return (
@@ -166,7 +174,7 @@ def converted_lines(conversion: Conversion, done: Done) -> Iterator[str]:
     source, target = conversion.source.cluster, conversion.target
     if source is not None and source.indico:
         yield (
-            "Uploaded files are not in the database. Copy "
+            "Files of Indico's archive are not in the database. If there are any, copy "
             f"{Layout(source).archive} to {Layout(target).archive}"
         )
     yield f"next: {Commands.here(target).zodbrepl('up')}"
@@ -180,6 +188,8 @@ def done_lines(done: Done) -> Iterator[str]:
         f"The target holds {_count(total, 'transaction')}, up to {done.last or 'none'}: "
         f"{done.copied:,} copied, {done.held:,} present before. All were compared with the source."
     )
+    if done.blobs:
+        yield f"{_count(done.blobs, 'uploaded file')} copied, {mb(done.blob_bytes)}."
     lost = done.lost
     if lost["records"]:
         yield (
@@ -215,11 +225,15 @@ def print_histories(found: Mapping[str, Comparison | None], against: str) -> Non
             name,
             against,
             str(each.relation),
-            str(each.private + each.conflicting),
+            str(lost_count(each)),
             str(each.missing),
             each.common.tid if each.common else "nothing",
         )
-    Console(highlight=False, soft_wrap=True).print(table)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(table)
+    for name, each in found.items():
+        if each is not None and each.blobs_differing:
+            console.print(Text(f"node {name}: {describe(each, name, against)}"))
 
 
 def print_statistics(where: statistics.Source, found: Mapping[str, Any], top: int) -> None:
@@ -266,6 +280,17 @@ def _totals(found: Mapping[str, Any]) -> str:
             f"{found['transactions']:>14,} transactions"
             + (f", file size {decimal(size)}" if size is not None else "")
         )
+    blobs = found.get("blobs")
+    if blobs and any(blobs.values()):
+        lines.append(f"{blobs['files']:>14,} blob files, {decimal(blobs['bytes'])}")
+        if blobs["old_files"]:
+            lines.append(
+                f"{blobs['old_files']:>14,} files of their old revisions, "
+                f"{decimal(blobs['old_bytes'])}"
+            )
+        if blobs["missing"]:
+            plural = "" if blobs["missing"] == 1 else "s"
+            lines.append(f"{blobs['missing']:>14,} blob file{plural} missing")
     return "\n".join(lines)
 
 

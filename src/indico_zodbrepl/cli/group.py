@@ -18,8 +18,8 @@ FORMER_NAMES = {
 """Former name of a command: its name.  Both are accepted; help texts list the name only."""
 
 
-BUILTINS = frozenset({"list"})
-"""Names of commands whose functions end in an underscore."""
+BUILTINS = frozenset({"list", "import"})
+"""Names of commands whose functions end in an underscore: builtins and keywords."""
 
 
 class Lazy(NamedTuple):

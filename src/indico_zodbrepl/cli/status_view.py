@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.model import FileStore
 from indico_zodbrepl.host.disks import gib
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.snapshot import (
@@ -128,6 +129,8 @@ def view(
         parts += [Text(), _hosts(snapshot)]
     if snapshot.file_systems:
         parts += [Text(), _folded(f"Free space: {_free(snapshot)}", "", "  ")]
+    parts += [_folded(each, "", "  ") for each in acknowledged(snapshot)]
+    parts += [_folded(each, "", "  ") for each in automation(snapshot)]
     if snapshot.facts:
         parts += [Text(), _facts(snapshot)]
     if snapshot.indico:
@@ -215,6 +218,50 @@ def _free(snapshot: Snapshot) -> str:
         f"{', '.join(found.names)}: {gib(found.disk.free)} of {gib(found.disk.size)}"
         for found in snapshot.file_systems
     )
+
+
+def acknowledged(snapshot: Snapshot) -> Iterator[str]:
+    """Yield a line about each primary whose commits need secondaries."""
+    for node in snapshot.nodes:
+        found = node.acknowledging
+        if found is None or not (found.count or found.confirming):
+            continue
+        names = ", ".join(sorted(found.confirming)) or "none"
+        doubt = f"; in doubt: {found.in_doubt}" if found.in_doubt else ""
+        yield (
+            f"Acknowledged commits on {node.name}: {found.state} for {found.since:.0f} s, by "
+            f"{found.count} ({found.level}); confirming: {names}{doubt}"
+        )
+
+
+def automation(snapshot: Snapshot) -> Iterator[str]:
+    """Yield lines about the automatic failover: who leads, and who could take over."""
+    found = snapshot.automation
+    if found is None:
+        return
+    if found.problem:
+        why = "this host can't use etcd" if found.hint else "etcd does not answer"
+        yield f"Automatic failover: unknown, {why}"
+        return
+    if found.leader is None:
+        yield "Automatic failover: no node has taken the role of the primary yet"
+    else:
+        left = next((node.lease_left for node in snapshot.nodes if node.name == found.leader), None)
+        lease = "" if left is None else f", lease {left:.1f} s of {found.lease:g} s left"
+        role = "gave the role up" if found.released else "leads"
+        yield (
+            f"Automatic failover{' (paused)' if found.paused else ''}: {found.leader} {role} in "
+            f"epoch {found.leader_epoch} since {found.since}{lease}"
+        )
+    others = [
+        f"{each.node}{f' no, {each.problem}' if each.problem else ' yes'}"
+        for each in found.candidates
+        if each.node != found.leader or found.released
+    ]
+    if others:
+        yield f"Can take over: {'; '.join(others)}"
+    if found.operation:
+        yield f"Operation in progress by {found.operation}"
 
 
 def _facts(snapshot: Snapshot) -> Table:
@@ -313,16 +360,17 @@ def _indico(instances: Iterable[IndicoStatus]) -> Table:
 
 
 def uploads(snapshot: Snapshot) -> Iterator[str]:
-    """Yield a line about uploaded files if Indico instances are on several hosts."""
+    """Yield a line about the folder of uploaded files if Indico instances are on several hosts."""
+    if snapshot.files is not FileStore.ARCHIVE:
+        return
     with_indico = {instance.host for instance in snapshot.indico}
     hosts = [host for host in snapshot.hosts if host.name in with_indico]
     if len(hosts) < 2:
         return
     marks = {host.archive for host in hosts if host.archive}
-    if len(marks) > 1:
-        names = ", ".join(host.name for host in hosts)
-        yield f"Uploaded files differ: {names} share no archive-directory"
-    elif all(host.archive for host in hosts):
+    if len(marks) > 1 or any(host.archive_problem for host in hosts):
+        return  # an alert says that
+    if all(host.archive for host in hosts):
         yield "Uploaded files: one folder for " + ", ".join(host.name for host in hosts)
     else:
         unknown = ", ".join(host.name for host in hosts if not host.archive)

@@ -13,7 +13,14 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from indico_zodbrepl.cluster.model import Encryption, LinkEncryption, Role
+from indico_zodbrepl.cluster.model import (
+    Encryption,
+    FileStore,
+    LinkEncryption,
+    Role,
+    SyncLevel,
+    WhenAlone,
+)
 from indico_zodbrepl.cluster.settings import (
     MariaDBSettings,
     NeoSettings,
@@ -179,6 +186,55 @@ def link_encryption(text: str) -> LinkEncryption:
         raise ValueError(f"{text!r} is none of {', '.join(LinkEncryption)}") from None
 
 
+def file_store(text: str) -> FileStore:
+    """Return where new uploaded files go."""
+    try:
+        return FileStore(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(FileStore)}") from None
+
+
+def sync_level(text: str) -> SyncLevel:
+    """Return what a secondary must have done with an acknowledged transaction."""
+    try:
+        return SyncLevel(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(SyncLevel)}") from None
+
+
+def when_alone(text: str) -> WhenAlone:
+    """Return what happens to commits that too few secondaries can acknowledge."""
+    try:
+        return WhenAlone(text.lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is none of {', '.join(WhenAlone)}") from None
+
+
+def sync_timeout(text: str) -> float:
+    """Return seconds, 0.1 to 3600."""
+    return _seconds(text, 0.1)
+
+
+def lease(text: str) -> float:
+    """Return seconds, 2 to 60: with fewer, a busy host would lose its role without a fault."""
+    seconds = _seconds(text, 2)
+    if seconds > 60:
+        raise ValueError(f"{text!r}: more than 60 seconds")
+    return seconds
+
+
+def etcd_urls(text: str) -> tuple[str, ...]:
+    """Return URLs separated by blanks or commas: http or https, host and port; at least one."""
+    found = tuple(text.replace(",", " ").split())
+    for each in found:
+        parts = urllib.parse.urlsplit(each)
+        if parts.scheme not in ("http", "https") or not parts.hostname or not parts.port:
+            raise ValueError(f"{each!r} is no URL such as https://10.0.0.1:2379")
+        if parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+            raise ValueError(f"{each!r} has more than a scheme, a host and a port")
+    return tuple(each.rstrip("/") for each in found)
+
+
 def mail_address(text: str) -> str:
     """Return a mail address without a display name."""
     if not MAIL_ADDRESS.fullmatch(text):
@@ -204,6 +260,11 @@ def mail_user(text: str) -> str:
 def mail_addresses(text: str) -> tuple[str, ...]:
     """Return addresses separated by blanks or commas; at least one."""
     return tuple(mail_address(each) for each in text.replace(",", " ").split())
+
+
+def etcd_generation(text: str) -> int:
+    """Return the number of a foundation of etcd."""
+    return _whole(text, 1, 1_000_000)
 
 
 def replica_count(text: str) -> int:
@@ -265,7 +326,6 @@ def postgresql_settings(section: Any) -> PostgreSQLSettings:
         section.database,
         section.user,
         section.password_file,
-        section.synchronous,
         section.keep_history,
         section.bin_directory,
     )
@@ -277,7 +337,6 @@ def mariadb_settings(section: Any) -> MariaDBSettings:
         section.database,
         section.user,
         section.password_file,
-        section.synchronous,
         section.keep_history,
         section.bin_directory,
     )

@@ -1,10 +1,11 @@
-"""Atomic file writes and lock files."""
+"""Atomic file writes, lock files and digests."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,11 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
             raise
         _write(path, text, mode, os.open(name, os.O_WRONLY), name)
         keep_spare(path.parent)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a small file, in hexadecimal.  Raises OSError."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def keep_spare(folder: Path) -> None:

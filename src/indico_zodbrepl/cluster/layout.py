@@ -60,6 +60,11 @@ class Layout:
         return self.secrets / "bench-secret"
 
     @property
+    def cluster_id(self) -> Path:
+        """Return the random identity of the cluster, which all hosts share."""
+        return self.secrets / "cluster-id"
+
+    @property
     def bench(self) -> Path:
         """Return the folder of benchmark results."""
         return self.var / "bench"
@@ -68,6 +73,24 @@ class Layout:
     def indico(self) -> Path:
         """Return the folder that Indico instances share: archive, cache and so on."""
         return self.var / "indico"
+
+    @property
+    def blob_cache(self) -> Path:
+        """Return this host's cache of files in the database, shared by its instances and tools."""
+        return self.indico / "blobs"
+
+    def node_blob_cache(self, node: Node | None) -> Path:
+        """Return the cache of files read from this node alone; None: from one without clients."""
+        return self.node_blob_caches / (node.name if node else "-")
+
+    @property
+    def node_blob_caches(self) -> Path:
+        return self.indico / "node-blobs"
+
+    @property
+    def blob_cache_boot(self) -> Path:
+        """Return the record of the boot since which files were cached; see ``host.blob_cache``."""
+        return self.indico / "blobs-boot-id"
 
     @property
     def archive(self) -> Path:
@@ -100,6 +123,16 @@ class Layout:
         return self.run / "agent.lock"
 
     @property
+    def automation_lock(self) -> Path:
+        """Return the lock file that names this host's automation while it runs."""
+        return self.run / "automation.lock"
+
+    @property
+    def etcd_lock(self) -> Path:
+        """Return the lock file of a restart of this host's member of etcd."""
+        return self.run / "etcd.lock"
+
+    @property
     def actions(self) -> Path:
         """Return the log of what this host's agent has done for whom: one JSON object a line."""
         return self.log / "agent.jsonl"
@@ -113,6 +146,20 @@ class Layout:
     def epoch_record(self) -> Path:
         """Return the control host's record of the current epoch and its primary."""
         return self.var / "epoch.json"
+
+    @property
+    def members(self) -> Path:
+        """Return the list of nodes whose confirmations count, which storage servers read."""
+        return self.etc / "members.json"
+
+    def confirmed(self, node: Node) -> Path:
+        """Return the record whether a node's data hold what it has confirmed."""
+        return self.var / "confirmed" / f"{node.name}.json"
+
+    @property
+    def leader_file(self) -> Path:
+        """Return the file that names the leader to this host's clients."""
+        return self.var / "leader.json"
 
     def instance_epoch_record(self, instance: IndicoInstance) -> Path:
         """Return the record that an Indico instance reads: with several hosts its host's."""
@@ -223,6 +270,26 @@ class Layout:
         return self.run / "tunnel.digest"
 
     @property
+    def etcd_conf(self) -> Path:
+        """Return the configuration of this host's member of etcd."""
+        return self.etc / "etcd.json"
+
+    @property
+    def etcd_digest(self) -> Path:
+        """Return the record of the files that the running member has read."""
+        return self.run / "etcd.digest"
+
+    @property
+    def etcd_founded(self) -> Path:
+        """Return the mark that this host's member has had data."""
+        return self.var / "etcd-founded"
+
+    @property
+    def etcd_joins(self) -> Path:
+        """Return the mark that this host's member starts without data, as `etcd replace` makes."""
+        return self.var / "etcd-joins"
+
+    @property
     def zodb_conf(self) -> Path:
         """Return the storage configuration of all Indico instances and the bulk loader."""
         return self.etc / "zodb.conf"
@@ -252,6 +319,11 @@ def data_fs(node: Node) -> Path:
     return node.data_directory / "Data.fs"
 
 
+def blobs(node: Node) -> Path:
+    """Return the folder of the files in a node's database, beside its Data.fs."""
+    return node.data_directory / "blobs"
+
+
 def zeo_conf(node: Node) -> Path:
     """Return the path of the storage server's configuration, written at each start."""
     return node.data_directory / "zeo.conf"
@@ -265,3 +337,18 @@ def lineage_file(node: Node) -> Path:
 def control_socket(node: Node) -> Path:
     """Return the path of the server's control socket; it may be too long to bind."""
     return node.data_directory / "control.sock"
+
+
+def authorities_file(tls: Path) -> Path:
+    """Return the file with the authorities that a host trusts; ``tls`` is ``Layout.tls``."""
+    return tls / "ca.pem"
+
+
+def etcd_authorities_file(tls: Path) -> Path:
+    """Return the file with the authorities that etcd trusts, for certificates of hosts only."""
+    return tls / "etcd-ca.pem"
+
+
+def host_file(tls: Path) -> Path:
+    """Return the file with the certificate and the key of a host."""
+    return tls / "host.pem"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import socket
 import urllib.parse
@@ -18,10 +19,13 @@ from indico_zodbrepl.cluster.model import (
     Admin,
     Cluster,
     ClusterHost,
+    Etcd,
+    FileStore,
     IndicoInstance,
     Mail,
     Node,
     Positions,
+    Synchronous,
     Watch,
 )
 from indico_zodbrepl.cluster.settings import Settings
@@ -63,6 +67,9 @@ def load(path: Path, home: Path) -> Cluster:
     found = problems(cluster, _resolve(cluster))
     if found:
         _refuse(path, home, "\n".join(map(str, found)))
+    shape = SHAPES.get(cluster.backend)
+    if shape is not None and shape.elects:  # its servers replace a lost leader in any case
+        return dataclasses.replace(cluster, automatic=False)
     return cluster
 
 
@@ -106,6 +113,7 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
                 upstream=node.upstream,
                 managed=node.managed,
                 on=place(node.host)[1],
+                forwards=node.forward_acknowledgements,
             )
             for node in values.nodes
         ),
@@ -128,15 +136,30 @@ def _build(values: Any, path: Path, positions: Positions) -> Cluster:
         backup_directory=values.backup_directory and values.backup_directory[1],
         backup_host=values.backup_directory and values.backup_directory[0],
         archive_directory=values.archive_directory,
+        files=values.files or _file_store(values.backend),
         public_url=values.public_url and values.public_url.rstrip("/"),
         mail=None if values.mail is None else _mail(values.mail),
         scheduler_takeover=values.scheduler_takeover,
         min_followers=values.min_followers,
+        synchronous=Synchronous(
+            values.synchronous,
+            values.synchronous_level,
+            values.synchronous_timeout,
+            values.synchronous_alone,
+        ),
+        automatic=values.automatic,
+        lease=values.lease,
+        etcd=None if values.etcd is None else _etcd(values.etcd),
         settings=_settings(values),
         hosts=tuple(hosts.values()),
         here=next((name for name, host in hosts.items() if _is_of_this_machine(host)), None),
         positions=positions,
     )
+
+
+def _file_store(backend: str) -> FileStore:
+    shape = SHAPES.get(backend)
+    return FileStore.BLOBS if shape is None or shape.keeps_blobs else FileStore.ARCHIVE
 
 
 def _place(hosts: Mapping[str, ClusterHost], host: str) -> Placed:
@@ -180,6 +203,21 @@ def _indico(values: Any, place: Place) -> tuple[IndicoInstance, ...]:
             place(instance.host)[1],
         )
         for instance, scheduler in zip(values.indico, asked, strict=True)
+    )
+
+
+def _etcd(values: Any) -> Etcd:
+    return Etcd(
+        values.client_port,
+        values.peer_port,
+        values.data_directory,
+        values.endpoints or (),
+        values.ca_file,
+        values.certificate_file,
+        values.key_file,
+        values.user,
+        values.password_file,
+        values.generation,
     )
 
 

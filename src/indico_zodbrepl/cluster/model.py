@@ -81,7 +81,10 @@ class Positions:
         self, kind: str | None, name: str | None = None, key: str | None = None
     ) -> Position | None:
         """Return the line of a key, or of its section if the key has its default."""
-        return self._lines.get((kind, name, key)) or self._lines.get((kind, name, None))
+        for exact in ((kind, name, key), (kind, name, None), (kind, None, key)):
+            if exact in self._lines:
+                return self._lines[exact]
+        return None
 
     def section(self, name: str) -> Position | None:
         """Return the line where a section of this name begins, of any kind."""
@@ -115,6 +118,86 @@ class LinkEncryption(enum.StrEnum):
     TLS = "tls"
 
 
+class FileStore(enum.StrEnum):
+    """Where new uploaded files go: into the database, or into a folder."""
+
+    BLOBS = "blobs"
+    ARCHIVE = "archive"
+
+
+class SyncLevel(enum.StrEnum):
+    """What a secondary must have done with a transaction before it counts as acknowledged."""
+
+    RECEIVE = "receive"
+    WRITE = "write"
+    FSYNC = "fsync"
+
+
+class WhenAlone(enum.StrEnum):
+    """What happens to commits while too few secondaries can acknowledge them."""
+
+    REFUSE = "refuse"
+    DEGRADE = "degrade"
+
+
+@dataclasses.dataclass(frozen=True)
+class Synchronous:
+    """Acknowledged commits.
+
+    Attributes:
+        count: secondaries that must have a transaction before its commit is acknowledged; with 0
+            replication is asynchronous.
+        level: what they must have done with it.
+        timeout: seconds that a commit waits for them.
+        alone: what happens after that.
+    """
+
+    count: int = 0
+    level: SyncLevel = SyncLevel.FSYNC
+    timeout: float = 10.0
+    alone: WhenAlone = WhenAlone.REFUSE
+
+
+@dataclasses.dataclass(frozen=True)
+class Etcd:
+    """The etcd cluster that decides which node leads: members of our own, or an existing one.
+
+    Attributes:
+        client_port, peer_port: of the members that run on each host; None for an existing cluster.
+        data_directory: folder of this host's member; None for the one in ``var_directory``.
+        endpoints: URLs of an existing cluster; empty for members of our own.
+        ca_file: certificate of the authority that signed those of the endpoints.
+        certificate_file, key_file: client certificate; both or none.
+        user, password_file: login; both or none.
+        generation: raised when our members are founded again without their data.
+    """
+
+    client_port: int | None = None
+    peer_port: int | None = None
+    data_directory: Path | None = None
+    endpoints: tuple[str, ...] = ()
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    user: str | None = None
+    password_file: Path | None = None
+    generation: int = 1
+
+    program = "etcd"
+
+    @property
+    def is_ours(self) -> bool:
+        """Return True if its members are programs of this cluster."""
+        return self.client_port is not None
+
+    def endpoints_on(self, host: ClusterHost) -> Iterator[Endpoint]:
+        """Yield the addresses of our member on a host; it encrypts by itself, without a tunnel."""
+        ports = {"client-port": self.client_port, "peer-port": self.peer_port}
+        for key, port in ports.items():
+            if port is not None:
+                yield Endpoint(self.program, host.name, key, Address(host.address, port))
+
+
 @dataclasses.dataclass(frozen=True)
 class ClusterHost:
     """A machine of a cluster of several hosts.
@@ -142,6 +225,11 @@ class ClusterHost:
         return f"127.{ipaddress.IPv4Address(self.address).exploded.partition('.')[2]}"
 
     @property
+    def automation(self) -> str:
+        """Return the name of its program that elects the leader."""
+        return f"automation-{self.name}"
+
+    @property
     def agent_address(self) -> Address:
         return Address(self.address, self.agent_port)
 
@@ -161,6 +249,7 @@ class Node:
         replication_port: None if the engine has no separate one.
         role, upstream: the assignment that the cluster starts with.
         managed: False if the server is run by somebody else.
+        forwards: True for a relay that forwards what its followers acknowledge.
         on: name of its host in a cluster of several hosts; None without host sections.
     """
 
@@ -173,6 +262,7 @@ class Node:
     upstream: str | None = None
     managed: bool = True
     on: str | None = None
+    forwards: bool = False
 
     @property
     def storage_address(self) -> Address:
@@ -405,7 +495,9 @@ class Cluster:
         var_directory: generated files, logs, secrets, Indico's archive and cache.
         backup_directory: folder for backups, or None.
         backup_host: host that has it; None: each host has its own.
-        archive_directory: Indico's uploaded files; None for the one in ``var_directory``.
+        archive_directory: Indico's uploaded files that are not in the database; None for the
+            folder in ``var_directory``.
+        files: where new uploaded files go.
         public_url: Indico's URL behind a reverse proxy, without / at its end; or None.
         mail: None if Indico sends none.
         site_conf: an existing site's indico.conf, which the instances' files execute.
@@ -414,6 +506,11 @@ class Cluster:
         scheduler_takeover: seconds without a sign of the host whose scheduler runs, after which the
             scheduler of another host takes over.
         min_followers: connected followers without which the primary refuses writes.
+        synchronous: how many secondaries acknowledge a commit, and how.
+        automatic: True if the leader key in etcd decides which node leads, and the programs
+            ``automation`` replace a lost primary; False if the servers elect a leader.
+        lease: seconds after which a leader that gives no sign has lost its role.
+        etcd: None if nothing needs it.
         settings: of the engine; None if it has none.
         watch: None without a monitor.
         hosts: the machines of a cluster of several hosts; empty if all its programs run on one.
@@ -436,10 +533,15 @@ class Cluster:
     backup_directory: Path | None = None
     backup_host: str | None = None
     archive_directory: Path | None = None
+    files: FileStore = FileStore.BLOBS
     public_url: str | None = None
     mail: Mail | None = None
     scheduler_takeover: float = 120.0
     min_followers: int = 0
+    synchronous: Synchronous = Synchronous()
+    automatic: bool = False
+    lease: float = 3.0
+    etcd: Etcd | None = None
     watch: Watch | None = None
     settings: Settings | None = None
     hosts: tuple[ClusterHost, ...] = ()
@@ -490,6 +592,8 @@ class Cluster:
         here = self.local
         return [
             *([self.host(self.here).tunnel] if self.encrypted and self.here else []),
+            *([Etcd.program] if self.etcd and self.etcd.is_ours and self.here else []),
+            *([self.host(self.here).automation] if self.here and self.automates(self.here) else []),
             *(node.program for node in here.nodes if node.has_program),
             *(instance.program for instance in here.indico),
             *(instance.scheduler_program for instance in here.indico if instance.scheduler),
@@ -497,10 +601,16 @@ class Cluster:
             *([self.watch.program] if self.watch and self.is_here(self.watch) else []),
         ]
 
+    def automates(self, host: str) -> bool:
+        """Return True if a host takes part in the election of the leader: it has a node."""
+        return self.automatic and any(node.on == host and node.managed for node in self.nodes)
+
     def endpoints(self) -> Iterator[Endpoint]:
         """Return all addresses that the cluster may listen on, on all its hosts."""
         for host in self.hosts:
             yield Endpoint("host", host.name, "agent-port", host.agent_address)
+            if self.etcd is not None:
+                yield from self.etcd.endpoints_on(host)
         for node in self.nodes:
             if node.storage_port is not None:
                 yield Endpoint("node", node.name, "storage-port", node.storage_address)
@@ -519,7 +629,10 @@ class Cluster:
         elif self.here is not None:
             inner = self.host(self.here).inner_address
             for endpoint in self.endpoints():
-                if endpoint.kind != "host" and endpoint.address.host == inner:
+                if endpoint.kind == Etcd.program:
+                    if endpoint.name == self.here:
+                        yield endpoint
+                elif endpoint.kind != "host" and endpoint.address.host == inner:
                     yield endpoint
 
     def where(self, kind: str | None, name: str | None = None, key: str | None = None) -> Position:

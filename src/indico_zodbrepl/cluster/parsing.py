@@ -35,7 +35,13 @@ SECTIONS = (
     "mail",
     "admin",
     "watch",
+    "etcd",
 )
+_MOVED = {
+    (section, "synchronous"): "use the key synchronous outside of the sections, with a number"
+    for section in ("postgresql", "mariadb")
+}
+"""Keys of earlier releases, by section, and what replaces them."""
 HOME_VARIABLE = "$(ZODBREPL_HOME)"
 
 
@@ -138,6 +144,8 @@ class PositionedLoader(ConfigLoader):  # type: ignore[misc]  # ZConfig is untype
         known = sorted(
             known_key for known_key, info in section.type if known_key and not info.issection()
         )
+        if key.lower() not in known and (str(kind), key.lower()) in _MOVED:
+            self._fail(f"{key} is no key of <{kind}> any more: {_MOVED[str(kind), key.lower()]}")
         if key.lower() not in known:
             import difflib  # noqa: PLC0415  # only a wrong file needs it
 

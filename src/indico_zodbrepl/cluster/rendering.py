@@ -14,7 +14,7 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Watch
+from indico_zodbrepl.cluster.model import Cluster, ClusterHost, IndicoInstance, Watch
 from indico_zodbrepl.errors import ExitCode
 
 LOG_BYTES = 10 * 1024 * 1024
@@ -74,6 +74,7 @@ def indico_conf(cluster: Cluster, installation: Installation, instance: IndicoIn
         var=layout.var,
         assets=layout.assets,
         zodb_conf=layout.zodb_conf,
+        files=cluster.files,
         htdocs=installation.htdocs,
         site=site,
     )
@@ -242,6 +243,7 @@ def indico_program(
             "ZODBREPL_DRAIN_SECONDS": str(INDICO_DRAIN_SECONDS),
             "ZODBREPL_BENCH_SECRET": str(layout.bench_secret),
             "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance)),
+            **_leader(cluster),
         },
     )
 
@@ -267,8 +269,14 @@ def scheduler_program(
         environment={
             "INDICO_CONF": str(layout.indico_conf(instance.of_scheduler)),
             "ZODBREPL_EPOCH_RECORD": str(layout.instance_epoch_record(instance)),
+            **_leader(cluster),
         },
     )
+
+
+def _leader(cluster: Cluster) -> Mapping[str, str]:
+    """Return the variable with the path of the leader's file, where an automation writes it."""
+    return {"ZODBREPL_LEADER": str(Layout(cluster).leader_file)} if cluster.automatic else {}
 
 
 def _standby(cluster: Cluster, instance: IndicoInstance) -> Iterator[str]:
@@ -283,6 +291,17 @@ def _standby(cluster: Cluster, instance: IndicoInstance) -> Iterator[str]:
     for node in cluster.nodes:
         if node.storage_port is not None:
             yield from ("--node", f"{node.name}={node.storage_address}")
+
+
+def automation_program(cluster: Cluster, installation: Installation, host: ClusterHost) -> Program:
+    """Return the program of a host that elects the leader."""
+    return Program(
+        name=host.automation,
+        command=zodbrepl_command(cluster, installation, "automation"),
+        directory=Layout(cluster).var,
+        stop_seconds=5,
+        final_exits=(0, ExitCode.BAD_CONFIG),
+    )
 
 
 def watch_program(cluster: Cluster, installation: Installation, watch: Watch) -> Program:

@@ -39,7 +39,6 @@ class ServerSettings:
     Attributes:
         database, user: of the objects' database.
         password_file: the user's password, one line; None to generate one for servers started here.
-        synchronous: True if a commit waits until a follower has it.
         keep_history: True to keep undo information and older revisions.
         bin_directory: folder of the server's programs; None for the usual places.
     """
@@ -47,7 +46,6 @@ class ServerSettings:
     database: str = "indico"
     user: str = "indico"
     password_file: Path | None = None
-    synchronous: bool = False
     keep_history: bool = True
     bin_directory: Path | None = None
 
@@ -59,7 +57,7 @@ class PostgreSQLSettings(ServerSettings):
 
 @dataclasses.dataclass(frozen=True)
 class MariaDBSettings(ServerSettings):
-    """``<mariadb>``; ``synchronous`` means semi-synchronous replication, AFTER_SYNC."""
+    """``<mariadb>``."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,6 +29,10 @@ class Shape:
         defaults: settings without that section; None if the section is required or does not exist.
         may_be_foreign: True if a node can be a server run by somebody else (``managed false``).
         one_process: True if only one process at a time can open the data.
+        keeps_blobs: True if files can be in the database.
+        most_acknowledgements: secondaries that a commit can wait for; None for any number.
+        fails_over: True if another node can take over.
+        elects: True if its servers decide themselves which one leads.
     """
 
     roles: tuple[Role, ...] = (Role.PRIMARY,)
@@ -39,6 +43,10 @@ class Shape:
     defaults: Settings | None = None
     may_be_foreign: bool = False
     one_process: bool = False
+    keeps_blobs: bool = True
+    most_acknowledgements: int | None = 0
+    fails_over: bool = False
+    elects: bool = False
 
     @property
     def one_host(self) -> bool:
@@ -50,18 +58,41 @@ _SERVER = frozenset({STORAGE_PORT})
 _PAIR = (Role.PRIMARY, Role.SECONDARY)
 
 SHAPES: dict[str, Shape] = {
-    "zrs": Shape((*_PAIR, Role.RELAY), frozenset({STORAGE_PORT, REPLICATION_PORT})),
+    "zrs": Shape(
+        (*_PAIR, Role.RELAY),
+        frozenset({STORAGE_PORT, REPLICATION_PORT}),
+        most_acknowledgements=None,
+        fails_over=True,
+    ),
     "zeo": Shape(ports=_SERVER, most_nodes=1),
     "filestorage": Shape(most_nodes=1, most_indico=1, one_process=True),
     "neo": Shape(
-        (Role.MASTER, Role.STORAGE, Role.ADMIN), _SERVER, section="neo", defaults=NeoSettings()
+        (Role.MASTER, Role.STORAGE, Role.ADMIN),
+        _SERVER,
+        section="neo",
+        defaults=NeoSettings(),
+        keeps_blobs=False,
+        fails_over=True,
+        elects=True,
     ),
     "relstorage-sqlite": Shape(most_nodes=1, section="sqlite", defaults=SQLiteSettings()),
     "relstorage-postgresql": Shape(
-        _PAIR, _SERVER, section="postgresql", defaults=PostgreSQLSettings(), may_be_foreign=True
+        _PAIR,
+        _SERVER,
+        section="postgresql",
+        defaults=PostgreSQLSettings(),
+        may_be_foreign=True,
+        most_acknowledgements=None,
+        fails_over=True,
     ),
     "relstorage-mariadb": Shape(
-        _PAIR, _SERVER, section="mariadb", defaults=MariaDBSettings(), may_be_foreign=True
+        _PAIR,
+        _SERVER,
+        section="mariadb",
+        defaults=MariaDBSettings(),
+        may_be_foreign=True,
+        most_acknowledgements=1,
+        fails_over=True,
     ),
     "relstorage-oracle": Shape(ports=_SERVER, most_nodes=1, section="oracle", may_be_foreign=True),
 }

@@ -9,8 +9,9 @@ import ipaddress
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 
+from indico_zodbrepl.cluster.failover_rules import failover_problems
 from indico_zodbrepl.cluster.host_rules import host_problems
-from indico_zodbrepl.cluster.model import Cluster, Encryption, Node, Role, Watch
+from indico_zodbrepl.cluster.model import Cluster, Encryption, FileStore, Node, Role, Watch
 from indico_zodbrepl.cluster.problem import Problem
 from indico_zodbrepl.cluster.settings import NeoSettings, ServerSettings
 from indico_zodbrepl.cluster.shapes import REPLICATION_PORT, SHAPES, STORAGE_PORT, Shape
@@ -116,6 +117,15 @@ def _engine(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
                     cluster.where("node", node.name, "managed"),
                     f"node {node.name} is not managed, so <{shape.section}> needs a password-file",
                 )
+
+
+def _files(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    shape = SHAPES.get(cluster.backend)
+    if shape and not shape.keeps_blobs and cluster.files is FileStore.BLOBS:
+        yield Problem(
+            cluster.where(None, key="files"),
+            f"the backend {cluster.backend} keeps no files in the database; use archive",
+        )
 
 
 def _neo(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
@@ -269,6 +279,10 @@ def _min_followers(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]
         )
 
 
+def _acknowledged(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
+    yield from failover_problems(cluster)
+
+
 def _scheduler(cluster: Cluster, _addresses: Addresses) -> Iterator[Problem]:
     found: dict[str | None, str] = {}
     for each in cluster.indico:
@@ -386,6 +400,7 @@ RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
     _backend,
     _shape,
     _engine,
+    _files,
     _neo,
     _one_primary,
     _upstreams,
@@ -393,6 +408,7 @@ RULES: tuple[Callable[[Cluster, Addresses], Iterator[Problem]], ...] = (
     _ports,
     _data_directories,
     _min_followers,
+    _acknowledged,
     _scheduler,
     _workers,
     _mail,

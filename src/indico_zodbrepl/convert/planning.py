@@ -12,9 +12,11 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout, data_fs
+from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import daemon
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY, host_of
+from indico_zodbrepl.host.node_files import blobs_in
 from indico_zodbrepl.host.programs import STARTED
 from indico_zodbrepl.host.supervisor import ProgramState, Supervisor
 
@@ -30,6 +32,9 @@ FACTORS = {
     "relstorage-mariadb": (6.0, 250_000_000),
 }
 UNKNOWN = (6.0, 0)
+# The same for the uploaded files in the database; logs of changes included.
+FILE_FACTORS = {"relstorage-postgresql": 1.5, "relstorage-mariadb": 2.2}
+FILE_FACTOR = 1.02
 
 UNREACHABLE = "UNREACHABLE"
 """State of a program whose supervisord, or host, does not answer."""
@@ -44,7 +49,7 @@ class Conversion:
 
     Attributes:
         opened: the Data.fs to fill, or the ZODB configuration of the target's servers.
-        size: of the source in bytes, about; None if unknown.
+        size: of the source in bytes, about, uploaded files included; None if unknown.
         not_kept: one sentence for each kind of data that the target does not keep.
         steps: one line each.
         command: starts or continues the conversion.
@@ -78,9 +83,11 @@ def plan(source: Source, target: Cluster, commands: Commands) -> Conversion:
         host_of(source.cluster).refuse_unfinished_conversion()
     refuse_running(target, "target")
     _refuse_other_nodes(target)
-    size = source_bytes(source)
+    size, file_size = source_bytes(source), file_bytes(source)
+    if file_size and not SHAPES[target.backend].keeps_blobs:
+        raise no_files_kept(source, target)
     if size is not None:
-        refuse_too_little(target, size)
+        refuse_too_little(target, size, file_size)
     opened = target_file(target)
     where = str(target.source)
     command = (
@@ -94,7 +101,7 @@ def plan(source: Source, target: Cluster, commands: Commands) -> Conversion:
         source,
         target,
         opened,
-        size,
+        None if size is None else size + file_size,
         backend_of(target).not_kept(target),
         _steps(source, target, opened),
         command,
@@ -115,7 +122,7 @@ def _steps(source: Source, target: Cluster, opened: Path) -> tuple[str, ...]:
         steps.append(f"start the storage of the target, cluster {target.name}, without Indico")
     steps += [
         "compare the target's present data, if any, with the start of the source",
-        "copy the remaining transactions under the same transaction ids",
+        "copy the remaining transactions under the same transaction ids, with uploaded files",
         "read both sides again and compare them",
     ]
     if is_filled_directly(target):
@@ -309,8 +316,37 @@ def refuse_elsewhere(cluster: Cluster, what: str) -> None:
         )
 
 
+def no_files_kept(source: Source, target: Cluster) -> OperatorError:
+    """Return the error for a source with uploaded files and a target that keeps none."""
+    again = Commands.here(source.cluster or target)
+    return OperatorError(
+        f"the backend {target.backend} keeps no uploaded files in the database",
+        f"{source.label} has some, or did since its last pack",
+        f"move them to the archive (set `files archive`, then `{again.zodbrepl('files', 'export')}`"
+        f", then `{again.zodbrepl('pack', '--days', '0')}`), then convert",
+        ExitCode.REFUSED,
+    )
+
+
+def file_bytes(source: Source) -> int:
+    """Return the bytes of the uploaded files in the source's database, if they are beside it.
+
+    Those within the database of a server count as its data.
+    """
+    cluster = source.cluster
+    folders = (
+        [source.opened.parent]
+        if cluster is None or not source.served
+        else [node.data_directory for node in cluster.nodes]
+    )
+    return max(sum(each.bytes for each in blobs_in(folder)) for folder in folders)
+
+
 def source_bytes(source: Source) -> int | None:
-    """Return the approximate bytes of one copy of the source's data; None if unknown."""
+    """Return the approximate bytes of one copy of the source's data; None if unknown.
+
+    Files of ``file_bytes`` do not count.
+    """
     cluster = source.cluster
     if cluster is None or not source.served:
         return source.opened.stat().st_size
@@ -318,22 +354,23 @@ def source_bytes(source: Source) -> int | None:
     sizes = (
         folder_bytes(cluster.node(name).data_directory) / share for name, share in shares.items()
     )
-    return int(max(sizes, default=0)) or None
+    return max(0, int(max(sizes, default=0)) - file_bytes(source)) or None
 
 
-def needed(target: Cluster, size: int) -> dict[str, int]:
-    """Return the bytes that each managed node needs for data of a size, by its name."""
+def needed(target: Cluster, size: int, file_size: int = 0) -> dict[str, int]:
+    """Return the bytes that each managed node needs for data and files of a size, by its name."""
     factor, besides = FACTORS.get(target.backend, UNKNOWN)
+    files = int(file_size * FILE_FACTORS.get(target.backend, FILE_FACTOR))
     shares = backend_of(target).share_of_data(target)
-    return {name: int(size * factor * share) + besides for name, share in shares.items()}
+    return {name: int(size * factor * share) + besides + files for name, share in shares.items()}
 
 
-def refuse_too_little(target: Cluster, size: int) -> None:
+def refuse_too_little(target: Cluster, size: int, file_size: int = 0) -> None:
     """Raise OperatorError (exit 8) if a disk is too small for the target's nodes.
 
     Data of an interrupted conversion count as copied.
     """
-    wanted = needed(target, size)
+    wanted = needed(target, size, file_size)
     disks: dict[int, tuple[Path, int]] = {}
     for node in target.local.nodes:
         if node.name in wanted:

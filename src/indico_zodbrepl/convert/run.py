@@ -9,7 +9,13 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.convert.planning import Conversion, is_filled_directly, writable_node
+from indico_zodbrepl.cluster.shapes import SHAPES
+from indico_zodbrepl.convert.planning import (
+    Conversion,
+    is_filled_directly,
+    no_files_kept,
+    writable_node,
+)
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import generated, lifecycle, py27, state
 from indico_zodbrepl.host.interface import host_of
@@ -28,6 +34,7 @@ FAILURES: Mapping[int, tuple[str, ExitCode]] = {
     7: ("the copy differs from the source", ExitCode.FAILED),
     9: ("the target's disk is full", ExitCode.REFUSED),
 }
+NOT_KEPT = 6
 OTHER_DATA = 8
 
 
@@ -71,6 +78,8 @@ def carry_out(
                 "copied": done.copied,
                 "records": done.records,
                 "bytes": done.bytes,
+                "files": done.blobs,
+                "file_bytes": done.blob_bytes,
                 "last": done.last,
                 "seconds": dict(done.seconds),
                 "not_kept": dict(done.lost),
@@ -99,6 +108,13 @@ def _convert(
         state.restore(target, before)  # nothing was written
         raise
     except OperatorError as error:
+        if (
+            isinstance(error, ProgramError)
+            and error.status == NOT_KEPT
+            and not SHAPES[target.backend].keeps_blobs
+        ):
+            state.restore(target, before)  # nothing was written
+            raise no_files_kept(conversion.source, target) from error
         if not error.hint and error.exit_code is not ExitCode.REFUSED:
             error.hint = again
         raise
@@ -163,7 +179,8 @@ class Done:
 
     Attributes:
         held: transactions that the target had before.
-        copied: transactions added; ``records`` and ``bytes`` are their content.
+        copied: transactions added; ``records`` and ``bytes`` are their content, ``blobs`` and
+            ``blob_bytes`` their uploaded files.
         last: tid of the last one; None for an empty database.
         unfinished: bytes of a transaction at the end of a source file that a kill left.
         seconds: of each stage.
@@ -180,6 +197,8 @@ class Done:
     unfinished: int
     seconds: Mapping[str, float]
     lost: Mapping[str, int]
+    blobs: int
+    blob_bytes: int
 
 
 def run(
@@ -192,8 +211,9 @@ def run(
         on_progress: called about twice a second, in this thread.
 
     Raises:
-        OperatorError: REFUSED if the target holds other data, a file is open elsewhere, there are
-            blobs, or the disk is full; TIMED_OUT after 15 minutes without output.
+        OperatorError: REFUSED if the target holds other data, a file is open elsewhere, the source
+            lacks the file of a blob, the target keeps no blobs, or the disk is full; TIMED_OUT
+            after 15 minutes without output.
         KeyboardInterrupt: after the program has exited.
     """
     try:

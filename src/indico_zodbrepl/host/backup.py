@@ -60,6 +60,7 @@ class Made:
         whole: bytes of the database after a restore.
         tid, time: the last transaction in it, 16 hex digits, and its time, ISO 8601 in UTC.
         removed: files left by an interrupted backup.
+        blobs, blob_bytes: uploaded files of the new transactions, and their bytes.
     """
 
     kind: str
@@ -70,6 +71,8 @@ class Made:
     time: str
     seconds: float
     removed: tuple[str, ...] = ()
+    blobs: int = 0
+    blob_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +86,7 @@ class Backup:
         bytes: of the database after a restore.
         problems: one line each.
         tid, time: its last transaction, 16 hex digits, and its time; None if damaged.
+        blobs, blob_bytes: uploaded files after a restore, and their bytes.
     """
 
     name: str
@@ -92,6 +96,8 @@ class Backup:
     problems: tuple[str, ...]
     tid: str | None
     time: str | None
+    blobs: int = 0
+    blob_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +108,8 @@ class Staged:
     tid: str
     time: str
     transactions: int
+    blobs: int = 0
+    blob_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,13 +9,18 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import backup_retention, fencing, following, py27, remote_copy
+from indico_zodbrepl.host import (
+    backup_program,
+    backup_retention,
+    fencing,
+    following,
+    remote_copy,
+)
 from indico_zodbrepl.host.backup import (
     Backup,
     Made,
@@ -26,28 +31,32 @@ from indico_zodbrepl.host.backup import (
     alone,
     staged_folder,
 )
-from indico_zodbrepl.host.backup_retention import Series
-from indico_zodbrepl.host.datafs import Progress
-from indico_zodbrepl.host.node_files import ATTEMPTS, NodeFile, Origin, ReplacedError
-from indico_zodbrepl.host.py27 import Argument, Program
+from indico_zodbrepl.host.backup_blobs import listed
+from indico_zodbrepl.host.backup_program import FAILURES, Swept, Value
+from indico_zodbrepl.host.backup_retention import Series, blobs_of
+from indico_zodbrepl.host.node_files import (
+    ATTEMPTS,
+    BLOBS,
+    NodeFile,
+    Origin,
+    ReplacedError,
+)
+from indico_zodbrepl.host.py27 import Argument, ProgramError
 from indico_zodbrepl.host.remote_copy import Source
 
-PROGRAM = "indico_zodbrepl.dataplane.backup"
-# The program's exit status: no such file, damaged, in use, no such transaction, changed, the target
-# exists, no backup, backup damaged.
-EXIT_CODES = dict.fromkeys((3, 4, 5, 6, 7, 8, 10, 11), ExitCode.REFUSED)
-FAILURES = {
-    "add": "the data file can't be backed up",
-    "backup": "the data file can't be backed up",
-    "newest": "the data file can't be backed up",
-    "inspect": "there is no backup to restore",
-    "recover": "no data file can be restored from the backup",
-    "newer": "the current data file can't be read",
-    "tail": "the divergent transactions of the current data file can't be exported",
-}
-Answer = TypeVar("Answer")
 RECEIVED = "received-"
 """Begins the name of a part of a data file that is being received from another host."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Missing:
+    """The blobs that a received part of a data file needs and a folder of backups lacks.
+
+    Attributes:
+        missing: paths in the folder, which are those in a node's data directory.
+    """
+
+    missing: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +86,9 @@ def keeper(_cluster: Cluster, installation: Installation) -> DataFsKeeper:
 class DataFsKeeper:
     """Full and incremental backups in a folder that is a repository of repozo."""
 
-    names: tuple[str, ...] = ("Data.fs.index", "Data.fs")
+    names: tuple[str, ...] = (BLOBS, "Data.fs.index", "Data.fs")
     beside: tuple[str, ...] = (
+        f"{BLOBS}.old",
         "Data.fs.tmp",
         "Data.fs.old",
         "Data.fs.pack",
@@ -128,8 +138,14 @@ class DataFsKeeper:
         received = folder / f"{RECEIVED}{begin}.part"
         _drop_received(folder, received)
         remote_copy.copy_part(source, received, origin, begin, tell)
+        more = ("--begin", str(begin))
         try:
-            more = ("--begin", str(begin))
+            needed = self._run(_Missing, "missing", folder, received, *more).missing
+        except ProgramError:  # it is damaged
+            received.unlink(missing_ok=True)
+            raise
+        remote_copy.copy_blobs(source, folder, needed, tell)
+        try:
             return self._run(Made, "add", folder, received, *more, tell=tell)
         finally:
             received.unlink(missing_ok=True)  # it is a backup now, or is damaged
@@ -140,8 +156,12 @@ class DataFsKeeper:
             raise OperatorError(
                 FAILURES["inspect"], f"{folder} has no {name}", exit_code=ExitCode.REFUSED
             )
-        names = [f"{series.first}.dat", *series.names[: series.names.index(name) + 1]]
-        return [NodeFile(each, (folder / each).stat().st_size) for each in names]
+        wanted = series.names[: series.names.index(name) + 1]
+        lists = [blobs_of(folder / each) for each in wanted]
+        blobs = {path: size for each in lists for path, size in listed(each).items()}
+        names = [f"{series.first}.dat", *(each.name for each in lists if each.exists()), *wanted]
+        found = [NodeFile(each, (folder / each).stat().st_size) for each in names]
+        return [*found, *(NodeFile(path, size) for path, size in blobs.items())]
 
     def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
         return self._run(Backup, "inspect", folder, *(["--at", at] if at else []), tell=tell)
@@ -151,6 +171,7 @@ class DataFsKeeper:
 
     def remove_series(self, folder: Path, series: Series) -> None:
         backup_retention.remove_data_fs(folder, series)
+        self._run(Swept, "sweep", folder)
 
     def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
         target = staged_folder(node) / "Data.fs"
@@ -196,17 +217,9 @@ class DataFsKeeper:
             os.close(descriptor)
 
     def _run(
-        self, answer: type[Answer], command: str, *arguments: Argument, tell: Tell | None = None
-    ) -> Answer:
-        return py27.run(
-            self._installation,
-            Program(PROGRAM, FAILURES[command], EXIT_CODES),
-            command,
-            *arguments,
-            answer=answer,
-            progress=Progress,
-            on_progress=tell,
-        )
+        self, answer: type[Value], command: str, *arguments: Argument, tell: Tell | None = None
+    ) -> Value:
+        return backup_program.run(self._installation, command, *arguments, answer=answer, tell=tell)
 
 
 def _drop_received(folder: Path, kept: Path | None = None) -> None:

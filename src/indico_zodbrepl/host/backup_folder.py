@@ -15,7 +15,9 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 MARK = "cluster.json"
 FORMAT = formats.BACKUPS.known
 OF_BACKUP = re.compile(
-    r"\d{4}(-\d\d){5}(\.(dat|fs|fsz|deltafs|deltafsz)|/(backup\.json|[a-z]+\.sqlite3))"
+    r"\d{4}(-\d\d){5}(\.(dat|blobs|fs|fsz|deltafs|deltafsz)"
+    r"|/(backup\.json|files\.list|[a-z]+\.sqlite3))"
+    r"|blobs/(0x[0-9a-f]{2}/){8}0x[0-9a-f]{16}\.blob"
 )
 
 

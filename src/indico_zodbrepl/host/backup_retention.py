@@ -131,9 +131,15 @@ def remove(keeper: Retaining, folder: Path, wanted: Sequence[Series], verified: 
             raise failure("an old backup can't be removed", error) from error
 
 
+def blobs_of(piece: Path) -> Path:
+    """Return the list of a piece's blobs."""
+    return piece.with_suffix(".blobs")
+
+
 def _remove(folder: Path, name: str) -> None:
-    (folder / name).with_suffix(".index").unlink(missing_ok=True)
     (folder / name).unlink(missing_ok=True)
+    for beside in ((folder / name).with_suffix(".index"), blobs_of(folder / name)):
+        beside.unlink(missing_ok=True)
 
 
 def _series(folder: Path, names: list[str]) -> Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.files import sync_folder, write_atomically
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import backup_retention, sql_export
+from indico_zodbrepl.host import backup_program, backup_retention, sql_export
 from indico_zodbrepl.host.backup import (
     Backup,
     Made,
@@ -36,16 +37,38 @@ from indico_zodbrepl.host.backup import (
     staged_folder,
     writers,
 )
+from indico_zodbrepl.host.backup_blobs import listed
+from indico_zodbrepl.host.backup_program import Swept, Value
 from indico_zodbrepl.host.backup_retention import Series
 from indico_zodbrepl.host.datafs import Progress
-from indico_zodbrepl.host.node_files import NodeFile
-from indico_zodbrepl.host.py27 import ProgramError
+from indico_zodbrepl.host.node_files import BLOBS, NodeFile
+from indico_zodbrepl.host.py27 import Argument, ProgramError
 from indico_zodbrepl.host.remote_copy import Source
-from indico_zodbrepl.probing import tid as tids
+from indico_zodbrepl.host.sqlite_reads import check, count, opened, time_of, told
 
 NOTE = "backup.json"
+LIST = "files.list"
+"""The list of the blobs of a backup; a backup of an earlier release has none."""
+ATTEMPTS = 3
 PAGES = 2000  # copied between two checks of the clock
 BLOCK = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kept:
+    """The blobs that a backup has, or that were restored from it, and their bytes."""
+
+    blobs: int
+    blob_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Checked:
+    """The blobs of a backup, and what is wrong with them."""
+
+    problems: tuple[str, ...]
+    blobs: int = 0
+    blob_bytes: int = 0
 
 
 def keeper(cluster: Cluster, installation: Installation) -> SQLiteKeeper:
@@ -62,7 +85,7 @@ class SQLiteKeeper:
         self._cluster = cluster
         self._installation = installation
         self._files = SQLite()
-        self.names: tuple[str, ...] = (self._files.folder_name,)
+        self.names: tuple[str, ...] = (BLOBS, self._files.folder_name)
 
     def database(self, node: Node) -> Path:
         return node.data_directory / self._files.folder_name / self._files.file_names[0]
@@ -80,17 +103,7 @@ class SQLiteKeeper:
             name = new_name(newest)
             part = folder / f"{name}.part"
             part.mkdir(mode=0o700)
-            try:
-                self._copy(source, part, "copied", tell)
-                problems = self._problems(part)
-            except (OSError, sqlite3.Error) as error:
-                raise failure("the database can't be backed up", error) from error
-            if problems:
-                raise OperatorError(
-                    "the database is damaged; it was not backed up",
-                    "\n".join(problems),
-                    exit_code=ExitCode.REFUSED,
-                )
+            kept = self._copy_all(node, folder, part, tell, full=full)
             last = self._last(part)
             sizes = {each: (part / each).stat().st_size for each in self._files.file_names}
             write_atomically(
@@ -119,7 +132,36 @@ class SQLiteKeeper:
             time_of(last),
             round(time.monotonic() - begun, 3),
             removed,
+            kept.blobs,
+            kept.blob_bytes,
         )
+
+    def _copy_all(self, node: Node, folder: Path, part: Path, tell: Tell, *, full: bool) -> _Kept:
+        """Copy the database, then its blobs; both again if a pack removed some meanwhile."""
+        more = ["--full"] if full else []
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                for name in self._files.file_names:
+                    (part / name).unlink(missing_ok=True)
+                self._copy(self.database(node).parent, part, "copied", tell)
+                problems = self._problems(part)
+            except (OSError, sqlite3.Error) as error:
+                raise failure("the database can't be backed up", error) from error
+            if problems:
+                raise OperatorError(
+                    "the database is damaged; it was not backed up",
+                    "\n".join(problems),
+                    exit_code=ExitCode.REFUSED,
+                )
+            copy, blobs = part / self._files.file_names[0], node.data_directory / BLOBS
+            try:
+                return self._run(
+                    _Kept, "keep-blobs", copy, blobs, folder, part / LIST, *more, tell=tell
+                )
+            except ProgramError as error:
+                if error.status != backup_program.BLOB_LOST or attempt == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
 
     def back_up_from(self, _source: Source, folder: Path, _tell: Tell, *, full: bool) -> Made:  # noqa: ARG002
         raise OperatorError(
@@ -131,10 +173,14 @@ class SQLiteKeeper:
 
     def files(self, folder: Path, name: str) -> list[NodeFile]:
         names = [f"{name}/{each}" for each in (NOTE, *self._files.file_names)]
+        if (folder / name / LIST).exists():
+            names.append(f"{name}/{LIST}")
+        blobs = listed(folder / name / LIST)
         try:
-            return [NodeFile(each, (folder / each).stat().st_size) for each in names]
+            found = [NodeFile(each, (folder / each).stat().st_size) for each in names]
         except OSError as error:
             raise failure("there is no backup to restore", error) from error
+        return [*found, *(NodeFile(path, size) for path, size in blobs.items())]
 
     def inspect(self, folder: Path, at: str | None, tell: Tell) -> Backup:
         found = folders(folder, at)
@@ -160,8 +206,21 @@ class SQLiteKeeper:
             except (OSError, KeyError) as error:
                 problems.append(f"{path.name}/{name}: {error!s}")
         last = note.get("tid")
+        blobs = _Checked(())
+        try:
+            blobs = self._run(_Checked, "check-blobs", folder, path / LIST, tell=tell)
+        except ProgramError as error:
+            problems.append(error.detail)
         return Backup(
-            path.name, iso(path.name), 1, total, tuple(problems), last, last and time_of(str(last))
+            path.name,
+            iso(path.name),
+            1,
+            total,
+            (*problems, *blobs.problems),
+            last,
+            last and time_of(str(last)),
+            blobs.blobs,
+            blobs.blob_bytes,
         )
 
     def series(self, folder: Path) -> list[Series]:
@@ -169,16 +228,20 @@ class SQLiteKeeper:
 
     def remove_series(self, folder: Path, series: Series) -> None:
         backup_retention.remove_folder(folder, series)
+        self._run(Swept, "sweep", folder)
 
     def stage(self, node: Node, folder: Path, name: str, tell: Tell) -> Staged:
         target = staged_folder(node) / self._files.folder_name
+        blobs = staged_folder(node) / BLOBS
         part = target.with_name(f"{target.name}.part")
         try:
-            for left in (target, part):
+            for left in (target, part, blobs):
                 shutil.rmtree(left, ignore_errors=True)
             part.mkdir(mode=0o700, parents=True)
             with alone(folder):
                 self._copy(folder / name, part, "recovered", tell)
+                database, kept = part / self._files.file_names[0], folder / name / LIST
+                done = self._run(_Kept, "restore-blobs", folder, kept, database, blobs, tell=tell)
             problems = self._problems(part)
             if problems:
                 raise OperatorError(
@@ -189,7 +252,8 @@ class SQLiteKeeper:
             last = self._last(target)
             size = sum((target / each).stat().st_size for each in self._files.file_names)
             with opened(target / self._files.file_names[0]) as connection:
-                return Staged(size, last, time_of(last), count(connection, 0))
+                transactions = count(connection, 0)
+            return Staged(size, last, time_of(last), transactions, done.blobs, done.blob_bytes)
         except (OSError, sqlite3.Error) as error:
             raise failure("the backup can't be made a database again", error) from error
 
@@ -295,6 +359,11 @@ class SQLiteKeeper:
                 found += check(connection, folder / name, "integrity_check(5)")
         return found
 
+    def _run(
+        self, answer: type[Value], command: str, *arguments: Argument, tell: Tell | None = None
+    ) -> Value:
+        return backup_program.run(self._installation, command, *arguments, answer=answer, tell=tell)
+
     def _last(self, folder: Path) -> str:
         try:
             with opened(folder / self._files.file_names[0]) as connection:
@@ -326,71 +395,3 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-BUSY_SECONDS = 30.0
-TOLD = 8
-
-
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database for reading.  Raises sqlite3.Error."""
-    with contextlib.closing(
-        sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro",
-            uri=True,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-        )
-    ) as connection:
-        yield connection
-
-
-def check(connection: sqlite3.Connection, path: Path, pragma: str) -> list[str]:
-    """Return the problems that a pragma such as ``quick_check`` finds.  Raises sqlite3.Error."""
-    rows = [str(row[0]) for row in connection.execute(f"PRAGMA {pragma}")]
-    return [] if rows == ["ok"] else [f"{path}: {row}" for row in rows]
-
-
-def _has_history(connection: sqlite3.Connection) -> bool:
-    return (
-        connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'transaction'").fetchone()
-        is not None
-    )
-
-
-def count(connection: sqlite3.Connection, after: int) -> int:
-    """Count the transactions after one; without history, those with current objects."""
-    question = (
-        'SELECT count(*) FROM "transaction" WHERE tid > ?'
-        if _has_history(connection)
-        else "SELECT count(DISTINCT tid) FROM object_state WHERE tid > ?"
-    )
-    return int(connection.execute(question, (after,)).fetchone()[0])
-
-
-def told(connection: sqlite3.Connection, after: int) -> list[str]:
-    """Return the newest transactions after one: time, user, description; none without history."""
-    if not _has_history(connection):
-        return []
-    rows = connection.execute(
-        'SELECT tid, username, description FROM "transaction" '
-        "WHERE tid > ? ORDER BY tid DESC LIMIT ?",
-        (after, TOLD),
-    )
-    return [
-        f"{time_of(f'{tid:016x}')}  {_text(user).strip('/ ')} {_text(description)}".rstrip()
-        for tid, user, description in reversed(rows.fetchall())
-    ]
-
-
-def _text(value: object) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
-
-
-def time_of(tid: str) -> str:
-    """Return the time of a transaction, ISO 8601 in UTC; ``-`` if its id holds no time."""
-    at = tids.committed_at(int(tid, 16))
-    if at is None:
-        return "-"
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

@@ -22,6 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
+from indico_zodbrepl.cluster import layout
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -91,7 +92,7 @@ class Issued:
 
 
 def authorities_file(folder: Path) -> Path:
-    return folder / "ca.pem"
+    return layout.authorities_file(folder)
 
 
 def authority_key_file(folder: Path) -> Path:
@@ -100,7 +101,7 @@ def authority_key_file(folder: Path) -> Path:
 
 def own_file(folder: Path, role: Role = Role.HOST) -> Path:
     """Return the file with the certificate and the key of this role."""
-    return folder / f"{role}.pem"
+    return layout.host_file(folder) if role is Role.HOST else folder / f"{role}.pem"
 
 
 def dns_name(name: str, role: Role) -> str:

@@ -46,8 +46,12 @@ class DataEnd:
         return self.last_tid == tid.EMPTY
 
 
-def read(installation: Installation, file: Path) -> DataEnd | None:
-    """Return the end of a data file; None if it is unknown: the disk does not answer."""
+def read(installation: Installation, file: Path, seconds: float = SECONDS) -> DataEnd | None:
+    """Return the end of a data file; None if it is unknown: the disk does not answer.
+
+    Args:
+        seconds: for the program that reads an end that is not complete.
+    """
     try:
         ended = complete(file)
     except FileNotFoundError:
@@ -59,17 +63,25 @@ def read(installation: Installation, file: Path) -> DataEnd | None:
     from indico_zodbrepl.host import datafs  # noqa: PLC0415 - most ends need no program
 
     found = datafs.found(file)
-    return None if found is None else _examined(installation, file, found.identity)
+    if found is None:
+        return None
+    try:
+        return _examined(installation, file, found.identity, seconds)
+    except OperatorError:
+        return None  # not remembered: the program may just have been slow
 
 
 @functools.lru_cache(maxsize=64)
-def _examined(installation: Installation, file: Path, _identity: str) -> DataEnd | None:
+def _examined(installation: Installation, file: Path, _identity: str, seconds: float) -> DataEnd:
+    """Return the end of a file, which is remembered.  Raises OperatorError if it is unknown."""
     from indico_zodbrepl.host import datafs  # noqa: PLC0415 - as above
 
     try:
-        last = datafs.last(installation, file, SECONDS).tid
+        last = datafs.last(installation, file, seconds).tid
     except OperatorError as error:
-        return DataEnd(None, error.detail) if error.exit_code is ExitCode.REFUSED else None
+        if error.exit_code is not ExitCode.REFUSED:
+            raise
+        return DataEnd(None, error.detail)
     return DataEnd(tid.EMPTY if last is None else tid.parse(last))
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.backup_retention import Series
     from indico_zodbrepl.host.data_end import DataEnd
     from indico_zodbrepl.host.datafs import (
+        BlobAudit,
         Comparison,
         Copy,
         DataFile,
@@ -65,6 +66,12 @@ class DataHost(Protocol):
 
     def blob_bytes(self, name: str) -> int:
         """Return the size of the node's blobs."""
+
+    def audit_blobs(self, name: str) -> BlobAudit | None:
+        """Return which files of the node's blobs are missing or left over; read all of its data.
+
+        None if it has no data file.
+        """
 
     def lock(self, name: str) -> Held | None:
         """Return who has the node's data file open; None if it has no lock file."""

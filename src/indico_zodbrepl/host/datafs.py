@@ -33,6 +33,7 @@ FAILURES = {
     "export": "the last transactions of a data file can't be exported",
     "truncate": "a data file can't be truncated",
     "copy": "a data file can't be copied",
+    "audit-blobs": "the blobs of a data file can't be checked",
 }
 Answer = TypeVar("Answer")
 
@@ -95,8 +96,35 @@ def compare(
     )
 
 
+def audit_blobs(
+    installation: Installation,
+    file: Path,
+    newest: int | None = None,
+    seconds: float = LONG_SECONDS,
+    *,
+    put_aside: bool = False,
+) -> BlobAudit:
+    """Find blobs without a file, and files without a transaction.
+
+    Args:
+        newest: check only so many of the newest blobs, which takes a moment; None for everything.
+        seconds: time limit.
+        put_aside: move the files without a transaction to the folder ``blobs.old``, which the next
+            pack removes.
+    """
+    more = [] if newest is None else ["--newest", str(newest)]
+    more += ["--put-aside"] if put_aside else []
+    return _run(installation, seconds, BlobAudit, "audit-blobs", file, *more)
+
+
 def export(
-    installation: Installation, file: Path, after: str, folder: Path, seconds: float = LONG_SECONDS
+    installation: Installation,
+    file: Path,
+    after: str,
+    folder: Path,
+    seconds: float = LONG_SECONDS,
+    *,
+    with_blobs: bool = True,
 ) -> Export:
     """Export the transactions after ``after`` to a folder, which appears when it is complete.
 
@@ -104,8 +132,12 @@ def export(
         after: a tid that the file holds; 16 zeroes for everything.
         folder: must not exist.
         seconds: time limit.
+        with_blobs: False to leave the blob files out, for a list only.
     """
-    return _run(installation, seconds, Export, "export", file, "--after", after, "--to", folder)
+    more = [] if with_blobs else ["--no-blobs"]
+    return _run(
+        installation, seconds, Export, "export", file, "--after", after, "--to", folder, *more
+    )
 
 
 def truncate(
@@ -164,11 +196,29 @@ def describe(found: Comparison, name: str, upstream: str) -> str:
         f"{found.conflicting} with the same id and other content" if found.conflicting else "",
         f"{found.holes} missing among older ones" if found.holes else "",
         f"{found.missing} only on node {upstream}",
+        _blobs(found, name, upstream),
         f"the last common one is {found.common.tid}"
         if found.common
         else "no transaction in common",
     ]
     return "; ".join(filter(None, parts))
+
+
+def _blobs(found: Comparison, name: str, upstream: str) -> str:
+    """Return the difference of blobs in words, or an empty text."""
+    first = found.differing_blob
+    if first is None:
+        return ""
+    sizes = [
+        f"{'missing' if size is None else f'{size} bytes'} on node {node}"
+        for node, size in ((name, first.size), (upstream, first.upstream_size))
+    ]
+    content = "" if first.size != first.upstream_size else ", other content"
+    count = found.blobs_differing
+    return (
+        f"the files of {count} common blob{'s' * (count != 1)} differ, the oldest that of object "
+        f"{first.oid} in transaction {first.tid}: {', '.join(sizes)}{content}"
+    )
 
 
 def _run(
@@ -248,6 +298,21 @@ class Common:
 
 
 @dataclasses.dataclass(frozen=True)
+class DifferingBlob:
+    """A blob of a common transaction whose files differ.
+
+    Attributes:
+        oid, tid: of its record, 16 hexadecimal digits each.
+        size, upstream_size: bytes of its two files; None for a missing one.
+    """
+
+    oid: str
+    tid: str
+    size: int | None
+    upstream_size: int | None
+
+
+@dataclasses.dataclass(frozen=True)
 class Comparison:
     """How a file's history relates to its upstream's; counts are transactions.
 
@@ -265,6 +330,12 @@ class Comparison:
         bytes_private: of the private and the conflicting ones, in the file.
         examined: transactions read one by one in both files.
         packed_away_after: the file's last transaction before the first of ``packed_away``.
+        blobs: of common transactions, whose files were compared.
+        blobs_differing: those whose files differ in size or content, or that one side lacks; the
+            relation is ``diverged`` then.
+        blobs_missing_upstream: those of them that only the upstream lacks.
+        blobs_private: transactions with a blob whose content only the file's node has.
+        differing_blob: the oldest of ``blobs_differing``.
     """
 
     relation: Relation
@@ -281,6 +352,18 @@ class Comparison:
     bytes_private: int
     examined: int
     packed_away_after: str | None = None
+    blobs: int = 0
+    blobs_differing: int = 0
+    blobs_missing_upstream: int = 0
+    blobs_private: int = 0
+    differing_blob: DifferingBlob | None = None
+
+    @property
+    def upstream_lacks_blobs(self) -> bool:
+        """Return True if the only difference is that the upstream lacks blob files."""
+        return 0 < self.blobs_differing == self.blobs_missing_upstream and not (
+            self.private or self.conflicting or self.holes
+        )
 
     def unproven(self, verified: str | None) -> int:
         """Return how many transactions can't be shown to be common, after a verified tid.
@@ -297,6 +380,35 @@ class Comparison:
         common = self.common.tid if self.common else None
         known = (common, self.private_last, self.packed_away_last)
         return max((each for each in known if each), default="0" * 16)
+
+
+@dataclasses.dataclass(frozen=True)
+class MissingBlob:
+    """A blob without a file, with the path inside the folder that it should have."""
+
+    oid: str
+    tid: str
+    path: str
+
+
+@dataclasses.dataclass(frozen=True)
+class BlobAudit:
+    """The files of a data file's blobs.
+
+    Attributes:
+        blobs, bytes: of the revisions whose files are there.
+        missing: newest revisions without a file; ``first_missing`` is the newest of them.
+        unreferenced, unreferenced_bytes: files without a transaction, which a crash left;
+            ``first_unreferenced`` is a path inside the folder.
+    """
+
+    blobs: int
+    bytes: int
+    missing: int
+    first_missing: MissingBlob | None
+    unreferenced: int
+    unreferenced_bytes: int
+    first_unreferenced: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,8 +449,8 @@ class Truncation:
         offset: length of the file afterwards, in bytes.
         bytes: how many are removed, with damaged and unfinished transactions.
         transactions: how many complete ones are removed, from ``first`` to ``last`` (tids).
-        blobs: how many blobs they have; their files stay where they are.
-        keep: the folder with the removed bytes: cut.bin, cut.index, cut.json.
+        blobs: how many blobs they have, whose files have ``blob_bytes``.
+        keep: the folder with the removed bytes: cut.bin, cut.index, cut.json, blobs.
         sha256: of cut.bin; None before it is written.
         done: false after a dry run.
     """
@@ -353,6 +465,7 @@ class Truncation:
     keep: Path
     sha256: str | None
     done: bool
+    blob_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,9 @@ KNOWN = (
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,150}")
 LIST = "tail.json"
 TRUNCATED = "cut.json"
+RECOVERED = "salvaged.json"
+NEW_SECONDS = 7 * 86400.0
+"""How long a recovery export is reported that nobody has recovered."""
 MAX_BYTES = 64 << 20
 """Longest list that is read to show it."""
 CHUNK = 1 << 20
@@ -70,13 +74,18 @@ def covers(installation: Installation, node: Node, folder: Path, after: str) -> 
     """Return True if a folder has exactly the transactions after one of a node's file.
 
     It compares their number, and the contents of the first and the last one; a file only grows at
-    its end.  False also if that cannot be checked, for example while a server has the file open.
+    its end.  The blob files that its list names must be there.  False also if that cannot be
+    checked, for example while a server has the file open.
     """
     file = data_fs(node)
     try:
         kept = json.loads((folder / LIST).read_text("utf-8"))
         tids = [str(each["tid"]) for each in kept["transactions"]]
+        objects = [found for each in kept["transactions"] for found in each["objects"]]
+        blobs = [str(each["blob"]) for each in objects if each.get("blob")]
         if not tids or (kept["file"], kept["after"]) != (os.path.abspath(file), after):
+            return False
+        if not all((folder / each).is_file() for each in blobs):
             return False
         there = datafs.truncate(installation, file, after, folder, dry_run=True)
         same = (there.transactions, there.first, there.last) == (len(tids), tids[0], tids[-1])
@@ -87,6 +96,23 @@ def covers(installation: Installation, node: Node, folder: Path, after: str) -> 
         )
     except (OSError, ValueError, KeyError, TypeError, OperatorError):
         return False  # transactions without a proven export are exported
+
+
+def unrecovered(cluster: Cluster) -> tuple[str, ...]:
+    """Return the names of the exports of the last days from which nothing was recovered.
+
+    Nothing of them is read: the status asks for it every second.
+    """
+    since = time.time() - NEW_SECONDS
+    found = []
+    for path in Layout(cluster).lost_tails.glob(f"*/{LIST}"):
+        try:
+            made = path.stat().st_mtime
+        except OSError:
+            continue  # it is being moved away
+        if made >= since and not path.with_name(RECOVERED).exists():
+            found.append(path.parent.name)
+    return tuple(sorted(found))
 
 
 def kept(folder: Path) -> KeptExport | None:
@@ -135,7 +161,8 @@ def names_after(cluster: Cluster, installation: Installation, node: Node, after:
     var = Layout(cluster).var
     try:
         with tempfile.TemporaryDirectory(dir=var, prefix="at-stake-") as folder:
-            done = datafs.export(installation, data_fs(node), after, Path(folder) / "tail")
+            tail = Path(folder) / "tail"
+            done = datafs.export(installation, data_fs(node), after, tail, with_blobs=False)
             return contents(done.folder)
     except OSError as error:
         raise OperatorError(f"{var}: {error.strerror}") from error

@@ -181,11 +181,11 @@ def _serving(cluster: Cluster, node: Node) -> set[int]:
     holder = _lock_holder(node)
     pids = set() if holder is None else {holder}
     if backend_of(cluster).fenced_by_folder:
-        pids |= set(_working_in(node.data_directory))
+        pids |= set(working_in(node.data_directory))
     return pids
 
 
-def _working_in(folder: Path) -> Iterator[int]:
+def working_in(folder: Path) -> Iterator[int]:
     """Yield the server processes with their working directory in a folder; no login shells."""
     resolved = folder.resolve()
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):

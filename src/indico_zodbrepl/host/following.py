@@ -14,7 +14,15 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import comparing, completeness, datafs, epochs, history, peers
+from indico_zodbrepl.host import (
+    comparing,
+    completeness,
+    confirmed_commits,
+    datafs,
+    epochs,
+    history,
+    peers,
+)
 from indico_zodbrepl.host.datafs import Comparison, Relation
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import host_of
@@ -81,9 +89,11 @@ def admit_follower(
         else:
             if found.relation is Relation.AHEAD:
                 found = _against_primary(cluster, installation, state, known) or found
-            if found.relation is Relation.AHEAD and completeness.is_witness(known, state.epoch):
+            if completeness.is_witness(known, state.epoch) and (
+                found.relation is Relation.AHEAD or found.upstream_lacks_blobs
+            ):
                 problem = (
-                    f"{data_fs(upstream)} lacks transactions of epoch {state.epoch}: "
+                    f"node {upstream.name} lacks data of epoch {state.epoch}: "
                     + datafs.describe(found, node.name, upstream.name)
                 )
             else:
@@ -147,6 +157,8 @@ def check_follower(
 def _check_file(
     cluster: Cluster, installation: Installation, state: NodeState, dry_run: bool
 ) -> list[str]:
+    if not dry_run:
+        confirmed_commits.check_start(cluster, installation, cluster.node(state.node))
     remarks = admit_follower(cluster, installation, state, dry_run=dry_run)
     if dry_run and not remarks:
         return [f"its history is that of node {state.upstream}"]

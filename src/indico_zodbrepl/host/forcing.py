@@ -11,11 +11,13 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.host import epochs, history, precheck, run, state, writers
 from indico_zodbrepl.host.epochs import Raised
 from indico_zodbrepl.host.interface import START_SECONDS, DryRun, Tell, ignore
 from indico_zodbrepl.host.reports import Report
 from indico_zodbrepl.host.starts import start_node
+from indico_zodbrepl.host.state import LostUpstreamError
 from indico_zodbrepl.probing.wire import ProbeError
 
 ANSWER_SECONDS = 2.0
@@ -55,12 +57,17 @@ def force_start(
     """
     node = node_named(cluster, name)
     installation.check()
-    own = run.prepare(cluster, node)
+    try:
+        own = run.prepare(cluster, node)
+    except LostUpstreamError as error:
+        own = error.state
     seen, _reports = check(cluster, node, own)
     epoch = seen + 1
     claim = NodeState(
         cluster.name, name, Role.PRIMARY, None, epoch, Forced(actor, reason, epochs.now())
     )
+    if cluster.automatic:
+        leadership.claim(cluster, name, epoch, f"forced by {actor}: {reason}")
     history.enter_primary(cluster, claim)
     raised = epochs.raise_everywhere(cluster, epoch, name, f"forced by {actor}: {reason}")
     for remark in writers.silence_others(cluster, name, epoch):
@@ -84,6 +91,7 @@ def check(cluster: Cluster, node: Node, own: NodeState) -> tuple[int, list[Repor
             ExitCode.REFUSED,
         )
     seen, said = precheck.highest_epoch(cluster, node.name, own.epoch)
+    seen = max(seen, leadership.epoch(cluster))
     _refuse_rival(cluster, node.name, said)
     claim = NodeState(cluster.name, node.name, Role.PRIMARY, None, seen + 1)
     precheck.refuse_without_data(cluster, claim)

@@ -14,12 +14,14 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.rendering import (
     Program,
     admin_program,
+    automation_program,
     indico_program,
     scheduler_program,
     watch_program,
 )
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import archive, state, tunnel, tunnel_control
+from indico_zodbrepl.etcd import member
+from indico_zodbrepl.host import archive, blob_cache, etcd_control, state, tunnel, tunnel_control
 
 
 def programs(cluster: Cluster, installation: Installation) -> list[Program]:
@@ -27,6 +29,12 @@ def programs(cluster: Cluster, installation: Installation) -> list[Program]:
     backend, here, watch = backend_of(cluster), cluster.local, cluster.watch
     return [
         *([tunnel_control.program(cluster)] if tunnel.runs_here(cluster) else []),
+        *([etcd_control.program(cluster)] if member.runs_here(cluster) else []),
+        *(
+            [automation_program(cluster, installation, cluster.host(cluster.here))]
+            if cluster.here and cluster.automates(cluster.here)
+            else []
+        ),
         *(
             program
             for node in here.nodes
@@ -58,6 +66,8 @@ def cluster_files(cluster: Cluster, installation: Installation) -> Mapping[Path,
     files.update(backend_of(cluster).client_files(cluster))
     if tunnel.runs_here(cluster):
         files[layout.tunnel_conf] = tunnel.config(cluster)
+    if member.runs_here(cluster):
+        files[layout.etcd_conf] = etcd_control.config(cluster)
     for instance in configured(cluster):
         files[layout.indico_conf(instance)] = rendering.indico_conf(cluster, installation, instance)
         files[layout.logging_conf(instance)] = rendering.logging_conf(cluster, instance)
@@ -132,7 +142,10 @@ def _make_directories(cluster: Cluster) -> None:
     # An existing one keeps its mode: an administrator may have opened it to a group.
     layout.archive.parent.mkdir(parents=True, exist_ok=True)
     layout.archive.mkdir(mode=0o700, exist_ok=True)
+    if member.runs_here(cluster):
+        etcd_control.make_directory(cluster)
     archive.mark(cluster)
+    blob_cache.empty_after_boot(cluster)
     for instance in configured(cluster):
         for folder in rendering.indico_directories(cluster, instance):
             folder.mkdir(parents=True, exist_ok=True)

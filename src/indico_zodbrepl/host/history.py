@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from indico_zodbrepl.backends import can
+from indico_zodbrepl.backends import backend_of, can, native_of
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
@@ -170,6 +170,19 @@ def known(node: Node, state: NodeState) -> Lineage:
             raise
         return nothing(state.epoch, was_writable=True)
     return found or nothing(state.epoch, was_writable=state.upstream is None or state.epoch > 1)
+
+
+def may_have_own(cluster: Cluster, node: Node, found: Lineage) -> bool:
+    """Return True if a node may hold data that no other node has: it was a primary since it joined.
+
+    Servers with a guard know that themselves: they change their data when they become a primary.
+
+    Args:
+        found: the node's record.
+    """
+    if backend_of(cluster).needs_guard:
+        return native_of(cluster).has_led(node)
+    return found.was_writable
 
 
 def nothing(epoch: int, *, was_writable: bool) -> Lineage:

@@ -21,17 +21,20 @@ from indico_zodbrepl.host.operations_interface import OperationsHost
 if TYPE_CHECKING:
     from indico_zodbrepl.cluster import Cluster, NodeState, Role
     from indico_zodbrepl.cluster.installation import Installation
+    from indico_zodbrepl.host.candidacy import Candidacy
     from indico_zodbrepl.host.disks import Disk
     from indico_zodbrepl.host.epochs import EpochRecord
     from indico_zodbrepl.host.fencing import Fenced
     from indico_zodbrepl.host.forcing import Forcing
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.last_seen import LastSeen
+    from indico_zodbrepl.host.promise import Promise
     from indico_zodbrepl.host.remote.messages import Identity
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.sights import Sighting
     from indico_zodbrepl.host.supervisor import ProgramState
     from indico_zodbrepl.host.writers import Silenced
+    from indico_zodbrepl.probing.answers import Acknowledging
 
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
@@ -131,6 +134,18 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     def mark(self, name: str, epoch: int, condition: Condition, detail: str) -> None:
         """Set the condition of the node's data."""
 
+    def promise(self, name: str) -> Promise | None:
+        """Return what the node last promised of its acknowledged commits; None if unknown."""
+
+    def kept_promise(self, host: str) -> Promise | None:
+        """Return the weak promise that a host has recorded; None if it has none."""
+
+    def agreed_promise(self, epoch: int) -> Promise | None:
+        """Return the promise of a primary by what a majority of the hosts has recorded."""
+
+    def keep_promise(self, host: str, found: Promise) -> None:
+        """Record a weak promise on a host; see ``kept_promises``."""
+
     # Records of the epoch
 
     def keepers(self) -> tuple[str, ...]:
@@ -215,6 +230,9 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     ) -> Changed:
         """Make a node the primary of an epoch; see ``roles.promote``."""
 
+    def report_promotion(self, name: str, epoch: int, reason: str = "") -> list[str]:
+        """Report a new primary's epoch to all hosts; see ``roles.report_promotion``."""
+
     def follow(
         self,
         name: str,
@@ -233,6 +251,9 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
     def prove(self, name: str, primary: str, seconds: float) -> str:
         """Wait until a node has everything that a stopped primary had; return what was compared."""
 
+    def candidacy(self, name: str, epoch: int, seconds: float) -> Candidacy:
+        """Detach a follower and return what it has; see ``candidacy.candidacy``."""
+
     def redirect(self, name: str, wanted: NodeState) -> None:
         """Tell a running server its new upstream; see ``ServerControl.follow``."""
 
@@ -247,6 +268,20 @@ class Host(DataHost, ExportsHost, OperationsHost, Protocol):
 
     def resume_writes(self, name: str) -> None:
         """Resume the writes of a primary."""
+
+    def synchronous(self, name: str) -> Acknowledging:
+        """Return how commits of a primary are acknowledged."""
+
+    def change_synchronous(
+        self,
+        name: str,
+        *,
+        count: int | None = None,
+        level: str | None = None,
+        timeout: float | None = None,
+        alone: str | None = None,
+    ) -> Acknowledging:
+        """Change how commits of a primary are acknowledged; see ``acknowledging.change``."""
 
     def force_start(
         self, name: str, *, reason: str, actor: str, progress: Tell = ..., seconds: float = ...

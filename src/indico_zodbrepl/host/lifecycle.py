@@ -26,9 +26,11 @@ from indico_zodbrepl.cluster.files import differs, write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.etcd import member
 from indico_zodbrepl.host import (
     daemon,
     epochs,
+    etcd_control,
     generated,
     orphans,
     peers,
@@ -118,6 +120,8 @@ def up_serving(
 def _storage(cluster: Cluster) -> list[str]:
     return [
         *([tunnel.name(cluster)] if tunnel.runs_here(cluster) else []),
+        *([etcd_control.NAME] if member.runs_here(cluster) else []),
+        *stages.election(cluster),
         *(node.program for node in cluster.local.nodes if node.has_program),
     ]
 
@@ -127,6 +131,7 @@ def _check_installed(cluster: Cluster, installation: Installation) -> None:
     installation.check()
     backend_of(cluster).check(cluster, installation)
     tunnel_control.check(cluster)
+    etcd_control.check(cluster)
     check_site_conf(cluster)
     secrets.check_mail_password(cluster)
 
@@ -159,15 +164,27 @@ def _up(
             for instance in outdated:
                 if instance.program not in changed:
                     progress(_with_former_settings(cluster, instance))
-        connecting = [entry for entry in stages.connecting(cluster) if entry[0] not in left]
-        connected = tunnel_control.start(cluster, connecting, missing, deadline, progress)
+        connected = tunnel_control.start(
+            cluster,
+            [entry for entry in stages.connecting(cluster) if entry[0] not in left],
+            missing,
+            deadline,
+            progress,
+        )
         failures |= connected.failures
+        electing = [
+            entry
+            for entry in stages.electing(cluster)
+            if entry[0] in wanted and entry[0] not in left
+        ]
+        elected = etcd_control.start(cluster, electing, missing, deadline, progress)
+        failures |= elected.failures
         _found(cluster, states, progress)
         replaced = orphans.replace(
             cluster, installation, states, left, deadline=deadline, progress=progress
         )
         failures |= replaced.failures
-        _connecting, nodes, *rest = [
+        _connecting, _electing, election, nodes, *rest = [
             [
                 (name, ready)
                 for name, ready in stage
@@ -175,9 +192,11 @@ def _up(
             ]
             for stage in stages.starting(cluster, states)
         ]
-        done = start(cluster, nodes, missing, deadline, progress)
-        started = connected.programs + replaced.programs + done.programs
-        failures |= done.failures
+        started = connected.programs + elected.programs + replaced.programs
+        for stage in (election, nodes):
+            done = start(cluster, stage, missing, deadline, progress)
+            started += done.programs
+            failures |= done.failures
         leaderless = _is_leaderless(cluster, states, failures) or _primary_is_away(cluster)
         patience = min(deadline, time.monotonic() + LEADERLESS_SECONDS) if leaderless else deadline
         try:
@@ -191,11 +210,29 @@ def _up(
             done = start(cluster, stage, missing, deadline, progress)
             started += done.programs
             failures |= done.failures
+        _leave_to_automation(cluster, states, failures, progress)
         if not failures:
             _see_storage(cluster, started, deadline, progress)
     if failures:
         raise _partly_up(failures)
     return started
+
+
+def _leave_to_automation(
+    cluster: Cluster,
+    states: Mapping[str, NodeState],
+    failures: dict[str, OperatorError],
+    progress: Tell,
+) -> None:
+    """Take former primaries off the failures: the automation rejoins and starts them."""
+    for node in cluster.local.nodes if cluster.automatic else ():
+        claim = states.get(node.name)
+        if node.program in failures and claim and precheck.is_superseded(cluster, claim):
+            del failures[node.program]
+            progress(
+                f"{node.program} waits: it was the primary of epoch {claim.epoch}; the automation "
+                "rejoins it"
+            )
 
 
 def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryRun:

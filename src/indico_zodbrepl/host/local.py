@@ -16,13 +16,14 @@ from indico_zodbrepl.cluster import NodeState
 from indico_zodbrepl.cluster.addresses import is_of_this_machine
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import disks, epochs, history, state, supervisor
+from indico_zodbrepl.host import disks, epochs, guarded, history, state, supervisor
 from indico_zodbrepl.host.interface import Tell, host_of, ignore
 from indico_zodbrepl.host.local_exports import LocalExports
 from indico_zodbrepl.host.supervisor import Supervisor
 from indico_zodbrepl.probing.process_state import state_of
 
 if TYPE_CHECKING:
+    from indico_zodbrepl.host.candidacy import Candidacy
     from indico_zodbrepl.host.disks import Disk
     from indico_zodbrepl.host.epochs import EpochRecord
     from indico_zodbrepl.host.fencing import Fenced
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.history import Condition, Lineage
     from indico_zodbrepl.host.interface import DryRun
     from indico_zodbrepl.host.last_seen import LastSeen
+    from indico_zodbrepl.host.promise import Promise
     from indico_zodbrepl.host.remote.messages import Identity
     from indico_zodbrepl.host.roles import Changed
     from indico_zodbrepl.host.sights import Sighting
     from indico_zodbrepl.host.supervisor import ProgramState
     from indico_zodbrepl.host.writers import Silenced
+    from indico_zodbrepl.probing.answers import Acknowledging
 
 NOT_OF_A_NODE = frozenset({"up", "down", "restart_instance", "stop_stage"})
 """Verbs whose name is the cluster's, a host's or an Indico instance's."""
@@ -108,6 +111,24 @@ class LocalHost(LocalExports):
 
     def mark(self, name: str, epoch: int, condition: Condition, detail: str) -> None:
         history.mark(self._node(name), epoch, condition, detail)
+
+    def promise(self, name: str) -> Promise | None:
+        from indico_zodbrepl.host import promise
+
+        return promise.read(self._node(name))
+
+    def kept_promise(self, host: str) -> Promise | None:  # noqa: ARG002 - it is this host
+        from indico_zodbrepl.host import kept_promises
+
+        return kept_promises.read(self._cluster)
+
+    def agreed_promise(self, epoch: int) -> Promise | None:  # noqa: ARG002 - see ``promise``
+        return None
+
+    def keep_promise(self, host: str, found: Promise) -> None:  # noqa: ARG002 - it is this host
+        from indico_zodbrepl.host import kept_promises
+
+        kept_promises.write(self._cluster, found)
 
     # Records of the epoch
 
@@ -207,6 +228,11 @@ class LocalHost(LocalExports):
 
         return verbs.promote(self._cluster, self._installation, name, **options)
 
+    def report_promotion(self, name: str, epoch: int, reason: str = "") -> list[str]:
+        from indico_zodbrepl.host import roles
+
+        return roles.report_promotion(self._cluster, name, epoch, reason)
+
     def follow(self, name: str, **options: Any) -> Changed:
         self._refuse_elsewhere(name)
         from indico_zodbrepl.host import verbs
@@ -224,13 +250,17 @@ class LocalHost(LocalExports):
             self._cluster, self._node(name), self._node(primary), end, deadline
         )
 
-    def redirect(self, name: str, wanted: NodeState) -> None:
-        from indico_zodbrepl.host.server_control import ServerControl
+    def candidacy(self, name: str, epoch: int, seconds: float) -> Candidacy:
+        self._refuse_elsewhere(name)
+        from indico_zodbrepl.host import candidacy
 
-        upstream = self._node(str(wanted.upstream))
-        ServerControl(self._cluster, self._node(name)).follow(
-            wanted.epoch, upstream.replication_address
-        )
+        node = self._node(name)
+        return candidacy.candidacy(self._cluster, self._installation, node, epoch, seconds)
+
+    def redirect(self, name: str, wanted: NodeState) -> None:
+        from indico_zodbrepl.host import engine_control
+
+        engine_control.redirect(self._cluster, self._node(name), wanted)
 
     def silence(self, name: str, epoch: int, proven: int | None = None) -> Silenced:
         self._refuse_elsewhere(name)
@@ -255,6 +285,18 @@ class LocalHost(LocalExports):
         from indico_zodbrepl.host import verbs
 
         verbs.resume_writes(self._cluster, name)
+
+    def synchronous(self, name: str) -> Acknowledging:
+        self._refuse_elsewhere(name)
+        from indico_zodbrepl.host import acknowledging
+
+        return acknowledging.synchronous(self._cluster, name)
+
+    def change_synchronous(self, name: str, **changes: Any) -> Acknowledging:
+        self._refuse_elsewhere(name)
+        from indico_zodbrepl.host import acknowledging
+
+        return acknowledging.change(self._cluster, name, **changes)
 
     def force_start(self, name: str, **options: Any) -> Forcing:
         self._refuse_elsewhere(name)
@@ -315,7 +357,7 @@ class LocalHost(LocalExports):
 
     def process_state(self, name: str, pid: int) -> str:
         self._node(name)
-        return state_of(pid)
+        return state_of(guarded.server_of(pid))
 
     def is_of_cluster(self, name: str, pid: int) -> bool:
         self._node(name)

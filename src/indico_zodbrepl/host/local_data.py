@@ -19,7 +19,15 @@ from indico_zodbrepl.errors import OperatorError
 if TYPE_CHECKING:
     from indico_zodbrepl.host.data_end import DataEnd
     from indico_zodbrepl.host.data_interface import Backups, Report
-    from indico_zodbrepl.host.datafs import Comparison, Copy, DataFile, Export, Last, Truncation
+    from indico_zodbrepl.host.datafs import (
+        BlobAudit,
+        Comparison,
+        Copy,
+        DataFile,
+        Export,
+        Last,
+        Truncation,
+    )
     from indico_zodbrepl.host.fencing import Held
     from indico_zodbrepl.host.node_files import NodeFile, Origin
     from indico_zodbrepl.host.packing import Packed
@@ -64,8 +72,17 @@ class LocalData:
             raise OperatorError(f"{file}: {error.strerror}") from error
 
     def blob_bytes(self, name: str) -> int:
-        folder = self._node(name).data_directory / "blobs"
-        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        from indico_zodbrepl.host import node_files
+
+        return sum(each.bytes for each in node_files.blobs_in(self._node(name).data_directory))
+
+    def audit_blobs(self, name: str) -> BlobAudit | None:
+        from indico_zodbrepl.host import datafs
+
+        file = backend_of(self._cluster).data_file(self._node(name))
+        if file is None or not file.exists():
+            return None
+        return datafs.audit_blobs(self._installation, file)
 
     def lock(self, name: str) -> Held | None:
         from indico_zodbrepl.host import fencing
@@ -117,8 +134,12 @@ class LocalData:
         return datafs.export(self._installation, self._data(name), after, folder)
 
     def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:
-        from indico_zodbrepl.host import datafs
+        from indico_zodbrepl.host import confirmed_commits, datafs
 
+        if not dry_run:
+            confirmed_commits.distrust(
+                self._cluster, self._node(name), f"its data were truncated after {after}"
+            )
         return datafs.truncate(self._installation, self._data(name), after, keep, dry_run=dry_run)
 
     def export_divergent(
@@ -138,11 +159,11 @@ class LocalData:
     def pack(
         self, name: str, conf: Path, days: float, on_progress: Callable[[float], None]
     ) -> Packed:
-        if name:
-            self._node(name)
         from indico_zodbrepl.host import packing
 
-        return packing.pack(self._installation, conf, days, on_progress)
+        node = self._node(name) if name else self._cluster.nodes[0]
+        file = backend_of(self._cluster).data_file(node)
+        return packing.pack(self._installation, conf, days, on_progress, file)
 
     def verify(self, name: str, primary: str) -> Verified | None:
         from indico_zodbrepl.host import verifying

@@ -21,6 +21,9 @@ class OwnLock:
     def check(self) -> None:
         """Do nothing."""
 
+    def announce_stop(self, node: str) -> None:
+        """Do nothing: there is no automation."""
+
 
 class LocalOperations(LocalData):
     """See ``operations_interface.OperationsHost``."""
@@ -50,7 +53,8 @@ class LocalOperations(LocalData):
         operation_files.keep(self._cluster, texts)
 
     @contextlib.contextmanager
-    def hold_lock(self) -> Iterator[Lock]:
+    def hold_lock(self, *, preempting: bool = False) -> Iterator[Lock]:
+        del preempting  # there is no automation on one host
         from indico_zodbrepl.host import operation_lock
 
         with operation_lock.held(self._cluster, Holder(os.getpid())):

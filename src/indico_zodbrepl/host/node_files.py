@@ -22,7 +22,7 @@ from indico_zodbrepl.host import data_end, datafs
 
 DATA = "Data.fs"
 INDEX, PACKED = f"{DATA}.index", f"{DATA}.packed"
-BLOBS, LAYOUT = "blobs", "blobs/.layout"
+BLOBS, LAYOUT, SUFFIX = "blobs", "blobs/.layout", ".blob"
 BLOCK = 1 << 18
 """Bytes that have one digest; the last block of a range may be shorter.  It stays in the cache of a
 processor from one step to the next.
@@ -137,13 +137,26 @@ def block_digests(node: Node, identity: str, begin: int, end: int) -> list[str]:
 
 def blobs(node: Node) -> list[NodeFile]:
     """Return the committed blobs of a node."""
-    folder, present = node.data_directory, []
-    for path in (folder / BLOBS).rglob("*.blob"):
-        try:
-            present.append(NodeFile(path.relative_to(folder).as_posix(), path.stat().st_size))
-        except FileNotFoundError:
-            continue  # a pack removed it
-    return present
+    return list(blobs_in(node.data_directory))
+
+
+def blobs_in(folder: Path) -> Iterator[NodeFile]:
+    """Yield the committed blobs in a folder with a data file."""
+    for path, _, names in os.walk(folder / BLOBS):
+        for name in names:
+            if not name.endswith(SUFFIX):
+                continue
+            whole = os.path.join(path, name)
+            try:
+                size = os.stat(whole).st_size
+            except FileNotFoundError:
+                continue  # a pack removed it
+            yield NodeFile(os.path.relpath(whole, folder), size)
+
+
+def tid_of(name: str) -> int:
+    """Return the transaction in the name of a blob.  Raises ValueError."""
+    return int(PurePosixPath(name).name.removesuffix(SUFFIX), 16)
 
 
 def is_sent(name: str) -> bool:
@@ -151,7 +164,7 @@ def is_sent(name: str) -> bool:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or name != str(path):
         return False
-    is_blob = path.parts[:1] == (BLOBS,) and path.suffix == ".blob"
+    is_blob = path.parts[:1] == (BLOBS,) and path.suffix == SUFFIX
     return is_blob or name in (DATA, INDEX, PACKED, LAYOUT)
 
 

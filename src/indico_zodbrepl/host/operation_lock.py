@@ -2,13 +2,13 @@
 
 The lock is that of a file, so it ends with the process that holds it.  Where a cluster has several
 hosts, an operation holds the locks of a majority of them: its own process that of its host, and the
-agents those of the others (``remote.majority_lock``, ``remote.holds``).
+agents those of the others (``remote.majority_lock``, ``remote.holds``).  With ``automatic`` it
+holds that of its host and a key in etcd (``remote.etcd_lock``).
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import time
@@ -106,7 +106,7 @@ def _note(lock: IO[bytes], who: Holder | None) -> None:
     with contextlib.suppress(OSError):
         os.ftruncate(lock.fileno(), 0)
         if who is not None:
-            words = dataclasses.astuple(who) if who.host else (who.pid,)
+            words = (who.pid, who.host, who.key) if who.host else (who.pid,)
             os.write(lock.fileno(), " ".join(map(str, words)).encode())
 
 

@@ -23,24 +23,32 @@ class Holder:
         pid: its process; 0 if that is unknown.
         host: the name of its host; empty without host sections.
         key: distinguishes it from all others.
+        who: who gave the command; empty if that is unknown.
     """
 
     pid: int
     host: str = ""
     key: str = ""
+    who: str = ""
 
     def __str__(self) -> str:
         where = f" on host {self.host}" if self.host else ""
-        return f"process {self.pid or 'unknown'}{where}"
+        by = f", {self.who}" if self.who else ""
+        return f"process {self.pid or 'unknown'}{where}{by}"
 
 
 class LockHeldError(OperatorError):
-    """Another command holds the lock of operations."""
+    """Another command holds the lock of operations.
 
-    def __init__(self, holder: Holder | None) -> None:
+    Args:
+        detail: what it does.
+    """
+
+    def __init__(self, holder: Holder | None, detail: str = "") -> None:
         self.holder = holder or Holder(0)
         super().__init__(
             f"another operation is running ({self.holder})",
+            detail,
             hint="wait until it ends, then retry",
             exit_code=ExitCode.REFUSED,
         )
@@ -82,6 +90,9 @@ class Lock(Protocol):
     def check(self) -> None:
         """Raise LockLostError if it is not held any more."""
 
+    def announce_stop(self, node: str) -> None:
+        """Let nobody replace a node while its server is stopped on purpose."""
+
 
 class OperationsHost(Protocol):
     """Operations: one at a time, and their files.
@@ -108,8 +119,10 @@ class OperationsHost(Protocol):
 
     # Of all hosts; commands on this host only
 
-    def hold_lock(self) -> AbstractContextManager[Lock]:
+    def hold_lock(self, *, preempting: bool = False) -> AbstractContextManager[Lock]:
         """Hold the locks of this host and of a majority of all hosts.
+
+        With ``automatic`` the lock is in etcd; ``preempting`` takes it from any holder.
 
         Raises LockHeldError; OperatorError (exit 8) if too few hosts answer.
         """

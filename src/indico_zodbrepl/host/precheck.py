@@ -148,10 +148,20 @@ def listed(said: list[Report]) -> str:
     return "\n".join(f"  {report}" for report in said)
 
 
-def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
+def is_superseded(cluster: Cluster, claim: NodeState) -> bool:
+    """Return True if a node was the primary of an epoch that is over."""
+    record = epochs.newest(cluster) if claim.role is Role.PRIMARY else None
+    return record is not None and record.epoch > claim.epoch and record.primary != claim.node
+
+
+def refuse_without_data(cluster: Cluster, claim: NodeState, *, may_be_empty: bool = False) -> None:
     """Raise OperatorError (REFUSED) if a primary would be empty although there is data.
 
     Other nodes have it, or an unfinished pack left it beside the data file.
+
+    Args:
+        may_be_empty: True if the node is known to be empty because the database is: a host that
+            does not answer, such as that of a lost primary, is no objection then.
     """
     backend, node = backend_of(cluster), cluster.node(claim.node)
     following.refuse(node)
@@ -162,7 +172,7 @@ def refuse_without_data(cluster: Cluster, claim: NodeState) -> None:
     if holders:
         raise without_data(cluster, claim, holders)
     unknown = [each.name for each in cluster.nodes if each.name not in found and each.on]
-    if unknown:
+    if unknown and not may_be_empty:
         raise OperatorError(
             f"node {claim.node} can't be the primary of epoch {claim.epoch}",
             f"it has no data, and it is unknown if {_named(unknown)} some: "

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -86,6 +89,19 @@ def end(
         wait_for_end(cluster, program, deadline)
         progress(f"{program} ended")
     return ended
+
+
+def find(command: str, folders: Iterable[str]) -> Path | None:
+    """Return the path of a program of the system; None if it is not installed.
+
+    The folder's own name is returned, /usr/bin also where PATH names /bin first: a program with
+    another path would count as changed.
+
+    Args:
+        folders: those to search after PATH, which often lacks them.
+    """
+    found = shutil.which(command, path=os.pathsep.join((os.environ.get("PATH", ""), *folders)))
+    return Path(found).parent.resolve() / command if found else None
 
 
 def running(cluster: Cluster, programs: Iterable[str]) -> list[str]:

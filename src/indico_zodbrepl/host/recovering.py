@@ -44,7 +44,7 @@ def recover(
     """
     program = dataclasses.replace(_program(cluster, MODULE), accepted=(0, NOTHING))
     command, *more = words
-    return _run(installation, program, command, folder, _zodb_conf(cluster), *more)
+    return _run(installation, program, command, folder, zodb_conf(cluster), *more)
 
 
 def recover_event(
@@ -54,12 +54,12 @@ def recover_event(
 
     Raises OperatorError as ``operations.recover.recover_event``.
     """
-    instance = _configured(cluster, installation)
+    instance = configured(cluster, installation)
     environment = {
         "INDICO_CONF": str(Layout(cluster).indico_conf(instance)),
         "ZODBREPL_INSTANCE": instance.name,
     }
-    _zodb_conf(cluster)
+    zodb_conf(cluster)
     program = _program(cluster, EVENT_MODULE)
     return _run(installation, program, folder, *words, environment=environment)
 
@@ -80,7 +80,7 @@ def _run(
     )
 
 
-def _configured(cluster: Cluster, installation: Installation) -> IndicoInstance:
+def configured(cluster: Cluster, installation: Installation) -> IndicoInstance:
     """Return an Indico instance whose configuration is on this host.
 
     If none runs here, the configuration of one of another host is written.
@@ -104,7 +104,8 @@ def _program(cluster: Cluster, module: str) -> Program:
     return Program(module, "nothing was recovered", EXIT_CODES, hint=hint)
 
 
-def _zodb_conf(cluster: Cluster) -> Path:
+def zodb_conf(cluster: Cluster) -> Path:
+    """Return the clients' storage configuration; raise OperatorError (exit 6) if `up` never ran."""
     conf = Layout(cluster).zodb_conf
     if not conf.exists():
         raise OperatorError(

@@ -34,7 +34,8 @@ from indico_zodbrepl.host.node_files import (
     is_sent,
 )
 from indico_zodbrepl.host.part_file import PartFile, check_space
-from indico_zodbrepl.host.receiving import Receiving, Streams, failed, sizes
+from indico_zodbrepl.host.receiving import Streams, failed
+from indico_zodbrepl.host.receiving_files import FilesReceiver
 
 CLOSE = 1 << 20
 """Bytes that are left to replication."""
@@ -42,7 +43,6 @@ PASSES = 20
 """Rounds; each copies what was written during the previous one."""
 COMPARED = 1024 * BLOCK
 """Bytes whose digests are asked for at once."""
-BLOBS_AT_ONCE = 200
 
 
 class Source(Streams, Protocol):
@@ -119,6 +119,23 @@ def copy_part(
         part.close()
 
 
+def copy_blobs(
+    source: Source, folder: Path, names: Sequence[str], on_progress: Callable[[Progress], None]
+) -> None:
+    """Copy blobs of a node to the same paths in a folder; no time limit.
+
+    Raises OperatorError as ``copy``; ReplacedError, the node has one of them no more.
+    """
+    receiver = FilesReceiver(source, folder, on_progress, math.inf)
+    there = {each.name: each for each in receiver.again(source.blobs)} if names else {}
+    if missing := [name for name in names if name not in there]:
+        raise ReplacedError(FAILURES["copy"], f"the source's file {missing[0]} is gone")
+    wanted = [there[name] for name in names]
+    check_space(folder / DATA, sum(each.bytes for each in receiver.lacking(wanted)))
+    if not receiver.fetch(wanted):
+        raise ReplacedError(FAILURES["copy"], "the source was packed meanwhile")
+
+
 def is_same(source: Source, file: Path, origin: Origin, begin: int) -> bool:
     """Return True if a file is what a node's data file has from a position on.
 
@@ -132,7 +149,7 @@ def is_same(source: Source, file: Path, origin: Origin, begin: int) -> bool:
         part.close()
 
 
-class _Job(Receiving):
+class _Job(FilesReceiver):
     """One copy.
 
     Args:
@@ -150,7 +167,7 @@ class _Job(Receiving):
         begin: int = 0,
         stage: str = "data",
     ) -> None:
-        super().__init__(source, on_progress, deadline)
+        super().__init__(source, target.parent, on_progress, deadline)
         self._source = source
         self._target = target
         self._begin = begin
@@ -161,7 +178,7 @@ class _Job(Receiving):
         for _ in range(ATTEMPTS):
             with contextlib.suppress(ReplacedError):
                 resumed, origin = self._data(part)
-                blobs = self._blobs()
+                blobs = self._blobs(origin)
                 if blobs is not None and self.origin().identity == origin.identity:
                     self._beside(PACKED)
                     return resumed, blobs
@@ -231,52 +248,35 @@ class _Job(Receiving):
         """Copy a file that the source's server keeps beside the data; an earlier one is removed."""
         target = self._target.with_name(self._target.name + name.removeprefix(DATA))
         target.unlink(missing_ok=True)
-        self.again(self._fetch, [(Range(name), target)])
+        self.again(self.fetch_ranges, [(Range(name), target)])
 
-    def _blobs(self) -> tuple[int, int] | None:
-        """Copy the blobs; return their number and bytes; None if a pack removed some meanwhile."""
+    def _blobs(self, origin: Origin) -> tuple[int, int] | None:
+        """Copy the blobs of the copied transactions; remove others that an earlier copy left.
+
+        Returns their number and the bytes copied; None if a pack removed some of them meanwhile.
+        """
         folder = self._target.parent
-        found = [each for each in self.again(self._source.blobs) if is_sent(each.name)]
-        wanted = [each for each in found if not _has(folder / each.name, each.bytes)]
+        found = [
+            each for each in self.again(self._source.blobs) if _is_of_copy(each.name, origin.tid)
+        ]
+        _remove_others(folder, {each.name for each in found})
+        lacking = sum(each.bytes for each in self.lacking(found))
         if found and not (folder / LAYOUT).exists():
-            self.again(self._fetch, [(Range(LAYOUT), folder / LAYOUT)])
-        check_space(self._target, sum(each.bytes for each in wanted))
-        copied = 0
-        for at in range(0, len(wanted), BLOBS_AT_ONCE):
-            some = wanted[at : at + BLOBS_AT_ONCE]
-            job = [(Range(each.name), folder / each.name) for each in some]
-            if not self.again(self._fetch, job):
-                return None
-            copied += sum(each.bytes for each in some)
-            self.report("blobs", copied, None)
-        return len(found), copied
-
-    def _fetch(self, wanted: Sequence[tuple[Range, Path]]) -> bool:
-        """Copy small files, those that are not there yet; return False if one does not exist."""
-        complete, buffer = True, memoryview(bytearray(BLOCK))
-        with self._source.stream([each for each, _ in wanted]) as stream:
-            for _, path in wanted:
-                length = stream.length()
-                if length is None:
-                    complete = False
-                    continue
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                new = PartFile(path.with_name(f"{path.name}.part"))
-                try:
-                    new.cut(0)
-                    for size in sizes(length):
-                        self.check_time()
-                        new.append(buffer[:size], stream.block(buffer[:size]))
-                    new.sync()
-                finally:
-                    new.close()
-                new.path.rename(path)
-                sync_folder(path.parent)
-        return complete
+            self.again(self.fetch_ranges, [(Range(LAYOUT), folder / LAYOUT)])
+        check_space(self._target, lacking)
+        return (len(found), lacking) if self.fetch(found) else None
 
 
-def _has(path: Path, size: int) -> bool:
-    return path.exists() and path.stat().st_size == size
+def _is_of_copy(name: str, last: str | None) -> bool:
+    """Return True for a blob of a transaction up to this tid."""
+    return is_sent(name) and last is not None and node_files.tid_of(name) <= int(last, 16)
+
+
+def _remove_others(folder: Path, names: set[str]) -> None:
+    """Remove the blobs in a folder that are none of these."""
+    for each in node_files.blobs_in(folder):
+        if each.name not in names:
+            (folder / each.name).unlink()
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import datafs
+from indico_zodbrepl.host import confirmed_commits, datafs, node_files
 from indico_zodbrepl.host.datafs import Copy, Progress
 
 PART, FORMER_PART = "clone", "seed"
@@ -26,7 +26,7 @@ releases, whose interrupted copies continue.
 """
 
 WITH_DATA = ("blobs", "Data.fs.index", "Data.fs.packed")  # a copy has these too
-BESIDE = ("Data.fs.tmp", "Data.fs.old", "lineage.json")
+BESIDE = ("Data.fs.tmp", "Data.fs.old", "blobs.old", "lineage.json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StagedCopy:
     """A copy in a node's data directory that has not taken its place.
 
     Attributes:
-        bytes: size of its data file; 0 if there is no copy.
+        bytes: size of its data file and its blobs; 0 if there is no copy.
         complete: whether the copying has ended.
     """
 
@@ -82,7 +82,8 @@ def staged(node: Node) -> StagedCopy:
     """Return what an interrupted or complete copy has left."""
     for path in (part(node), part(node).with_name("Data.fs.part")):
         if path.exists():
-            return StagedCopy(path.stat().st_size, complete=path == part(node))
+            blobs = sum(each.bytes for each in node_files.blobs_in(path.parent))
+            return StagedCopy(path.stat().st_size + blobs, complete=path == part(node))
     return StagedCopy(0, complete=False)
 
 
@@ -133,6 +134,7 @@ def swap(cluster: Cluster, node: Node, kept: Path) -> bool:
     data, new = node.data_directory, part(node)
     try:
         if new.exists():  # it is moved last, the old one last of the old ones
+            confirmed_commits.distrust(cluster, node, "a copy took the place of its data")
             old = [
                 name for name in WITH_DATA if data_fs(node).exists() or (new.parent / name).exists()
             ]

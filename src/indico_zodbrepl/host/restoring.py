@@ -11,7 +11,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import backup_folder, backup_retention
+from indico_zodbrepl.host import backup_folder, backup_retention, confirmed_commits
 from indico_zodbrepl.host.backup import (
     Backup,
     BackupFolder,
@@ -25,7 +25,7 @@ from indico_zodbrepl.host.backup import (
     staged_folder,
 )
 from indico_zodbrepl.host.backup_retention import Series
-from indico_zodbrepl.host.node_files import NodeFile
+from indico_zodbrepl.host.node_files import NodeFile, blobs_in
 from indico_zodbrepl.host.replacing import move
 
 COPIED = "backup"
@@ -43,7 +43,8 @@ class LocalBackups:
         node = node_named(self._cluster, name)
         path = self._keeper.database(node)
         try:
-            return path.stat().st_size
+            blobs = sum(each.bytes for each in blobs_in(node.data_directory))
+            return path.stat().st_size + blobs
         except OSError as error:
             raise OperatorError(
                 f"node {name} has no data that can be backed up",
@@ -140,6 +141,7 @@ class LocalBackups:
                     # A folder for the old data means that they are being moved already.
                     if not kept.exists() and keeper.fingerprint(node) != fingerprint:
                         raise _changed(name)
+                    confirmed_commits.distrust(self._cluster, node, "it was restored from a backup")
                     # A file that the new data no longer has is already in its place.
                     old = [
                         each for each in keeper.names if present.exists() or (new / each).exists()

@@ -13,7 +13,22 @@ from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, following, history, precheck, run, state, writers
+from indico_zodbrepl.etcd import leadership
+from indico_zodbrepl.host import (
+    blob_folder,
+    confirmed_commits,
+    engine_control,
+    epochs,
+    fencing,
+    following,
+    history,
+    precheck,
+    run,
+    state,
+    writers,
+)
+from indico_zodbrepl.host.engine_control import control_of
+from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import (
     CHANGE_SECONDS,
     STOP_SECONDS,
@@ -33,6 +48,13 @@ from indico_zodbrepl.host.starts import (
     start_node,
     stop_node,
 )
+from indico_zodbrepl.probing.waiting import wait_until
+
+LEASE_POLL_SECONDS = 0.05
+LEAD_SECONDS = 5.0
+"""For a server that becomes the leader in place."""
+LEAD_DATABASE_SECONDS = 20.0
+"""For a database server, whose lease is extended meanwhile: the alternative is to kill it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +96,8 @@ def promote(
 
     Raises:
         OperatorError: exit 8, somebody objects, or the node's data is not whole, or no record
-            can be raised: nothing was changed; else the node is the primary by its state file,
+            can be raised, or with ``automatic`` the leader key names another node: nothing was
+            changed; else the node is the primary by its state file,
             but its server doesn't serve as such: exit 7 or 1, as ``start_node``.
     """
     deadline = time.monotonic() + seconds
@@ -82,7 +105,27 @@ def promote(
     node, servers = node_named(cluster, name), _servers_of(cluster)
     present = run.prepare(cluster, node)
     claim = check_promotion(cluster, present, epoch)
+    if cluster.automatic:
+        leadership.refuse_other(cluster, name, epoch)
     servers.enter(cluster, claim)
+    remarks = report_promotion(cluster, name, epoch, reason, proven)
+    state.write(node, claim)
+    in_place = servers.promote(_Change(cluster, installation, progress, deadline), claim, remarks)
+    return Changed(in_place, tuple(remarks))
+
+
+def report_promotion(
+    cluster: Cluster, name: str, epoch: int, reason: str = "", proven: int | None = None
+) -> list[str]:
+    """Raise the records of an epoch, and report it to running primaries of older ones.
+
+    Args:
+        name: the epoch's primary.
+        reason, proven: as of ``promote``.
+
+    Returns what an operator should know, one line each.  Raises OperatorError (exit 8) as
+    ``promote`` if too few records can be raised, or as ``writers.silence_others``.
+    """
     raised = epochs.raise_everywhere(cluster, epoch, name, reason or "promoted")
     if len(raised.written) < epochs.quorum(cluster):
         raise OperatorError(
@@ -95,10 +138,51 @@ def promote(
         f"{keeper} has no record of epoch {epoch}: {problem}"
         for keeper, problem in raised.failed.items()
     ]
-    remarks += servers.silence_others(cluster, name, epoch, proven)
+    return remarks + _servers_of(cluster).silence_others(cluster, name, epoch, proven)
+
+
+def lead(
+    cluster: Cluster,
+    installation: Installation,
+    name: str,
+    *,
+    epoch: int,
+    until: float,
+    reason: str = "",
+    seconds: float = LEAD_SECONDS,
+    began: Callable[[], None] = lambda: None,
+) -> None:
+    """Make a node of this host the primary of an epoch that the leader key in etcd gives to it.
+
+    The key is the proof that nobody else leads in this epoch, and that the lease of the former
+    leader has ended.  So no other host is asked; ``report_promotion`` reports the epoch to them
+    afterwards.  The server is changed in place or not at all.
+
+    Args:
+        until: end of its first lease; see ``ServerControl.lease``.
+        reason: for the record, one line.
+        seconds: time limit for its server.
+        began: called once the server has its first lease, also if it is no primary before longer
+            than that; from then on the caller extends it.
+
+    Raises OperatorError: exit 8, its data are not whole, or a later epoch is known on this host;
+    exit 6, 7 or 8, its server does not run, does not answer or refuses.  From the time when its
+    state is written it may be the primary.
+    """
+    require(cluster, "promote")
+    node, servers = node_named(cluster, name), _servers_of(cluster)
+    present = run.prepare(cluster, node)
+    record = EpochRecord(cluster.name, epoch, name, epochs.now(), reason or "promoted")
+    for path in epochs.paths(cluster).values():
+        known = epochs.read(cluster, path)
+        _refuse_lower(epoch, max(present.epoch, 0 if known is None else known.epoch))
+    claim = _claim(cluster, present, epoch)
+    servers.enter(cluster, claim)
+    for path in epochs.paths(cluster).values():
+        epochs.raise_record(cluster, path, record)
     state.write(node, claim)
-    in_place = servers.promote(_Change(cluster, installation, progress, deadline), claim, remarks)
-    return Changed(in_place, tuple(remarks))
+    deadline = time.monotonic() + seconds
+    servers.lead(_Change(cluster, installation, ignore, deadline), claim, until, began)
 
 
 def follow(
@@ -140,6 +224,12 @@ def check_promotion(cluster: Cluster, present: NodeState, epoch: int) -> NodeSta
     """
     refuse_older(cluster, present, epoch)
     precheck.admit_promotion(cluster, present.node, epoch)
+    return _claim(cluster, present, epoch)
+
+
+def _claim(cluster: Cluster, present: NodeState, epoch: int) -> NodeState:
+    """Return the state of a node after a promotion; raise OperatorError (exit 8) for unfit data."""
+    node = cluster.node(present.node)
     claim = NodeState(
         cluster.name,
         present.node,
@@ -148,7 +238,14 @@ def check_promotion(cluster: Cluster, present: NodeState, epoch: int) -> NodeSta
         epoch,
         present.forced if present.epoch == epoch else None,
     )
-    precheck.refuse_without_data(cluster, claim)
+    # A follower that has no data is distrusted when it starts, until it has seen an empty primary.
+    may_be_empty = (
+        present.upstream is not None
+        and confirmed_commits.are_kept(cluster)
+        and not confirmed_commits.doubt(cluster, node, 0)
+    )
+    precheck.refuse_without_data(cluster, claim, may_be_empty=may_be_empty)
+    blob_folder.refuse_gone(cluster, node)
     history.refuse_unfit(cluster, claim)
     return claim
 
@@ -217,7 +314,10 @@ def dry_run_following(
 def refuse_older(cluster: Cluster, present: NodeState, epoch: int) -> None:
     """Raise OperatorError (exit 8) if a later epoch is known here."""
     record = epochs.newest(cluster)
-    newest = max(present.epoch, record.epoch if record else 1)
+    _refuse_lower(epoch, max(present.epoch, record.epoch if record else 1))
+
+
+def _refuse_lower(epoch: int, newest: int) -> None:
     if epoch < newest:
         raise OperatorError(
             f"epoch {epoch} is over",
@@ -300,6 +400,11 @@ class _Servers(Protocol):
     ) -> bool:
         """Make a node's server accept writes; return False if it had to be restarted."""
 
+    def lead(
+        self, change: _Change, claim: NodeState, until: float, began: Callable[[], None]
+    ) -> None:
+        """Make a node's running server accept writes until its lease ends."""
+
     def follow(
         self,
         change: _Change,
@@ -338,6 +443,18 @@ class _ControlledServers:
             ServerControl(change.cluster, node).promote, claim.epoch, node.replication_address
         )
         return self._change(change, claim, order, remarks)
+
+    def lead(
+        self, change: _Change, claim: NodeState, until: float, began: Callable[[], None]
+    ) -> None:
+        node = change.cluster.node(claim.node)
+        ServerControl(change.cluster, node).promote(
+            claim.epoch,
+            node.replication_address,
+            until,
+            seconds=change.deadline - time.monotonic(),
+        )
+        began()
 
     def follow(
         self,
@@ -403,30 +520,84 @@ class _NativeServers:
         claim: NodeState,
         remarks: list[str],
     ) -> bool:
-        if change.cluster.node(claim.node).has_program:
-            change.start(claim.node)
+        node = change.cluster.node(claim.node)
+        in_place = not self._lacks_guard(change.cluster, node)
+        if not in_place:
+            change.restart(node.name)
+        else:
+            self._wait_for_lease(change, claim)
+            if node.has_program:
+                change.start(node.name)
         remarks += native_of(change.cluster).promote(
             change.cluster, change.installation, claim, change.deadline
         )
-        return True
+        return in_place
+
+    def lead(
+        self, change: _Change, claim: NodeState, until: float, began: Callable[[], None]
+    ) -> None:
+        cluster = change.cluster
+        seconds = change.deadline - time.monotonic()
+        # Its guard kills it at the end of its lease, and a promotion may take longer than one.
+        control_of(cluster, cluster.node(claim.node)).lease(claim.epoch, until, seconds)
+        began()
+        deadline = time.monotonic() + LEAD_DATABASE_SECONDS
+        native_of(cluster).promote(cluster, change.installation, claim, deadline)
+
+    def _lacks_guard(self, cluster: Cluster, node: Node) -> bool:
+        """Return True if a server runs that was started before automatic failover was set."""
+        if not cluster.automatic:
+            return False
+        try:
+            control_of(cluster, node).status()
+        except OperatorError as error:
+            return isinstance(error, NoServerError) and fencing.is_listening(node)
+        return False
+
+    def _wait_for_lease(self, change: _Change, claim: NodeState) -> None:
+        """Wait until the automation has given a running server its first lease as the primary.
+
+        Without a lease, its guard would let it run for ever.  One that starts waits for it anyway.
+        """
+        cluster = change.cluster
+        control = control_of(cluster, cluster.node(claim.node))
+
+        def has_lease() -> bool:
+            try:
+                found = control.status()
+            except OperatorError as error:
+                return isinstance(error, NoServerError)
+            return found.epoch == claim.epoch and found.lease is not None
+
+        if cluster.automatic and not wait_until(has_lease, change.deadline, LEASE_POLL_SECONDS):
+            raise OperatorError(
+                f"node {claim.node} has no lease for epoch {claim.epoch}",
+                f"the automation of host {cluster.here} gives it one",
+                "see if the program automation and etcd run there",
+                ExitCode.TIMED_OUT,
+            )
 
     def follow(
         self,
         change: _Change,
         wanted: NodeState,
     ) -> Changed:
-        change.stop(wanted.node)
-        state.write(change.cluster.node(wanted.node), wanted)
-        change.start(wanted.node)
-        return Changed(False, ())
+        cluster = change.cluster
+        node = cluster.node(wanted.node)
+        state.write(node, wanted)
+        try:
+            engine_control.redirect(cluster, node, wanted)
+            backend_of(cluster).settle(cluster, change.installation, wanted, change.deadline)
+        except OperatorError:
+            change.restart(wanted.node)
+            return Changed(False, ())
+        return Changed(True, ())
 
     def refuse_writable(self, cluster: Cluster, node: Node) -> None:
         writers.refuse_writable(cluster, node)
 
-    def changes(self, cluster: Cluster, wanted: NodeState) -> str:
-        in_place = wanted.role is Role.PRIMARY
-        program = cluster.node(wanted.node).program
-        return "change its server in place" if in_place else f"restart {program}"
+    def changes(self, _cluster: Cluster, _wanted: NodeState) -> str:
+        return "change its server in place"
 
 
 _SERVERS: dict[Family, _Servers] = {

@@ -17,7 +17,7 @@ from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.lookup import node_with_program, root_of
 from indico_zodbrepl.cluster.rendering import START_SECONDS as STARTED_AFTER_SECONDS
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, history, peers, ports, state
+from indico_zodbrepl.host import blob_folder, epochs, guarded, history, peers, ports, state
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.following import check_follower
 from indico_zodbrepl.host.interface import DryRun
@@ -49,7 +49,8 @@ def run(cluster: Cluster, installation: Installation, name: str) -> NoReturn:
     for remark in backend.prepare(cluster, installation, present):
         print(remark, flush=True)
     write_all(backend.node_files(cluster, present))
-    command = backend.server_command(cluster, installation, present)
+    server = backend.server_command(cluster, installation, present)
+    command = guarded.command_of(cluster, installation, present, server)
     epoch = f", epoch {present.epoch}" if backend.has_epochs else ""
     print(
         f"node {name} starts as {present.role}{epoch}"
@@ -67,6 +68,7 @@ def admit(cluster: Cluster, installation: Installation, present: NodeState) -> I
     A follower that missed promotions gets the state of one that follows the primary.
     """
     backend = backend_of(cluster)
+    yield from blob_folder.admit(cluster, installation, present)
     if not backend.has_epochs:
         return
     if present.role is Role.PRIMARY:
@@ -83,6 +85,7 @@ def admissible(cluster: Cluster, installation: Installation, claim: NodeState) -
     """
     backend = backend_of(cluster)
     first = f"node {claim.node} is to be {state.in_words(cluster, claim)}"
+    blob_folder.admit(cluster, installation, claim)
     if not backend.has_epochs:
         return [first]
     history.refuse_unfit(cluster, claim)

@@ -1,4 +1,4 @@
-"""Secrets in files that only their owner can read: Indico's first user, the benchmark secret."""
+"""Files in ``var/secrets``, which only their owner can read; most are the same on all hosts."""
 
 from __future__ import annotations
 
@@ -103,8 +103,12 @@ def make_shared(cluster: Cluster) -> None:
     Raises OperatorError (exit 8): one can't be made.
     """
     folder = Layout(cluster).secrets
+    path = Layout(cluster).cluster_id
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with alone(path.with_suffix(".lock")):
+            if not path.exists():
+                write_atomically(path, secrets.token_hex(16) + "\n", 0o600)
     except OSError as error:
         raise _unusable(folder, error) from error
     ensure_bench_secret(cluster)
@@ -114,10 +118,10 @@ def make_shared(cluster: Cluster) -> None:
 def shared(cluster: Cluster) -> dict[str, str]:
     """Return the secrets that all hosts share, by file name.
 
-    These are Indico's first user, the secret for benchmarks and the generated passwords of
-    database users.  Locks, and files that nodes write when they start, are not shared.  Nor are
-    the accounts and the session key of the admin page, which runs on one host: an old copy would
-    revive accounts that were removed.
+    These are the cluster's identity, Indico's first user, the secret for benchmarks and the
+    generated passwords of database users.  Locks, and files that nodes write when they start, are
+    not shared.  Nor are the accounts and the session key of the admin page, which runs on one host:
+    an old copy would revive accounts that were removed.
 
     Raises OperatorError (exit 8): one can't be read.
     """

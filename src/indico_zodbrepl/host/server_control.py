@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import socket
+import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -16,12 +18,16 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import control_socket
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing import typed_json
+from indico_zodbrepl.probing.answers import Acknowledging, AcknowledgingAnswer, read_acknowledging
+from indico_zodbrepl.probing.wire import ProbeError
 
 # Seconds for an answer, in addition to the duration of a longer request.
 ANSWER_SECONDS = 5.0
 # Seconds that a server waits for its upstream, or for followers that it leaves.
 CHANGE_SECONDS = 30.0
 _LONGEST_ANSWER = 1 << 20
+_PEER_CREDENTIALS = struct.Struct("3i")
+"""PID, user and group, as of unix(7)."""
 
 
 class NoServerError(OperatorError):
@@ -37,6 +43,17 @@ class ServerRefusedError(OperatorError):
 
 
 @dataclasses.dataclass(frozen=True)
+class Lease:
+    """The lease of a primary.
+
+    Attributes:
+        left: seconds until it ends, negative afterwards.
+    """
+
+    left: float
+
+
+@dataclasses.dataclass(frozen=True)
 class ServerStatus:
     """A server's report after a request.
 
@@ -45,11 +62,15 @@ class ServerStatus:
         epoch: in which it serves.
         known_epoch: the highest that it knows; a primary of a lower one refuses commits.
         last_tid: its last transaction.
-        held: why no commit begins: "operator", "epoch", "followers"; None if they may.
+        held: why no commit begins: "operator", "epoch", "lease", "followers", "synchronous"; None
+            if they may.
         held_for: seconds until an operator's hold ends automatically; None without one.
         upstream: replication address it follows, ``host:port``.
         connected: True if that link is up.
         followers: addresses of its followers.
+        lease: None if its commits need no lease.
+        detached_for: seconds until a detached follower follows again; None otherwise.
+        synchronous: its acknowledged commits; None from a server that has none.
     """
 
     role: str
@@ -61,6 +82,9 @@ class ServerStatus:
     upstream: str | None
     connected: bool | None
     followers: tuple[str, ...]
+    lease: Lease | None = None
+    detached_for: float | None = None
+    synchronous: Acknowledging | None = None
 
 
 class _Outcome(msgspec.Struct):
@@ -82,6 +106,10 @@ class _Status(msgspec.Struct):
     upstream: str | None
     connected: bool | None
     followers: tuple[str, ...]
+    # Servers of earlier releases lack these.
+    lease: Lease | None = None
+    detached_for: float | None = None
+    synchronous: AcknowledgingAnswer | None = None
 
 
 class ServerControl:
@@ -103,6 +131,27 @@ class ServerControl:
         """Return the server's status within ``seconds``, also while it is busy."""
         return self._ask({"do": "status"}, seconds)
 
+    def commits(self, seconds: float = ANSWER_SECONDS) -> ServerStatus:
+        """Return the status with the acknowledged commits as the server keeps them now."""
+        return self.status(seconds)
+
+    def check_change(self, _count: int | None, _level: str | None) -> None:
+        """Raise ServerRefusedError if nothing can change the server's acknowledged commits so."""
+
+    def pid(self) -> int | None:
+        """Return the process that listens on the control socket, frozen or not; None without one.
+
+        Any other failure to connect is an OSError.
+        """
+        try:
+            with _connected(self._node, time.monotonic() + ANSWER_SECONDS) as peer:
+                found = peer.getsockopt(
+                    socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size
+                )
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
+        return int(_PEER_CREDENTIALS.unpack(found)[0])
+
     def pause_writes(self, seconds: float) -> ServerStatus:
         """Pause writes: let no commit begin, and wait until the running ones have finished.
 
@@ -115,14 +164,89 @@ class ServerControl:
         """Resume writes; no effect if they are not paused."""
         return self._ask({"do": "release"}, ANSWER_SECONDS)
 
-    def promote(self, epoch: int, replicate_to: Address) -> ServerStatus:
+    def promote(
+        self,
+        epoch: int,
+        replicate_to: Address,
+        until: float | None = None,
+        seconds: float = CHANGE_SECONDS,
+    ) -> ServerStatus:
         """Make it a primary in this epoch that listens for followers at this address.
 
-        Its clients reconnect.  On a primary this ends a hold and raises the epoch.
+        Its clients reconnect.  On a primary this ends a hold and raises the epoch.  A follower gets
+        the cluster file's settings of acknowledged commits: its server may have been started
+        before they were changed.
+
+        Args:
+            until: end of its lease in this epoch, which then begins at the same moment; see
+                `lease`.
+            seconds: for the answer; without one, the order may be executed nevertheless.
         """
-        return self._ask(
-            {"do": "promote", "epoch": epoch, "replicate_to": str(replicate_to)}, CHANGE_SECONDS
-        )
+        request: dict[str, object] = {
+            "do": "promote",
+            "epoch": epoch,
+            "replicate_to": str(replicate_to),
+            "synchronous": dataclasses.asdict(self._cluster.synchronous),
+        }
+        if until is not None:
+            request["until"] = until
+        return self._ask(request, seconds)
+
+    def lease(self, epoch: int, until: float, seconds: float = ANSWER_SECONDS) -> ServerStatus:
+        """Let a primary commit until a moment of CLOCK_BOOTTIME, also while it is busy.
+
+        Afterwards it refuses commits until the next lease.  Refused by a follower, and for an epoch
+        that is over.
+
+        Args:
+            epoch: in which it has the role.
+            until: as ``time.clock_gettime(time.CLOCK_BOOTTIME)``, at most 60 s ahead.
+            seconds: for the answer; without one, the lease may count nevertheless.
+        """
+        return self._ask({"do": "lease", "epoch": epoch, "until": until}, seconds)
+
+    def detach(
+        self, epoch: int, detached_for: float, seconds: float = ANSWER_SECONDS
+    ) -> ServerStatus:
+        """Make a follower leave its upstream and process everything that it has received.
+
+        The last transaction in the answer is final: nothing arrives until `follow` or `promote`, or
+        until the time is over.  Idempotent; the time then begins again.
+
+        Args:
+            epoch: the cluster's; the server refuses one that is over.
+            detached_for: seconds, at most 600; afterwards it follows its upstream again.
+            seconds: for the answer; without one, the order may be executed nevertheless.
+        """
+        return self._ask({"do": "detach", "epoch": epoch, "seconds": detached_for}, seconds)
+
+    def synchronous(
+        self,
+        count: int | None = None,
+        level: str | None = None,
+        timeout: float | None = None,
+        alone: str | None = None,
+    ) -> ServerStatus:
+        """Change a primary's acknowledged commits, until its restart or change of role.
+
+        Args:
+            count, level, timeout, alone: see `Acknowledging`; None keeps the value.
+        """
+        changes: dict[str, object] = {
+            "count": count,
+            "level": level,
+            "timeout": timeout,
+            "alone": alone,
+        }
+        return self._change({key: value for key, value in changes.items() if value is not None})
+
+    def _change(self, given: Mapping[str, object]) -> ServerStatus:
+        """Order changes of acknowledged commits, by name."""
+        return self._ask({"do": "synchronous", **given}, ANSWER_SECONDS)
+
+    def alone(self, seconds: float = ANSWER_SECONDS) -> ServerStatus:
+        """Let a primary that is "asking" commit without secondaries: others know of it."""
+        return self._ask({"do": "alone"}, seconds)
 
     def follow(self, epoch: int, upstream: Address) -> ServerStatus:
         """Make a secondary or relay follow another upstream; its clients notice nothing.
@@ -157,7 +281,7 @@ class ServerControl:
     def _read(self, request: Mapping[str, object], raw: bytes) -> ServerStatus:
         try:
             answer = _decode(raw)
-        except (msgspec.MsgspecError, ValueError) as problem:
+        except (msgspec.MsgspecError, ProbeError, ValueError) as problem:
             raise self._silent(request, f"no usable answer: {raw[:80]!r}") from problem
         if isinstance(answer, ServerStatus):
             return answer
@@ -176,41 +300,60 @@ class ServerControl:
         )
 
 
+_WORDS = {
+    "hold": "pause writes for {seconds:g} s",
+    "release": "resume writes",
+    "epoch": "enter epoch {epoch}",
+    "promote": "promote in epoch {epoch}",
+    "follow": "follow in epoch {epoch}",
+    "lease": "extend the lease in epoch {epoch}",
+    "detach": "detach from its upstream for {seconds:g} s",
+    "synchronous": "change its acknowledged commits",
+    "alone": "commit without secondaries",
+}
+
+
 def _words(request: Mapping[str, object]) -> str:
     """Return the request in words: ``pause writes for 20 s``, ``promote in epoch 3``."""
-    if request["do"] == "hold":
-        return f"pause writes for {request['seconds']:g} s"
-    if "epoch" in request:
-        verb = "enter" if request["do"] == "epoch" else f"{request['do']} in"
-        return f"{verb} epoch {request['epoch']}"
-    return "resume writes" if request["do"] == "release" else str(request["do"])
+    order = str(request["do"])
+    return _WORDS.get(order, order).format_map(request)
 
 
 def _decode(raw: bytes) -> ServerStatus | _Refusal:
-    """Return a server's answer.  Raises msgspec.MsgspecError or ValueError."""
+    """Return a server's answer.  Raises msgspec.MsgspecError, ProbeError or ValueError."""
     if not typed_json.decode(raw, _Outcome).ok:
         return typed_json.decode(raw, _Refusal)
     found = typed_json.decode(raw, _Status)
-    return ServerStatus(**msgspec.structs.asdict(found) | {"last_tid": int(found.last_tid, 16)})
+    values = msgspec.structs.asdict(found)
+    values["last_tid"] = int(found.last_tid, 16)
+    values["synchronous"] = read_acknowledging(found.synchronous)
+    return ServerStatus(**values)
 
 
 def _converse(node: Node, request: bytes, deadline: float) -> bytes:
     """Return the line of the server's answer.  Raises OSError; TimeoutError at the deadline."""
+    with _connected(node, deadline) as peer:
+        peer.sendall(request)
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            peer.settimeout(_remaining(deadline))
+            chunk = peer.recv(65536)
+            if not chunk or len(answer) > _LONGEST_ANSWER:
+                raise ConnectionAbortedError(0, "it ended the connection without an answer")
+            answer += chunk
+        return bytes(answer)
+
+
+@contextlib.contextmanager
+def _connected(node: Node, deadline: float) -> Iterator[socket.socket]:
+    """Connect to the control socket of a node."""
     # The path may be too long for a socket.
     folder = os.open(node.data_directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX) as peer:
             peer.settimeout(_remaining(deadline))
             peer.connect(f"/proc/self/fd/{folder}/{control_socket(node).name}")
-            peer.sendall(request)
-            answer = bytearray()
-            while not answer.endswith(b"\n"):
-                peer.settimeout(_remaining(deadline))
-                chunk = peer.recv(65536)
-                if not chunk or len(answer) > _LONGEST_ANSWER:
-                    raise ConnectionAbortedError(0, "it ended the connection without an answer")
-                answer += chunk
-            return bytes(answer)
+            yield peer
     finally:
         os.close(folder)
 

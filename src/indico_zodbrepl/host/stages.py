@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
+from indico_zodbrepl.cluster.model import Etcd
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.etcd import member
 from indico_zodbrepl.host import readiness, state, tunnel
 from indico_zodbrepl.host.programs import Stage
 
 
 def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
-    """Return the stages of a start: tunnel, nodes in these states, Indico, scheduler, observers."""
+    """Return the stages of a start.
+
+    Tunnel, etcd, election, nodes in these states, Indico, scheduler, observers.
+    """
     endpoints, here = needed(cluster, states), cluster.local
 
     def listens(program: str) -> Callable[[], str | None]:
@@ -22,6 +27,8 @@ def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
 
     return [
         connecting(cluster),
+        electing(cluster),
+        [(program, _runs) for program in election(cluster)],
         [
             (node.program, listens(node.program))
             for node in here.nodes
@@ -42,6 +49,17 @@ def connecting(cluster: Cluster) -> Stage:
     return [(name, listens) for name in _tunnel(cluster)]
 
 
+def electing(cluster: Cluster) -> Stage:
+    """Return the second stage of a start: the member of etcd, if this host has one."""
+    own = tuple(each for each in cluster.own_endpoints() if each.kind == Etcd.program)
+    return [(name, functools.partial(readiness.listening, own)) for name in _etcd(cluster)]
+
+
+def _etcd(cluster: Cluster) -> list[str]:
+    """Return the program that automatic failover needs: it stops after the nodes."""
+    return [Etcd.program] if member.runs_here(cluster) else []
+
+
 def _runs() -> None:
     """Return None: a program that listens nowhere is ready once supervisor reports it running."""
 
@@ -49,6 +67,12 @@ def _runs() -> None:
 def _tunnel(cluster: Cluster) -> list[str]:
     """Return the program that other hosts are reached through: it starts first and stops last."""
     return [tunnel.name(cluster)] if tunnel.runs_here(cluster) else []
+
+
+def election(cluster: Cluster) -> list[str]:
+    """Return the program that elects the leader: without it, servers take no commits."""
+    here = cluster.here
+    return [cluster.host(here).automation] if here and cluster.automates(here) else []
 
 
 def _lookouts(cluster: Cluster) -> list[str]:
@@ -67,6 +91,7 @@ def ending(cluster: Cluster) -> list[list[str]]:
     stages = stopping(here, upstreams)
     return [
         *(stage[cluster.here] for stage in stages if cluster.here in stage),
+        _etcd(cluster),
         _tunnel(cluster),
     ]
 
@@ -76,8 +101,8 @@ def stopping(
 ) -> list[dict[str | None, list[str]]]:
     """Return the stages of a stop: the programs of each host that stop at the same time.  Pure.
 
-    First what observes and Indico, then each node before its followers.  Tunnels are in no stage:
-    they stop with the rest of their host.
+    First what observes and Indico, then the election, so that no node replaces one that stops, then
+    each node before its followers.  Tunnels are in no stage: they stop with the rest of their host.
 
     Args:
         upstreams: of the nodes, by name.
@@ -88,7 +113,14 @@ def stopping(
     for instance in cluster.indico:
         first.setdefault(instance.on, []).extend(instance.programs)
     nodes = drain_order(cluster.nodes, upstreams)
-    return [first, *({node.on: [node.program]} for node in nodes if node.has_program)]
+    electing: dict[str | None, list[str]] = {
+        host.name: [host.automation] for host in cluster.hosts if cluster.automates(host.name)
+    }
+    return [
+        first,
+        *([electing] if electing else []),
+        *({node.on: [node.program]} for node in nodes if node.has_program),
+    ]
 
 
 def _upstream(cluster: Cluster, node: Node) -> str | None:
@@ -123,6 +155,7 @@ def program_of(cluster: Cluster, endpoint: Endpoint) -> str:
         return tunnel.name(cluster)
     named = {("node", node.name): node.program for node in cluster.nodes}
     named |= {("indico", instance.name): instance.program for instance in cluster.indico}
+    named |= {(Etcd.program, host.name): Etcd.program for host in cluster.hosts}
     if cluster.watch:
         named[("watch", "")] = cluster.watch.program
     return named.get((endpoint.kind, endpoint.name or ""), cluster.admin.program)

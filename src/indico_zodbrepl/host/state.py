@@ -9,7 +9,7 @@ from typing import Any
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role, formats
-from indico_zodbrepl.cluster.commands import move_away
+from indico_zodbrepl.cluster.commands import Commands, move_away
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -18,6 +18,18 @@ from indico_zodbrepl.host import epochs
 FORMAT = formats.STATE.known  # 1, which is still read, has no ``forced``
 KEYS = {"format", "cluster", "node", "role", "upstream", "epoch", "forced"}
 FORCED_KEYS = {"actor", "reason", "at"}
+
+
+class LostUpstreamError(OperatorError):
+    """The upstream of a node is no node of the cluster any more.
+
+    Attributes:
+        state: of the node.
+    """
+
+    def __init__(self, error: OperatorError, state: NodeState) -> None:
+        super().__init__(error.notice, error.detail, error.hint, error.exit_code)
+        self.state = state
 
 
 def initial(cluster: Cluster, node: Node) -> NodeState:
@@ -47,7 +59,7 @@ def derived(cluster: Cluster, node: Node) -> NodeState:
 def current(cluster: Cluster, node: Node) -> NodeState:
     """Return a node's assigned state: from its state file, or ``derived`` without one.
 
-    Raises OperatorError (exit 8) if the file is damaged or of another cluster.
+    Raises OperatorError (exit 8) if the file is damaged or of another cluster; LostUpstreamError.
     """
     try:
         state = _read(node)
@@ -61,11 +73,14 @@ def current(cluster: Cluster, node: Node) -> NodeState:
             f"{cluster.where('node', node.name, 'data-directory')}",
         )
     if state.upstream is not None and state.upstream not in {n.name for n in cluster.nodes}:
-        raise _refusal(
+        force = Commands.here(cluster).zodbrepl("node", "start", node.name, "--force")
+        error = _refusal(
             node,
             f"its upstream {state.upstream!r} is no node of this cluster",
-            f"put <node {state.upstream}> back into {cluster.source}",
+            f"put <node {state.upstream}> back into {cluster.source}; if that node is lost for "
+            f"good, fence this one and make it the primary: {force} --reason TEXT",
         )
+        raise LostUpstreamError(error, state)
     return state
 
 

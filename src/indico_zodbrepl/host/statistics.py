@@ -148,6 +148,7 @@ def statistics(
 FORMAT = formats.STATISTICS.known
 SUMS = {"name": str, "objects": int, "bytes": int, "revisions": int, "revision_bytes": int}
 OBJECT = {"oid": str, "class": str, "bytes": int}
+BLOBS = ("files", "bytes", "old_files", "old_bytes", "missing")
 TOTALS = {
     "objects": int,
     "bytes": int,
@@ -228,6 +229,8 @@ def _check(kept: Kept) -> None:
     _of(kept.__dict__, {"at": int | float})
     _of(kept.where.__dict__, {"kind": str, "node": str | None})
     _of(found, TOTALS | {"transactions": int | None, "file_bytes": int | None})
+    if found.get("blobs") is not None:  # an earlier release did not count them
+        _of(found["blobs"], dict.fromkeys(BLOBS, int))
     if found["history"] not in HISTORY:
         raise TypeError(f"history is {found['history']!r}")
     for name, kinds in (("classes", SUMS), ("modules", SUMS), ("largest", OBJECT)):

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster, Endpoint
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.etcd import member
 from indico_zodbrepl.host import ports, tunnel
 from indico_zodbrepl.host.disks import Disk, disk_of
 
@@ -142,6 +143,8 @@ def _folders(cluster: Cluster) -> Iterator[tuple[Path, str, bool]]:
     for node in cluster.local.nodes:
         if node.managed:
             yield node.data_directory, f"data of node {node.name}", True
+    if member.runs_here(cluster):
+        yield member.data_directory(cluster), "data of etcd", True
     yield layout.archive, "uploaded files", True
     if cluster.own_backup_directory is not None:
         yield cluster.own_backup_directory, "backups", True

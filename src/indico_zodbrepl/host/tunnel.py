@@ -2,9 +2,10 @@
 
 A program listens on the inner address of its host.  On that host, the tunnel accepts connections
 at the host's own address, from hosts with a certificate of the cluster, and passes them on to the
-program.  On every other host, the tunnel listens on the same inner address and passes connections
-on to the host's own address.  It forwards the end of one direction alone, as the storage servers
-need it at their shutdown.  Pure; ``tunnel_control`` runs it.
+program; to a port for replication from the inner address of the host that connects, so that the
+server knows it.  On every other host, the tunnel listens on the same inner address and passes
+connections on to the host's own address.  It forwards the end of one direction alone, as the
+storage servers need it at their shutdown.  Pure; ``tunnel_control`` runs it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Address, Cluster, ClusterHost, Endpoint
+from indico_zodbrepl.cluster.model import Address, Cluster, ClusterHost, Endpoint, Etcd
 from indico_zodbrepl.host import certificates
 from indico_zodbrepl.host.certificates import Role
 
@@ -49,7 +50,7 @@ def endpoints(cluster: Cluster) -> list[Endpoint]:
         return []
     incoming = (
         dataclasses.replace(each, address=Address(own_host(cluster).address, each.address.port))
-        for each in cluster.own_endpoints()
+        for each in _passed_on(cluster)
     )
     return [*incoming, *(endpoint for _other, endpoint in _outgoing(cluster))]
 
@@ -58,8 +59,13 @@ def _outgoing(cluster: Cluster) -> Iterator[tuple[ClusterHost, Endpoint]]:
     """Yield the programs of the other hosts, each with its host."""
     for other in cluster.hosts:
         if other.name != cluster.here:
-            for endpoint in dataclasses.replace(cluster, here=other.name).own_endpoints():
+            for endpoint in _passed_on(dataclasses.replace(cluster, here=other.name)):
                 yield other, endpoint
+
+
+def _passed_on(cluster: Cluster) -> list[Endpoint]:
+    """Return the addresses of this host's programs that do not encrypt by themselves."""
+    return [each for each in cluster.own_endpoints() if each.kind != Etcd.program]
 
 
 def own_host(cluster: Cluster) -> ClusterHost:
@@ -76,7 +82,7 @@ def config(cluster: Cluster) -> str:
     verified = f'{own} ca-file "{certificates.authorities_file(folder)}" verify required'
     others = " ".join(each.name for each in cluster.hosts if each is not here)
     parts = [_HEAD]
-    for endpoint in cluster.own_endpoints():
+    for endpoint in _passed_on(cluster):
         may = " or may-read" if endpoint.kind in READABLE else ""
         parts.append(
             f"""
@@ -86,7 +92,7 @@ listen from-others-{_label(endpoint)}
     acl is-known ssl_c_s_dn(CN) {others}
     acl may-read ssl_c_s_dn(OU) {Role.OPERATOR} {Role.MONITOR}
     tcp-request session reject unless is-host is-known{may}
-    server program {endpoint.address}
+{_program(cluster, endpoint)}
 """
         )
     for other, endpoint in _outgoing(cluster):
@@ -99,6 +105,22 @@ verifyhost {certificates.dns_name(other.name, Role.HOST)} tcp-ut {SILENT_SECONDS
 """
         )
     return "".join(parts)
+
+
+def _program(cluster: Cluster, endpoint: Endpoint) -> str:
+    """Return the lines that pass connections on to a program.
+
+    A storage server counts what a follower confirms under its name if it comes from that node's
+    host.  So it sees the inner address of the host whose certificate was verified.
+    """
+    if endpoint.key != "replication-port":
+        return f"    server program {endpoint.address}"
+    others = [each for each in cluster.hosts if each.name != cluster.here]
+    rules = [f"    use-server {each.name} if {{ ssl_c_s_dn(CN) {each.name} }}" for each in others]
+    servers = [
+        f"    server {each.name} {endpoint.address} source {each.inner_address}" for each in others
+    ]
+    return "\n".join([*rules, *servers])
 
 
 def _label(endpoint: Endpoint) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import os
-import shutil
 import subprocess
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -65,8 +63,7 @@ def check_installed() -> None:
 
 def find() -> Path | None:
     """Return the path of HAProxy; None if it is not installed."""
-    found = shutil.which(COMMAND, path=os.pathsep.join((os.environ.get("PATH", ""), *FOLDERS)))
-    return Path(found) if found else None
+    return programs.find(COMMAND, FOLDERS)
 
 
 def start(

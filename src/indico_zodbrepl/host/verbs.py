@@ -12,7 +12,17 @@ from indico_zodbrepl.cluster import Cluster, NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named, node_with_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import fencing, forcing, lifecycle, roles, run, starts, state, stopping
+from indico_zodbrepl.host import (
+    acknowledging,
+    fencing,
+    forcing,
+    lifecycle,
+    roles,
+    run,
+    starts,
+    state,
+    stopping,
+)
 from indico_zodbrepl.host.fencing import Fenced
 from indico_zodbrepl.host.forcing import Forcing, answers, force_start
 from indico_zodbrepl.host.interface import DryRun
@@ -165,6 +175,7 @@ DRY_RUNS: Mapping[str, Callable[..., DryRun]] = {
     "assign": _check_assign,
     "pause_writes": _check_pause,
     "resume_writes": _check_resume,
+    "change_synchronous": acknowledging.check,
     "promote": roles.dry_run_promotion,
     "follow": roles.dry_run_following,
     "force_start": forcing.dry_run,

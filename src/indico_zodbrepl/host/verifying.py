@@ -6,12 +6,13 @@ import dataclasses
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host import comparing, datafs, epochs, history
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import comparing, datafs, epochs, history, node_files
 from indico_zodbrepl.host.datafs import Relation
 from indico_zodbrepl.host.history import Condition
 
-SECONDS = 600.0
-"""Seconds for one comparison; the first one of a node reads both files completely."""
+SECONDS = 3600.0
+"""Seconds for one comparison; the first one of a node, or after an import of files, reads all."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +63,12 @@ def verify(
         why = ""
     elif found.relation is Relation.AHEAD:
         return None  # it accepted no writes since: the primary's file lost data, or is missing
+    elif found.upstream_lacks_blobs:
+        raise OperatorError(
+            f"node {primary} lacks blob files that node {name} has",
+            datafs.describe(found, name, primary),
+            f"copy them from the folder {node_files.BLOBS} of node {name}'s data directory",
+        )
     else:
         why = datafs.describe(found, name, primary)
         new = dataclasses.replace(known, condition=Condition.DIVERGED, detail=why)

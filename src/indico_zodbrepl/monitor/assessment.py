@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from indico_zodbrepl.monitor.findings import (
     source_of_truth,
 )
 from indico_zodbrepl.monitor.snapshot import (
+    Automation,
     HostStatus,
     IndicoStatus,
     Mark,
@@ -44,6 +46,7 @@ from indico_zodbrepl.probing.answers import (
 )
 from indico_zodbrepl.probing.comparison import Comparison, Failure, Membership
 
+PRIMARIES = (ServerRole.PRIMARY, ServerRole.STANDALONE)
 FAILURE_SECONDS = 60.0
 """Seconds for which a failed write counts after its disk has room again."""
 
@@ -83,7 +86,26 @@ def assess(cluster: Cluster, findings: Findings, home: Path) -> Snapshot:
         rivals=tuple(node.name for node in facts.rivals),
         control_disk=findings.control_disk,
         hosts=hosts,
+        files=cluster.files,
+        automation=_automation(findings.automation, nodes),
     )
+
+
+def _automation(found: Automation | None, nodes: Sequence[NodeStatus]) -> Automation | None:
+    """Return the automatic failover; a node that does not answer can't take over.
+
+    Its host may be lost, and have reported nothing since.
+    """
+    if found is None:
+        return None
+    silent = {node.name for node in nodes if not node.reachable}
+    candidates = tuple(
+        dataclasses.replace(each, problem="it does not answer")
+        if each.node in silent and not each.problem
+        else each
+        for each in found.candidates
+    )
+    return dataclasses.replace(found, candidates=candidates)
 
 
 def _host(cluster: Cluster, host: ClusterHost, findings: Findings) -> HostStatus:
@@ -103,6 +125,7 @@ def _host(cluster: Cluster, host: ClusterHost, findings: Findings) -> HostStatus
         findings.supervisor_problem if here else findings.supervisors.get(host.name, ""),
         found.certificate_until,
         found.archive,
+        found.archive_problem,
     )
 
 
@@ -162,10 +185,15 @@ def _node(
         managed=node.managed,
         disk=findings.disks.get(node.name),
         write_failure=_write_failure(ours, findings, node.name) if ours else None,
+        missing_blob_folder=ours.missing_blob_folder if ours else None,
+        blobs_missing=ours.blobs_missing if ours else 0,
+        blob_missing=ours.blob_missing if ours else "",
         refusal=_refusal(findings, node.name),
         compared_in=findings.compared_in.get(node.name),
         data_end=findings.data_ends.get(node.name),
         host=node.on,
+        acknowledging=ours.acknowledging if ours and ours.role in PRIMARIES else None,
+        lease_left=ours.lease_left if ours else None,
         superseded_by=leader[1]
         if own.role is Role.PRIMARY and leader[1] != node.name and leader[0] > (own.epoch or 0)
         else None,
@@ -306,7 +334,7 @@ def _seconds_behind(last: int, comparison: Comparison, now: float) -> float | No
     If its tid is unknown, the time since the node's own last transaction: an upper bound.
     """
     missing, oldest = comparison.missing, last
-    if last != tid.EMPTY and isinstance(missing, MissingAnswer):
+    if isinstance(missing, MissingAnswer):
         if missing.first is not None:
             oldest = missing.first
         elif missing.exact and missing.transactions == 1:
@@ -355,6 +383,9 @@ def _instance(cluster: Cluster, instance: IndicoInstance, findings: Findings) ->
             findings.programs.get(instance.scheduler_program) if instance.scheduler else None
         ),
         host=instance.on,
+        files_in_archive=answer.files_in_archive if answer else None,
+        files_missing=answer.files_missing if answer else 0,
+        file_missing=answer.file_missing if answer else "",
     )
 
 

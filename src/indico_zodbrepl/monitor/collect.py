@@ -10,13 +10,14 @@ from typing import TypeVar
 
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster.installation import home_from_environment
-from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState
+from indico_zodbrepl.cluster.model import Cluster, Etcd, IndicoInstance, Node, NodeState
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.epochs import EpochRecord, seconds
 from indico_zodbrepl.host.interface import HostAwayError, answer_deadline, host_of, prepare
 from indico_zodbrepl.monitor.assessment import assess
+from indico_zodbrepl.monitor.automation import automation_jobs, automation_of, health_of
 from indico_zodbrepl.monitor.files import jobs, start_refusal
 from indico_zodbrepl.monitor.findings import Findings, Results, assignments, source_of_truth
 from indico_zodbrepl.monitor.hosts import host_jobs, reports
@@ -80,7 +81,7 @@ def collect(cluster: Cluster, time_limit: float) -> Findings:
     # Reading the states of a silent host has used a part of the limit.
     left = max(SUPERVISOR_SECONDS, deadline - time.monotonic())
     race.start("supervisor", partial(ask_supervisor, cluster, left))
-    for name, job in (*jobs(cluster), *host_jobs(cluster)):
+    for name, job in (*jobs(cluster), *host_jobs(cluster), *automation_jobs(cluster)):
         race.start(name, job)
     found = race.wait(deadline)
     return _findings(cluster, found, states, taken_at, time.monotonic() - started)
@@ -170,6 +171,8 @@ def _findings(
         data_ends=_by_node(cluster, found, "data end", DataEnd),
         hosts=reports(cluster, found),
         supervisors=supervisors,
+        automation=automation_of(cluster, found),
+        etcd=health_of(found),
     )
 
 
@@ -205,7 +208,9 @@ def _programs(cluster: Cluster, found: object) -> tuple[dict[str, Program], str,
         return ({}, next(iter(lost.values())), {}) if lost else (known, "", {})
     problems = {}
     for host in cluster.hosts:
-        names = dataclasses.replace(cluster, here=host.name).program_names()
+        # The member of etcd has the same name on all hosts, so it says nothing of one.
+        programs = dataclasses.replace(cluster, here=host.name).program_names()
+        names = [name for name in programs if name != Etcd.program]
         problems[host.name] = next((lost[name] for name in names if name in lost), "")
     return known, problems.pop(cluster.here or "", ""), {k: v for k, v in problems.items() if v}
 

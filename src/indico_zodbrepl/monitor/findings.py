@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Program, StartRefusal
+from indico_zodbrepl.monitor.snapshot import (
+    Automation,
+    EpochWord,
+    OpenOperation,
+    Program,
+    StartRefusal,
+)
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.wire import FailureKind
+
+if TYPE_CHECKING:
+    from indico_zodbrepl.etcd.health import Health
 
 Results = Iterable[tuple[tuple[str, str], object]]
 """Results of a probe: a key of kind and name, and the value."""
@@ -29,6 +39,8 @@ class HostReport:
         certificate_until: when its certificate expires, seconds since 1970; None if that is not
             known.
         archive: mark of its folder of uploaded files; empty without one.
+        archive_problem: why files can't be kept there; empty if they can.
+        unrecovered: names of its new recovery exports; see ``host.exports``.
     """
 
     release: str
@@ -36,6 +48,8 @@ class HostReport:
     clock_offset: float
     certificate_until: float | None = None
     archive: str = ""
+    archive_problem: str = ""
+    unrecovered: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +77,8 @@ class Findings:
         hosts: what each host's agent reports, or why it does not answer; empty without host
             sections.
         supervisors: why the supervisord of a host does not answer, by host.
+        automation: the automatic failover as etcd has it; None without one.
+        etcd: the health of its members; None without etcd, or if it is unknown.
     """
 
     taken_at: float
@@ -85,6 +101,8 @@ class Findings:
     data_ends: Mapping[str, DataEnd] = dataclasses.field(default_factory=dict)
     hosts: Mapping[str, HostReport | Failure] = dataclasses.field(default_factory=dict)
     supervisors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    automation: Automation | None = None
+    etcd: Health | None = None
 
 
 @dataclasses.dataclass(frozen=True)

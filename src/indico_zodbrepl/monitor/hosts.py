@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from indico_zodbrepl.cluster.files import digest
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.interface import AgentStoppedError, HostAwayError, host_of
@@ -21,8 +22,7 @@ def host_jobs(cluster: Cluster) -> Iterator[tuple[str, Callable[[], Results]]]:
 
 
 def _ask(cluster: Cluster, name: str) -> Results:
-    interface = host_of(cluster)
-    own = interface.identity(cluster.here or "")
+    interface, own = host_of(cluster), digest(cluster.source)
     sent = time.time()
     try:
         found = interface.identity(name)
@@ -35,9 +35,18 @@ def _ask(cluster: Cluster, name: str) -> Results:
     else:
         # The answer was made between the request and now.
         offset = found.now - (sent + time.time()) / 2
-        same = found.config == own.config
-        until = found.certificate_until or None
-        yield ("host", name), HostReport(found.release, same, offset, until, found.archive)
+        yield (
+            ("host", name),
+            HostReport(
+                found.release,
+                found.config == own,
+                offset,
+                found.certificate_until or None,
+                found.archive,
+                found.archive_problem,
+                found.unrecovered,
+            ),
+        )
 
 
 def reports(

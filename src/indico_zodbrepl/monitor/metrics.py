@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot, State
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
-from indico_zodbrepl.probing.answers import Level, ServerRole
+from indico_zodbrepl.probing.answers import AckState, Level, ServerRole
 
 PREFIX = "zodbrepl_"
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -66,8 +66,25 @@ SNAPSHOT_METRICS = described(
     ("node_start_refused", "node", "1 while it is down because it refused to start, else 0"),
     ("node_writes_held", "node", "1 while its writes are paused or refused, else 0"),
     ("node_refused_followers", "node", "followers that its server refused"),
+    (
+        "node_synchronous",
+        "node",
+        "1 while enough secondaries acknowledge its commits, 0 while not; absent if none has to",
+    ),
+    ("node_synchronous_count", "node", "secondaries that must acknowledge each of its commits"),
+    ("node_synchronous_confirming", "node", "secondaries that confirm transactions"),
+    ("node_commits_in_doubt", "node", "transactions on its disk that were acknowledged to nobody"),
+    ("node_lease_left_seconds", "node", "time until its lease ends; absent if it needs none"),
     ("control_disk_free_bytes", "", "free space of the var directory's disk"),
     ("control_disk_size_bytes", "", "size of the var directory's disk"),
+    (
+        "automation_known",
+        "",
+        "1 while etcd tells who leads, 0 while not; absent without automatic failover",
+    ),
+    ("automation_paused", "", "1 while the automatic failover is paused; absent if unknown"),
+    ("leader", "node", "1 for the node that holds the role of the primary in etcd, else 0"),
+    ("candidate", "node", "1 if the node could take over, 0 if not; absent for the leader"),
     ("operations_open", "", "open operations; 1 while one is running"),
     ("indico_up", "indico", "1 when the Indico instance answers, else 0"),
     ("indico_writable", "indico", "1 when it can save, else 0"),
@@ -148,6 +165,7 @@ def of_snapshot(snapshot: Snapshot) -> Values:
     if snapshot.control_disk is not None:
         yield "control_disk_free_bytes", [((), snapshot.control_disk.free)]
         yield "control_disk_size_bytes", [((), snapshot.control_disk.size)]
+    yield from _automation(snapshot)
     yield "operations_open", [((), len(snapshot.operations))]
     yield "primary", [((node.name,), node.name == snapshot.primary) for node in snapshot.nodes]
     for name, figure in NODE_FIGURES.items():
@@ -163,6 +181,31 @@ def of_snapshot(snapshot: Snapshot) -> Values:
     yield (
         "indico_writable",
         [((instance.name,), _saves(snapshot, instance)) for instance in snapshot.indico],
+    )
+
+
+def _automation(snapshot: Snapshot) -> Values:
+    found = snapshot.automation
+    if found is None:
+        return
+    yield "automation_known", [((), not found.problem)]
+    if found.problem:
+        return
+    yield "automation_paused", [((), found.paused is not None)]
+    yield (
+        "leader",
+        [
+            ((node.name,), node.name == found.leader and not found.released)
+            for node in snapshot.nodes
+        ],
+    )
+    yield (
+        "candidate",
+        [
+            ((each.node,), not each.problem)
+            for each in found.candidates
+            if each.node != found.leader or found.released
+        ],
     )
 
 
@@ -200,4 +243,19 @@ NODE_FIGURES: dict[str, NodeFigure] = {
         None if node.actual_role not in REPLICATING else len(node.refused)
     ),
     "node_lag_transactions": lambda node: node.lag_transactions,
+    "node_synchronous": lambda node: (
+        found.state is AckState.SYNCHRONOUS
+        if (found := node.acknowledging) is not None and found.count
+        else None
+    ),
+    "node_synchronous_count": lambda node: (
+        None if node.acknowledging is None else node.acknowledging.count
+    ),
+    "node_synchronous_confirming": lambda node: (
+        None if node.acknowledging is None else len(node.acknowledging.confirming)
+    ),
+    "node_commits_in_doubt": lambda node: (
+        None if node.acknowledging is None else node.acknowledging.in_doubt
+    ),
+    "node_lease_left_seconds": lambda node: node.lease_left,
 }

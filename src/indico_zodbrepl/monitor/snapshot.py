@@ -8,12 +8,13 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.cluster.model import FileStore, Role
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk, Room
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import (
+    Acknowledging,
     Alert,
     Fact,
     Hold,
@@ -23,7 +24,7 @@ from indico_zodbrepl.probing.answers import (
 )
 from indico_zodbrepl.probing.comparison import Membership
 
-TIDS = ("last_tid", "tid")
+TIDS = ("last_tid", "tid", "acknowledged")
 """Fields that hold transaction ids, which JSON has as text: they exceed JavaScript's numbers."""
 
 
@@ -153,11 +154,16 @@ class NodeStatus:
         facts: the engine's own figures.
         disk: of its data directory; None when it can't be asked.
         write_failure: None if its server wrote its last transaction, or does not tell.
+        missing_blob_folder: its folder of uploaded files if that is gone under its server.
+        blobs_missing: blob files that its server should have and does not.
+        blob_missing: the path of one of them, or empty.
         compared_in: the epoch in which its history was last compared, if it only followed since.
         data_end: the end of its data file if it does not answer; None if unknown.
         superseded_by: the primary of a later epoch than the one in which this node is, or would
             become, the primary; None if there is none.
         host: name of its host in a cluster of several; None otherwise.
+        acknowledging: how followers acknowledge its commits; None for one that accepts none.
+        lease_left: seconds until its lease ends, negative afterwards; None if it needs none.
     """
 
     name: str
@@ -196,9 +202,14 @@ class NodeStatus:
     managed: bool = True
     disk: Disk | None = None
     write_failure: WriteFailure | None = None
+    missing_blob_folder: str | None = None
+    blobs_missing: int = 0
+    blob_missing: str = ""
     compared_in: int | None = None
     data_end: DataEnd | None = None
     host: str | None = None
+    acknowledging: Acknowledging | None = None
+    lease_left: float | None = None
 
     @property
     def reachable(self) -> bool:
@@ -209,7 +220,7 @@ class NodeStatus:
         return (
             self.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE, ServerRole.MASTER)
             and self.read_only is False
-            and self.held not in (Hold.EPOCH, Hold.FOLLOWERS)
+            and self.held in (None, Hold.OPERATOR)
         )
 
     @property
@@ -288,6 +299,8 @@ class NodeStatus:
             found.append("start refused")
         if self.held:
             found.append("writes held" if self.held is Hold.OPERATOR else "writes refused")
+        if self.missing_blob_folder is not None:
+            found.append("files gone")
         if self.write_failure is not None:
             found.append("writes fail")
         elif self.disk is not None and self.disk.room is not Room.ENOUGH:
@@ -309,6 +322,9 @@ class IndicoStatus:
         failure: why it serves no pages, though it has a storage; None while it is starting.
         scheduler: the program of Indico's scheduler if it runs beside this instance.
         host: name of its host in a cluster of several; None otherwise.
+        files_in_archive: uploaded files that are not in the database; None if it is not known.
+        files_missing: requests of the last 10 minutes that needed a file that could not be read.
+        file_missing: whose the last one of these files is, in words; empty without one.
     """
 
     name: str
@@ -329,6 +345,9 @@ class IndicoStatus:
     failure: str | None = None
     scheduler: Program | None = None
     host: str | None = None
+    files_in_archive: int | None = None
+    files_missing: int = 0
+    file_missing: str = ""
 
     @property
     def schedules(self) -> bool:
@@ -412,6 +431,7 @@ class HostStatus:
             known.
         archive: mark of Indico's folder of uploaded files; hosts that share it have the same one.
             Empty without an instance, and if it is unknown.
+        archive_problem: why files can't be kept in that folder; empty if they can.
     """
 
     name: str
@@ -424,11 +444,70 @@ class HostStatus:
     supervisor_problem: str = ""
     certificate_until: float | None = None
     archive: str = ""
+    archive_problem: str = ""
 
     @property
     def up(self) -> bool:
         """Return True if its agent answers."""
         return not self.problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A node as its host has reported it in etcd.
+
+    Attributes:
+        problem: why it could not become the primary; empty if it could, or if it is the primary.
+        at: when it was reported: ISO 8601 in UTC, by the clock of its host.
+        doubt: why its data may lack commits that it has confirmed; empty if they hold all.
+    """
+
+    node: str
+    problem: str
+    at: str
+    doubt: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pause:
+    """Somebody paused the automatic failover; ``since`` is ISO 8601 in UTC."""
+
+    by: str
+    reason: str
+    since: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Automation:
+    """The automatic failover, as etcd has it.
+
+    Attributes:
+        problem: why etcd's keys are unknown; empty if they are known.
+        hint: what ends the problem; empty if etcd does not answer.
+        lease: seconds without a renewal after which another node may take over.
+        leader: the node that holds the role of the primary; None if nobody ever held it.
+        released: True if it gave the role up, so that another node takes over.
+        leader_epoch: the epoch of its role; None without a leader.
+        since: when it took the role: ISO 8601 in UTC.
+        why: reason of the take-over.
+        paused: None if nodes may take over.
+        operation: who runs an operation that holds the lock in etcd; empty if nobody does.
+        alone: True if the leader may have acknowledged commits that no other node has.
+        candidates: the nodes as their hosts have reported them.
+    """
+
+    lease: float
+    problem: str = ""
+    hint: str = ""
+    leader: str | None = None
+    released: bool = False
+    leader_epoch: int | None = None
+    since: str = ""
+    why: str = ""
+    paused: Pause | None = None
+    operation: str = ""
+    alone: bool = False
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -448,6 +527,8 @@ class Snapshot:
         rivals: nodes of a split brain, the one to fence last; empty without one.
         control_disk: of the cluster's var directory; None when it can't be asked.
         hosts: of a cluster of several; empty if all runs on one.
+        files: where new uploaded files go.
+        automation: the automatic failover; None without one.
     """
 
     cluster: str
@@ -467,6 +548,8 @@ class Snapshot:
     rivals: tuple[str, ...] = ()
     control_disk: Disk | None = None
     hosts: tuple[HostStatus, ...] = ()
+    files: FileStore = FileStore.BLOBS
+    automation: Automation | None = None
 
     @property
     def here(self) -> str | None:

@@ -199,6 +199,8 @@ def _figures(made: Made) -> dict[str, JsonValue]:
         "name": made.name,
         "bytes": made.bytes,
         "whole": made.whole,
+        "files": made.blobs,
+        "file_bytes": made.blob_bytes,
         "last_tid": made.tid,
         "seconds": made.seconds,
     }

@@ -196,8 +196,16 @@ def fingerprint(host: Host, name: str) -> str:
 
 
 def lost_count(found: Comparison) -> int:
-    """Return how many transactions the first file of a comparison has and the second lacks."""
-    return found.private + found.conflicting
+    """Return how many transactions the first file of a comparison has and the second lacks.
+
+    With those that the second one has, but not with the content of their blobs.
+    """
+    return found.private + found.conflicting + found.blobs_private
+
+
+def files(count: int) -> str:
+    """Return a number of uploaded files in words."""
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def transactions(count: int) -> str:

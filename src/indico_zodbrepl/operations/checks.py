@@ -128,10 +128,11 @@ class Verify(Step):
     action = "verify"
 
     @classmethod
-    def of(cls, commands: Commands, primary: str, epoch: int) -> Self:
+    def of(cls, commands: Commands, primary: str, epoch: int, besides: str = "") -> Self:
+        """Return the step; ``besides`` is a former primary that rejoins later."""
         return cls(
             primary,
-            {"epoch": epoch},
+            {"epoch": epoch, **({"besides": besides} if besides else {})},
             title=f"Verify that all nodes are in epoch {epoch} and only {primary} is primary",
             checks="each node's server, or its state file if it does not run",
             command=commands.zodbrepl("status"),
@@ -148,6 +149,8 @@ class Verify(Step):
     def _wrong(self, context: Context, epoch: object) -> list[str]:
         wrong = []
         for node in context.cluster.nodes:
+            if node.name == self.arguments.get("besides"):
+                continue
             try:
                 found = ask(context.cluster, node).replication
             except ProbeError:

@@ -18,7 +18,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.datafs import Relation
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import Host, host_of
-from indico_zodbrepl.operations.candidates import transactions
+from indico_zodbrepl.operations.candidates import lost_count, transactions
 from indico_zodbrepl.operations.checks import CatchUp
 from indico_zodbrepl.operations.divergence import (
     compare,
@@ -177,7 +177,7 @@ def _own(
         return _Own(None)
     if found.relation is Relation.UNRELATED:
         return _Own(None, after=fork if fork and _holds(host, node, fork) else None)
-    private = found.private + found.conflicting
+    private = lost_count(found)
     unproven = 0
     if known is None or known.was_writable:
         unproven = doubtful(found, verified, fork)

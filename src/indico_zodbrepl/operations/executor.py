@@ -46,6 +46,7 @@ def execute(
     actor: str = "",
     *,
     history: str = "",
+    preempting: bool = False,
 ) -> Operation:
     """Execute a plan from its first step.
 
@@ -55,6 +56,8 @@ def execute(
         actor: who gave the command; by default the user of this process.
         history: ``store.history`` before the plan was made; refused if another operation has
             begun since.
+        preempting: take the lock from a command that runs, and close an interrupted operation as it
+            stands; for the automation, which replaces a lost primary.
 
     Returns:
         The ended operation, as journaled: its outcome is ``done`` or ``incomplete``.
@@ -64,11 +67,17 @@ def execute(
             give way; nothing was changed.  Else a step failed, and the text says whether everything
             was undone (outcome ``undone``) or ``resume`` is needed (outcome ``stopped``).
     """
-    with store.alone(cluster) as lock:
+    with store.alone(cluster, preempting=preempting) as lock:
         formats.refuse_newer(cluster)
-        interrupted = store.refuse_unfinished(cluster, plan.operation, plan.target)
+        interrupted = (
+            store.unfinished(cluster)
+            if preempting
+            else store.refuse_unfinished(cluster, plan.operation, plan.target)
+        )
         store.refuse_since(cluster, history)
         preflight.refuse_unwritable(cluster)
+        if plan.stops:
+            lock.announce_stop(plan.stops)
         if interrupted is not None:
             store.give_way(cluster, interrupted, plan)
         begun = operation.new(
@@ -102,6 +111,8 @@ def resume(
         formats.refuse_newer(cluster)
         store.refuse_another(cluster, expected)
         left = store.the_open_one(cluster).later(pid=os.getpid(), host=cluster.here or "")
+        if left.plan.stops:
+            lock.announce_stop(left.plan.stops)
         run = _Run(cluster, installation, left, observer or Observer(), lock)
         if undo:
             return run.undo_on_demand()

@@ -19,10 +19,12 @@ from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.interface import Host, answer_deadline, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.peers import of_nodes
+from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.promotion import assigned_primary
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.operations.automatic import Automation
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.process_state import FROZEN
@@ -46,6 +48,8 @@ class Situation:
         last_seen: None if there is no such record.
         holders: processes that have nodes' data files open, if supervisor is not running.
         sights: what other hosts' probes of the primary found, by host.
+        automation: None without one, or where that does not matter.
+        promise: of the old primary; None if it is unknown.
     """
 
     now: float
@@ -60,6 +64,8 @@ class Situation:
     holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
     unwritable: Mapping[str, str] = dataclasses.field(default_factory=dict)
     sights: Mapping[str, Sighting] = dataclasses.field(default_factory=dict)
+    automation: Automation | None = None
+    promise: Promise | None = None
 
     def is_away(self, name: str) -> bool:
         """Return True if the host of a node does not answer."""

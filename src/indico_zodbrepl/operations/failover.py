@@ -18,7 +18,7 @@ from indico_zodbrepl.host.datafs import Comparison, describe
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.promotion import states_after
 from indico_zodbrepl.monitor.snapshot import NodeStatus
-from indico_zodbrepl.operations import preflight
+from indico_zodbrepl.operations import automatic, doubt, preflight
 from indico_zodbrepl.operations.candidates import (
     against,
     choose,
@@ -88,14 +88,17 @@ def plan_failover(
         sights=situation.sights,
     )
     findings = list(findings_of(said, old.name))
+    refused = automatic.objection(situation.automation, old.name, commands)
     if not is_gone(said):
-        return _refuse_alive(
+        refused = _refuse_alive(
             old,
             said_serving=any(each.sight is Sight.SERVING for each in said),
             agent_stopped=agent_stopped(situation.findings, old),
-            findings=findings,
             commands=commands,
         )
+    if refused is not None:
+        return dataclasses.replace(refused, findings=(*findings, *refused.findings))
+    findings += automatic.findings(situation.automation, old.name)
     new = snapshot.node(target) if target else choose(situation, old.name)
     if new is None or new.name == old.name:
         why_not = _refuse_target(cluster, situation, old, commands, itself=new is not None)
@@ -109,11 +112,12 @@ def plan_failover(
             Verdict.WARNING,
         ),
     ]
-    lost = loss(situation, old.name, new)
+    lost = doubt.told(situation, old, loss(situation, old.name, new))
     others = list(losses_of_others(situation, old.name, new))
     findings += [
         *_out_of_reach(situation, old),
         *_loss_findings(new, lost, others),
+        *doubt.findings(situation, old, new, cluster.synchronous.count),
         *_waits_for_a_follower(cluster, situation, old, new),
         *_short_of_followers(cluster, situation, old, new, lost),
     ]
@@ -163,7 +167,6 @@ def _refuse_alive(
     *,
     said_serving: bool,
     agent_stopped: bool,
-    findings: Sequence[Finding],
     commands: Commands,
 ) -> Refusal:
     if said_serving:
@@ -171,19 +174,19 @@ def _refuse_alive(
             f"primary {old.name} is running; a failover would lose transactions",
             f"move the role without loss: {commands.zodbrepl('switchover')}; if {old.name} "
             "can't write, repair it",
-            tuple(findings),
+            (),
         )
     if agent_stopped:
         return Refusal(
             f"it is not certain that primary {old.name} is down",
             f"on host {old.host}, start the agent: {commands.zodbrepl('agent')}, or its service; "
             f"then retry. If that is impossible, switch host {old.host} off, then retry",
-            tuple(findings),
+            (),
         )
     return Refusal(
         f"it is not certain that primary {old.name} is down",
         f"retry in a few seconds, or fence it: {commands.zodbrepl('node', 'fence', old.name)}",
-        tuple(findings),
+        (),
     )
 
 
@@ -296,7 +299,7 @@ def _waits_for_a_follower(
             Verdict.WARNING,
             new.name,
             f"blocks all commits until another node follows it: rejoin {old.name} next",
-            "synchronous is true; if no other node can come back, set it to false, then run up",
+            "if no other node can come back, set synchronous to 0, then run up",
         )
 
 

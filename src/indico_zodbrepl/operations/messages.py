@@ -51,6 +51,7 @@ FIGURES = {
     "ran": "its program ran before",
     "relation": "its history compared with the other's",
     "restored_bytes": "restored",
+    "restored_files": "uploaded files restored",
     "restored_to": "restored to transaction",
     "resumed_bytes": "copied by an earlier attempt",
     "turned_in_place": "demoted without a restart of its server",

@@ -220,6 +220,17 @@ class Plan:
         word = "to" if self.source and self.operation in ("switchover", "failover") else "of"
         return f"{self.operation} {word} {self.target}"
 
+    @property
+    def stops(self) -> str:
+        """Return the node that stops on purpose and may be the leader; empty if there is none.
+
+        A database server can't pause writes, so a switchover stops it.
+        """
+        if self.operation == "restart":
+            return self.target
+        ends = self.operation == "switchover" and any(step.action == "end" for step in self.steps)
+        return self.source if ends else ""
+
     def no_return(self) -> int:
         """Return the index of the point of no return; the number of steps if there is none."""
         return next(

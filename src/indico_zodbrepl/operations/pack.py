@@ -19,7 +19,16 @@ from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.packing import PROGRAM, Packed, PackedInPart
 from indico_zodbrepl.monitor import take_snapshot
 from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.operations.model import Context, Figures, Finding, Plan, Refusal, Step, Verdict
+from indico_zodbrepl.operations.model import (
+    Context,
+    Figures,
+    Finding,
+    JsonValue,
+    Plan,
+    Refusal,
+    Step,
+    Verdict,
+)
 from indico_zodbrepl.operations.refusals import objections
 
 ALL = "the database"
@@ -253,7 +262,19 @@ class Pack(Step):
                 f"{name} was not packed", error.detail, hint, error.exit_code
             ) from error
         context.say(f"packed {name} in {packed.seconds:.1f} s{_sizes(context, packed)}")
-        return {name: {"before": packed.before, "after": packed.after, "seconds": packed.seconds}}
+        figures: dict[str, JsonValue] = {
+            "before": packed.before,
+            "after": packed.after,
+            "seconds": packed.seconds,
+        }
+        if packed.unreferenced:
+            size, count = decimal(packed.unreferenced_bytes), packed.unreferenced
+            context.say(
+                f"moved {count} blob file{'' if count == 1 else 's'} without a transaction "
+                f"({size}) to the folder blobs.old of {name}; the next pack removes them"
+            )
+            figures["unreferenced"] = packed.unreferenced
+        return {name: figures}
 
 
 def _sizes(context: Context, packed: Packed) -> str:

@@ -26,7 +26,7 @@ WRITE_SECONDS = 5.0
 
 
 def refuse_unwritable(cluster: Cluster) -> None:
-    """Raise OperatorError (exit 8) if the control host can't keep an operation's progress.
+    """Raise OperatorError (exit 8) if too few hosts answer or can keep an operation's progress.
 
     Its file, the journal and the epoch records are in the var directory.
     """

@@ -220,8 +220,8 @@ class _Recommender:
                 lost = by_hand.last_resort(snapshot, primary, commands)
                 yield Recommendation("", primary.name, lost)
             return
-        if primary is None or serving or primary.held in (Hold.FOLLOWERS, Hold.OPERATOR):
-            return
+        if primary is None or serving or primary.held not in (None, Hold.EPOCH):
+            return  # writes come back without an operation; the alert says what is missing
         if primary.assigned_role is not Role.PRIMARY and is_fit(primary):
             promotion = by_hand.finish_promotion(primary, snapshot.epoch or 1, commands)
             yield Recommendation("", primary.name, promotion)

@@ -44,6 +44,8 @@ class LostObject:
         outcome: ``applies``, ``merges``, ``conflicts`` or ``has it``.
         why: why it conflicts; else empty.
         differences: what the lost transaction changed in it; of new objects nothing.
+        file: path of a blob's file in the export; None for other objects, or if it is missing.
+        file_name: path of that file in Indico's archive; None if it is unknown.
     """
 
     oid: str
@@ -52,6 +54,8 @@ class LostObject:
     outcome: str
     why: str
     differences: tuple[Difference, ...]
+    file: str | None = None
+    file_name: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +159,8 @@ class RecoveredEvent:
         objects: how many objects belong to it.
         event: its new number; None after a dry run.
         written: the last transaction that it took; None after a dry run.
+        files: attached files that come with it; files_missing: those whose content is not in the
+            export.
     """
 
     tail: str
@@ -164,6 +170,8 @@ class RecoveredEvent:
     objects: int
     event: str | None
     written: str | None
+    files: int = 0
+    files_missing: int = 0
 
 
 def recover_event(

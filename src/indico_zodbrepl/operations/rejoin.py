@@ -15,8 +15,9 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
-from indico_zodbrepl.host.datafs import Comparison, Relation
+from indico_zodbrepl.host.datafs import Comparison, Relation, describe
 from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.promise import Fate, fate
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CatchUp
 from indico_zodbrepl.operations.divergence import (
@@ -73,9 +74,10 @@ class Facts:
         damage: why its data file is unreadable; empty if it is readable or missing.
         verified: the tid up to which its history is verified, 16 hex digits.
         was_writable: True if it was a primary since.
-        size: bytes of its data file and the primary's.
+        size: bytes of its data file and its blobs, or of the primary's if they have more.
         exported: a folder that already has everything that would be removed; None if there is none.
         fork: the last transaction that the primary got from the node; None if unknown.
+        fate: what clients were told of the transactions that only the node has.
     """
 
     now: float
@@ -93,6 +95,7 @@ class Facts:
     size: int
     exported: Path | None = None
     fork: str | None = None
+    fate: Fate = Fate.UNKNOWN
 
     @property
     def doubtful(self) -> int:
@@ -145,6 +148,8 @@ def _obstacle(facts: Facts, found: Comparison) -> Judgement | None:
             Ending.QUARANTINED,
             f"{transactions(found.conflicting)} with the primary's ids and another content",
         )
+    if found.blobs_differing:
+        return Judgement(Ending.NEEDS_SEEDING, describe(found, facts.node, facts.primary))
     if found.relation is Relation.UNRELATED or found.common is None:
         return Judgement(Ending.NEEDS_SEEDING, "it has no transaction in common with the primary")
     if facts.doubtful:
@@ -190,9 +195,10 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
         damage=damage,
         verified=verified,
         was_writable=remembered is None or remembered.was_writable,
-        size=max(size_of(host, name), size_of(host, primary.name)),
+        size=max(size_of(host, each) + host.blob_bytes(each) for each in (name, primary.name)),
         exported=exported or None,
         fork=fork,
+        fate=fate(host.promise(name), remembered.epoch if remembered is not None else own.epoch),
     )
 
 
@@ -294,7 +300,7 @@ def _loss(facts: Facts, judged: Judgement) -> Loss | None:
         None,
         True,
         judged.cut_after,
-        f"{transactions(found.private)}, {how}",
+        f"{transactions(found.private)}, {how}; {facts.fate}",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.datafs import describe
+from indico_zodbrepl.host.datafs import Truncation, describe
 from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.operations.candidates import transactions
@@ -60,7 +60,7 @@ class Compare(Step):
         common = found.common.tid if found.common else None
         planned = self.arguments["cut_after"]
         expected = found.relation.may_follow if planned is None else common == planned
-        if found.conflicting or not expected:
+        if found.conflicting or found.blobs_differing or not expected:
             raise OperatorError(
                 f"{node.name} changed since it was looked at",
                 describe(found, node.name, other.name),
@@ -147,8 +147,9 @@ class Export(_Quarantining):
         return super().do(context)
 
     def writes(self, context: Context) -> int:
-        """Return the bytes of the transactions, and what every step writes."""
-        return super().writes(context) + _bytes_after(context, self)
+        """Return the bytes of the transactions and their blobs, and what every step writes."""
+        removed = _after(context, self)
+        return super().writes(context) + removed.bytes + removed.blob_bytes
 
     def _do(self, context: Context) -> Figures:
         folder = Path(str(self.arguments["folder"]))
@@ -171,10 +172,10 @@ class Export(_Quarantining):
         return {**told, "exported": done.transactions, **lost, **lacking}
 
 
-def _bytes_after(context: Context, step: Step) -> int:
-    """Return the bytes of a node's file after the transaction that a step names."""
+def _after(context: Context, step: Step) -> Truncation:
+    """Return what a node's file has after the transaction that a step names."""
     folder = Path(step.text("folder"))
-    return context.host.truncate(step.subject, step.text("after"), folder, dry_run=True).bytes
+    return context.host.truncate(step.subject, step.text("after"), folder, dry_run=True)
 
 
 class Cut(_Quarantining):
@@ -202,8 +203,11 @@ class Cut(_Quarantining):
         return {"cut_transactions": done.transactions, "cut_bytes": done.bytes}
 
     def writes(self, context: Context) -> int:
-        """Return the bytes that are kept before they are removed, and what every step writes."""
-        return super().writes(context) + _bytes_after(context, self)
+        """Return the bytes that are kept before they are removed, and what every step writes.
+
+        The export has copied the blobs to the same folder.
+        """
+        return super().writes(context) + _after(context, self).bytes
 
     def is_untouched(self, context: Context) -> bool:
         """Return True if nothing was truncated: what is removed is noted first."""

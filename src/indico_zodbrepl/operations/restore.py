@@ -18,13 +18,15 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.host.backup import Backup, BackupFolder, Newer
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.datafs import Progress
 from indico_zodbrepl.host.interface import Host, HostAwayError, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
+from indico_zodbrepl.operations import maintenance
 from indico_zodbrepl.operations.backup import folder_of
-from indico_zodbrepl.operations.candidates import transactions
+from indico_zodbrepl.operations.candidates import files, transactions
 from indico_zodbrepl.operations.facts import replication_of, tail_folder
 from indico_zodbrepl.operations.messages import Teller
 from indico_zodbrepl.operations.model import Finding, Loss, Plan, Refusal, Step, Verdict
@@ -92,6 +94,7 @@ class RestoreFacts:
         last_seen: the monitor process's record; None if there is none.
         monitor_away: why its host does not answer; empty if it does.
         clients_away: why the host of an Indico instance does not answer, by instance.
+        unpaused: True if the automation would replace a primary that is stopped.
     """
 
     now: float
@@ -114,14 +117,15 @@ class RestoreFacts:
     copied: bool = False
     monitor_away: str = ""
     clients_away: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unpaused: bool = False
 
     @property
     def needed(self) -> int:
-        """Return the bytes of the restored database and its backup, and of a readable copy of a
+        """Return the bytes of the restored data and their backup, and of a readable copy of a
         damaged one.
         """
         damaged = self.present.size if self.present and self.present.damage else 0
-        restored = self.backup.bytes if self.backup else 0
+        restored = self.backup.bytes + self.backup.blob_bytes if self.backup else 0
         return restored * (2 if self.copied else 1) + damaged + SPARE
 
 
@@ -179,6 +183,7 @@ def gather(
         monitor_away=monitor_away,
         clients_away=_clients_away(cluster, host),
         copied=source.host not in ("", node.on),
+        unpaused=cluster.automatic and maintenance.paused(cluster) is None,
     )
 
 
@@ -218,7 +223,8 @@ def _strangers(host: Host, name: str, backups: Backups, *, supervised: bool) -> 
 
 def _next_epoch(cluster: Cluster, node: Node) -> int:
     host = host_of(cluster)
-    return host.highest_epoch(node.name, host.state(node.name).epoch) + 1
+    seen = host.highest_epoch(node.name, host.state(node.name).epoch)
+    return max(seen, leadership.epoch(cluster)) + 1
 
 
 def _other(cluster: Cluster, installation: Installation, node: Node) -> Other:
@@ -279,6 +285,8 @@ def _hint(facts: RestoreFacts, commands: Commands) -> str:
         return facts.obstacle[1]
     if facts.guarded and not facts.supervised:
         return f"{commands.zodbrepl('up')}; what can't start there is no matter"
+    if facts.unpaused:
+        return f"{commands.zodbrepl('pause', '--reason', 'WHY')}; then try again"
     if facts.backup is None or facts.backup.problems:
         return (
             "an older backup: --at TIME; another folder: --from FOLDER"
@@ -331,6 +339,13 @@ def _findings(facts: RestoreFacts) -> Iterator[Finding]:
         )
     if facts.guarded and not facts.supervised:
         yield Finding(Verdict.AGAINST, "", "supervisord does not run")
+    if facts.unpaused:
+        yield Finding(
+            Verdict.AGAINST,
+            "",
+            "the automation is not paused",
+            "it would make a node the primary whose data the backup is to replace",
+        )
     yield from _of_others(facts)
     if facts.backup is not None and not facts.obstacle[0]:
         yield from _of_the_present(facts)
@@ -349,7 +364,8 @@ def _of_the_backup(facts: RestoreFacts) -> Finding:
         Verdict.FINE,
         "",
         f"the backup of {found.made} is whole",
-        f"{pieces}{_mib(found.bytes)} MiB; its last transaction is {found.tid}, of {found.time}",
+        f"{pieces}{_mib(found.bytes)} MiB{_files(found)}; "
+        f"its last transaction is {found.tid}, of {found.time}",
     )
 
 
@@ -489,6 +505,12 @@ def _steps(
     for instance in facts.clients:
         yield Client.of(commands, instance)
     yield See.of(commands, node)
+
+
+def _files(found: Backup) -> str:
+    if not found.blobs:
+        return ""
+    return f", {files(found.blobs)} of {_mib(found.blob_bytes)} MiB"
 
 
 def _mib(size: int) -> str:

@@ -35,12 +35,12 @@ class Stage(Step):
 
     @classmethod
     def of(cls, node: str, folder: BackupFolder, backup: Backup, seconds: float) -> Self:
-        size = f"{backup.bytes / 2**20:.0f} MiB"
+        size = f"{(backup.bytes + backup.blob_bytes) / 2**20:.0f} MiB"
         return cls(
             node,
             {"folder": str(folder), "name": backup.name},
             title=f"Make a database of the backup beside {node}'s data ({size})",
-            checks="sums of all pieces, then each transaction; servers go on meanwhile",
+            checks="sums of all pieces and files, then each transaction; servers go on meanwhile",
             undoes="remove it again",
             seconds=seconds,
             after_no_return=False,
@@ -55,7 +55,8 @@ class Stage(Step):
             Teller(context.say),
         )
         return {
-            "restored_bytes": made.bytes,
+            "restored_bytes": made.bytes + made.blob_bytes,
+            "restored_files": made.blobs,
             "restored_to": made.tid,
             "restored_transactions": made.transactions,
         }

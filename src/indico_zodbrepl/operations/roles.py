@@ -10,6 +10,7 @@ from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.host.interface import CHANGE_SECONDS, START_SECONDS, STOP_SECONDS
 from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
 from indico_zodbrepl.operations.checks import INDICO_SECONDS, gap, wait_writable
@@ -58,6 +59,8 @@ class Promote(Step):
 
     def do(self, context: Context) -> Figures:
         before = _last_before(context, self.subject)
+        if context.cluster.automatic:
+            lead(context, self.subject, _epoch(self))
         paused = context.results.get(("hold", context.plan.source), {}).get("last_tid")
         changed = context.host.promote(
             self.subject,
@@ -75,7 +78,11 @@ class Promote(Step):
         """Return True while no record is raised: until then no program knows the epoch."""
         epoch = _epoch(self)
         own = context.host.state(self.subject)
-        return own.epoch < epoch and context.host.highest_recorded() < epoch
+        return (
+            own.epoch < epoch
+            and context.host.highest_recorded() < epoch
+            and leadership.epoch(context.cluster) < epoch
+        )
 
 
 class Fence(Step):
@@ -359,6 +366,24 @@ class RestartClient(Step):
             context.plan.target,
         )
         return {}
+
+
+def lead(context: Context, node: str, epoch: int) -> None:
+    """Make a node the leader in etcd; return when the former one can't commit any more.
+
+    A former leader that was paused or fenced before can't; the lease of another one has to end.
+    Raises OperatorError (exit 8) if the automation was faster.
+    """
+    why = f"{context.plan.name}: {context.plan.reason}".rstrip(": ")
+    began = leadership.boottime()
+    former = leadership.claim(context.cluster, node, epoch, why).former
+    context.say(f"{node} leads in epoch {epoch} by its key in etcd")
+    if former is None or former.released or former.node == node:
+        return
+    silenced = {(action, former.node) for action in ("hold", "seal", "fence", "end")}
+    if not silenced & set(context.results):
+        context.say(f"{former.node} may commit until its lease ends: waiting for that")
+        leadership.wait_for_end(context.cluster, began)
 
 
 def _last_before(context: Context, name: str) -> Figures:

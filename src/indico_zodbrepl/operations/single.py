@@ -15,6 +15,9 @@ from typing import ClassVar, Self
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.etcd import leadership
+from indico_zodbrepl.host.acknowledging import describe
 from indico_zodbrepl.host.interface import DryRun, Host, host_of, this_host
 from indico_zodbrepl.operations import journal, operation, store
 from indico_zodbrepl.operations.executor import within
@@ -28,7 +31,7 @@ from indico_zodbrepl.operations.model import (
     Step,
     Verdict,
 )
-from indico_zodbrepl.operations.roles import Assign, Fence
+from indico_zodbrepl.operations.roles import Assign, Fence, lead
 from indico_zodbrepl.operations.switchover_steps import PauseWrites
 
 LIMIT_SECONDS = 240.0
@@ -191,6 +194,7 @@ class StopNode(Single):
     words = "Stop {name}; its followers get what they lack first"
 
     def do(self, context: Context) -> Figures:
+        _tell_of_failover(context, self.subject)
         if not context.host.stop_node(self.subject, progress=context.say):
             context.note(f"node {self.subject} does not run")
         return {}
@@ -206,6 +210,7 @@ class FenceNode(Single, Fence):
     done = "node {name} is fenced: {how}"
 
     def do(self, context: Context) -> Figures:
+        _tell_of_failover(context, self.subject)
         figures = super().do(context)
         how = (
             "it has stopped, and supervisor no longer runs it"
@@ -215,6 +220,23 @@ class FenceNode(Single, Fence):
         if isinstance(figures["killed"], list) and figures["killed"]:
             how = f"killed {', '.join(map(str, figures['killed']))}"
         return {**figures, "how": how}
+
+
+def _tell_of_failover(context: Context, node: str) -> None:
+    """Report that the automation replaces a leader whose server stops on purpose."""
+    cluster = context.cluster
+    if not cluster.automatic:
+        return
+    try:
+        leader = leadership.read(cluster)
+    except OperatorError as error:
+        context.note(f"unknown if {node} leads: {error.notice}: {error.detail}")
+        return
+    if leader is not None and leader.node == node and not leader.released:
+        context.note(
+            f"{node} leads in epoch {leader.epoch}: unless the automation is paused, another node "
+            "takes over within seconds"
+        )
 
 
 class AssignNode(Single, Assign):
@@ -274,6 +296,8 @@ class PromoteNode(Single):
         return int(self.number("epoch"))
 
     def do(self, context: Context) -> Figures:
+        if context.cluster.automatic:
+            lead(context, self.subject, context.plan.epoch)
         changed = context.host.promote(
             self.subject,
             epoch=context.plan.epoch,
@@ -308,6 +332,27 @@ def _in_place(context: Context, remarks: tuple[str, ...], *, in_place: bool) -> 
     for remark in remarks:
         context.note(remark)
     return {"in_place": in_place, "how": "" if in_place else "; its server was started for it"}
+
+
+class ChangeSynchronous(Single):
+    """A primary's commits wait for another number of secondaries, or in another way."""
+
+    action = "synchronous"
+    verb = "change_synchronous"
+    words = "Change how the commits of {name} are acknowledged"
+    is_alone = True
+    kept = ("count", "level", "timeout", "alone")
+    done = "node {name}: {now}; until its restart or change of role, then as in the cluster file"
+
+    def do(self, context: Context) -> Figures:
+        found = context.host.change_synchronous(self.subject, **self.arguments)  # type: ignore[arg-type]
+        return {
+            "now": describe(found),
+            "count": found.count,
+            "level": found.level,
+            "timeout": found.timeout,
+            "alone": found.alone,
+        }
 
 
 class RestartInstance(Single):
@@ -359,6 +404,12 @@ class Down(Everything):
 
     def do(self, context: Context) -> Figures:
         host = self._interface(context.cluster, context.installation)
+        cluster = context.cluster
+        if cluster.automatic and self.arguments.get("here"):
+            here = {node.name for node in cluster.local.nodes}
+            context.note(f"if {' or '.join(sorted(here))} leads, another node takes over")
+        elif cluster.automatic:
+            context.note("nobody takes over: the same node leads after the next up")
         ended = host.down(progress=context.say)
         if not ended:
             context.note("nothing is running")

@@ -21,6 +21,7 @@ from indico_zodbrepl.operations import (  # noqa: F401  # each registers its ste
     restore_steps,
     roles,
     switchover_steps,
+    takeover,
 )
 from indico_zodbrepl.operations.model import KINDS, Step
 

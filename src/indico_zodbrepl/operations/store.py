@@ -227,15 +227,17 @@ def _not_ended(cluster: Cluster, found: list[Damaged]) -> list[Damaged]:
 
 
 @contextlib.contextmanager
-def alone(cluster: Cluster) -> Iterator[Lock]:
+def alone(cluster: Cluster, *, preempting: bool = False) -> Iterator[Lock]:
     """Hold the lock of operations; the end of this process releases it in any case.
+
+    ``preempting`` as of ``Host.hold_lock``.
 
     With several hosts this host then has all that other hosts know of operations.  Raises
     OperatorError (exit 8) that names the running operation.
     """
     with contextlib.ExitStack() as held:
         try:
-            lock = held.enter_context(host_of(cluster).hold_lock())
+            lock = held.enter_context(host_of(cluster).hold_lock(preempting=preempting))
         except LockHeldError as error:
             raise _busy(cluster, error.holder) from error
         refresh(cluster)
@@ -305,7 +307,7 @@ def refuse_unfinished(
     return found
 
 
-def _busy(cluster: Cluster, holder: Holder) -> OperatorError:
+def _busy(cluster: Cluster, holder: Holder) -> LockHeldError:
     try:
         found = unfinished(cluster)
     except OperatorError:
@@ -315,12 +317,7 @@ def _busy(cluster: Cluster, holder: Holder) -> OperatorError:
         if found is not None
         else "it has not started its first step"
     )
-    return OperatorError(
-        f"another operation is running ({holder})",
-        what,
-        "wait until it ends, then retry",
-        ExitCode.REFUSED,
-    )
+    return LockHeldError(holder, what)
 
 
 def abandon(cluster: Cluster, reason: str, expected: str = "") -> Operation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.host.datafs import BlobAudit
 from indico_zodbrepl.host.disks import Room, gib
 from indico_zodbrepl.host.system import Folder, System
 from indico_zodbrepl.operations.model import Finding, Verdict
@@ -43,6 +44,32 @@ def judge(cluster: Cluster, system: System) -> tuple[Finding, ...]:
         *_secrets(system),
         *_ports(system),
     )
+
+
+def blobs(node: str, found: BlobAudit | None) -> Iterator[Finding]:
+    """Yield a finding about the files of a node's blobs; None if it has no data file."""
+    if found is None or not (found.blobs or found.missing or found.unreferenced):
+        return
+    first = found.first_missing
+    if first is not None:
+        text = (
+            f"{_files(found.missing)} missing, the newest of them {first.path}: object "
+            f"{first.oid} in transaction {first.tid}"
+        )
+        yield Finding(AGAINST, f"blobs of {node}", text)
+    if found.unreferenced:
+        text = (
+            f"{_files(found.unreferenced)} ({gib(found.unreferenced_bytes)}) without a "
+            f"transaction, such as {found.first_unreferenced}: the next pack puts them aside"
+        )
+        yield Finding(WARNING, f"blobs of {node}", text)
+    if first is None and not found.unreferenced:
+        text = f"{_files(found.blobs)}, {gib(found.bytes)}"
+        yield Finding(FINE, f"blobs of {node}", text)
+
+
+def _files(count: int) -> str:
+    return "1 blob file" if count == 1 else f"{count} blob files"
 
 
 def _user(system: System) -> Finding:

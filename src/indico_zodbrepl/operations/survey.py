@@ -5,6 +5,7 @@ There is one round of probes; data files are compared meanwhile if the nodes are
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
@@ -16,18 +17,21 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.host.datafs import Comparison
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import Host, HostAwayError, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.peers import of_nodes
+from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.collect import TIME_LIMIT, collect
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.promotion import best_candidate, follows_closely
-from indico_zodbrepl.monitor.snapshot import Snapshot
-from indico_zodbrepl.operations import consensus_facts, facts, preflight
+from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.operations import automatic, consensus_facts, facts, preflight
+from indico_zodbrepl.operations.automatic import Automation
 from indico_zodbrepl.operations.candidates import against, choose, fingerprint
 from indico_zodbrepl.operations.consensus_failover import plan_hung_failover
 from indico_zodbrepl.operations.facts import Situation
@@ -134,19 +138,27 @@ def _failover(
     )
     found: list[Findings] = []
     seen: dict[str, Sighting] = {}
+    acting: list[Automation | None] = []
     all_at_once(
         [
             *early,
             *([take_prints] if comparable and cluster.hosts else []),
             lambda: found.append(collect(cluster, FAILOVER_TIME_LIMIT)),
             lambda: seen.update(_sights(cluster)),
+            lambda: acting.append(automatic.observe(cluster)),
         ]
     )
     snapshot = assess(cluster, found[0], installation.home)
     situation = dataclasses.replace(
-        _situation(cluster, found[0], snapshot, compared), fingerprints=prints, sights=seen
+        _situation(cluster, found[0], snapshot, compared),
+        fingerprints=prints,
+        sights=seen,
+        automation=acting[0],
     )
     old = situation.assigned_primary()
+    if old is not None and comparable:
+        promise = _promise(cluster, old, situation.automation)
+        situation = dataclasses.replace(situation, promise=promise)
     new = snapshot.node(target) if target else old and choose(situation, old.name)
     if old is not None and new is not None and comparable:
         all_at_once(
@@ -229,6 +241,19 @@ def _last_seen(host: Host) -> LastSeen | None:
         return None  # the monitor's host is lost
 
 
+def _promise(cluster: Cluster, primary: NodeStatus, acting: Automation | None) -> Promise | None:
+    """Return what a lost primary promised of its commits, by its host, etcd or the other hosts."""
+    host, found = host_of(cluster), None
+    with contextlib.suppress(OperatorError):  # its host is lost
+        found = host.promise(primary.name)
+    if found is None and acting is not None and acting.sync is not None:
+        sync = acting.sync
+        return Promise(sync.epoch, "alone" if sync.alone else "synchronous", sync.count, sync.level)
+    if found is None and acting is None and cluster.hosts:
+        return host.agreed_promise(primary.assigned_epoch or 0)
+    return found
+
+
 def _condition(host: Host, name: str) -> str:
     """Return why a node's history is not ``ok``; empty if it is, or its host does not answer."""
     try:
@@ -254,6 +279,9 @@ def _situation(
         node.name for node in cluster.nodes if node.managed and snapshot.node(node.name).reachable
     ]
     found, holders = facts.look(cluster, snapshot.nodes)
+    led = leadership.epoch(cluster)
+    if led > (snapshot.epoch or 0):  # a take-over that was not completed has begun it
+        snapshot = dataclasses.replace(snapshot, epoch=led)
     return Situation(
         time.time(),
         findings,

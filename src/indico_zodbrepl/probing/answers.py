@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -46,11 +47,66 @@ class Hold(enum.StrEnum):
     operator: requested by an operator; it ends automatically.
     epoch: the cluster is in a later one.
     followers: too few are connected.
+    lease: its lease has ended, because it could not be renewed.
+    synchronous: too few followers acknowledge commits.
     """
 
     OPERATOR = "operator"
     EPOCH = "epoch"
     FOLLOWERS = "followers"
+    LEASE = "lease"
+    SYNCHRONOUS = "synchronous"
+
+
+class AckState(enum.StrEnum):
+    """The state of a primary whose commits followers acknowledge.
+
+    off: commits wait for nobody.
+    starting: it has just started, and its followers have not yet confirmed its last transaction.
+    waiting: commits wait, because too few followers confirm them.
+    synchronous: enough followers confirm them.
+    refusing: commits are refused, because too few followers confirmed them in time.
+    asking: it would go on without followers, and waits until that is recorded elsewhere.
+    alone: commits are acknowledged although too few followers confirm them.
+    """
+
+    OFF = "off"
+    STARTING = "starting"
+    WAITING = "waiting"
+    SYNCHRONOUS = "synchronous"
+    REFUSING = "refusing"
+    ASKING = "asking"
+    ALONE = "alone"
+
+
+@dataclasses.dataclass(frozen=True)
+class Acknowledging:
+    """Acknowledged commits of a primary.
+
+    Attributes:
+        count: followers that must have a transaction before its commit is acknowledged.
+        level: what they must have done with it: receive, write or fsync.
+        timeout: seconds that commits wait for them.
+        alone: what happens after that: refuse or degrade.
+        acknowledged: the last acknowledged transaction; None if the engine does not report it.
+        in_doubt: transactions on its disk whose commit nobody was told about.
+        confirming: the followers that confirm transactions, by name, each with the last one that
+            it confirmed: a transaction id, or a position in the log of an engine of its own.
+        since: seconds in this state.
+        not_counted: the names under which others confirm transactions, each with why that does not
+            count.
+    """
+
+    state: AckState
+    count: int
+    level: str
+    timeout: float
+    alone: str
+    acknowledged: int | None = None
+    in_doubt: int = 0
+    confirming: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    since: float = 0.0
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,8 +154,14 @@ class Replication:
         min_followers: number of followers required for writes.
         refused: followers that it refused because their last transaction is not in its history.
         write_failure: None if its last transaction was written.
+        missing_blob_folder: its folder of uploaded files if that is gone under it, else None.
+        blobs_missing: blob files that it lacks, as far as it noticed when it sent their
+            transactions to followers.
+        blob_missing: the path of one of them, or empty.
         release: of this project that the server runs; None for an engine of its own.
         protocol: what the control plane can ask of it; see ``PROTOCOL`` of the package.
+        acknowledging: the state of its acknowledged commits; None from a server without them.
+        lease_left: seconds until its lease ends, negative afterwards; None if it needs none.
     """
 
     cluster: str
@@ -116,8 +178,13 @@ class Replication:
     min_followers: int = 0
     refused: tuple[RefusedFollower, ...] = ()
     write_failure: WriteFailure | None = None
+    missing_blob_folder: str | None = None
+    blobs_missing: int = 0
+    blob_missing: str = ""
     release: str | None = None
     protocol: int = PROTOCOL
+    acknowledging: Acknowledging | None = None
+    lease_left: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,6 +273,9 @@ class IndicoAnswer:
         set_up: True if the database holds an Indico; if not, each page is answered with 503.
         failure: why it serves no pages, though it has a storage; None while it is starting.
         release: of this project that it runs.
+        files_in_archive: uploaded files that are not in the database; None if it is not known yet.
+        files_missing: requests of the last 10 minutes that needed a file that could not be read.
+        file_missing: whose the last one of these files is, in words; empty without one.
     """
 
     instance: str
@@ -220,6 +290,9 @@ class IndicoAnswer:
     set_up: bool = True
     failure: str | None = None
     release: str = FIRST_RELEASE
+    files_in_archive: int | None = None
+    files_missing: int = 0
+    file_missing: str = ""
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -238,6 +311,25 @@ class _WriteFailure(msgspec.Struct):
     count: Count
 
 
+class _Lease(msgspec.Struct):
+    left: float
+
+
+class AcknowledgingAnswer(msgspec.Struct):
+    """Acknowledged commits as a storage server reports them."""
+
+    state: AckState
+    count: Count
+    level: str
+    timeout: float
+    alone: str
+    acknowledged: str | None = None
+    in_doubt: Count = 0
+    confirming: dict[str, str | None] = {}
+    since: float = 0.0
+    not_counted: dict[str, str] = {}
+
+
 class _Replication(msgspec.Struct):
     cluster: str
     node: str
@@ -253,8 +345,13 @@ class _Replication(msgspec.Struct):
     min_followers: Count | None = None
     refused: list[_Refused] = []
     write_failure: _WriteFailure | None = None
+    missing_blob_folder: str | None = None
+    blobs_missing: Count = 0
+    blob_missing: str = ""
     release: str = FIRST_RELEASE
     protocol: Count = 1
+    lease: _Lease | None = None
+    synchronous: AcknowledgingAnswer | None = None
 
 
 class _Server(msgspec.Struct):
@@ -287,6 +384,9 @@ class _Indico(msgspec.Struct):
     set_up: Any = True
     failure: str | None = None
     release: str = FIRST_RELEASE
+    files_in_archive: Count | None = None
+    files_missing: Count = 0
+    file_missing: str = ""
 
 
 Kind = TypeVar("Kind")
@@ -318,11 +418,41 @@ def _replication(found: _Replication) -> Replication:
             RefusedFollower(clean(each.peer), _tid(each.tid), _moment(each.at))
             for each in found.refused[-MAX_FOLLOWERS:]
         ),
+        blobs_missing=found.blobs_missing,
+        blob_missing=clean(found.blob_missing),
         write_failure=None
         if failed is None
         else WriteFailure(clean(failed.error), failed.since, failed.at, failed.count),
+        missing_blob_folder=_clean(found.missing_blob_folder),
         release=clean(found.release),
         protocol=found.protocol,
+        acknowledging=read_acknowledging(found.synchronous),
+        lease_left=None if found.lease is None else found.lease.left,
+    )
+
+
+def read_acknowledging(found: AcknowledgingAnswer | None) -> Acknowledging | None:
+    """Return what a storage server reports of its acknowledged commits; None without a report.
+
+    Raises ProbeError (MALFORMED).
+    """
+    if found is None:
+        return None
+    names = list(found.confirming)[:MAX_FOLLOWERS]
+    return Acknowledging(
+        found.state,
+        found.count,
+        clean(found.level),
+        found.timeout,
+        clean(found.alone),
+        None if found.acknowledged is None else _tid(found.acknowledged),
+        found.in_doubt,
+        {clean(name): tid.render(_tid(found.confirming[name] or "0")) for name in names},
+        found.since,
+        {
+            clean(name): clean(found.not_counted[name])
+            for name in list(found.not_counted)[:MAX_FOLLOWERS]
+        },
     )
 
 
@@ -362,6 +492,9 @@ def read_indico_answer(raw: bytes) -> IndicoAnswer:
         set_up=found.set_up is not False,
         failure=_clean(found.failure),
         release=clean(found.release),
+        files_in_archive=found.files_in_archive,
+        files_missing=found.files_missing,
+        file_missing=clean(found.file_missing),
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 FROZEN = frozenset("Tt")
 _ENDED = frozenset("ZX")
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 def state_of(pid: int) -> str:
@@ -19,6 +22,39 @@ def state_of(pid: int) -> str:
         return ""
     letter = stat.rpartition(")")[2].split()[0]
     return "" if letter in _ENDED else letter
+
+
+def is_stopped(pid: int) -> bool:
+    """Return True if a process runs no instruction: stopped by a signal, or in a frozen cgroup."""
+    return state_of(pid) in FROZEN or _is_in_frozen_cgroup(pid)
+
+
+def _is_in_frozen_cgroup(pid: int) -> bool:
+    for path in _freezer_files(pid):
+        with contextlib.suppress(OSError):
+            lines = path.read_text().splitlines()
+            if "frozen 1" in lines or "FROZEN" in lines:
+                return True
+    return False
+
+
+def _freezer_files(pid: int) -> Iterator[Path]:
+    """Yield the files that tell if the cgroups of a process are frozen: cgroups(7).
+
+    Those of version 2 are below the root, or below ``unified`` where version 1 is in use as well.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    for line in lines:
+        _number, controllers, name = line.split(":", 2)
+        folder = name.lstrip("/")
+        if not controllers:
+            yield CGROUPS / folder / "cgroup.events"
+            yield CGROUPS / "unified" / folder / "cgroup.events"
+        elif "freezer" in controllers.split(","):
+            yield CGROUPS / "freezer" / folder / "freezer.state"
 
 
 def birth_of(pid: int) -> str:

@@ -57,7 +57,7 @@ class Demo:
             [self._home / "bin/zodbrepl", "-c", self.file, "demo-hosts", *words],
             capture_output=True,
             text=True,
-            timeout=SHORT,
+            timeout=LONG,
             check=False,
         )
         assert code in (None, done.returncode), done.stdout + done.stderr
@@ -71,12 +71,18 @@ class Demo:
 
 
 @contextlib.contextmanager
-def demo(home: Path, folder: Path, conferences: int) -> Iterator[Demo]:
-    """Run the demo of the example file, on other ports, until the end of the block."""
+def demo(home: Path, folder: Path, conferences: int, *, automatic: bool = False) -> Iterator[Demo]:
+    """Run the demo of the example file, on other ports, until the end of the block.
+
+    Args:
+        automatic: a lost primary is replaced automatically.
+    """
     file, log = folder / "hosts.conf", folder / "demo.log"
     text = (home / "etc/cluster-hosts.conf").read_text()
     for port in (8100, 8101, 8103):
         text = re.sub(rf"port {port}$", f"port {free_ports(1)[0]}", text, flags=re.MULTILINE)
+    if not automatic:
+        text = re.sub(r"^automatic true\n.*?^</etcd>\n", "", text, flags=re.MULTILINE | re.DOTALL)
     file.write_text(text)
     command: list[str | Path] = [
         home / "bin/zodbrepl",

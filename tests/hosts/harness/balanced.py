@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import requests
@@ -38,20 +39,30 @@ SERVED = re.compile(r" (?:writable|readable)/(\w+) ")
 
 
 class Balanced:
-    """Three hosts with their nodes, and Indico on the first two.
+    """Three hosts with their nodes, and Indico on two of them.
 
     Attributes:
         three: the cluster.
         url: of Indico behind the balancer, from this machine.
+
+    Args:
+        instances: their hosts.
+        make: returns the cluster with these lines in its file.
     """
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        instances: Mapping[str, str] = INSTANCES,
+        make: Callable[[str], Three] | None = None,
+    ) -> None:
         self._port = lab[BALANCER].forward(HTTPS)
         self.url = f"https://localhost:{self._port}/indico"
         more = [f"public-url {self.url}", f"scheduler-takeover {TAKEOVER}"]
-        for name, host in INSTANCES.items():
+        for name, host in instances.items():
             more += [f"<indico {name}>", f"host {host}", "port 8101", "</indico>"]
-        self.three = Three(lab, "tls", section="\n".join(more))
+        section = "\n".join(more)
+        self.three = Three(lab, "tls", section=section) if make is None else make(section)
         self.installation = Installation(HOME)
         self._folder = lab[BALANCER].folder
         self.certificate = self._folder / "user.crt"

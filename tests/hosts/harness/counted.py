@@ -24,7 +24,7 @@ from ZODB.POSException import ConflictError
 told = os.dup(1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 os.dup2(1, 2)
-first = int(sys.argv[2])
+first, tree = int(sys.argv[2]), sys.argv[3]
 db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
 connection = db.open()
 number = first
@@ -32,10 +32,10 @@ while True:
     try:
         transaction.begin()
         root = connection.root()
-        if 'numbers' not in root:
-            root['numbers'] = IOBTree()
+        if tree not in root:
+            root[tree] = IOBTree()
             transaction.commit()
-        root['numbers'][number] = 'x' * 200
+        root[tree][number] = 'x' * 200
         transaction.get().note(u'%d' % number)
         transaction.commit()
         os.write(told, '%d\\n' % number)
@@ -50,14 +50,18 @@ READER = """
 import sys, ZODB
 from ZODB.FileStorage import FileStorage
 db = ZODB.DB(FileStorage(sys.argv[1], read_only=True))
-print(' '.join(map(str, db.open().root().get('numbers', {}))))
+for name, tree in db.open().root().items():
+    if name.startswith('numbers'):
+        print(' '.join(map(str, tree)))
 """
 
 # Runs on Python 2.7: the numbers that a client of a storage finds.
 CLIENT = """
 import sys, ZODB, ZODB.config
 db = ZODB.DB(ZODB.config.storageFromURL(sys.argv[1]))
-print(' '.join(map(str, db.open().root().get('numbers', {}))))
+for name, tree in db.open().root().items():
+    if name.startswith('numbers'):
+        print(' '.join(map(str, tree)))
 """
 
 
@@ -67,9 +71,13 @@ class Counted:
     Attributes:
         acknowledged: the numbers whose commits succeeded, in their order.
         at: when each was told, by the monotonic clock.
+
+    Args:
+        tree: the BTree that holds its numbers, a name that begins with ``numbers``; those of
+            another tree never conflict with them.
     """
 
-    def __init__(self, three: Three, host: str, first: int = 1) -> None:
+    def __init__(self, three: Three, host: str, first: int = 1, *, tree: str = "numbers") -> None:
         self.acknowledged: list[int] = []
         self.at: list[float] = []
         self._output, told = os.pipe()
@@ -80,6 +88,7 @@ class Counted:
                 WRITER,
                 three.lab.srv / "var/etc/zodb.conf",
                 str(first),
+                tree,
                 stdout=stream.fileno(),
                 stderr=stream.fileno(),
             )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -19,30 +21,16 @@ PAUSE_SECONDS = 0.3
 """Between two requests; a busy machine needs time for the rest."""
 
 
-class Users:
-    """A reader and an author at the balancer; a context manager that ends them.
+class AtWork(abc.ABC):
+    """Users who do something all the time in threads; a context manager that ends them."""
 
-    Attributes:
-        pages: what the reader was answered: the status of each page; 0 without an answer.
-        acknowledged: the titles of the events that Indico said it saved.
-        refused: the titles of the others, by the status.
-    """
-
-    def __init__(self, site: Balanced, category: str, prefix: str) -> None:
-        self.pages: list[int] = []
-        self.acknowledged: list[str] = []
-        self.refused: dict[str, int] = {}
-        self._site = site
-        self._category = category
-        self._prefix = prefix
-        self._reader = site.logged_in()
-        self._author = site.logged_in()
+    def __init__(self, *work: Callable[[], None]) -> None:
         self._ends = threading.Event()
-        self._writing = threading.Lock()
-        self._threads = [
-            threading.Thread(target=self._read, daemon=True),
-            threading.Thread(target=self._write, daemon=True),
-        ]
+        self._threads = [threading.Thread(target=each, daemon=True) for each in work]
+
+    @abc.abstractmethod
+    def see_more(self, count: int = 3) -> None:
+        """Wait until so much more was done."""
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -60,15 +48,43 @@ class Users:
         for thread in self._threads:
             thread.join()
 
+
+class Users(AtWork):
+    """A reader and an author at the balancer; a context manager that ends them.
+
+    Attributes:
+        pages: what the reader was answered: the status of each page; 0 without an answer.
+        read_at: when each was answered, by the monotonic clock.
+        acknowledged: the titles of the events that Indico said it saved.
+        refused: the titles of the others, by the status.
+    """
+
+    def __init__(self, site: Balanced, category: str, prefix: str) -> None:
+        self.pages: list[int] = []
+        self.read_at: list[float] = []
+        self.acknowledged: list[str] = []
+        self.refused: dict[str, int] = {}
+        self._site = site
+        self._category = category
+        self._prefix = prefix
+        self._reader = site.logged_in()
+        self._author = site.logged_in()
+        self._writing = threading.Lock()
+        super().__init__(self._read, self._write)
+
     def _read(self) -> None:
         while not self._ends.wait(PAUSE_SECONDS):
             try:
                 page = self._reader.get(f"/category/{self._category}/")
             except requests.ConnectionError:
-                self.pages.append(0)
+                self._note(0)
                 continue
             whole = page.status_code != requests.codes.ok or "Ada" in page.text
-            self.pages.append(page.status_code if whole else -1)
+            self._note(page.status_code if whole else -1)
+
+    def _note(self, status: int) -> None:
+        self.read_at.append(time.monotonic())
+        self.pages.append(status)
 
     def _write(self) -> None:
         number = 0

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from StringIO import StringIO
 
 from indico.core.config import Config
 
@@ -15,7 +16,8 @@ folder = os.path.join(os.getcwd(), host)
 if not os.path.isdir(folder):
     os.mkdir(folder)
 Config.getInstance()._configVars.update(
-    XMLCacheDir=folder, UploadedFilesTempDir=folder, TempDir=folder, UploadedFilesSharedTempDir=folder)
+    XMLCacheDir=folder, UploadedFilesTempDir=folder, TempDir=folder, UploadedFilesSharedTempDir=folder,
+    FileRepository='blobs')
 
 import client  # noqa: E402
 from indico.core.db import DBMgr  # noqa: E402
@@ -143,6 +145,24 @@ def book():
         name = os.path.basename(handler._getCacheFileName())
     DBMgr.getInstance().endRequest(False)
     return name
+
+
+def upload_background(cookie):
+    """Upload the background of a badge; return the answer's text."""
+    browser = _browser_of(cookie)
+    return browser.post('/event/0/manage/tools/badges/save-background', templateId='7',
+                        file=(StringIO('a background'), 'back.gif'))['body']
+
+
+def show_background(cookie):
+    return _browser_of(cookie).get(
+        '/event/0/manage/tools/badges/background?templateId=7&backgroundId=0')['body']
+
+
+def _browser_of(cookie):
+    browser = client.Client()
+    browser._client.set_cookie('localhost', COOKIE, cookie)
+    return browser
 
 
 print(json.dumps(globals()[action](*sys.argv[3:])))

@@ -105,6 +105,7 @@ def test_what_an_operator_should_know_is_a_warning(
     [
         ({"release": "older"}, {}, "written by a release before Indico 1.0"),
         ({"release": None}, {}, "no mark tells the release of Indico"),
+        ({"blobs": 3, "missing_blobs": 2}, {}, "2 of 3 uploaded files in the database are not in"),
         ({}, {"held": ("a", "b")}, "node a, node b have data already"),
         ({}, {"stop": "bin/zodbrepl down"}, "the cluster is running"),
         ({}, {"needed": 2 * 10**9}, "the migration needs about 2,001 MB"),
@@ -122,6 +123,16 @@ def test_an_obstacle_is_against_it(
     )
     (found,) = against
     assert expected in found
+
+
+def test_uploaded_files_in_the_database_move_along_but_not_to_neo(
+    cluster: Cluster,
+) -> None:
+    examined = dataclasses.replace(FINE, blobs=3)
+    text = "all 3 uploaded files in the database move along"
+    assert text in said(cluster, Verdict.FINE, examined)
+    neo = dataclasses.replace(cluster, backend="neo")
+    assert "the backend neo keeps none" in "\n".join(said(neo, Verdict.AGAINST, examined))
 
 
 def test_another_time_zone_is_a_warning_with_the_setting(cluster: Cluster) -> None:

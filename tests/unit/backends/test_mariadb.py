@@ -22,6 +22,7 @@ import ZConfig.schemaless
 from zope.interface.verify import verifyObject
 
 from indico_zodbrepl.backends import IBackend, backend_of, relstorage
+from indico_zodbrepl.backends.acknowledging import show
 from indico_zodbrepl.backends.mariadb import comparing, config, sql, status
 from indico_zodbrepl.backends.mariadb import server as programs
 from indico_zodbrepl.backends.mariadb.server import mark_filled, prepare
@@ -30,9 +31,10 @@ from indico_zodbrepl.backends.mariadb.status import Findings
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Synchronous
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.probing.answers import Level, ServerRole
+from indico_zodbrepl.probing.answers import AckState, Level, ServerRole
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster-relstorage-mariadb.conf"
@@ -109,7 +111,7 @@ def test_only_a_primarys_commits_wait_for_a_follower(cluster: Cluster) -> None:
     """Those that a secondary repeats would wait for a follower of its own, in vain."""
     waits = [
         options(config.my_cnf(each, role(each)))["rpl-semi-sync-master-enabled"]
-        for each in (cluster, with_settings(cluster, synchronous=False))
+        for each in (cluster, dataclasses.replace(cluster, synchronous=Synchronous()))
         for role in (leading, following)
     ]
     assert ["ON", "OFF", "OFF", "OFF"] == waits
@@ -121,7 +123,7 @@ def test_no_server_drops_what_a_kill_left_in_its_log(
     cluster: Cluster, role: Any, *, synchronous: bool
 ) -> None:
     """It starts as one that acknowledges nothing, and is told afterwards whether it does."""
-    cluster = with_settings(cluster, synchronous=synchronous)
+    cluster = dataclasses.replace(cluster, synchronous=Synchronous(int(synchronous)))
     found = options(config.my_cnf(cluster, role(cluster)))
     assert ("MASTER", "OFF") == (found["init-rpl-role"], found["rpl-semi-sync-slave-enabled"])
     word = "ON" if synchronous else "OFF"
@@ -148,7 +150,7 @@ def test_a_follower_goes_on_from_what_it_has_and_never_takes_writes(cluster: Clu
 
 def test_a_follower_without_a_whole_copy_follows_nobody(cluster: Cluster) -> None:
     found = statements(cluster, following(cluster), filled=False)
-    assert not [each for each in found if "MASTER" in each or "SLAVE" in each.split()[:2]]
+    assert not [each for each in found if "MASTER TO" in each or "SLAVE" in each.split()[:2]]
 
 
 @pytest.mark.parametrize(("locked", "word"), [(True, "LOCK"), (False, "UNLOCK")])
@@ -493,13 +495,25 @@ def test_commits_that_wait_for_nobody_though_they_should_are_reported(
         cluster, cluster.node("a"), said(read_only=False, own=A, upstream=None, **values)
     ).problems
     assert (Level.WARNING, text) == (problem.level, problem.text)
-    asynchronous = with_settings(cluster, synchronous=False)
+    asynchronous = dataclasses.replace(cluster, synchronous=Synchronous())
     assert (
         ()
         == status.answer(
             asynchronous, cluster.node("a"), said(read_only=False, own=A, upstream=None, **values)
         ).problems
     )
+
+
+def test_a_primary_that_goes_on_alone_is_reported(cluster: Cluster) -> None:
+    alone = dataclasses.replace(
+        said(read_only=False, own=A, upstream=None),
+        commits=show(AckState.ALONE, cluster.synchronous, time.time()),
+    )
+    found = status.answer(cluster, cluster.node("a"), alone)
+    assert ["commits on node a wait for no follower"] == [each.text for each in found.problems]
+    assert found.replication is not None
+    assert found.replication.acknowledging is not None
+    assert found.replication.acknowledging.state is AckState.ALONE
 
 
 def test_what_somebody_elses_server_hides_is_reported_with_the_cure(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import ZConfig.schemaless
 from psycopg import conninfo
 
 from indico_zodbrepl.backends import backend_of, relstorage
-from indico_zodbrepl.backends.postgresql import config, programs, sql
+from indico_zodbrepl.backends.postgresql import config, programs, replication, sql
 from indico_zodbrepl.backends.postgresql.programs import NEEDED, Identity, Programs
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Synchronous
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
@@ -47,6 +49,18 @@ def server_conf(cluster: Cluster, state: NodeState) -> dict[str, str]:
 def with_settings(cluster: Cluster, **changes: Any) -> Cluster:
     settings = config.settings_of(cluster)
     return dataclasses.replace(cluster, settings=dataclasses.replace(settings, **changes))
+
+
+def test_a_standby_that_could_not_be_attached_is_told_again(tmp_path: Path) -> None:
+    """Its file names no settings already, but its server has not read that."""
+    loaded = load(HOME / "etc" / "cluster-relstorage-postgresql.conf", tmp_path)
+    down = dataclasses.replace(loaded.node("b"), storage_port=1)
+    path = config.data_folder(down) / config.DETACHED_CONF
+    path.parent.mkdir(parents=True)
+    path.write_text("primary_conninfo = ''\n")
+    for _time in range(2):
+        with pytest.raises(OperatorError, match="did not execute the order"):
+            replication.attach(loaded, down, time.monotonic() + 1.0)
 
 
 def test_a_server_listens_on_its_nodes_host_alone_and_on_no_unix_socket(cluster: Cluster) -> None:
@@ -93,9 +107,9 @@ def test_commits_wait_for_the_others_only_when_told_to(cluster: Cluster) -> None
     node = cluster.node("a")
     assert "names = ''" in config.synchronous_conf(cluster, node)
     assert "names = 'ANY 1 (\"b\")'" in config.synchronous_conf(
-        with_settings(cluster, synchronous=True), node
+        dataclasses.replace(cluster, synchronous=Synchronous(1)), node
     )
-    alone = dataclasses.replace(with_settings(cluster, synchronous=True), nodes=(node,))
+    alone = dataclasses.replace(cluster, synchronous=Synchronous(1), nodes=(node,))
     assert "names = ''" in config.synchronous_conf(alone, node)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.backends.postgresql import data, founding, replication, sql
+from indico_zodbrepl.backends.postgresql import data, replication, sql
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role, load
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
@@ -24,7 +24,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(data, "wait_for", lambda *_: None)
     for name in ("_configure", "turn_clients"):
         monkeypatch.setattr(replication, name, lambda *_: None)
-    monkeypatch.setattr(founding, "settle_links", lambda *_: None)
+    monkeypatch.setattr(data, "ensure_slot", lambda *_: None)
     return load(HOME / "etc/cluster-relstorage-postgresql.conf", HOME)
 
 
@@ -39,6 +39,8 @@ class Server:
     ) -> list[list[tuple[str]]]:
         if statements == ("SELECT pg_is_in_recovery()",):
             return [[(self._recovering.pop(0),)]]
+        if statements[0].startswith("DO "):  # slots, once it is a primary
+            return []
         raise TOO_LATE
 
 

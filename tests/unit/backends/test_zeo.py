@@ -9,7 +9,7 @@ from one_copy_clusters import INSTALLATION, cluster_of, made, sections
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import NodeState, Role
-from indico_zodbrepl.cluster.layout import Layout, data_fs, zeo_conf
+from indico_zodbrepl.cluster.layout import Layout, blobs, data_fs, zeo_conf
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 
@@ -19,7 +19,8 @@ def test_a_zeo_server_serves_its_data_file_to_nobody_s_replica(tmp_path: Path) -
     ((path, text),) = backend_of(cluster).node_files(cluster, state).items()
     assert zeo_conf(cluster.node("a")) == path
     parsed = sections(text)
-    assert {"path": [str(data_fs(cluster.node("a")))]} == parsed["filestorage"]
+    node = cluster.node("a")
+    assert parsed["filestorage"] == {"path": [str(data_fs(node))], "blob-dir": [str(blobs(node))]}
     assert [str(cluster.node("a").storage_address)] == parsed["zeo"]["address"]
     assert "zrs" not in parsed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from indico_zodbrepl.backends import IBackend, backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, zeo_conf
+from indico_zodbrepl.cluster.model import (
+    ClusterHost,
+    LinkEncryption,
+    Synchronous,
+    SyncLevel,
+    WhenAlone,
+)
 from indico_zodbrepl.cluster.shapes import SHAPES
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
@@ -56,6 +64,33 @@ def test_each_backend_provides_the_interface_and_is_known_to_the_cluster_file(
         assert name in SHAPES
 
 
+def options(cluster: Cluster, name: str) -> list[str]:
+    """Return the options of a node's server about leases and acknowledged commits."""
+    state = NodeState(cluster.name, name, Role.SECONDARY, "a", epoch=3)
+    command = backend_of(cluster).server_command(cluster, Installation(HOME), state)
+    plain = dataclasses.replace(cluster, automatic=False, synchronous=Synchronous())
+    usual = backend_of(plain).server_command(plain, Installation(HOME), state)
+    return list(command[len(usual) :])
+
+
+def test_every_server_is_told_how_commits_are_acknowledged_because_it_may_be_promoted(
+    cluster: Cluster,
+) -> None:
+    assert [] == options(cluster, "b")
+    wanted = Synchronous(2, SyncLevel.WRITE, 2.5, WhenAlone.DEGRADE)
+    assert [
+        *("--synchronous", "2", "--synchronous-level", "write"),
+        *("--synchronous-timeout", "2.5", "--synchronous-alone", "degrade"),
+    ] == options(dataclasses.replace(cluster, synchronous=wanted), "b")
+
+
+def test_with_automatic_failover_a_server_needs_a_lease_and_a_word_to_go_on_alone(
+    cluster: Cluster,
+) -> None:
+    automatic = dataclasses.replace(cluster, automatic=True)
+    assert ["--leased", "--alone-when-told"] == options(automatic, "b")
+
+
 def test_a_primary_sends(cluster: Cluster) -> None:
     assert {"replicate-to": ["127.0.0.1:8112"]} == zrs_section(cluster, "a", Role.PRIMARY, None)
 
@@ -84,6 +119,7 @@ def test_a_node_keeps_its_data_in_its_own_folder(cluster: Cluster) -> None:
     assert zeo_conf(cluster.node("a")) == path
     parsed = parse(text)
     assert ["/opt/zodb repl/var/node/a/Data.fs"] == parsed["filestorage"]["path"]
+    assert ["/opt/zodb repl/var/node/a/blobs"] == parsed["filestorage"]["blob-dir"]
     assert ["127.0.0.1:8111"] == parsed["zeo"]["address"]
 
 
@@ -124,6 +160,8 @@ def test_the_server_is_told_its_node_and_epoch(cluster: Cluster) -> None:
         "1",
         "--min-followers",
         "0",
+        "--members",
+        "/opt/zodb repl/var/etc/members.json",
     ) == command
 
 
@@ -148,3 +186,46 @@ def test_only_a_node_with_followers_listens_on_its_replication_port(
     assert [("b", key) for key in keys] == [
         (endpoint.name, endpoint.key) for endpoint in backend_of(cluster).listens_on(cluster, state)
     ]
+
+
+def members(cluster: Cluster) -> dict[str, Any]:
+    text = backend_of(cluster).client_files(cluster)[Layout(cluster).members]
+    found: dict[str, Any] = json.loads(text)["nodes"]
+    return found
+
+
+def test_the_confirmations_of_the_nodes_of_the_cluster_file_count(cluster: Cluster) -> None:
+    everywhere = {"from": None, "forwards": False}
+    assert dict.fromkeys(("a", "b"), everywhere) == members(cluster)
+    a, b = cluster.nodes
+    relay = dataclasses.replace(b, forwards=True)
+    changed = dataclasses.replace(cluster, nodes=(a, relay))
+    assert members(changed)["b"] == {"from": None, "forwards": True}
+
+
+@pytest.mark.parametrize("encryption", list(LinkEncryption))
+def test_with_tls_they_have_to_come_from_the_host_of_the_node(
+    cluster: Cluster, encryption: LinkEncryption
+) -> None:
+    hosts = tuple(
+        ClusterHost(name, f"10.77.0.1{number}", 8100, encryption)
+        for number, name in enumerate(("one", "two"), 1)
+    )
+    nodes = tuple(
+        dataclasses.replace(node, on=host.name)
+        for node, host in zip(cluster.nodes, hosts, strict=True)
+    )
+    found = members(dataclasses.replace(cluster, hosts=hosts, nodes=nodes, here="one"))
+    expected = (
+        {"a": ["127.0.0.1", "127.77.0.11"], "b": ["127.77.0.12"]}
+        if encryption is LinkEncryption.TLS
+        else {"a": None, "b": None}
+    )
+    assert expected == {name: rule["from"] for name, rule in found.items()}
+
+
+def test_a_node_writes_the_list_before_it_starts(cluster: Cluster, tmp_path: Path) -> None:
+    changed = dataclasses.replace(cluster, var_directory=tmp_path / "var")
+    state = NodeState(cluster.name, "b", Role.SECONDARY, "a", epoch=3)
+    backend_of(changed).prepare(changed, Installation(HOME), state)
+    assert {"a", "b"} == set(json.loads(Layout(changed).members.read_text())["nodes"])

@@ -170,3 +170,18 @@ def test_a_step_of_one_node_is_rehearsed_or_refused_for_every_backend(
         if not cluster.nodes[-1].has_program:
             assert ExitCode.REFUSED == result.exit_code, shown
             assert "has no program here" in result.stderr, shown
+
+
+@pytest.mark.parametrize("command", ["import", "export"])
+@pytest.mark.parametrize("name", backends.names())
+def test_files_are_moved_only_where_the_database_keeps_them(
+    home: Path, name: str, command: str
+) -> None:
+    cluster = make(home, name)
+    reason = backends.limit(cluster, "blobs")
+    result = call(home, cluster, ("files", command, DRY))
+    if reason is None:
+        assert result.exit_code == ExitCode.NOT_RUNNING, result.output
+    else:
+        assert result.exit_code == ExitCode.REFUSED, result.output
+        assert reason in result.output

@@ -111,3 +111,14 @@ def test_an_empty_database_is_shown() -> None:
         seconds=0.0,
     )
     assert "0 objects, 0 bytes" in text
+
+
+def test_files_of_blobs_are_shown_where_there_are_any() -> None:
+    none = {"files": 0, "bytes": 0, "old_files": 0, "old_bytes": 0, "missing": 0}
+    assert "blobs" not in printed(blobs=none) + printed(blobs=None) + printed()
+    text = printed(
+        blobs={"files": 1200, "bytes": 5_000_000, "old_files": 3, "old_bytes": 2000, "missing": 1}
+    )
+    assert "1,200 blob files, 5.0 MB" in text
+    assert "3 files of their old revisions, 2.0 kB" in text
+    assert "1 blob file missing" in text

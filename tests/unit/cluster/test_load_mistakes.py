@@ -23,10 +23,18 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
         pytest.param(
             "backend zrs",
             "backend zrs\ncolour blue",
-            "3: unknown key 'colour' (known: allow-public-addresses, archive-directory, backend, "
-            "backup-directory, encryption, keep-alive-delay, min-followers, name, public-url, "
-            "reconnect-delay, scheduler-takeover, site-conf, var-directory)",
+            "3: unknown key 'colour' (known: allow-public-addresses, archive-directory, automatic, "
+            "backend, backup-directory, encryption, files, keep-alive-delay, lease, "
+            "min-followers, name, public-url, reconnect-delay, scheduler-takeover, site-conf, "
+            "synchronous, synchronous-alone, synchronous-level, synchronous-timeout, "
+            "var-directory)",
             id="unknown key outside of sections",
+        ),
+        pytest.param(
+            "backend zrs",
+            "backend zrs\nfiles disk",
+            "3: 'disk' is none of blobs, archive",
+            id="no such place for files",
         ),
         pytest.param(
             "  storage-port 8121\n", "", "13: node b needs a storage-port", id="missing key"
@@ -57,7 +65,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
             "<indico one>",
             "<indigo one>",
             "22: unknown section <indigo> (known: host, node, neo, sqlite, postgresql, "
-            "mariadb, oracle, indico, mail, admin, watch)",
+            "mariadb, oracle, indico, mail, admin, watch, etcd)",
             id="unknown section",
         ),
         pytest.param(

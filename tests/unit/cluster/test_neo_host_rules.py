@@ -47,6 +47,13 @@ def test_a_master_and_an_admin_node_on_each_host_and_two_storages_are_accepted(
     assert len(load_text(tmp_path, text(GOOD)).nodes) == len(GOOD)
 
 
+def test_automatic_failover_is_accepted_and_left_to_the_masters(tmp_path: Path) -> None:
+    found = load_text(tmp_path, text(GOOD).replace("backend neo", "backend neo\nautomatic true"))
+    assert found.etcd is None
+    assert not any(found.automates(host) for host in THREE)
+    assert not found.automatic, "something would ask an etcd that does not exist"
+
+
 def test_one_master_is_accepted(tmp_path: Path) -> None:
     load_text(tmp_path, text(without("m2", "m3")))
 

@@ -16,7 +16,12 @@ from supervisor.options import ServerOptions
 from indico_zodbrepl.cluster import Cluster, load, rendering
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import SOCKET_PATH_LIMIT, Layout
-from indico_zodbrepl.cluster.rendering import Program, admin_program, indico_program
+from indico_zodbrepl.cluster.rendering import (
+    Program,
+    admin_program,
+    indico_program,
+    scheduler_program,
+)
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
@@ -69,6 +74,17 @@ def test_supervisor_reads_the_commands_and_variables_that_were_meant(
         assert program.stop_seconds == config.stopwaitsecs
         assert list(program.final_exits) == config.exitcodes
         assert config.autostart is False
+
+
+def test_the_programs_of_indico_know_the_leader_where_it_is_replaced_automatically(
+    cluster: Cluster, installation: Installation
+) -> None:
+    instance = cluster.indico[0]
+    for program in (indico_program, scheduler_program):
+        assert "ZODBREPL_LEADER" not in program(cluster, installation, instance).environment
+        automatic = dataclasses.replace(cluster, automatic=True)
+        found = program(automatic, installation, instance).environment["ZODBREPL_LEADER"]
+        assert Path(found) == cluster.var_directory / "leader.json"
 
 
 def test_supervisord_listens_on_its_unix_socket_alone(

@@ -178,6 +178,43 @@ def test_too_small_a_disk_is_reported_with_figures(
             )
 
 
+def upload(cluster: Cluster, size: int) -> None:
+    folder = cluster.node("a").data_directory / "blobs" / "0x00"
+    folder.mkdir(parents=True)
+    (folder / "0x03f1000000000000.blob").write_bytes(size * b"x")
+
+
+def test_uploaded_files_need_room_too(
+    source: Cluster, target: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(source, 5_000_000)
+    found = plan(source_of_cluster(source), target, Commands.here(source))
+    assert len(DATA) + 5_000_000 == found.size
+    data = sum(planning.needed(target, len(DATA)).values())
+    needed = sum(planning.needed(target, len(DATA), 5_000_000).values())
+    assert needed >= data + 2 * 5_000_000  # each server has them
+    for free, enough in ((needed, True), (needed - 1, False)):
+        monkeypatch.setattr(
+            os, "statvfs", lambda _path, free=free: SimpleNamespace(f_bavail=free, f_frsize=1)
+        )
+        if enough:
+            plan(source_of_cluster(source), target, Commands.here(source))
+        else:
+            assert "are needed" in refused(source_of_cluster(source), target).detail
+
+
+def test_neo_gets_no_uploaded_files_and_the_way_to_move_them_is_named(
+    source: Cluster, tmp_path: Path
+) -> None:
+    neo = cluster_in(tmp_path / "neo", "cluster-neo.conf")
+    plan(source_of_cluster(source), neo, Commands.here(source))
+    upload(source, 3)
+    error = refused(source_of_cluster(source), neo)
+    assert "neo keeps no uploaded files" in error.notice
+    assert f"-c {source.source} files export" in error.hint
+    assert f"-c {source.source} pack --days 0" in error.hint
+
+
 def test_what_an_interrupted_conversion_left_counts_as_room(
     source: Cluster, pair: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,7 +240,7 @@ def test_what_a_target_does_not_keep_depends_on_its_history(
     free = cluster_in(
         tmp_path / "free",
         "cluster-relstorage-postgresql.conf",
-        {"  synchronous false": "  keep-history false"},
+        {"  keep-history true": "  keep-history false"},
     )
     assert "older revisions" in backend_of(free).not_kept(free)[0]
     assert "undo" in backend_of(target).not_kept(target)[0]

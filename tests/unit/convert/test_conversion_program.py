@@ -21,6 +21,8 @@ DONE = {
     "unfinished": 0,
     "seconds": {},
     "lost": {},
+    "blobs": 0,
+    "blob_bytes": 0,
 }
 
 

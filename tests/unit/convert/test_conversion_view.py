@@ -16,6 +16,8 @@ DONE = Done(
     unfinished=0,
     seconds={"copy": 1.0},
     lost={"records": 0, "transactions": 0, "status": 0, "undo_pointers": 0},
+    blobs=0,
+    blob_bytes=0,
 )
 
 
@@ -38,6 +40,11 @@ def test_the_end_says_what_is_there_and_that_it_was_compared() -> None:
     (line,) = list(done_lines(DONE))[1:]
     assert line.startswith("The target holds 3 transactions, up to 040d2ae4521b65bb: 3 copied, 0")
     assert "All were compared with the source." in line
+
+
+def test_the_end_says_how_many_uploaded_files_were_copied() -> None:
+    lines = list(done_lines(dataclasses.replace(DONE, blobs=2, blob_bytes=3_000_000)))
+    assert "2 uploaded files copied, 3.0 MB." in lines
 
 
 def test_the_end_says_what_was_not_kept() -> None:

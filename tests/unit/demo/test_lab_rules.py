@@ -35,8 +35,17 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
                 'iifname { "h1", "h1-line" } numgen random mod 100 < 30 drop',
             ],
         ),
+        (
+            faults.block("h1", [2380, 2379]),
+            [
+                'oifname { "h1", "h1-line" } ip protocol tcp tcp dport { 2379, 2380 } drop',
+                'oifname { "h1", "h1-line" } ip protocol tcp tcp sport { 2379, 2380 } drop',
+                'iifname { "h1", "h1-line" } ip protocol tcp tcp dport { 2379, 2380 } drop',
+                'iifname { "h1", "h1-line" } ip protocol tcp tcp sport { 2379, 2380 } drop',
+            ],
+        ),
     ],
-    ids=["none", "isolation", "cut", "loss"],
+    ids=["none", "isolation", "cut", "loss", "ports"],
 )
 def test_faults_become_rules_in_place_of_all_earlier_ones(
     drops: set[Drop], rules: list[str]

@@ -25,12 +25,17 @@ class Counted:
     Args:
         happens: called with the number of a block, its content and its digest before it is taken;
             returns the digest.
+        counted: how the names end of the files whose blocks are counted.
     """
 
     def __init__(
-        self, source: Source, happens: Callable[[int, memoryview, bytes], bytes] | None = None
+        self,
+        source: Source,
+        happens: Callable[[int, memoryview, bytes], bytes] | None = None,
+        counted: str = DATA,
     ) -> None:
         self._source = source
+        self._counted = counted
         self._happens = happens
         self.sent = self.blocks = 0
 
@@ -46,7 +51,8 @@ class Counted:
     @contextlib.contextmanager
     def stream(self, ranges: Sequence[Range]) -> Iterator[Stream]:
         with self._source.stream(ranges) as stream:
-            yield _CountedStream(self, stream) if ranges[0].name == DATA else stream
+            is_counted = ranges[0].name.endswith(self._counted)
+            yield _CountedStream(self, stream) if is_counted else stream
 
     def pass_on(self, content: memoryview, digest: bytes) -> bytes:
         self.sent += len(content)

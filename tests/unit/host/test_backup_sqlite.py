@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from two_hosts import python27
 
+from indico_zodbrepl.backends.sqlite import SQLite
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.settings import SQLiteSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.backup import Keeper, keeper_of, staged_folder
+from indico_zodbrepl.host import backup_retention
+from indico_zodbrepl.host.backup import Keeper, Made, keeper_of, staged_folder
 from indico_zodbrepl.host.backup_sqlite import SQLiteKeeper
 from indico_zodbrepl.host.datafs import Progress
 
@@ -34,7 +40,7 @@ class Site:
         self.told: list[Progress] = []
         with self.opened() as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("CREATE TABLE object_state (tid INTEGER, state BLOB)")
+            connection.execute("CREATE TABLE object_state (zoid INTEGER, tid INTEGER, state BLOB)")
             if history:
                 connection.execute(
                     'CREATE TABLE "transaction" (tid INTEGER, username BLOB, description BLOB)'
@@ -51,7 +57,8 @@ class Site:
         with self.opened() as connection:
             for number in numbers:
                 connection.execute(
-                    "INSERT INTO object_state VALUES (?, ?)", (FIRST + number, 5000 * b"x")
+                    "INSERT INTO object_state VALUES (?, ?, ?)",
+                    (number, FIRST + number, 5000 * b"x"),
                 )
                 if self.history:
                     connection.execute(
@@ -217,3 +224,119 @@ def test_a_commit_changes_the_fingerprint_and_a_reader_does_not(site: Site) -> N
 
 def test_it_is_the_keeper_of_sqlite(site: Site) -> None:
     assert isinstance(site.keeper, SQLiteKeeper)
+
+
+UPLOAD = """
+import sys, transaction, ZODB, ZODB.blob, ZODB.config
+db = ZODB.DB(ZODB.config.storageFromFile(open(sys.argv[1])))
+with db.transaction() as connection:
+    for name in sys.argv[2:]:
+        connection.root()[name] = ZODB.blob.Blob(name)
+db.close()
+"""
+
+
+@pytest.fixture(params=[True, False], ids=["history", "no history"])
+def uploads(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Uploads:
+    settings = SQLiteSettings(keep_history=request.param)
+    return Uploads(dataclasses.replace(cluster, settings=settings), tmp_path)
+
+
+class Uploads:
+    """A real database with blobs, and a folder of backups."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.node = cluster.nodes[0]
+        self.backups = folder / "backups"
+        self.backups.mkdir()
+        self.keeper: Keeper = keeper_of(cluster, Installation(HOME))
+        files = SQLite().client_files(cluster)
+        self.conf = folder / "zodb.conf"
+        text = files[Layout(cluster).zodb_conf]
+        self.conf.write_text(text.replace("create-schema false", "create-schema true"))
+        self.keeper.database(self.node).parent.mkdir(parents=True)
+        self.upload("first", "second")
+
+    def upload(self, *names: str) -> None:
+        python27("-c", UPLOAD, self.conf, *names)
+
+    def blobs(self, folder: Path) -> dict[str, str]:
+        return {
+            path.relative_to(folder / "blobs").as_posix(): path.read_text()
+            for path in (folder / "blobs").rglob("*.blob")
+        }
+
+    def back_up(self, *, full: bool = False) -> Made:
+        return self.keeper.back_up(self.node, self.backups, ignore, full=full)
+
+
+def ignore(_progress: Progress) -> None:
+    """Report to nobody."""
+
+
+def test_a_backup_has_the_blobs_of_its_time_each_kept_once(uploads: Uploads) -> None:
+    made = uploads.back_up()
+    then = uploads.blobs(uploads.node.data_directory)
+    assert (2, 11) == (made.blobs, made.blob_bytes)
+    uploads.upload("third")
+    newer = uploads.back_up()
+    assert sorted(uploads.blobs(uploads.backups).values()) == ["first", "second", "third"]
+    for backup, wanted in (
+        (newer, uploads.blobs(uploads.node.data_directory)),
+        (made, then),
+    ):
+        found = uploads.keeper.inspect(uploads.backups, backup.name, ignore)
+        assert ((), len(wanted)) == (found.problems, found.blobs)
+        staged = uploads.keeper.stage(uploads.node, uploads.backups, backup.name, ignore)
+        assert len(wanted) == staged.blobs
+        assert wanted == uploads.blobs(staged_folder(uploads.node))
+
+
+@pytest.mark.parametrize("harm", ["changed", "gone", "no list"])
+def test_a_damaged_blob_is_noticed(uploads: Uploads, harm: str) -> None:
+    made = uploads.back_up()
+    path = next((uploads.backups / "blobs").rglob("*.blob"))
+    if harm == "no list":
+        (uploads.backups / made.name / "files.list").unlink()
+    elif harm == "gone":
+        path.unlink()
+    else:
+        path.write_text(path.read_text().upper())
+    if harm != "no list":
+        assert uploads.keeper.inspect(uploads.backups, None, ignore).problems
+    with pytest.raises(OperatorError):
+        uploads.keeper.stage(uploads.node, uploads.backups, made.name, ignore)
+    assert not (staged_folder(uploads.node) / "sqlite").exists()
+    uploads.back_up(full=True)
+    assert () == uploads.keeper.inspect(uploads.backups, None, ignore).problems
+
+
+def test_a_database_without_one_of_its_blobs_is_not_backed_up(uploads: Uploads) -> None:
+    next((uploads.node.data_directory / "blobs").rglob("*.blob")).unlink()
+    with pytest.raises(OperatorError) as raised:
+        uploads.back_up()
+    assert "the file of a blob is missing" in raised.value.detail
+    assert [] == uploads.keeper.series(uploads.backups)
+
+
+def test_an_old_backup_goes_with_the_blobs_that_only_it_needs(uploads: Uploads) -> None:
+    made = uploads.back_up()
+    uploads.upload("first")
+    python27("-c", PACK, uploads.conf)
+    newest = uploads.back_up()
+    before = uploads.blobs(uploads.backups)
+    assert 3 == len(before)
+    [old, _] = uploads.keeper.series(uploads.backups)
+    assert made.name == old.first
+    backup_retention.remove(uploads.keeper, uploads.backups, [old], newest.name)
+    assert uploads.blobs(uploads.node.data_directory) == uploads.blobs(uploads.backups)
+    assert () == uploads.keeper.inspect(uploads.backups, None, ignore).problems
+
+
+PACK = """
+import sys, time, ZODB, ZODB.config
+db = ZODB.DB(ZODB.config.storageFromFile(open(sys.argv[1])))
+db.pack(time.time() + 1)
+db.close()
+"""

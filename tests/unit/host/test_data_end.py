@@ -92,3 +92,23 @@ def test_damage_is_reported_and_a_hung_disk_is_not_taken_for_it(
     file = tmp_path / "Data.fs"
     file.write_bytes(MAGIC + b"garbage" * 9)
     assert expected == data_end.read(NOWHERE, file)
+
+
+def test_a_program_that_was_too_slow_once_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower that was killed would never count again as proof of what was acknowledged."""
+    file = tmp_path / "Data.fs"
+    file.write_bytes(MAGIC + transaction(5) + transaction(9)[:-1])
+    answers = [OperatorError("no answer in time", exit_code=ExitCode.TIMED_OUT), None]
+
+    def last(*_: object) -> Last:
+        error = answers.pop(0)
+        if error is not None:
+            raise error
+        return Last(f"{5:016x}", None, 40, 41)
+
+    monkeypatch.setattr(datafs, "last", last)
+    assert data_end.read(NOWHERE, file) is None
+    assert DataEnd(5) == data_end.read(NOWHERE, file)
+    assert DataEnd(5) == data_end.read(NOWHERE, file)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs
 from indico_zodbrepl.host.epochs import EpochRecord
+from indico_zodbrepl.host.precheck import is_superseded
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 GOOD = {
@@ -118,6 +119,17 @@ def test_a_host_that_can_not_be_written_to_is_named_and_the_others_are_raised(
     raised = epochs.raise_everywhere(cluster, 2, "b", "failover")
     assert ("the control host",) == raised.written
     assert {"Indico instance one", "Indico instance two"} == set(raised.failed)
+
+
+def test_a_primary_is_superseded_by_another_one_in_a_later_epoch(cluster: Cluster) -> None:
+    claim = NodeState(cluster.name, "a", Role.PRIMARY, None, 1)
+    assert not is_superseded(cluster, claim), "without a record"
+    epochs.raise_everywhere(cluster, 1, "a", "the first records")
+    assert not is_superseded(cluster, claim)
+    epochs.raise_everywhere(cluster, 2, "b", "a failover")
+    assert is_superseded(cluster, claim)
+    follower = NodeState(cluster.name, "a", Role.SECONDARY, "b", 1)
+    assert not is_superseded(cluster, follower)
 
 
 def test_no_record_is_not_a_damaged_one(cluster: Cluster) -> None:

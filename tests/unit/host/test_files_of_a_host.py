@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,10 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import FileStore
 from indico_zodbrepl.host import archive, generated
+from indico_zodbrepl.host.archive import Archive
+from indico_zodbrepl.probing.waiting import wait_until
 
 HOSTS = ("h1", "h2", "h3")
 
@@ -57,18 +63,92 @@ def test_hosts_with_one_folder_of_uploaded_files_have_the_same_mark(
         folder.mkdir(exist_ok=True)
     seen = {
         host: dataclasses.replace(
-            on(cluster, host), archive_directory=folders[host], var_directory=tmp_path / host
+            on(cluster, host),
+            files=FileStore.ARCHIVE,
+            archive_directory=folders[host],
+            var_directory=tmp_path / host,
         )
         for host in HOSTS
     }
     for host in HOSTS:
         (tmp_path / host).mkdir()
-    assert "" == archive.identity(seen["h1"])
+    assert Archive() == archive.seen(seen["h1"])
     for each in seen.values():
         archive.mark(each)
-    assert archive.identity(seen["h1"]) == archive.identity(seen["h2"]) != ""
-    assert "" == archive.identity(seen["h3"])
+    found = {host: archive.seen(fresh(each)) for host, each in seen.items()}
+    assert found["h1"] == found["h2"] != Archive()
+    assert Archive() == found["h3"]
     assert [] == list(folders["h3"].iterdir()), "it has no Indico"
     moved = dataclasses.replace(seen["h2"], archive_directory=folders["h3"])
     archive.mark(moved)
-    assert archive.identity(moved) not in ("", archive.identity(seen["h1"]))
+    assert archive.seen(moved).mark not in ("", found["h1"].mark)
+
+
+@pytest.fixture
+def host(cluster: Cluster, tmp_path: Path) -> Cluster:
+    """A host with a marked folder of uploaded files."""
+    here = dataclasses.replace(
+        on(cluster, "h1"),
+        files=FileStore.ARCHIVE,
+        archive_directory=tmp_path / "mounted",
+        var_directory=tmp_path,
+    )
+    (tmp_path / "mounted").mkdir()
+    archive.mark(here)
+    return here
+
+
+def fresh(cluster: Cluster) -> Cluster:
+    """Forget what was last found in the folder of uploaded files."""
+    archive._looks.clear()
+    return cluster
+
+
+def test_a_folder_that_is_no_longer_mounted_is_another_one(host: Cluster, tmp_path: Path) -> None:
+    assert "" == archive.seen(fresh(host)).problem
+    (tmp_path / "mounted").rename(tmp_path / "away")
+    (tmp_path / "mounted").mkdir()
+    assert "is not the folder that it was" in archive.seen(fresh(host)).problem
+    (tmp_path / "mounted").rmdir()
+    assert "No such file or directory" in archive.seen(fresh(host)).problem
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_a_problem(
+    host: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(**_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", read_only)
+    found = archive.seen(fresh(host))
+    assert "Read-only file system" in found.problem
+    assert found.mark
+
+
+def test_nobody_waits_for_a_file_server_that_hangs(
+    host: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, released = archive.seen(fresh(host)).mark, threading.Event()
+    look = archive._look
+
+    def hang(folder: Path) -> Archive:
+        released.wait(60)
+        return look(folder)
+
+    monkeypatch.setattr(archive, "_look", hang)
+    monkeypatch.setattr(archive, "PATIENCE", 0.01)
+    for _ in range(5):
+        found = archive.seen(fresh(host))
+        assert mark == found.mark
+        assert "does not answer" in found.problem
+    released.set()
+    assert wait_until(lambda: archive.seen(fresh(host)).problem == "", 60)
+
+
+def test_with_files_in_the_database_nobody_looks_into_the_folder(
+    host: Cluster, tmp_path: Path
+) -> None:
+    mark = archive.seen(fresh(host)).mark
+    (tmp_path / "mounted").rename(tmp_path / "away")
+    kept = dataclasses.replace(host, files=FileStore.BLOBS)
+    assert Archive(mark) == archive.seen(fresh(kept))

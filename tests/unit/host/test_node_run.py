@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs, state_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, ports, run, state
+from indico_zodbrepl.host import epochs, guarded, ports, run, state
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 
@@ -183,3 +183,20 @@ def test_no_node_starts_empty_beside_the_data_that_an_interrupted_pack_left(
     assert "mv" not in refused.value.hint
     packed.unlink()
     start(cluster, name, monkeypatch)
+
+
+@pytest.mark.parametrize(("role", "leased"), [(Role.PRIMARY, True), (Role.SECONDARY, False)])
+def test_with_automatic_failover_a_database_server_is_the_child_of_its_guard(
+    tmp_path: Path, role: Role, leased: bool
+) -> None:
+    loaded = load(EXAMPLE.with_name("cluster-relstorage-postgresql.conf"), tmp_path)
+    present = NodeState(loaded.name, "a", role, None, 4)
+    here = Installation(tmp_path)
+    assert guarded.command_of(loaded, here, present, ("postgres",)) == ("postgres",)
+    automatic = dataclasses.replace(loaded, automatic=True)
+    command = guarded.command_of(automatic, here, present, ("postgres",))
+    assert ("--epoch", "4", leased, ("--", "postgres")) == (
+        *command[4:6],
+        "--leased" in command,
+        command[-2:],
+    )

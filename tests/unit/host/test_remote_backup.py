@@ -14,6 +14,7 @@ from two_hosts import TwoHosts, two_hosts
 
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host import receiving_files
 from indico_zodbrepl.host.backup import BackupFolder, Made, staged_folder
 from indico_zodbrepl.host.backup_datafs import DataFsKeeper
 from indico_zodbrepl.host.backup_folder import is_of_backup
@@ -176,6 +177,76 @@ def test_a_backup_on_another_host_is_staged_for_a_node(hosts: TwoHosts) -> None:
     assert ExitCode.REFUSED is caught.value.exit_code
 
 
+UPLOAD = """
+import os, sys, transaction, ZODB, ZODB.blob
+from ZODB.FileStorage import FileStorage
+folder = os.path.join(os.path.dirname(sys.argv[1]), 'blobs')
+db = ZODB.DB(FileStorage(sys.argv[1], blob_dir=folder))
+with db.transaction() as connection:
+    for name in sys.argv[2:]:
+        connection.root()[name] = ZODB.blob.Blob(name * 1000)
+db.close()
+"""
+
+
+def blobs_in(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in (folder / "blobs").rglob("*.blob")
+    }
+
+
+def test_blobs_come_with_a_backup_and_a_restore_of_another_host(
+    hosts: TwoHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving_files, "LARGE", 5000)
+    there = hosts.cluster.node("b").data_directory
+    hosts.run27(UPLOAD, "b", "first", "a much longer second")
+    first, then = backed_up(hosts), blobs_in(there)
+    assert ("full", 2, 25000) == (first.kind, first.blobs, first.blob_bytes)
+    assert blobs_in(there) == blobs_in(kept(hosts))
+    hosts.run27(UPLOAD, "b", "first", "third")
+    second = backed_up(hosts)
+    assert ("incremental", 2) == (second.kind, second.blobs)
+    assert blobs_in(there) == blobs_in(kept(hosts))
+    assert () == problems(hosts)
+    backups = LocalBackups(hosts.cluster, hosts.installation)
+    for made, wanted in ((second, blobs_in(there)), (first, then)):
+        staged = backups.stage("a", BackupFolder("two", kept(hosts)), made.name, ignore)
+        assert (made.tid, len(wanted)) == (staged.tid, staged.blobs)
+        assert wanted == blobs_in(staged_folder(hosts.cluster.node("a")))
+    assert not (staged_folder(hosts.cluster.node("a")) / "backup").exists()
+
+
+def test_an_interrupted_backup_of_blobs_is_none_and_is_continued(
+    hosts: TwoHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving_files, "AT_ONCE", 2)
+    hosts.run27(UPLOAD, "b", *(f"number {number}" for number in range(8)))
+
+    def break_off(number: int, _content: memoryview, digest: bytes) -> bytes:
+        if number > 5:
+            raise HostAwayError("host two does not answer", exit_code=ExitCode.TIMED_OUT)
+        return digest
+
+    node = NodeData(hosts.cluster, hosts.cluster.node("b"))
+    with pytest.raises(OperatorError):
+        backed_up(hosts, Counted(node, break_off, ".blob"))
+    assert [] == DataFsKeeper(hosts.installation).series(kept(hosts))
+    again = Counted(node, counted=".blob")
+    assert 8 == backed_up(hosts, again).blobs
+    assert 3 == again.blocks
+    assert () == problems(hosts)
+
+
+def test_a_node_that_lacks_a_blob_is_not_backed_up(hosts: TwoHosts) -> None:
+    hosts.run27(UPLOAD, "b", "first")
+    next((hosts.cluster.node("b").data_directory / "blobs").rglob("*.blob")).unlink()
+    with pytest.raises(OperatorError):
+        backed_up(hosts)
+    assert [] == DataFsKeeper(hosts.installation).series(kept(hosts))
+
+
 def test_an_error_names_the_other_host(hosts: TwoHosts) -> None:
     def fail(_host: str, _method: str, _arguments: object) -> None:
         raise OperatorError("there is no backup to restore", "/kept has none")
@@ -193,8 +264,11 @@ def test_the_files_of_sqlite_are_of_a_backup(hosts: TwoHosts) -> None:
     (kept(hosts) / name).mkdir()
     for each in ("backup.json", "main.sqlite3", "oids.sqlite3", "main.sqlite3-wal"):
         (kept(hosts) / name / each).touch()
+    blob = "/".join(["0x00"] * 8) + "/0x03f1000000000000.blob"
+    (kept(hosts) / name / "files.list").write_text(f"{blob} 3 {64 * '0'}\n")
     found = [each.name for each in keeper.files(kept(hosts), name)]
-    assert [f"{name}/{each}" for each in ("backup.json", "main.sqlite3", "oids.sqlite3")] == found
+    wanted = ("backup.json", "main.sqlite3", "oids.sqlite3", "files.list")
+    assert [*(f"{name}/{each}" for each in wanted), f"blobs/{blob}"] == found
     assert all(is_of_backup(each) for each in found)
     assert not any(
         map(is_of_backup, ("cluster.json", "../x.fs", f"{name}/../../x.sqlite3", "lock"))

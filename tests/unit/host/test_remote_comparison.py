@@ -13,7 +13,7 @@ from two_hosts import TwoHosts, two_hosts
 
 from indico_zodbrepl.cluster import NodeState
 from indico_zodbrepl.cluster import Role as NodeRole
-from indico_zodbrepl.cluster.layout import data_fs
+from indico_zodbrepl.cluster.layout import blobs, data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import (
     authority,
@@ -31,6 +31,17 @@ from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.remote.dialogues import Dialogue
 from indico_zodbrepl.host.remote.node_data import NodeData
 
+UPLOADS = """
+import os, sys, transaction, ZODB, ZODB.blob
+from ZODB.FileStorage import FileStorage
+folder = os.path.join(os.path.dirname(sys.argv[1]), 'blobs')
+db = ZODB.DB(FileStorage(sys.argv[1], blob_dir=folder))
+root = db.open().root()
+for name, size in (('empty', 0), ('small', 3), ('large', 9 << 20)):
+    root[name] = ZODB.blob.Blob(size * 'x')
+transaction.commit()
+db.close()
+"""
 PACK = """
 import sys, time
 from ZODB.FileStorage import FileStorage
@@ -70,6 +81,31 @@ def test_the_result_is_that_of_two_files_of_one_host(hosts: TwoHosts) -> None:
         assert (Relation.DIVERGED, 1, 2) == (found.relation, found.private, found.missing)
     hosts.run27(PACK, "b")
     assert compared(hosts).packed
+
+
+def test_files_of_blobs_are_compared_by_digests(hosts: TwoHosts) -> None:
+    hosts.run27(UPLOADS, "b")
+    one, other = (hosts.cluster.node(name) for name in "ab")
+    shutil.copyfile(data_fs(other), data_fs(one))
+    shutil.copytree(blobs(other), blobs(one))
+    assert (Relation.EQUAL, 3) == (compared(hosts).relation, compared(hosts).blobs)
+
+    (changed,) = [path for path in blobs(one).rglob("*.blob") if path.stat().st_size == 9 << 20]
+    content = bytearray(changed.read_bytes())
+    content[5 << 20] ^= 1
+    changed.write_bytes(content)
+    found = compared(hosts)
+    assert (Relation.DIVERGED, 1, 1) == (
+        found.relation,
+        found.blobs_differing,
+        found.blobs_private,
+    )
+    assert "9437184 bytes on node a, 9437184 bytes on node b, other content" in (
+        datafs.describe(found, "a", "b")
+    )
+    for path in blobs(other).rglob("*.blob"):
+        path.unlink()
+    assert (3, 3) == (compared(hosts).blobs_differing, compared(hosts).blobs_missing_upstream)
 
 
 def test_the_agents_log_says_who_compares_what(hosts: TwoHosts) -> None:

@@ -14,7 +14,7 @@ from two_hosts import TwoHosts, grow, two_hosts
 
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import datafs, node_files, remote_copy, replacing
+from indico_zodbrepl.host import datafs, node_files, receiving_files, remote_copy, replacing
 from indico_zodbrepl.host.datafs import Copy, Progress
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.locking import take
@@ -110,6 +110,75 @@ def test_blobs_come_with_it_and_those_that_are_there_stay(hosts: TwoHosts) -> No
     (one.parent / "Data.fs").rename(one.parent / "Data.fs.part")
     again = copied(hosts, source(hosts))
     assert (4, 0) == (again.blobs, again.blob_bytes)
+
+
+def blobs_of(hosts: TwoHosts, name: str) -> dict[str, int]:
+    folder = hosts.cluster.node(name).data_directory
+    return {each.name: each.bytes for each in node_files.blobs_in(folder)}
+
+
+def test_progress_counts_the_bytes_of_all_blobs(hosts: TwoHosts) -> None:
+    hosts.run27(BLOBS, "b")
+    told: list[Progress] = []
+    copied(hosts, source(hosts), told)
+    size = (2 << 20) + 10
+    assert told[-1] == Progress("blobs", size, size)
+
+
+def test_a_large_blob_is_continued_where_the_connection_broke(
+    hosts: TwoHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts.run27(BLOBS, "b")
+    monkeypatch.setattr(receiving_files, "LARGE", 1 << 20)
+
+    def cut(number: int, _content: memoryview, digest: bytes) -> bytes:
+        if number in (3, 6):
+            raise HostAwayError("host two does not answer")
+        return digest
+
+    counted = Counted(source(hosts), cut, node_files.SUFFIX)
+    found = copied(hosts, counted)
+    assert (4, (2 << 20) + 10) == (found.blobs, found.blob_bytes)
+    assert blobs_of(hosts, "a") == blobs_of(hosts, "b")
+    assert counted.sent <= found.blob_bytes + 2 * BLOCK
+
+
+def test_what_arrives_garbled_of_a_blob_is_sent_again(hosts: TwoHosts) -> None:
+    hosts.run27(BLOBS, "b")
+
+    def garble(number: int, content: memoryview, digest: bytes) -> bytes:
+        if number == 3:
+            content[0:1] = bytes([content[0] ^ 1])
+        return digest
+
+    copied(hosts, Counted(source(hosts), garble, node_files.SUFFIX))
+    one, other = (hosts.cluster.node(name).data_directory for name in "ab")
+    for name in blobs_of(hosts, "b"):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
+def test_a_blob_without_a_transaction_in_the_copy_is_left_out_and_removed(
+    hosts: TwoHosts,
+) -> None:
+    """One that is being committed, or that an earlier copy took before a pack."""
+    hosts.run27(BLOBS, "b")
+    known = set(blobs_of(hosts, "b"))
+    one, other = (hosts.cluster.node(name).data_directory for name in "ab")
+    newer = other / min(known).replace(Path(min(known)).name, "0x7f00000000000000.blob")
+    newer.write_bytes(b"not committed yet")
+    left = one / min(known).replace(Path(min(known)).name, "0x0300000000000000.blob")
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"packed away")
+    copied(hosts, source(hosts))
+    assert known == set(blobs_of(hosts, "a"))
+
+
+def test_an_interrupted_copy_counts_its_blobs(hosts: TwoHosts) -> None:
+    hosts.run27(BLOBS, "b")
+    node, other = (hosts.cluster.node(name) for name in "ab")
+    replacing.stage(hosts.cluster, hosts.installation, node, other, None, seconds=60.0)
+    size = data_fs(other).stat().st_size + (2 << 20) + 10
+    assert size == replacing.staged(node).bytes
 
 
 def test_the_copy_of_a_step_is_taken_from_the_other_host(hosts: TwoHosts) -> None:

@@ -14,6 +14,7 @@ import pytest
 from indico_zodbrepl.cluster import Address, Cluster, Node, load
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host.server_control import (
+    Lease,
     NoServerError,
     ServerControl,
     ServerRefusedError,
@@ -90,6 +91,9 @@ def serve(node: Node) -> Iterator[Serve]:
         each.close()
 
 
+FROM_THE_FILE = {"count": 0, "level": "fsync", "timeout": 10.0, "alone": "refuse"}
+
+
 def line(**values: object) -> bytes:
     return json.dumps({**STATUS, **values}).encode() + b"\n"
 
@@ -104,6 +108,7 @@ def test_a_request_is_one_line_and_its_answer_is_typed(
         "do": "promote",
         "epoch": 4,
         "replicate_to": "127.0.0.1:8112",
+        "synchronous": FROM_THE_FILE,
     }
     assert (status.role, status.last_tid) == ("primary", 255)
     assert (status.epoch, status.known_epoch) == (4, 5)
@@ -165,3 +170,72 @@ def test_an_answer_that_is_none_leaves_the_outcome_open(
     serve(answer)
     with pytest.raises(ServerSilentError):
         control.resume_writes()
+
+
+def test_a_server_of_an_earlier_release_has_no_lease_in_its_answer(
+    control: ServerControl, serve: Serve
+) -> None:
+    serve(line())
+    status = control.status()
+    assert (status.lease, status.detached_for, status.synchronous) == (None, None, None)
+
+
+def test_the_lease_and_the_acknowledged_commits_are_typed(
+    control: ServerControl, serve: Serve
+) -> None:
+    synchronous = {
+        "state": "synchronous",
+        "count": 1,
+        "level": "fsync",
+        "timeout": 10,
+        "alone": "refuse",
+        "acknowledged": "00000000000000ff",
+        "in_doubt": 0,
+        "confirming": {"b": "00000000000000ff", "c": None},
+        "since": 2.5,
+    }
+    serve(line(lease={"left": -0.5}, detached_for=3.5, synchronous=synchronous))
+    status = control.status()
+    assert status.lease == Lease(-0.5)
+    assert status.detached_for == 3.5
+    assert status.synchronous is not None
+    assert (status.synchronous.state, status.synchronous.timeout) == ("synchronous", 10.0)
+    assert status.synchronous.acknowledged == 0xFF
+    assert set(status.synchronous.confirming) == {"b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("order", "request_"),
+    [
+        (lambda it: it.lease(4, 12.5), {"do": "lease", "epoch": 4, "until": 12.5}),
+        (lambda it: it.detach(4, 30.0), {"do": "detach", "epoch": 4, "seconds": 30.0}),
+        (lambda it: it.synchronous(count=0), {"do": "synchronous", "count": 0}),
+        (lambda it: it.alone(), {"do": "alone"}),
+        (
+            lambda it: it.promote(4, Address("127.0.0.1", 8112), 12.5),
+            {
+                "do": "promote",
+                "epoch": 4,
+                "replicate_to": "127.0.0.1:8112",
+                "synchronous": FROM_THE_FILE,
+                "until": 12.5,
+            },
+        ),
+    ],
+)
+def test_orders_are_sent_as_the_server_reads_them(
+    control: ServerControl,
+    serve: Serve,
+    order: Callable[[ServerControl], object],
+    request_: dict[str, object],
+) -> None:
+    requests = serve(line())
+    order(control)
+    assert json.loads(requests[0]) == request_
+
+
+def test_a_refused_lease_is_reported_in_words(control: ServerControl, serve: Serve) -> None:
+    serve(line(ok=False, error="not a primary", detail=""))
+    with pytest.raises(ServerRefusedError) as raised:
+        control.lease(4, 12.5)
+    assert raised.value.notice == "node a refused to extend the lease in epoch 4: not a primary"

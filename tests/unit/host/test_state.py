@@ -199,3 +199,13 @@ def test_files_that_are_right_already_are_not_touched(tmp_path: Path) -> None:
     assert before == path.stat().st_ino
     write_all({path: "other"})
     assert "other" == path.read_text()
+
+
+def test_a_lost_upstream_is_refused_with_the_state(cluster: Cluster) -> None:
+    node = cluster.node("a")
+    values = GOOD | {"role": "secondary", "upstream": "z", "epoch": 7}
+    state_file(node).write_text(json.dumps(values))
+    with pytest.raises(state.LostUpstreamError) as refused:
+        state.current(cluster, node)
+    assert refused.value.state.epoch == 7
+    assert "node start a --force --reason TEXT" in refused.value.hint

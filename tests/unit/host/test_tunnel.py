@@ -92,7 +92,7 @@ def test_programs_of_this_host_are_reached_at_its_address_and_others_at_theirs(
     found = {
         name: (
             re.findall(r"bind (\S+)", text),
-            re.findall(r"server \S+ (\S+)", text),
+            re.findall(r"^ +server \S+ (\S+)", text, re.MULTILINE),
         )
         for name, text in sections(cluster).items()
     }
@@ -121,6 +121,15 @@ def test_each_connection_between_hosts_is_verified_on_both_sides(cluster: Cluste
     assert tunnel.config(cluster).count("ssl-min-ver TLSv1.2") == 2
 
 
+def test_a_server_sees_from_which_host_a_follower_connects(cluster: Cluster) -> None:
+    """The inner address stands for the host whose certificate was verified."""
+    found = sections(cluster)
+    for name, text in found.items():
+        is_one = name == "from-others-node-a-replication-port"
+        assert ("source 127.77.0.12" in text) == is_one
+        assert ("use-server two if { ssl_c_s_dn(CN) two }" in text) == is_one
+
+
 def test_monitors_reach_pages_and_no_storage(cluster: Cluster) -> None:
     accepted = {
         name: re.findall(r"reject unless (.+)", text)
@@ -143,7 +152,7 @@ def test_monitors_reach_pages_and_no_storage(cluster: Cluster) -> None:
 
 def test_the_tunnel_starts_first_and_stops_last(cluster: Cluster) -> None:
     states = {"a": NodeState("two", "a", Role.PRIMARY, None, 1)}
-    first, second, *_rest = stages.starting(cluster, states)
+    first, _etcd, _election, second, *_rest = stages.starting(cluster, states)
     assert [name for name, _ready in first] == ["tunnel-one"]
     assert [name for name, _ready in second] == ["node-a"]
     assert stages.ending(cluster)[-1] == ["tunnel-one"]

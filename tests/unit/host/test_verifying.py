@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import datafs, history
-from indico_zodbrepl.host.datafs import Common, Comparison, Relation
+from indico_zodbrepl.host.datafs import Common, Comparison, DifferingBlob, Relation
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.verifying import Verified, verify
 
@@ -22,6 +22,14 @@ BEHIND = Comparison(
     Relation.BEHIND, Common(COMMON, "ab"), 0, None, None, 1, 0, 0, False, 0, None, 0, 1
 )
 DIVERGED = dataclasses.replace(BEHIND, relation=Relation.DIVERGED, private=2)
+LACKS_A_BLOB = dataclasses.replace(
+    DIVERGED,
+    private=0,
+    blobs=5,
+    blobs_differing=1,
+    blobs_private=1,
+    differing_blob=DifferingBlob("0a", OLD, 12, None),
+)
 KNOWN = Lineage(
     OLD,
     "cd",
@@ -90,6 +98,30 @@ def test_a_follower_is_not_marked_for_what_the_primarys_file_has_lost(
     """It took no writes itself, so the primary had all that it has."""
     compares(lambda: dataclasses.replace(DIVERGED, relation=Relation.AHEAD, missing=0))
     assert verified(cluster) == (None, KNOWN)
+
+
+def test_a_follower_is_not_marked_for_files_that_only_the_primary_lacks(
+    cluster: Cluster, compares: Callable[[Callable[[], Comparison]], None]
+) -> None:
+    compares(lambda: dataclasses.replace(LACKS_A_BLOB, blobs_missing_upstream=1))
+    with pytest.raises(OperatorError, match="node a lacks blob files that node b has") as error:
+        verified(cluster)
+    assert "object 0a in transaction 03f0000000000001: 12 bytes on node b, missing on node a" in (
+        error.value.detail
+    )
+    assert KNOWN == history.read(cluster.node("b"))
+
+
+def test_a_follower_is_marked_for_the_files_that_it_lacks(
+    cluster: Cluster, compares: Callable[[Callable[[], Comparison]], None]
+) -> None:
+    lacking = DifferingBlob("0a", OLD, None, 12)
+    compares(lambda: dataclasses.replace(LACKS_A_BLOB, differing_blob=lacking, blobs_private=0))
+    found, now = verified(cluster)
+    assert found is not None
+    assert now is not None
+    assert "missing on node b, 12 bytes on node a" in found.diverged
+    assert now.condition is Condition.DIVERGED
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,14 @@ async def started(
         lambda: None,  # type: ignore[arg-type, return-value]
     )
     data = DataRoutes(lambda: cluster, installation, caller_of, log)
-    agent = Agent(served, open_in(Layout(cluster).actions), data)
-    runner = web.AppRunner(agent.application(), handler_cancellation=True, shutdown_timeout=0.1)
+    actions = open_in(Layout(cluster).actions)
+    application = Agent(served, actions, data).application()
+
+    async def close(_application: web.Application) -> None:
+        actions.close()
+
+    application.on_cleanup.append(close)
+    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     context = tls.server_context(Layout(cluster).tls)
     await web.TCPSite(runner, ADDRESS, port, ssl_context=context).start()

@@ -8,7 +8,7 @@ from typing import Any
 from situations import PRIMARY_KILLED, SILENT, cluster, snapshot
 
 from indico_zodbrepl import __version__
-from indico_zodbrepl.cluster.model import Cluster, ClusterHost
+from indico_zodbrepl.cluster.model import Cluster, ClusterHost, FileStore
 from indico_zodbrepl.monitor.findings import HostReport
 from indico_zodbrepl.monitor.snapshot import EpochWord, Snapshot
 from indico_zodbrepl.probing.comparison import Failure
@@ -43,10 +43,11 @@ def spread(*, schedulers: bool = False) -> Cluster:
     )
 
 
-def seen(**changes: Any) -> Snapshot:
+def seen(files: FileStore = FileStore.BLOBS, **changes: Any) -> Snapshot:
     """Return its snapshot; changes are those of ``situations.snapshot``, and ``schedulers``."""
     hosts = {"h1": WELL, "h2": WELL, "h3": WELL} | changes.pop("hosts", {})
-    return snapshot(spread(schedulers=changes.pop("schedulers", False)), hosts=hosts, **changes)
+    made = spread(schedulers=changes.pop("schedulers", False))
+    return snapshot(dataclasses.replace(made, files=files), hosts=hosts, **changes)
 
 
 H1_LOST: dict[str, Any] = {

@@ -183,6 +183,16 @@ def test_an_unanswered_count_leaves_a_bound_of_the_lag_in_seconds() -> None:
     assert found.node("b").lag_transactions is None
 
 
+def test_a_secondary_that_has_only_just_been_copied_lags_by_its_first_transaction() -> None:
+    """One that applied nothing yet is no reason to refuse a switchover."""
+    found = snapshot(
+        servers={"b": server("b", 0)},
+        comparisons={"b": Comparison("a", TID, MissingAnswer(1, True, TID))},
+        taken_at=situations.TID_TIME + 2,
+    )
+    assert 2.0 == pytest.approx(found.node("b").lag_seconds, abs=1e-3)
+
+
 def test_an_empty_secondary_has_no_lag_in_seconds_but_a_warning() -> None:
     found = snapshot(
         servers={"b": server("b", 0)},

@@ -109,6 +109,27 @@ def test_a_follower_whose_disk_is_full_degrades_and_is_no_node_to_hand_over_to()
     assert not any("switchover" in alert.hint for alert in both.warnings)
 
 
+def test_a_node_whose_uploaded_files_are_gone_is_reported_and_no_node_to_hand_over_to() -> None:
+    found = snapshot(servers={"a": server("a", missing_blob_folder="/srv/a/blobs")})
+    assert State.DEGRADED is found.state
+    assert [(Level.CRITICAL, "a", "the folder of uploaded files of primary a is gone")] == alerts(
+        found
+    )
+    assert found.warnings[0].hint.startswith("put /srv/a/blobs back, for example by mounting")
+    assert "switchover b" in found.warnings[0].hint
+    assert ["files gone"] == found.node("a").oddities
+    both = {name: server(name, missing_blob_folder=f"/srv/{name}/blobs") for name in "ab"}
+    assert not any("switchover" in alert.hint for alert in snapshot(servers=both).warnings)
+
+
+def test_other_errors_than_a_full_disk_are_looked_up_in_the_servers_log() -> None:
+    failed = WriteFailure("transaction 0x01 does not match its checksum", NOW - 14, NOW, 1)
+    found = snapshot(servers={"b": server("b", write_failure=failed)}, disks={"b": ENOUGH})
+    [alert] = [each for each in found.warnings if "can't write" in each.text]
+    assert alert.hint.startswith("see what its server says in ")
+    assert alert.hint.endswith("/log/node-b.log")
+
+
 def test_a_primary_that_could_not_write_is_never_healthy() -> None:
     for disks in ({"a": FULL}, {"a": ENOUGH}, {}):
         found = snapshot(servers={"a": server("a", write_failure=FAILED)}, disks=disks)

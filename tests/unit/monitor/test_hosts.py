@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 from situations import FAILED_OVER, REFUSED, SILENT, findings, program, state
-from spread import AWAY, H1_LOST, WELL, seen
+from spread import AWAY, H1_LOST, seen
 
 from indico_zodbrepl import __version__
-from indico_zodbrepl.cli.status_view import uploads
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.sights import Sighting
@@ -92,30 +90,6 @@ def test_a_certificate_that_expires_soon_is_reported_in_time() -> None:
 def test_the_supervisord_of_another_host_is_named_with_its_host() -> None:
     found = seen(supervisors={"h1": "supervisord is not running"})
     assert ["supervisord of host h1 does not answer"] == [each.text for each in found.warnings]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ("m1", "m1", "Uploaded files: one folder for h1, h2"),
-        (
-            "m1",
-            "m2",
-            "Uploaded files differ: h1, h2 share no archive-directory",
-        ),
-        ("m1", "", "Uploaded files: unknown whether h2 shares the folder of the others"),
-    ],
-)
-def test_it_is_said_whether_hosts_share_the_uploaded_files(
-    first: str, second: str, expected: str
-) -> None:
-    marked = {
-        name: dataclasses.replace(WELL, archive=mark)
-        for name, mark in (("h1", first), ("h2", second))
-    }
-    found = seen(hosts=marked)
-    assert [expected] == list(uploads(found))
-    assert State.HEALTHY is found.state
 
 
 def test_a_stopped_scheduler_is_replaced_by_that_of_another_host() -> None:

@@ -12,7 +12,7 @@ from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.monitor import snapshot
 from indico_zodbrepl.probing import answers
-from indico_zodbrepl.probing.answers import RefusedFollower, WriteFailure
+from indico_zodbrepl.probing.answers import Acknowledging, RefusedFollower, WriteFailure
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status-json.md").read_text()
 SECTIONS: dict[str, tuple[list[type], set[str]]] = {
@@ -20,6 +20,7 @@ SECTIONS: dict[str, tuple[list[type], set[str]]] = {
     "An entry of `nodes`": ([snapshot.NodeStatus], set()),
     "An entry of `indico`": ([snapshot.IndicoStatus], set()),
     "An entry of `hosts`": ([snapshot.HostStatus], set()),
+    "`automation`": ([snapshot.Automation], set()),
     "An entry of `warnings`": ([answers.Alert], set()),
     "An entry of `records`": ([snapshot.EpochWord], set()),
     "An entry of `operations`": ([snapshot.OpenOperation], set()),
@@ -38,7 +39,18 @@ def test_the_page_has_each_field_and_no_other(title: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [snapshot.Program, snapshot.StartRefusal, RefusedFollower, Disk, DataEnd, WriteFailure]
+    "part",
+    [
+        snapshot.Program,
+        snapshot.StartRefusal,
+        snapshot.Candidate,
+        snapshot.Pause,
+        Acknowledging,
+        RefusedFollower,
+        Disk,
+        DataEnd,
+        WriteFailure,
+    ],
 )
 def test_small_parts_are_described_in_words(part: type) -> None:
     for field in dataclasses.fields(part):

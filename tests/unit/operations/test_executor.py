@@ -21,6 +21,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import HostAwayError
+from indico_zodbrepl.host.operations_interface import LockHeldError
 from indico_zodbrepl.operations import executor, journal, store
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress
@@ -307,6 +308,7 @@ def test_only_one_operation_works_at_a_time_and_the_other_is_told_which(world: W
         execute(world)
     assert ExitCode.REFUSED is refused.value.exit_code
     assert "another operation is running (process " in refused.value.notice
+    assert isinstance(refused.value, LockHeldError), "the automation tries again soon"
     assert set() == world.effects()
     assert not Layout(other).journal.exists()
 

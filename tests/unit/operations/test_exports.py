@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from indico_zodbrepl.cluster.installation import Installation, home_from_environ
 from indico_zodbrepl.cluster.layout import Layout, data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs
-from indico_zodbrepl.host.exports import contents
+from indico_zodbrepl.host.exports import NEW_SECONDS, contents, unrecovered
 from indico_zodbrepl.operations.exports import exported_before
 from indico_zodbrepl.operations.model import Context, Plan
 from indico_zodbrepl.operations.rejoin_steps import Export
@@ -189,3 +191,16 @@ def test_a_long_list_names_ten_and_counts_the_rest(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_list_names_nothing(tmp_path: Path) -> None:
     assert [] == contents(tmp_path)
+
+
+def test_new_exports_from_which_nothing_was_recovered_are_reported(cluster: Cluster) -> None:
+    assert unrecovered(cluster) == ()
+    exports = Layout(cluster).lost_tails
+    for name in ("new", "old", "recovered", "unfinished"):
+        (exports / name).mkdir(parents=True)
+        if name != "unfinished":
+            (exports / name / "tail.json").write_text("{}")
+    (exports / "recovered" / "salvaged.json").write_text("{}")
+    long_ago = time.time() - NEW_SECONDS - 60
+    os.utime(exports / "old" / "tail.json", (long_ago, long_ago))
+    assert unrecovered(cluster) == ("new",)

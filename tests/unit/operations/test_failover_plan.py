@@ -21,7 +21,7 @@ from situations import (
 )
 from situations import program as supervised
 
-from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.cluster.model import Cluster, NodeState, Role, Synchronous
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
 from indico_zodbrepl.host.datafs import Common, Relation
 from indico_zodbrepl.host.last_seen import LastSeen
@@ -420,15 +420,17 @@ def test_the_primary_is_fenced_even_when_it_looks_dead_and_before_all_else() -> 
 
 
 def test_a_synchronous_postgresql_without_another_follower_is_said_to_save_nothing() -> None:
-    settings = PostgreSQLSettings(synchronous=True)
+    settings = Synchronous(1)
     waits = "blocks all commits until another node follows it: rejoin a next"
     for synchronous, cluster, expected in (
         (settings, PAIR, True),
-        (PostgreSQLSettings(), PAIR, False),
+        (Synchronous(), PAIR, False),
         (settings, STAR, False),
     ):
         changes = star_dead() if cluster is STAR else DEAD
-        told = dataclasses.replace(cluster, settings=synchronous, backend="relstorage-postgresql")
+        told = dataclasses.replace(
+            cluster, synchronous=synchronous, backend="relstorage-postgresql"
+        )
         found = plan(told, **changes)
         assert expected == (waits in {finding.text for finding in found.findings})
 

@@ -129,7 +129,9 @@ def do(step: Step, packed: list[str], said: list[str]) -> object:
 def test_each_storage_tells_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Path, float]] = []
 
-    def pack(_installation: object, conf: Path, days: float, _progress: object) -> Packed:
+    def pack(
+        _installation: object, conf: Path, days: float, _progress: object, _file: Path | None
+    ) -> Packed:
         asked.append((conf, days))
         return Packed(2_000_000, 1_000_000, 3.0)
 
@@ -140,6 +142,19 @@ def test_each_storage_tells_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert ["packed a in 3.0 s: 2.0 MB before, 1.0 MB after"] == said
     assert [(Layout(cluster_of()).node_zodb_conf(cluster_of().node("a")), 7.0)] == asked
+
+
+def test_files_without_a_transaction_that_a_pack_put_aside_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Packed(2_000_000, 1_000_000, 3.0, unreferenced=2, unreferenced_bytes=5_000)
+    monkeypatch.setattr(node_packing, "pack", lambda *_: found)
+    said: list[str] = []
+    do(planned().steps[2], ["b"], said)
+    assert (
+        "moved 2 blob files without a transaction (5.0 kB) to the folder blobs.old of a; "
+        "the next pack removes them"
+    ) in said
 
 
 def test_the_primary_is_not_packed_when_its_follower_was_not() -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from indico_zodbrepl.cli import App, data
+from indico_zodbrepl.cli.data_view import recovered_event
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.operations import recover as recovering
-from indico_zodbrepl.operations.recover import Difference, LostObject, LostTransaction, Recovery
+from indico_zodbrepl.operations.recover import (
+    Difference,
+    LostObject,
+    LostTransaction,
+    RecoveredEvent,
+    Recovery,
+)
 
 HOME = Path(__file__).parents[3]
 TREE = LostObject(
@@ -31,7 +39,17 @@ NOTE = LostObject(
     (Difference("title", "Old", "Big"),),
 )
 FINE = LostTransaction("0400000000000001", "ann", "edit", "applies", (NOTE,))
-CONFLICT = LostTransaction("0400000000000002", "", "", "conflicts", (EVENT, TREE))
+UPLOAD = LostObject(
+    "00000000000003d6",
+    "ZODB.blob.Blob",
+    "unchanged",
+    "applies",
+    "",
+    (),
+    "/lost/blobs/0x00/1.blob",
+    "2026/C3/57/slides.pdf",
+)
+CONFLICT = LostTransaction("0400000000000002", "", "", "conflicts", (EVENT, TREE, UPLOAD))
 
 
 @pytest.fixture
@@ -76,6 +94,7 @@ def test_what_was_lost_is_shown_with_what_stands_against_it(
         '  Conference 3 "Lost" can be recovered under a new number: --event 00000000000003d5'
         in lines
     )
+    assert "  uploaded file 2026/C3/57/slides.pdf is in /lost/blobs/0x00/1.blob" in lines
     assert "conflicts: both sides changed the same part" in done.output
     assert "1 can be recovered, 1 conflict, 0 already present" in done.output
     assert f"bin/zodbrepl recover {tmp_path} --all" in done.output
@@ -124,3 +143,12 @@ def test_one_object_is_no_objects(tmp_path: Path, found: list[tuple[object, ...]
     assert "1 new object: Conference 3" in run(tmp_path).output
     assert "1 divergent transaction, 1 object" in run(tmp_path, "--all").output
     assert 2 == len(found)
+
+
+def test_an_event_tells_of_its_attached_files() -> None:
+    found = RecoveredEvent("a-2-x", "3d5", "Lost", "Physics", 17, "4", "0400000000000009", 2, 1)
+    assert (
+        "'Lost' is now event 4 in category 'Physics': 17 objects, 2 attached files; lost: "
+        "1 attached file, transaction 0400000000000009"
+    ) == recovered_event(found)
+    assert "attached" not in recovered_event(dataclasses.replace(found, files=0, files_missing=0))

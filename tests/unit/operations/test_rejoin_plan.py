@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.host.datafs import Common, Comparison, Relation
+from indico_zodbrepl.host import promise
+from indico_zodbrepl.host.datafs import Common, Comparison, DifferingBlob, Relation
 from indico_zodbrepl.operations.model import KINDS, Plan, Refusal, Verdict, plan_from_json
 from indico_zodbrepl.operations.rejoin import Ending, Facts, judge, plan_rejoin
 
@@ -33,6 +35,14 @@ EQUAL = Comparison(
 DIVERGED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, private=5, missing=3)
 MERGED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, private=1)
 HOLED = dataclasses.replace(EQUAL, relation=Relation.DIVERGED, missing=2, holes=2)
+OTHER_BLOB = dataclasses.replace(
+    EQUAL,
+    relation=Relation.DIVERGED,
+    blobs=7,
+    blobs_differing=2,
+    blobs_private=1,
+    differing_blob=DifferingBlob("0a", "0400000000000002", 3, None),
+)
 PACKED = dataclasses.replace(
     EQUAL,
     packed=True,
@@ -116,6 +126,18 @@ def test_what_only_the_node_has_is_exported_before_it_is_cut(
         "start",
         "rejoin-catch-up",
     ] == steps_of(cluster, facts(comparison))
+
+
+def test_a_node_whose_blobs_differ_from_the_primarys_needs_a_clone(cluster: Cluster) -> None:
+    """Its records are right, so nothing that could be cut off would help."""
+    found = plan(cluster, facts(OTHER_BLOB))
+    assert isinstance(found, Plan)
+    assert ["fence", "rejoin-mark"] == [step.action for step in found.steps]
+    mark = found.steps[-1].arguments
+    assert "needs-seeding" == mark["condition"]
+    assert "object 0a in transaction 0400000000000002: 3 bytes on node a, missing on node b" in str(
+        mark["detail"]
+    )
 
 
 def test_what_was_exported_before_is_used_and_the_plan_says_so(cluster: Cluster) -> None:
@@ -221,3 +243,31 @@ def test_every_step_has_an_action_and_a_plan_survives_json(cluster: Cluster) -> 
     assert isinstance(found, Plan)
     assert all(KINDS[step.action] is type(step) for step in found.steps)
     assert found == plan_from_json(found.to_json())
+
+
+@pytest.mark.parametrize(
+    ("state", "count", "said"),
+    [
+        ("synchronous", 1, "in doubt: never acknowledged"),
+        ("waiting", 1, "in doubt: never acknowledged"),
+        ("refusing", 1, "in doubt: never acknowledged"),
+        ("alone", 1, "acknowledged, and lost with the node"),
+        ("off", 0, "acknowledged, and lost with the node"),
+    ],
+)
+def test_the_plan_says_what_the_record_of_the_server_tells_of_private_transactions(
+    cluster: Cluster, state: str, count: int, said: str
+) -> None:
+    node = cluster.node("a")
+    node.data_directory.mkdir(parents=True)
+    written = {"state": state, "node": "a", "epoch": 1, "at": 1.5, "count": count,
+               "level": "fsync", "acknowledged": None}  # fmt: skip
+    (node.data_directory / promise.NAME).write_text(json.dumps(written))
+    found = plan(cluster, facts(fate=promise.fate(promise.read(node), 1)))
+    assert isinstance(found, Plan)
+    assert found.loss is not None
+    assert found.loss.text == f"5 transactions, exported and cut off; {said}"
+    later = plan(cluster, facts(fate=promise.fate(promise.read(node), 2)))
+    assert isinstance(later, Plan)
+    assert later.loss is not None
+    assert later.loss.text.endswith("perhaps acknowledged"), "the record is of another epoch"

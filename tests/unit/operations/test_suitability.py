@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.host.datafs import BlobAudit, MissingBlob
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.system import Folder, Port, Secret, System
+from indico_zodbrepl.operations import suitability
 from indico_zodbrepl.operations.model import Verdict
 from indico_zodbrepl.operations.suitability import judge
 
@@ -151,3 +153,29 @@ def test_ports_that_the_kernel_gives_to_others_are_named_unless_reserved(cluster
     assert {"ports": Verdict.WARNING} == complaints(cluster, system)
     reserved = dataclasses.replace(system, reserved=frozenset({number}))
     assert complaints(cluster, reserved) == {}
+
+
+BLOBS = BlobAudit(3, 1 << 20, 0, None, 0, 0, None)
+
+
+def test_a_node_with_all_files_of_its_blobs_says_how_many() -> None:
+    (finding,) = suitability.blobs("a", BLOBS)
+    assert (Verdict.FINE, "3 blob files, 1.00 MiB") == (finding.verdict, finding.text)
+    assert [] == list(suitability.blobs("a", None))
+    assert [] == list(suitability.blobs("a", dataclasses.replace(BLOBS, blobs=0)))
+
+
+def test_missing_files_of_blobs_are_against_a_cluster_and_files_left_over_a_warning() -> None:
+    missing = MissingBlob("0a", "0400000000000001", "0x00/0x0400000000000001.blob")
+    found = dataclasses.replace(
+        BLOBS,
+        missing=2,
+        first_missing=missing,
+        unreferenced=1,
+        unreferenced_bytes=1 << 20,
+        first_unreferenced="0x01/0x0300000000000000.blob",
+    )
+    against, warning = suitability.blobs("a", found)
+    assert (Verdict.AGAINST, Verdict.WARNING) == (against.verdict, warning.verdict)
+    assert "2 blob files missing, the newest of them 0x00/0x0400000000000001.blob" in (against.text)
+    assert "1 blob file (1.00 MiB) without a transaction, such as 0x01" in warning.text

@@ -13,6 +13,8 @@ from situations import TID
 
 from indico_zodbrepl.cluster.model import Address
 from indico_zodbrepl.probing.answers import (
+    Acknowledging,
+    AckState,
     HistoryAnswer,
     Hold,
     IndicoAnswer,
@@ -263,9 +265,40 @@ def test_a_server_that_says_nothing_of_them_holds_and_refuses_nothing() -> None:
     assert (None, 0, ()) == (said.held, said.min_followers, said.refused)
 
 
+def test_acknowledged_commits_and_the_lease_are_read() -> None:
+    synchronous = {
+        "state": "refusing",
+        "count": 1,
+        "level": "write",
+        "timeout": 10.0,
+        "alone": "refuse",
+        "acknowledged": "040d243a1e64b6aa",
+        "in_doubt": 2,
+        "confirming": {"b": "040d243a1e64b6aa", "c": None},
+        "since": 1.5,
+    }
+    said = server_that_says(
+        held="synchronous", synchronous=synchronous, lease={"left": -0.5}
+    ).replication
+    assert said is not None
+    confirmed = {"b": "0x040d243a1e64b6aa", "c": "0x0000000000000000"}
+    assert said.acknowledging == Acknowledging(
+        AckState.REFUSING, 1, "write", 10.0, "refuse", TID, 2, confirmed, 1.5
+    )
+    assert (Hold.SYNCHRONOUS, -0.5) == (said.held, said.lease_left)
+
+
+def test_a_server_of_an_earlier_release_acknowledges_nothing_and_needs_no_lease() -> None:
+    said = server_that_says().replication
+    assert said is not None
+    assert (None, None) == (said.acknowledging, said.lease_left)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"synchronous": {"state": "perhaps"}},
+        {"lease": {"left": "long"}},
         {"held": "perhaps"},
         {"held": True},
         {"refused": {}},

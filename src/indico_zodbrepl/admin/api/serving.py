@@ -97,6 +97,10 @@ def _refuses_writes(node: NodeStatus) -> str:
         return "it refuses writes: the cluster is in a later epoch"
     if node.held is Hold.FOLLOWERS:
         return f"it refuses writes: fewer than {node.min_followers} nodes follow it"
+    if node.held is Hold.LEASE:
+        return "it refuses writes: its lease has ended"
+    if node.held is Hold.SYNCHRONOUS:
+        return "it refuses writes: too few secondaries acknowledge them"
     return f"it is a {node.actual_role} and refuses writes"
 
 

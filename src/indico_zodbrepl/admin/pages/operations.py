@@ -10,7 +10,7 @@ from flask_babel import gettext as _
 
 from indico_zodbrepl.admin import exports, journal_view, operation_view
 from indico_zodbrepl.admin.access.gate import actor, operator
-from indico_zodbrepl.admin.forms import Confirmation, Reasoned
+from indico_zodbrepl.admin.forms import Confirmation, PauseForm, Reasoned
 from indico_zodbrepl.admin.jobs import Job
 from indico_zodbrepl.admin.operation_view import Opened, opened
 from indico_zodbrepl.admin.site import here
@@ -30,6 +30,15 @@ RECENT = 12
 
 @blueprint.get("/operations")
 def show() -> str:
+    return page(PauseForm())
+
+
+def page(pausing: PauseForm) -> str:
+    """Return the page of all operations.
+
+    Args:
+        pausing: the form that pauses the automatic failover, as it was sent.
+    """
     site, found = here(), here().context()
     now = opened(site.cluster)
     offered = offers(site.cluster, found["snapshot"], now.operation, now.at_work)
@@ -40,6 +49,7 @@ def show() -> str:
         state=journal_view.state,
         where=operation_view.address_of,
         jobs=site.jobs.recent()[:RECENT],
+        pausing=pausing,
         **found,
     )
 

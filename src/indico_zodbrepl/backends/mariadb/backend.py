@@ -10,7 +10,9 @@ from pathlib import Path
 from zope.interface import implementer
 
 from indico_zodbrepl.backends import interfaces, native_replication
+from indico_zodbrepl.backends.acknowledging import CommitsLook
 from indico_zodbrepl.backends.mariadb import (
+    commits,
     comparing,
     config,
     founding,
@@ -21,8 +23,9 @@ from indico_zodbrepl.backends.mariadb import (
 )
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.model import Synchronous, SyncLevel
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.probing.answers import ServerAnswer
+from indico_zodbrepl.probing.answers import AckState, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison
 
 
@@ -48,7 +51,6 @@ class MariaDB(native_replication.NativeServers):
         "restore": "a lost node copies its upstream's data; when all are lost, the file that "
         "`mariadb-dump` made is loaded into a new primary, before Indico "
         "starts",
-        **native_replication.LIMITS,
     }
 
     def node_files(self, cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
@@ -109,6 +111,32 @@ class MariaDB(native_replication.NativeServers):
         self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float
     ) -> Iterable[str]:
         return replication.promote(cluster, state, deadline)
+
+    def look_at_commits(
+        self, cluster: Cluster, node: Node, before: str, deadline: float
+    ) -> CommitsLook | None:
+        return commits.look(cluster, node, deadline)
+
+    def set_commits(
+        self, cluster: Cluster, node: Node, state: AckState, wanted: Synchronous, deadline: float
+    ) -> None:
+        commits.apply(node, state, wanted, deadline)
+
+    def can_confirm(self, cluster: Cluster, level: SyncLevel) -> bool:
+        # A replica syncs its relay log only if it was started with that.
+        return level is not SyncLevel.FSYNC or cluster.synchronous.level is SyncLevel.FSYNC
+
+    def detach(self, cluster: Cluster, node: Node, deadline: float) -> int:
+        return replication.detach(node, deadline)
+
+    def attach(self, cluster: Cluster, node: Node, deadline: float) -> None:
+        replication.attach(node, deadline)
+
+    def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
+        replication.redirect(cluster, state, deadline)
+
+    def has_led(self, node: Node) -> bool:
+        return config.led_mark(node).exists()
 
     def log_end(self, cluster: Cluster, node: Node) -> str:
         return replication.log_end(node)

@@ -119,6 +119,11 @@ def lacks(position: str, log: str) -> str:
     )
 
 
+def last_sequence_number(positions: str) -> int:
+    """Return the highest sequence number of positions; 0 without one."""
+    return max((int(number) for _, _, number in _GTID.findall(positions)), default=0)
+
+
 def last_positions(state: str) -> str:
     """Return the position of a list with each origin's last transactions.
 

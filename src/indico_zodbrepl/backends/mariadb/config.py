@@ -17,12 +17,14 @@ from pathlib import Path
 from indico_zodbrepl.backends import relstorage
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import SyncLevel
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 
 # A follower that was away for longer must be cloned.
 BINLOG_DAYS = 7
-# Time that a semi-synchronous commit waits for a follower before it continues without one.
-SEMI_SYNC_SECONDS = 10
+# Milliseconds that a semi-synchronous commit waits for a follower: a year.  Our own process ends
+# the wait, after it has recorded that (see ``commits``).
+SEMI_SYNC_LIMIT = 365 * 86400 * 1000
 
 
 CONNECT_SECONDS = 5
@@ -47,7 +49,7 @@ def my_cnf(cluster: Cluster, state: NodeState) -> str:
     """Return the server's options for its node's role."""
     node = cluster.node(state.node)
     leads = state.upstream is None
-    synchronous = settings_of(cluster).synchronous
+    synchronous = cluster.synchronous.count > 0
     return _MY_CNF.format(
         data=data_folder(node),
         temporary=temporary_folder(node),
@@ -58,7 +60,8 @@ def my_cnf(cluster: Cluster, state: NodeState) -> str:
         init_sql=init_sql_file(cluster, node),
         site_cnf=site_cnf(node),
         waits=_switch(synchronous and leads),
-        semi_sync_timeout=SEMI_SYNC_SECONDS * 1000,
+        semi_sync_timeout=SEMI_SYNC_LIMIT,
+        sync_relay_log=int(synchronous and cluster.synchronous.level is SyncLevel.FSYNC),
         days=BINLOG_DAYS,
         silence=max(4, round(3 * cluster.keep_alive_delay)),
     )
@@ -89,6 +92,9 @@ def init_sql(
     return "".join(f"{statement};\n" for statement in statements)
 
 
+_COMMITS = "one TINYINT PRIMARY KEY, state VARCHAR(1000) CHARACTER SET ascii"
+
+
 def own_statements(state: NodeState) -> list[str]:
     """Return statements that record the server's owner and state; they are not replicated."""
     table = f"{OWN_DATABASE}.node"
@@ -101,6 +107,8 @@ def own_statements(state: NodeState) -> list[str]:
         f"CREATE DATABASE IF NOT EXISTS {OWN_DATABASE}",
         f"CREATE TABLE IF NOT EXISTS {table} ({columns}) ENGINE = InnoDB CHARACTER SET ascii",
         f"REPLACE INTO {table} VALUES ({values})",  # noqa: S608
+        f"CREATE TABLE IF NOT EXISTS {OWN_DATABASE}.commits ({_COMMITS}) ENGINE = InnoDB",
+        f"DELETE FROM {OWN_DATABASE}.commits",  # noqa: S608
     ]  # names of our own
 
 
@@ -134,18 +142,22 @@ def retry_seconds(cluster: Cluster) -> int:
 
 def acknowledge(cluster: Cluster) -> str:
     """Return statements that acknowledge received transactions if commits wait for that."""
-    wanted = _switch(settings_of(cluster).synchronous)
+    wanted = _switch(cluster.synchronous.count > 0)
     return f"SET GLOBAL rpl_semi_sync_slave_enabled = {wanted}"
 
 
 def wait_for_followers(cluster: Cluster) -> str:
     """Return statements that make commits wait for a connected follower, if configured."""
-    wanted = _switch(settings_of(cluster).synchronous)
+    wanted = _switch(cluster.synchronous.count > 0)
     return f"SET GLOBAL rpl_semi_sync_master_enabled = {wanted}"
 
 
 def _switch(on: bool) -> str:
     return "ON" if on else "OFF"
+
+
+# The last one lists the replicas.
+_MONITORS = "PROCESS, BINLOG MONITOR, SLAVE MONITOR, REPLICATION MASTER ADMIN"
 
 
 def _users(cluster: Cluster, passwords: Mapping[str, str], lock: str) -> list[str]:
@@ -164,9 +176,10 @@ def _users(cluster: Cluster, passwords: Mapping[str, str], lock: str) -> list[st
         f"GRANT PROCESS ON *.* TO '{own.user}'@'%'",  # for the sizes of the database's files
         f"GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%'",
         *(_from_another_host(database) if cluster.hosts else ()),
-        f"GRANT PROCESS, BINLOG MONITOR, SLAVE MONITOR ON *.* TO '{MONITOR_USER}'@'%'",
+        f"GRANT {_MONITORS} ON *.* TO '{MONITOR_USER}'@'%'",
         f"GRANT SELECT ON `{database}`.* TO '{MONITOR_USER}'@'%'",
         f"GRANT SELECT ON {OWN_DATABASE}.* TO '{MONITOR_USER}'@'%'",
+        f"GRANT SELECT ON {OWN_DATABASE}.* TO '{own.user}'@'%'",
     ]
 
 
@@ -213,6 +226,8 @@ report-port = {port}
 rpl-semi-sync-master-enabled = {waits}
 rpl-semi-sync-master-wait-point = AFTER_SYNC
 rpl-semi-sync-master-timeout = {semi_sync_timeout}
+# A replica acknowledges a transaction that is in its relay log; on disk only with 1.
+sync-relay-log = {sync_relay_log}
 
 # Level 2 tells of each port check that it was no login.
 log-warnings = 1
@@ -241,7 +256,7 @@ def alone_conf(cluster: Cluster, socket: Path) -> str:
     server = _ALONE.format(
         socket=socket, user=administrator(), database=settings_of(cluster).database
     )
-    return relstorage.node_conf(cluster, PACKAGE, server)
+    return relstorage.node_conf(cluster, None, PACKAGE, server)
 
 
 def _server(cluster: Cluster, node: Node) -> str:

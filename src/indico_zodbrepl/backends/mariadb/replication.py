@@ -11,7 +11,12 @@ from typing import IO
 
 from indico_zodbrepl.backends.mariadb import config, sql, status
 from indico_zodbrepl.backends.mariadb import server as servers
-from indico_zodbrepl.backends.mariadb.comparing import lacks, last_positions, log_of
+from indico_zodbrepl.backends.mariadb.comparing import (
+    lacks,
+    last_positions,
+    last_sequence_number,
+    log_of,
+)
 from indico_zodbrepl.backends.mariadb.sql import (
     Row,
     Session,
@@ -99,10 +104,56 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
         ):
             server.rows(statement)
         servers.remember_primary(node)
-        for statement in config.leading_statements():
+        # Before the first commit: the server's options are those of the replica that it was.
+        for statement in (config.wait_for_followers(cluster), *config.leading_statements()):
             server.rows(statement)
     turn_clients(cluster, node)
     return []
+
+
+def detach(node: Node, deadline: float) -> int:
+    """Let a replica leave its upstream; see ``NativeReplication.detach``.
+
+    The position is the sequence number of the last transaction that it has received; MariaDB counts
+    them on through all servers of a cluster.
+    """
+    with administration(node, deadline) as server:
+        found = server.rows("SHOW SLAVE STATUS")
+        if not found:
+            raise _no_replica(node)
+        server.rows("STOP SLAVE IO_THREAD")
+        received = server.row("SHOW SLAVE STATUS")["Gtid_IO_Pos"]
+    _wait_for(received, node, deadline)
+    with administration(node, deadline) as server:
+        has = server.row("SELECT @@GLOBAL.gtid_current_pos AS gtid")["gtid"]
+    return last_sequence_number(f"{received},{has}")
+
+
+def redirect(cluster: Cluster, state: NodeState, deadline: float) -> None:
+    """Let a running replica follow another server; see ``NativeReplication.redirect``."""
+    node = cluster.node(state.node)
+    with administration(node, deadline) as server:
+        if not server.rows("SHOW SLAVE STATUS"):
+            raise _no_replica(node)
+    follow(cluster, node, cluster.node(str(state.upstream)), deadline)
+    with administration(node, deadline) as server:
+        for statement in ("SET SESSION sql_log_bin = 0", *config.own_statements(state)):
+            server.rows(statement)
+
+
+def _no_replica(node: Node) -> OperatorError:
+    return OperatorError(
+        f"node {node.name} is no replica",
+        "its server follows nobody",
+        exit_code=ExitCode.REFUSED,
+    )
+
+
+def attach(node: Node, deadline: float) -> None:
+    """Let a detached replica follow again; see ``NativeReplication.attach``."""
+    with administration(node, deadline) as server:
+        if server.rows("SHOW SLAVE STATUS"):
+            server.rows("START SLAVE IO_THREAD")
 
 
 def log_end(node: Node) -> str:

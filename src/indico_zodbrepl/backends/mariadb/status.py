@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
+from indico_zodbrepl.backends.acknowledging import answer as acknowledged_commits
+from indico_zodbrepl.backends.acknowledging import shown_in
 from indico_zodbrepl.backends.mariadb import config
 from indico_zodbrepl.backends.mariadb.sql import (
     NOT_ALLOWED,
@@ -17,8 +19,11 @@ from indico_zodbrepl.backends.mariadb.sql import (
 from indico_zodbrepl.cluster import Address, Cluster, Node, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.probing.answers import (
+    Acknowledging,
+    AckState,
     Alert,
     Fact,
+    Hold,
     Level,
     Replication,
     ServerAnswer,
@@ -49,6 +54,9 @@ def answer(cluster: Cluster, node: Node, said: Findings) -> ServerAnswer:
     if own is None and node.managed:
         replication = None
     else:
+        acknowledging = None if read_only else _acknowledging(cluster, said)
+        refuses = acknowledging and acknowledging.state in (AckState.REFUSING, AckState.ASKING)
+        held = Hold.SYNCHRONOUS if refuses else None
         replication = Replication(
             cluster=own["cluster"] if own else cluster.name,
             node=own["node"] if own else node.name,
@@ -60,6 +68,8 @@ def answer(cluster: Cluster, node: Node, said: Findings) -> ServerAnswer:
             pid=0,
             size=said.size,
             read_only=read_only,
+            held=held,
+            acknowledging=acknowledging,
         )
     return ServerAnswer(
         said.last_tid,
@@ -67,6 +77,17 @@ def answer(cluster: Cluster, node: Node, said: Findings) -> ServerAnswer:
         replication,
         tuple(_facts(said)),
         tuple(_problems(cluster, node, said)),
+    )
+
+
+def _acknowledging(cluster: Cluster, said: Findings) -> Acknowledging:
+    clients = int(said.semi_sync.get("rpl_semi_sync_master_clients", "0"))
+    works = said.semi_sync.get("rpl_semi_sync_master_status") == "ON"
+    names = said.confirming[: clients if works else 0]
+    position = _shown(said.variables["gtid_binlog_pos"])
+    waiting = int(said.semi_sync.get("rpl_semi_sync_master_wait_sessions", "0"))
+    return acknowledged_commits(
+        cluster.synchronous, said.commits, dict.fromkeys(names, position), waiting
     )
 
 
@@ -196,16 +217,30 @@ def _evidence(upstream: dict[str, object], thread: str) -> str:
 
 
 def _not_waiting(cluster: Cluster, node: Node, said: Findings) -> Iterator[Alert]:
-    if said.variables["read_only"] or not (
-        config.settings_of(cluster).synchronous and len(cluster.nodes) > 1
-    ):
+    if said.variables["read_only"] or not (cluster.synchronous.count and len(cluster.nodes) > 1):
         return
+    shown = shown_in(said.commits)
+    if shown is None:
+        yield from _not_waiting_by_itself(cluster, node, said)
+    elif shown.state is AckState.ALONE:
+        yield Alert(
+            Level.WARNING,
+            node.name,
+            f"commits on node {node.name} wait for no follower",
+            f"None acknowledged one within {shown.timeout:g} s, so replication is asynchronous "
+            "until one has caught up. What is committed meanwhile can be lost with this node.",
+            "see why the followers don't follow",
+        )
+
+
+def _not_waiting_by_itself(cluster: Cluster, node: Node, said: Findings) -> Iterator[Alert]:
+    """Report about a server whose commits no process of ours keeps."""
     if not said.variables["rpl_semi_sync_master_enabled"]:
         yield Alert(
             Level.WARNING,
             node.name,
             f"node {node.name} does not replicate semi-synchronously",
-            "synchronous is true in <mariadb>, but rpl_semi_sync_master_enabled is OFF. It is set "
+            "synchronous is set, but rpl_semi_sync_master_enabled is OFF. It is set "
             "when a follower is started and has joined.",
             f"start a follower; if all run: `{Commands.here(cluster).zodbrepl('up')}`",
         )
@@ -239,6 +274,8 @@ class Findings:
         last_tid: 0 if there is no transaction.
         size: bytes of the database's files.
         denied: what this user may not see.
+        commits: the text by which it shows the state of its acknowledged commits; may be empty.
+        confirming: names of the nodes that follow it.
     """
 
     variables: Row
@@ -250,6 +287,8 @@ class Findings:
     last_tid: int
     size: int
     denied: tuple[str, ...] = ()
+    commits: str = ""
+    confirming: tuple[str, ...] = ()
 
 
 def asking_user(cluster: Cluster, node: Node) -> str:
@@ -287,6 +326,11 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> Findings:
                 f"SELECT cluster, node, role, epoch FROM {config.OWN_DATABASE}.node"  # noqa: S608
             ),
         )
+        shown = allowed(
+            "",
+            lambda: server.rows(f"SELECT state FROM {config.OWN_DATABASE}.commits"),  # noqa: S608
+        )
+        hosts = allowed("", lambda: server.rows("SHOW SLAVE HOSTS"))
         last = allowed(
             f"SELECT on {config.settings_of(cluster).database}",
             lambda: [last_transaction(cluster, server)],
@@ -305,6 +349,12 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> Findings:
         int(last[0]["tid"] or 0) if last else 0,
         sizes[0]["size"] if sizes else 0,
         tuple(what for what in denied if what),
+        shown[0]["state"] if shown else "",
+        tuple(
+            each.name
+            for each in cluster.nodes
+            if config.server_id(cluster, each) in {int(row["Server_id"]) for row in hosts}
+        ),
     )
 
 

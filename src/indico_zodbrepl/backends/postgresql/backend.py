@@ -9,7 +9,9 @@ from pathlib import Path
 from zope.interface import implementer
 
 from indico_zodbrepl.backends import interfaces, native_replication, passwords
+from indico_zodbrepl.backends.acknowledging import CommitsLook
 from indico_zodbrepl.backends.postgresql import (
+    commits,
     config,
     data,
     founding,
@@ -22,7 +24,8 @@ from indico_zodbrepl.backends.postgresql import (
 from indico_zodbrepl.backends.postgresql.programs import identity
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.probing.answers import ServerAnswer
+from indico_zodbrepl.cluster.model import Synchronous, SyncLevel
+from indico_zodbrepl.probing.answers import AckState, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison
 
 
@@ -49,7 +52,6 @@ class PostgreSQL(native_replication.NativeServers):
         "restore": "a lost node copies its upstream's data; when all are lost, the copy that "
         "`pg_basebackup` made is put back as the folder postgresql of one node, and "
         "`bin/zodbrepl node start NODE --force --reason TEXT` makes it the primary",
-        **native_replication.LIMITS,
     }
 
     def node_files(self, cluster: Cluster, state: NodeState) -> Mapping[Path, str]:
@@ -105,7 +107,7 @@ class PostgreSQL(native_replication.NativeServers):
         founding.found(cluster, installation, progress, deadline)
 
     def blocks_without_followers(self, cluster: Cluster) -> bool:
-        return config.settings_of(cluster).synchronous
+        return cluster.synchronous.count > 0
 
     def settle(
         self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float
@@ -116,6 +118,31 @@ class PostgreSQL(native_replication.NativeServers):
         self, cluster: Cluster, installation: Installation, state: NodeState, deadline: float
     ) -> Iterable[str]:
         return replication.promote(cluster, state, deadline)
+
+    def look_at_commits(
+        self, cluster: Cluster, node: Node, before: str, deadline: float
+    ) -> CommitsLook | None:
+        return commits.look(cluster, node, before, deadline)
+
+    def set_commits(
+        self, cluster: Cluster, node: Node, state: AckState, wanted: Synchronous, deadline: float
+    ) -> None:
+        commits.apply(cluster, node, state, wanted, deadline)
+
+    def can_confirm(self, cluster: Cluster, level: SyncLevel) -> bool:
+        return True
+
+    def detach(self, cluster: Cluster, node: Node, deadline: float) -> int:
+        return replication.detach(cluster, node, deadline)
+
+    def attach(self, cluster: Cluster, node: Node, deadline: float) -> None:
+        replication.attach(cluster, node, deadline)
+
+    def redirect(self, cluster: Cluster, state: NodeState, deadline: float) -> None:
+        replication.redirect(cluster, state, deadline)
+
+    def has_led(self, node: Node) -> bool:
+        return data.exists(node) and not data.follows(node)
 
     def log_end(self, cluster: Cluster, node: Node) -> str:
         return replication.log_end(cluster, node)

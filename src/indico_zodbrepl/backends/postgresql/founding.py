@@ -51,9 +51,8 @@ def settle_links(cluster: Cluster, primary: Node) -> None:
     keeps WAL for unused slots forever.  A standby that does not answer is skipped until the next
     call. Raises OperatorError if the primary refuses.
     """
-    others = [node for node in cluster.nodes if node.name != primary.name and node.managed]
-    for node in others:
-        data.ensure_slot(cluster, primary, node)
+    others = others_of(cluster, primary)
+    data.ensure_slot(cluster, primary, *others)
     # At once: during a failover some hosts are silent.
     all_at_once([partial(drop_slots, cluster, node, DROP_SECONDS) for node in others])
     if not cluster.is_here(primary):
@@ -63,6 +62,11 @@ def settle_links(cluster: Cluster, primary: Node) -> None:
     if path.exists() and path.read_text("utf-8") != text:
         write_atomically(path, text)
         sql.command(cluster, primary, time.monotonic() + ANSWER_SECONDS, "SELECT pg_reload_conf()")
+
+
+def others_of(cluster: Cluster, primary: Node) -> list[Node]:
+    """Return the nodes that may follow a primary."""
+    return [node for node in cluster.nodes if node.name != primary.name and node.managed]
 
 
 def drop_slots(cluster: Cluster, node: Node, seconds: float = ANSWER_SECONDS) -> None:

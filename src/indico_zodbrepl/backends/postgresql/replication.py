@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
+from collections.abc import Iterator
 
 from indico_zodbrepl.backends.postgresql import config, data, founding, programs, sql
 from indico_zodbrepl.backends.postgresql.config import REPLICATION_PASSFILE
@@ -33,8 +35,8 @@ NOTHING_TO_DO = "no rewind required"
 def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
     """Make a node's running server accept writes in its epoch; redirect the clients to it.
 
-    Waits until it answers.  A server that already accepts writes stays as it is.  The links of
-    other nodes that answer are set up.
+    Waits until it answers.  A server that already accepts writes stays as it is.  It keeps the WAL
+    for the other nodes from now on; none of them has to answer, because some may be lost.
 
     Raises:
         OperatorError: exit 7, it did not accept writes in time; exit 1, it refuses.
@@ -48,7 +50,7 @@ def promote(cluster: Cluster, state: NodeState, deadline: float) -> list[str]:
     else:
         sql.command(cluster, node, deadline, "SELECT pg_reload_conf()")
     turn_clients(cluster, node)
-    founding.settle_links(cluster, node)
+    data.ensure_slot(cluster, node, *founding.others_of(cluster, node))
     return []
 
 
@@ -159,12 +161,92 @@ def prove(cluster: Cluster, node: Node, primary: Node, last: str, deadline: floa
     )
 
 
+def detach(cluster: Cluster, node: Node, deadline: float) -> int:
+    """Let a standby leave its upstream; see ``NativeReplication.detach``.
+
+    What it has received is on its disk, because its WAL receiver writes it there as it ends.
+    """
+    if not _is_recovering(cluster, node, deadline):
+        raise _no_standby(node)
+    with _writing(node):
+        write_all({config.data_folder(node) / config.DETACHED_CONF: "primary_conninfo = ''\n"})
+    position = ""
+    with sql.administration(cluster, node, deadline) as run:
+        run("SELECT pg_reload_conf()")
+
+        def is_final() -> bool:
+            nonlocal position
+            ((receives, applied, position_now),) = run(_RECEIVED)
+            # Between two WAL records the rest of an incomplete one is never applied.
+            same, position = position == position_now, position_now or ""
+            return receives == "0" and (applied == "t" or same)
+
+        done = wait_until(is_final, deadline - POLL_SECONDS, POLL_SECONDS)
+    if not done:
+        raise OperatorError(
+            f"node {node.name} did not leave its upstream in time",
+            f"it has received up to {position}",
+            exit_code=ExitCode.REFUSED,
+        )
+    return int(position)
+
+
+def attach(cluster: Cluster, node: Node, deadline: float) -> None:
+    """Let a detached standby follow again; see ``NativeReplication.attach``."""
+    path = config.data_folder(node) / config.DETACHED_CONF
+    if path.exists():
+        with _writing(node):
+            write_all({path: ""})
+        # Also if the file was empty: an earlier call may have failed here.
+        sql.command(cluster, node, deadline, "SELECT pg_reload_conf()")
+
+
+def redirect(cluster: Cluster, state: NodeState, deadline: float) -> None:
+    """Let a running standby follow another server; see ``NativeReplication.redirect``.
+
+    Its own slots would keep WAL for nobody; the upstream makes one for it as it is promoted.
+    """
+    node = cluster.node(state.node)
+    if not _is_recovering(cluster, node, deadline):
+        raise _no_standby(node)
+    _configure(cluster, state)
+    sql.command(cluster, node, deadline, "SELECT pg_reload_conf()")
+    founding.drop_slots(cluster, node)
+
+
+def _no_standby(node: Node) -> OperatorError:
+    return OperatorError(
+        f"node {node.name} is no standby",
+        "its server accepts writes",
+        exit_code=ExitCode.REFUSED,
+    )
+
+
+# A number of the WAL position up to which a standby has received, and if it has applied that.
+_RECEIVED = """
+SELECT (SELECT count(*) FROM pg_stat_wal_receiver),
+       coalesce(pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn(), true),
+       (greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'::pg_lsn)::bigint
+"""
+
+
 def _configure(cluster: Cluster, state: NodeState) -> None:
-    try:
+    node = cluster.node(state.node)
+    with _writing(node):
         write_all(config.server_files(cluster, state))
+        write_all({config.data_folder(node) / config.DETACHED_CONF: ""})
+        commits = config.data_folder(node) / config.COMMITS_CONF
+        if not commits.exists():  # a release before this one has started the server
+            write_all({commits: ""})
+
+
+@contextlib.contextmanager
+def _writing(node: Node) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OperatorError(
-            f"the configuration of node {state.node} can't be written",
+            f"the configuration of node {node.name} can't be written",
             f"{error.filename}: {error.strerror}",
         ) from error
 

@@ -17,7 +17,7 @@ from indico_zodbrepl.backends.native_replication import serving
 from indico_zodbrepl.backends.postgresql import config, data, programs, replication, sql
 from indico_zodbrepl.backends.postgresql.programs import identity
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
-from indico_zodbrepl.cluster.files import sync_folder
+from indico_zodbrepl.cluster.files import sync_folder, write_atomically
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing.process_state import state_of
 from indico_zodbrepl.probing.waiting import wait_while
@@ -154,6 +154,8 @@ def prepare(cluster: Cluster, state: NodeState) -> list[str]:
     try:
         remarks = _prepare(cluster, node, state)
         data.take_site_conf(node)
+        for name in (config.DETACHED_CONF, config.COMMITS_CONF):
+            write_atomically(config.data_folder(node) / name, "")
     except OSError as error:
         raise OperatorError(
             f"the data of node {node.name} can't be used",

@@ -28,6 +28,9 @@ def conninfo(cluster: Cluster, node: Node, user: str, database: str) -> str:
         "gssencmode": "disable",
         "application_name": "zodbrepl",
     }
+    if user == config.SUPERUSER:
+        # Also while commits of clients are refused.
+        values["options"] = "-c default_transaction_read_only=off"
     return " ".join(f"{key}='{value}'" for key, value in values.items())
 
 
@@ -67,11 +70,24 @@ def command(
 ) -> list[list[Row]]:
     """Run statements as the superuser of a managed server; see ``query``.
 
+    Raises OperatorError as ``administration``.
+    """
+    with administration(cluster, node, deadline, database) as run:
+        return [run(statement) for statement in statements]
+
+
+@contextlib.contextmanager
+def administration(
+    cluster: Cluster, node: Node, deadline: float, database: str = config.MAINTENANCE_DATABASE
+) -> Iterator[Callable[[str], list[Row]]]:
+    """Yield what runs a statement as the superuser of a managed server; see ``session``.
+
     Raises:
         OperatorError: exit 7, no answer in time; exit 1, it refuses.
     """
     try:
-        return query(conninfo(cluster, node, config.SUPERUSER, database), deadline, *statements)
+        with session(conninfo(cluster, node, config.SUPERUSER, database), deadline) as run:
+            yield run
     except ProbeError as error:
         silent = error.kind is FailureKind.SILENT
         raise OperatorError(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
+from indico_zodbrepl.backends.acknowledging import answer as acknowledged_commits
 from indico_zodbrepl.backends.postgresql import config, sql
 from indico_zodbrepl.backends.postgresql.data import new_copy, on_its_host
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import (
+    AckState,
     Alert,
     Fact,
     Hold,
@@ -47,6 +49,7 @@ class _Follower:
     write: str
     flush: str
     replay: str
+    flushed: str
 
 
 def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
@@ -65,6 +68,7 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
                 timeline,
                 synchronous,
                 waiting,
+                shown,
                 history,
                 objects,
             ),
@@ -73,8 +77,19 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         follows = recovering == "t"
         links = _links(run, follows)
     receiver, followers, slots = links
-    held = None
-    if (
+    acknowledging, held = None, None
+    if not follows:
+        confirming = {
+            each.name: each.flushed
+            for each in followers
+            if each.sync in ("sync", "quorum") and each.state == "streaming"
+        }
+        acknowledging = acknowledged_commits(
+            cluster.synchronous, shown or "", confirming, int(waiting or 0)
+        )
+    if acknowledging and acknowledging.state in (AckState.REFUSING, AckState.ASKING):
+        held, read_only = Hold.SYNCHRONOUS, "off"  # of its own accord, as a primary
+    elif (
         synchronous
         and not follows
         and not any(
@@ -96,6 +111,7 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         read_only=follows or read_only == "on",
         held=held,
         min_followers=1 if synchronous and not follows else 0,
+        acknowledging=acknowledging,
     )
     facts = [
         Fact("WAL position", f"{position}, timeline {timeline}"),
@@ -195,8 +211,8 @@ def _problems(
             node.name,
             "commits can do without a secondary when told so",
             f"{waiting} wait on node {node.name} now; no client gets a confirmation",
-            f"bring one back: {start or 'start it'}; or do without: `synchronous false` in "
-            f"<postgresql>, then `{command('up')}`",
+            f"bring one back: {start or 'start it'}; or do without: `synchronous 0` in the "
+            f"cluster file, then `{command('up')}`",
         )
     if follows and receiver.streams is False and not receiver.upstream:
         yield Alert(
@@ -232,7 +248,7 @@ def _problems(
             )
 
 
-_SERVER = """
+_SERVER = f"""
 SELECT pg_is_in_recovery(), current_setting('zodbrepl.cluster', true),
        current_setting('zodbrepl.node', true), current_setting('zodbrepl.epoch', true),
        current_setting('default_transaction_read_only'),
@@ -247,8 +263,9 @@ SELECT pg_is_in_recovery(), current_setting('zodbrepl.cluster', true),
             ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int END,
        current_setting('synchronous_standby_names'),
        (SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'),
+       current_setting('{config.STATE_SETTING}', true),
        to_regclass('transaction'), to_regclass('object_state')
-"""
+"""  # noqa: S608  # our own name
 
 _FOLLOWERS = """
 SELECT application_name, host(client_addr), state, sync_state,
@@ -256,7 +273,7 @@ SELECT application_name, host(client_addr), state, sync_state,
                                      ELSE pg_current_wal_lsn() END, replay_lsn)::bigint, 0),
        coalesce(round(extract(epoch FROM write_lag), 3), 0),
        coalesce(round(extract(epoch FROM flush_lag), 3), 0),
-       coalesce(round(extract(epoch FROM replay_lag), 3), 0)
+       coalesce(round(extract(epoch FROM replay_lag), 3), 0), flush_lsn
 FROM pg_stat_replication WHERE state <> 'backup' ORDER BY application_name
 """
 

@@ -125,6 +125,7 @@ STYLES: Mapping[str, Style] = {
     "filestorage": Style("#9a6b2f"),
     "zeo": Style("#1f78d1"),
     "zrs": Style("#d9541e"),
+    "zrs-archive": Style("#d9541e", "v", "-."),
     "zrs-2-direct": Style("#d9541e", "s", "--"),
     "zrs-2-serial": Style("#d9541e", "^", ":"),
     "neo": Style("#0a9371"),

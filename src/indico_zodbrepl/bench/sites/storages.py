@@ -73,6 +73,7 @@ STORAGES: Mapping[str, Storage] = {
         Storage("filestorage", "FileStorage", "filestorage", _ALONE),
         Storage("zeo", "ZEO", "zeo", _ALONE),
         Storage("zrs", "ZRS, 1 secondary", "zrs", _PAIR),
+        Storage("zrs-archive", "ZRS, files in a folder", "zrs", _PAIR, ("files archive",)),
         Storage("zrs-2-direct", "ZRS, 2 direct", "zrs", _PAIR | {"c": ("secondary", "a")}),
         Storage(
             "zrs-2-serial",
@@ -91,7 +92,7 @@ STORAGES: Mapping[str, Storage] = {
             "PostgreSQL, synchronous",
             "relstorage-postgresql",
             _PAIR,
-            ("<postgresql>", "  synchronous true", "</postgresql>"),
+            ("synchronous 1",),
         ),
         Storage("mariadb", "MariaDB alone", "relstorage-mariadb", _ALONE),
         Storage("mariadb-async", "MariaDB, asynchronous", "relstorage-mariadb", _PAIR),
@@ -100,7 +101,7 @@ STORAGES: Mapping[str, Storage] = {
             "MariaDB, semi-synchronous",
             "relstorage-mariadb",
             _PAIR,
-            ("<mariadb>", "  synchronous true", "</mariadb>"),
+            ("synchronous 1",),
         ),
     )
 }
@@ -153,6 +154,14 @@ def like(cluster: Cluster) -> Storage:
 
 def _section(cluster: Cluster) -> Iterator[str]:
     """Return the lines of the engine's settings, without file and database names."""
+    sync = cluster.synchronous
+    if sync.count:
+        yield from (
+            f"synchronous {sync.count}",
+            f"synchronous-level {sync.level}",
+            f"synchronous-timeout {sync.timeout:g}",
+            f"synchronous-alone {sync.alone}",
+        )
     match cluster.settings:
         case NeoSettings(replicas=replicas, partitions=partitions):
             lines = [f"  replicas {replicas}", f"  partitions {partitions}"]
@@ -162,7 +171,6 @@ def _section(cluster: Cluster) -> Iterator[str]:
         case PostgreSQLSettings() | MariaDBSettings() as settings:
             kind = "postgresql" if isinstance(settings, PostgreSQLSettings) else "mariadb"
             lines = [
-                f"  synchronous {_word(settings.synchronous)}",
                 f"  keep-history {_word(settings.keep_history)}",
             ]
             if settings.bin_directory:

@@ -9,8 +9,9 @@ import logging
 import os
 import sys
 
-from indico_zodbrepl.dataplane.backup import received, tail
-from indico_zodbrepl.dataplane.backup.repository import Repository
+from indico_zodbrepl.dataplane.backup import received, sqlite, tail
+from indico_zodbrepl.dataplane.backup.blobs import Store
+from indico_zodbrepl.dataplane.backup.repository import Counted, Repository
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 
 IDLE = 10  # niceness: other programs have priority
@@ -43,8 +44,30 @@ def _newest(options):
     return received.newest(options.folder)
 
 
+def _missing(options):
+    return received.missing(options.folder, options.file, options.begin)
+
+
 def _add(options):
     return received.add(options.folder, options.file, options.begin, _say)
+
+
+def _sweep(options):
+    return {'removed': Store(options.folder, Counted(_say)).sweep()}
+
+
+def _keep_blobs(options):
+    return sqlite.keep(options.database, options.blobs, options.folder, options.list,
+                       options.full, Counted(_say))
+
+
+def _check_blobs(options):
+    return sqlite.check(options.folder, options.list, Counted(_say))
+
+
+def _restore_blobs(options):
+    return sqlite.restore(options.folder, options.list, options.database, options.target,
+                          Counted(_say))
 
 
 def _newer(options):
@@ -71,8 +94,16 @@ def _parser():
     command('backup', _back_up, 'add to a folder what a Data.fs has more', 'file', 'folder') \
         .add_argument('--full', action='store_true')
     command('newest', _newest, 'what a received part of a Data.fs continues', 'folder')
+    command('missing', _missing, 'which blob files a received part needs', 'folder', 'file') \
+        .add_argument('--begin', metavar='BYTE', type=int, required=True)
     command('add', _add, 'make a received part of a Data.fs a backup', 'folder', 'file') \
         .add_argument('--begin', metavar='BYTE', type=int, required=True)
+    command('keep-blobs', _keep_blobs, 'copy the blobs of an SQLite database', 'database',
+            'blobs', 'folder', 'list').add_argument('--full', action='store_true')
+    command('check-blobs', _check_blobs, 'whether the blobs of a list are whole', 'folder', 'list')
+    command('restore-blobs', _restore_blobs, 'make a blob folder of a list', 'folder', 'list',
+            'database', 'target')
+    command('sweep', _sweep, 'remove blob files that no backup needs', 'folder')
     command('inspect', _inspect, 'whether a backup is whole', 'folder') \
         .add_argument('--at', metavar='YYYY-MM-DD-HH-MM-SS')
     command('recover', _recover, 'make a Data.fs of a backup', 'folder', 'target') \

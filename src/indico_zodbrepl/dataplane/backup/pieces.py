@@ -2,7 +2,8 @@
 
 A piece is a part of a Data.fs, named by the moment at which it was made.  A list (.dat) has one
 line for a full piece and each incremental one after it: name, begin, end and MD5.  repozo names a
-piece before it lists it, so an interrupted backup leaves a piece that no list names.
+piece before it lists it, so an interrupted backup leaves a piece that no list names.  The list of
+its blobs (.blobs) is there before the piece; a piece of an earlier release has none.
 """
 from __future__ import absolute_import
 
@@ -18,7 +19,7 @@ from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 from indico_zodbrepl.dataplane.datafs.records import NUMBER
 
-LIST, INDEX, UNFINISHED = '.dat', '.index', 'tmp.tmp'
+LIST, INDEX, BLOBS, UNFINISHED = '.dat', '.index', '.blobs', 'tmp.tmp'
 RECEIVED = re.compile(r'received-\d+\.part$')  # of another host; host.backup_datafs names it
 FULL = ('.fs', '.fsz')
 
@@ -74,7 +75,7 @@ def settle(folder):
     stems = set(os.path.splitext(name)[0] for name in data_files(folder))
     for name in os.listdir(folder):
         stem, extension = os.path.splitext(name)
-        if extension == INDEX and stem not in stems:
+        if extension in (INDEX, BLOBS) and stem not in stems:
             disk.remove(os.path.join(folder, name))
     return left
 
@@ -86,9 +87,15 @@ def drop_received(folder):
 
 
 def remove(folder, name):
-    """Remove a piece and its index."""
-    disk.remove(os.path.join(folder, os.path.splitext(name)[0] + INDEX))
+    """Remove a piece, its index, and its list of blobs."""
+    for extension in (INDEX, BLOBS):
+        disk.remove(os.path.join(folder, os.path.splitext(name)[0] + extension))
     disk.remove(os.path.join(folder, name))
+
+
+def blobs_of(folder, name):
+    """Return the path of the list of a piece's blobs."""
+    return os.path.join(folder, os.path.splitext(name)[0] + BLOBS)
 
 
 def last_tid(folder, piece):

@@ -8,9 +8,10 @@ import os
 
 from ZODB.scripts import repozo
 
-from indico_zodbrepl.dataplane.backup import pieces, repository
+from indico_zodbrepl.dataplane.backup import blobs, pieces, repository
 from indico_zodbrepl.dataplane.backup.pieces import Piece
 from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.blobs import FOLDER
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Changed, Damaged
 from indico_zodbrepl.dataplane.datafs.records import START, time_of
@@ -36,22 +37,37 @@ def newest(folder):
             'time': time_of(tid), 'removed': removed}
 
 
+def missing(folder, path, begin):
+    """Return the blob files that a received part of a data file needs and the folder lacks.
+
+    Args:
+        path, begin: as for `add`.
+
+    Returns a dict for JSON: `missing`, a list of paths in the folder of backups.  Raises Damaged.
+    """
+    os.chdir(folder)
+    count = repository.Counted(lambda progress: None)
+    piece = Piece('', begin, begin + os.path.getsize(path), '')
+    with _Parts(_chain_to('.', begin), path, piece) as all_:
+        found = all_.revisions(begin)
+    lacking = blobs.Store('.', count).missing(found)
+    return {'missing': [os.path.join(FOLDER, each) for each in lacking]}
+
+
 def add(folder, path, begin, say):
     """Make a received file the next piece, after all of its transactions were checked.
 
     Args:
-        path: of the file, in the folder.
+        path: of the file, in the folder.  The files of its blobs are there already.
         begin: its position in the data file; 0 for a full backup.
         say: called with dicts of progress.
 
-    Returns as `Repository.back_up`, without `removed`.  Raises Damaged.
+    Returns as `Repository.back_up`, without `removed`.  Raises Damaged, NotWhole.
     """
     started = monotonic()
     os.chdir(folder)  # repozo can't read its own lists if a path in them has blanks
     pieces.wait_for_a_new_name()
-    chain = _chain('.') if begin else []
-    if begin and (not chain or chain[-1].end != begin):
-        raise Changed('the backups in %s changed meanwhile' % folder)
+    chain = _chain_to('.', begin)
     count = repository.Counted(say)
     repozo.READCHUNK = repository.BLOCK
     repozo.dofile = count.counting(repozo.dofile)
@@ -61,16 +77,28 @@ def add(folder, path, begin, say):
     stem = os.path.splitext(repozo.gen_filename(None, ext=''))[0]
     name = stem + ('.deltafs' if begin else '.fs')
     piece = Piece(name, begin, begin + size, md5)
-    with _Parts([(os.path.join('.', each.name), each) for each in chain] + [(path, piece)]) as all_:
+    store = blobs.Store('.', count)
+    with _Parts(chain, path, piece) as all_:
         repository.look_at(all_, max(begin, START), piece.end, count)
         tid = all_.last().tid
+        number, files = store.list_received(all_.revisions(begin), pieces.blobs_of('.', name))
     # As repozo does it: a piece that no list names is what an interrupted backup left.
     os.rename(path, name)
     pieces.write_list(pieces.list_of('.', chain[0].name if chain else name), chain + [piece])
     disk.sync_folder('.')
+    if not begin:
+        store.sweep()
     return {'kind': 'incremental' if begin else 'full', 'name': name, 'bytes': size,
             'whole': piece.end, 'tid': tid.encode('hex'), 'time': time_of(tid),
-            'seconds': round(monotonic() - started, 3)}
+            'blobs': number, 'blob_bytes': files, 'seconds': round(monotonic() - started, 3)}
+
+
+def _chain_to(folder, begin):
+    """Return the pieces of the newest backup if it ends at a position.  Raises Changed."""
+    chain = _chain(folder) if begin else []
+    if begin and (not chain or chain[-1].end != begin):
+        raise Changed('the backups in %s changed meanwhile' % os.path.abspath(folder))
+    return chain
 
 
 def _chain(folder):
@@ -82,12 +110,16 @@ class _Parts(DataFile):
     """A data file in several parts, none of them compressed.
 
     Args:
-        parts: pairs of a path and its Piece, which follow each other from byte 0.
+        chain: the pieces before, in the working directory.
+        path: of the last part.
+        piece: its Piece.
 
     Raises Damaged if it ends within a transaction.
     """
 
-    def __init__(self, parts):
+    def __init__(self, chain, path, piece):
+        self._chain = chain
+        parts = [(os.path.join('.', each.name), each) for each in chain] + [(path, piece)]
         self._parts = [(open(path, 'rb'), piece) for path, piece in parts]
         self._window, self._begin = b'', 0
         self.path, self.end = parts[-1][0], parts[-1][1].end
@@ -98,6 +130,11 @@ class _Parts(DataFile):
     def close(self):
         for opened, _piece in self._parts:
             opened.close()
+
+    def revisions(self, begin):
+        """Return oid and tid of the blobs from a position on, and of parts without their list."""
+        begin = repository.first_without_list(self._chain, begin)
+        return repository.revisions(self, max(begin, START), self.end)
 
     def present_size(self):
         return self.size

@@ -1,7 +1,7 @@
 """Back up into a repozo repository, verify its backups, and restore from it.
 
-Repozo does all reading and writing.  This module removes what an interrupted run left, reads each
-new piece again, and checks every transaction in it.
+Repozo reads and writes the pieces.  This module removes what an interrupted run left, keeps the
+blob files, reads each new piece again, and checks every transaction in it.
 """
 from __future__ import absolute_import
 
@@ -12,9 +12,10 @@ import os
 from ZODB.FileStorage import FileStorage
 from ZODB.scripts import repozo
 
-from indico_zodbrepl.dataplane.backup import pieces
+from indico_zodbrepl.dataplane.backup import blobs, pieces
 from indico_zodbrepl.dataplane.backup.pieces import NoBackup, NotWhole
 from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.blobs import FOLDER, Blobs, blob_records, folder_of
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import (
     Changed,
@@ -47,6 +48,7 @@ class Repository(object):
         self._count = Counted(say)
         repozo.READCHUNK = BLOCK
         repozo.dofile = self._count.counting(repozo.dofile)
+        self._store = blobs.Store('.', self._count)
 
     @contextlib.contextmanager
     def alone(self):
@@ -73,39 +75,48 @@ class Repository(object):
         Args:
             path: of the Data.fs.
             full: True to make a full backup in any case.  Otherwise one is made only if the file
-                does not continue the newest backup, or a part of that backup is missing.
+                does not continue the newest backup, or a part of that backup is missing.  True
+                also reads the blob files that older backups have, and replaces damaged ones.
 
         Returns a dict for JSON: kind ('full', 'incremental', or 'none' when nothing is new),
         name of the piece, its bytes, bytes of the whole, tid and time of the last transaction,
-        `removed` (pieces that an interrupted run had left), seconds.
+        number and bytes of its blobs, `removed` (pieces that an interrupted run had left), seconds.
 
         Raises DataFileError.
         """
         begun, path = monotonic(), os.path.abspath(path)
         removed = pieces.settle('.')
         pieces.drop_received('.')
+        verify = full
         full = full or not all(os.path.exists(each.name) for each in self._newest())
         for _ in range(ATTEMPTS):
             try:
-                done = self._try(path, full)
+                done = self._try(path, full, verify)
                 break
             except Changed:
                 pieces.settle('.')
         else:
             raise Changed('%s is packed again and again' % path)
         disk.sync_folder('.')
+        if done['kind'] == 'full':
+            self._store.sweep()
         return dict(done, removed=removed, seconds=round(monotonic() - begun, 3))
 
-    def _try(self, path, full):
+    def _try(self, path, full, verify):
         with DataFile(path) as source:
             end, last = source.end, source.last()
             if last is None:
                 raise DataFileError('%s has no transaction' % path)
-            _check_space(source.end - (0 if full else self._had(source.end)))
+            needed = source.end - (0 if full else self._had(source.end))
+            check_space(needed)
             pieces.wait_for_a_new_name()
             before = self._newest()
+            options = repozo.parseargs(['-B', '-Q', '-r', '.', '-f', path] + ['-F'] * full)
+            options.test_now = repozo.gen_filedate(options)
+            kept = _Kept(self._store, source, options, before, needed, verify, self._count)
+            repozo.FileStorage = kept.opened
             self._count.begin('copied', self._expected(end, full))
-            _repozo(['-B', '-Q', '-r', '.', '-f', path] + ['-F'] * full, repozo.do_backup)
+            _repozo(options, repozo.do_backup)
             if source.replaced():
                 self._drop_after(before)
                 raise Changed('%s was packed' % path)
@@ -123,7 +134,7 @@ class Repository(object):
                 return _told('none', '', 0, end, last.tid)
             kind = 'incremental' if piece.begin else 'full'
             return _told(kind, piece.name, piece.end - piece.begin, piece.end,
-                         pieces.last_tid('.', piece))
+                         pieces.last_tid('.', piece), kept.number, kept.bytes)
 
     def _had(self, size):
         newest = self._newest()
@@ -162,21 +173,26 @@ class Repository(object):
             look_at(now, max(piece.begin, START), piece.end, self._count)
 
     def inspect(self, at):
-        """Check a backup: the sizes and MD5 of all its pieces.
+        """Check a backup: the sizes and MD5 of all its pieces, the SHA-256 of its blobs.
 
         Args:
             at: time in repozo's form, to check the newest backup up to then; None for the newest.
 
         Returns a dict for JSON: name and `made` (when, ISO 8601) of its last piece, pieces,
-        bytes of the data file that it makes, tid and time of its last transaction, and
-        `problems`, a list of texts.  Raises NoBackup.
+        bytes of the data file that it makes, number and bytes of its blobs, tid and time of its
+        last transaction, and `problems`, a list of texts.  Raises NoBackup.
         """
         wanted = self._wanted(at)
         chain = pieces.listed(pieces.list_of('.', wanted[0]))
         known = dict((each.name, each) for each in chain)
-        self._count.begin('checked', sum(
-            os.path.getsize(name) for name in wanted if os.path.exists(name)))
         said = []
+        try:
+            kept = self._kept(wanted)
+        except NotWhole as error:
+            kept = []
+            said.append('%s (%s)' % (error, wanted[-1]))
+        self._count.begin('checked', sum(each.bytes for each in kept) + sum(
+            os.path.getsize(name) for name in wanted if os.path.exists(name)))
         repozo.error = lambda text, *values: said.append(text % values)
         options = repozo.parseargs(['-V', '-r', '.'])
         options.date = at
@@ -190,8 +206,10 @@ class Repository(object):
             elif known[name].begin != end:
                 problems.append('%s begins at byte %d, not %d' % (name, known[name].begin, end))
             end = known[name].end if name in known else end
+        problems += self._store.problems(kept)
         told = {'name': wanted[-1], 'made': pieces.moment(wanted[-1]), 'pieces': len(wanted),
-                'bytes': end, 'problems': problems, 'tid': None, 'time': None}
+                'bytes': end, 'problems': problems, 'tid': None, 'time': None,
+                'blobs': len(kept), 'blob_bytes': sum(each.bytes for each in kept)}
         if not problems:
             tid = pieces.last_tid('.', known[wanted[-1]])
             told.update(tid=tid.encode('hex'), time=time_of(tid))
@@ -206,38 +224,55 @@ class Repository(object):
                 self._folder, ' that was made before %s UTC' % at if at else ''))
         return found
 
-    def recover(self, target, at):
-        """Restore a Data.fs and its index from a backup; it appears when complete and on disk.
+    def _kept(self, wanted):
+        """Return what pieces have of blobs.  Raises NotWhole."""
+        lists = [pieces.blobs_of('.', name) for name in wanted]
+        found = {}
+        for path in lists:
+            if os.path.exists(path):
+                found.update((each.path, each) for each in blobs.listed(path))
+        return sorted(found.values())
 
-        The MD5 of every piece is compared, and every transaction is checked afterwards.
+    def recover(self, target, at):
+        """Restore a Data.fs, its index and its blobs from a backup.
+
+        The file appears when everything is complete and on disk; the folder of its blobs is beside
+        it, and before it.  The MD5 of every piece and the SHA-256 of every blob are compared, and
+        every transaction is checked afterwards.
 
         Args:
-            target: path; an existing file is replaced.
+            target: path; an existing file and its blobs are replaced.
             at: as for `inspect`.
 
-        Returns a dict for JSON: bytes, tid, time, transactions.  Raises DataFileError.
+        Returns a dict for JSON: bytes, tid, time, transactions, number and bytes of blobs.  Raises
+        DataFileError.
         """
         target = os.path.abspath(target)
         wanted = self._wanted(at)
         growing = target + '.recovering'
-        for path in (growing, growing + '.part', growing + '.index', target + '.index', target):
+        kept = self._kept(wanted)
+        for path in (growing, growing + '.part', growing + '.index', target + '.index', target,
+                     folder_of(target)):
             disk.remove(path)
         self._count.begin('recovered', sum(
             each.end - each.begin for each in pieces.listed(pieces.list_of('.', wanted[0]))
             if each.name in wanted))
         when = ['-D', at] if at else []
+        options = repozo.parseargs(['-R', '-w', '-r', '.', '-o', growing] + when)
         try:
-            _repozo(['-R', '-w', '-r', '.', '-o', growing] + when, repozo.do_recover)
+            _repozo(options, repozo.do_recover)
         except (repozo.VerificationFail, KeyError) as error:
             raise NotWhole('%s: %s' % (self._folder, error))
         with DataFile(growing) as made:
             self._count.begin('verified', made.end)
-            count = look_at(made, START, made.end, self._count)
+            count = look_at(made, START, made.end, self._count, set(each.path for each in kept))
             last, size = made.last(), made.size
             if made.end != size:
                 raise NotWhole('%s ends within a transaction' % self._folder)
         if not os.path.exists(growing + '.index'):
             FileStorage(growing).close()  # which makes it
+        total = sum(each.bytes for each in kept)
+        self._store.restore(kept, folder_of(target))
         for path in (growing, growing + '.index'):
             _sync(path)
         os.rename(growing + '.index', target + '.index')
@@ -246,13 +281,86 @@ class Repository(object):
             disk.remove(growing + left)
         disk.sync_folder(disk.parent(target))
         return {'bytes': size, 'tid': last.tid.encode('hex'), 'time': time_of(last.tid),
-                'transactions': count}
+                'transactions': count, 'blobs': len(kept), 'blob_bytes': total}
 
 
-def look_at(data_file, begin, end, count):
+class _Kept(object):
+    """The blobs of a piece, kept when repozo opens the data file to see up to where it copies.
+
+    Args:
+        store: a `blobs.Store`.
+        source: the open DataFile.
+        options: repozo's.
+        chain: the pieces before.
+        needed: bytes that the piece itself needs.
+        verify: as for `blobs.Store.add`.
+        count: a Counted.
+
+    Attributes:
+        number, bytes: of the blobs.
+    """
+
+    def __init__(self, store, source, options, chain, needed, verify, count):
+        self._store = store
+        self._source = source
+        self._options = options
+        self._chain = chain
+        self._needed = needed
+        self._verify = verify
+        self._count = count
+        self.number = self.bytes = 0
+
+    def opened(self, path, read_only):
+        """Return a FileStorage, in place of repozo's, after its blobs were kept."""
+        storage = FileStorage(path, read_only=read_only)
+        try:
+            self._keep(path, storage.getSize())
+        except DataFileError:
+            storage.close()
+            if self._source.replaced():
+                raise Changed('%s was packed' % path)
+            raise
+        return storage
+
+    def _keep(self, path, end):
+        options = self._options
+        chain = [] if options.full else self._chain
+        had = chain[-1].end if chain else 0
+        with DataFile(path) as now:
+            found = revisions(now, max(first_without_list(chain, had), START), end)
+        name = pieces.blobs_of('.', repozo.gen_filename(options, '', options.test_now))
+        self.number, self.bytes = self._store.add(
+            Blobs(folder_of(path)), found, name, self._verify,
+            lambda size: check_space(size + self._needed))
+        self._count.begin('copied', end - had)
+
+
+def first_without_list(chain, end):
+    """Return where the first piece without a list of its blobs begins, or the end of all.
+
+    A release that kept no blobs, or repozo itself, has made it.
+    """
+    return min([each.begin for each in chain
+                if not os.path.exists(pieces.blobs_of('.', each.name))] + [end])
+
+
+def revisions(data_file, begin, end):
+    """Return oid and tid of each blob between two positions of a DataFile."""
+    found = []
+    for transaction in data_file.forward(begin):
+        if transaction.position >= end:
+            break
+        found += [(each.oid, each.tid) for each in blob_records(data_file, transaction)]
+    return found
+
+
+def look_at(data_file, begin, end, count, kept=None):
     """Read all headers between two positions; return the number of transactions.
 
-    Raises Damaged.
+    Args:
+        kept: a set of paths, to check that it has each blob.
+
+    Raises Damaged, NotWhole.
     """
     found = 0
     for transaction in data_file.forward(begin):
@@ -260,27 +368,33 @@ def look_at(data_file, begin, end, count):
             break
         for record in data_file.records(transaction):
             data_file.data_at(record)
+        for record in blob_records(data_file, transaction) if kept is not None else ():
+            path = blobs.path_of(record.oid, record.tid)
+            if path not in kept:
+                raise NotWhole('the backup has no file of a blob: %s' % (
+                    os.path.join(FOLDER, path)))
         found += 1
         count.add(transaction.size)
     return found
 
 
-def _repozo(arguments, work):
+def _repozo(options, work):
     """Run repozo and turn its errors into DataFileError."""
     try:
-        return work(repozo.parseargs(arguments))
+        return work(options)
     except repozo.NoFiles as error:
         raise NoBackup(str(error))
     except (repozo.WouldOverwriteFiles, AssertionError) as error:
         raise Changed('the data file changed while it was copied: %s' % error)
 
 
-def _told(kind, name, size, whole, tid):
+def _told(kind, name, size, whole, tid, number=0, files=0):
     return {'kind': kind, 'name': name, 'bytes': size, 'whole': whole,
-            'tid': tid.encode('hex'), 'time': time_of(tid)}
+            'tid': tid.encode('hex'), 'time': time_of(tid), 'blobs': number, 'blob_bytes': files}
 
 
-def _check_space(needed):
+def check_space(needed):
+    """Raise NoSpace unless the working directory's disk has that many bytes free."""
     system = os.statvfs('.')
     free = system.f_bavail * system.f_frsize
     if free < needed:

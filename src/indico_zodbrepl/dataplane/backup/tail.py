@@ -6,6 +6,7 @@ import tempfile
 
 from ZODB import fsrecover
 
+from indico_zodbrepl.dataplane.datafs.blobs import folder_of
 from indico_zodbrepl.dataplane.datafs.compare import compare
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.export import EVERYTHING, export
@@ -80,6 +81,8 @@ def export_tail(present, restored, folder):
         readable = os.path.join(scratch, 'Data.fs')
         if not recover(present, readable):
             return dict(told, unread=size)
+        if os.path.isdir(folder_of(present)):
+            os.symlink(os.path.abspath(folder_of(present)), folder_of(readable))
         with DataFile(readable) as found:
             told['unread'] = max(0, size - found.size)
             if found.end == START:

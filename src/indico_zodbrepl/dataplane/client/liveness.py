@@ -21,8 +21,9 @@ CUT_AGAIN = 3  # intervals; for a check that was not interrupted, or a server th
 CLOSE_LIMIT = 2.0  # seconds; after that, a hanging check is abandoned
 
 # server: 'host:port', or None without one; read_only: True if it refuses writes; last_tid: 8
-# bytes, or None.
-Sight = collections.namedtuple('Sight', 'server read_only last_tid')
+# bytes, or None; refusal: why commits are refused at the vote, or None.
+Sight = collections.namedtuple('Sight', 'server read_only last_tid refusal')
+Sight.__new__.__defaults__ = (None,)
 
 NOTHING = Sight(None, False, None)
 

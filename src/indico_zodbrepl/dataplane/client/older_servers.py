@@ -27,6 +27,7 @@ from ZEO.cache import magic
 from ZEO.Exceptions import ClientDisconnected
 from ZODB.utils import tid_repr, z64
 
+from indico_zodbrepl.dataplane.client.blob_cache import Receiver
 from indico_zodbrepl.dataplane.client.snapshots import Drops
 
 log = logging.getLogger(__name__)
@@ -54,16 +55,50 @@ def opening():
 
 
 class HistoryClient(ClientIO):
-    """A `ClientIO` that verifies its cache against the server's history.
+    """A `ClientIO` that verifies its cache against the server's history, and receives blobs whole.
 
     Attributes:
         drops: its `Drops`.
+        replaceable: the Protocol of a server that does not answer, which the next one that accepts
+            the client replaces; or None.
     """
+
+    replaceable = None
 
     def __init__(self, *args, **kwargs):
         self.drops = Drops()
         ClientIO.__init__(self, *args, **kwargs)
         self._contents = CacheContents(self.cache)
+        # ZEO calls what its constructor has copied from the storage.
+        receiver = Receiver(self.client)
+        self.receiveBlobStart = receiver.receiveBlobStart
+        self.receiveBlobChunk = receiver.receiveBlobChunk
+        self.receiveBlobStop = receiver.receiveBlobStop
+
+    def disconnected(self, protocol=None):
+        """Look for a server instead of a lost one, or of the present one.
+
+        ZEO keeps the connection of a server that was not lost.  Its invalidations would come before
+        older ones of the next connection, or before the answer to a commit.
+        """
+        left = self.protocol if protocol in (None, self.protocol) else None
+        ClientIO.disconnected(self, protocol)
+        if left is not None and not left.closed:
+            left.close(ClientDisconnected('another server is looked for'))
+
+    @coroutine
+    def register(self, protocol, server_tid):
+        """Use a server that has accepted the client, if it has no better one."""
+        replaced, self.replaceable = self.replaceable, None
+        if replaced is None or replaced is not self.protocol or not self.operational:
+            yield ClientIO.register(self, protocol, server_tid)
+            return
+        log.warning('%r takes the place of %r, which does not answer', protocol.addr, replaced.addr)
+        transport = replaced.sm_protocol.transport
+        self.client.notify_disconnected()
+        self.upgrade(protocol)
+        transport.abort()
+        yield self.verify(server_tid)
 
     @coroutine
     def verify(self, server_tid):

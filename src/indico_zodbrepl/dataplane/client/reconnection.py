@@ -8,7 +8,7 @@ way, and the read-only connection that serves reads.  (Setting the addresses
 again would close that connection and drop every object cache.)
 
 A heartbeat detects a server that no longer answers.  It has less patience once this host knows of a
-later epoch: the cluster has another primary then.
+later epoch: the cluster has another primary then.  With automatic failover, `switching` is faster.
 """
 from __future__ import absolute_import
 
@@ -21,6 +21,7 @@ import weakref
 from ZEO.asyncio.client import Protocol
 from ZEO.Exceptions import ClientDisconnected
 
+from indico_zodbrepl.dataplane.client import leader, switching
 from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Watchdog(object):
         interval: seconds between two checks.
 
     Attributes:
+        switching: its `Switching`.
         missing_since: time since which a server has been missing, or None.  Any
             thread may read it.
     """
@@ -65,6 +67,9 @@ class Watchdog(object):
         self._closing = threading.Event()
         self._pid = os.getpid()
         self._renewal = Renewal(storage._server.client)
+        self.switching = switching.Switching(
+            storage._server.client, leader.LeaderFile(os.environ.get(leader.VARIABLE)),
+            self._renewal.attempt)
         self._pulse = Heartbeat(
             storage._server.client, int(ANSWER_LIMIT / interval),
             max(2, int(FORMER_LIMIT / interval)), EpochRecord(os.environ.get(RECORD)))
@@ -84,7 +89,18 @@ class Watchdog(object):
         server = self._storage._server
         name = self._storage.__name__
         missing = None
-        while not self._closing.wait(self._interval):
+        steps = max(1, int(self._interval / switching.INTERVAL))
+        step = 0
+        while not self._closing.wait(self._interval / steps):
+            step = (step + 1) % steps
+            try:
+                if self.switching.is_due():
+                    server.io_call(server.apply_co(self.switching.look))
+            except ClientDisconnected:
+                log.info('%s: closed, watched no longer', name)
+                return
+            if step:
+                continue
             previous, missing = missing, what_is_missing(self._storage)
             if missing is None:
                 self.missing_since = None
@@ -150,7 +166,7 @@ class Renewal(object):
         if client.protocol is not None:
             tried.add(client.protocol.addr)
         client.protocols = trying + [
-            self._attempt(addr) for addr in client.addrs if addr not in tried]
+            self.attempt(addr) for addr in client.addrs if addr not in tried]
 
     def _give_up(self, protocol):
         client = self._client
@@ -160,7 +176,8 @@ class Renewal(object):
             protocol.close()
             client.disconnected(protocol)
 
-    def _attempt(self, addr):
+    def attempt(self, addr):
+        """Return a new attempt to connect to an address."""
         client = self._client
         return Protocol(
             client.loop, addr, client, client.storage_key, client.read_only,
@@ -212,7 +229,7 @@ class Heartbeat(object):
             self._former = protocol
         if protocol is None or protocol.closed:
             return
-        traffic = _traffic(protocol)
+        traffic = switching.traffic_of(protocol)
         if self._ping is None or self._ping.done():
             self.silent = 0
             self._ping = protocol.server_call('ping')
@@ -228,11 +245,7 @@ class Heartbeat(object):
     def _give_up(self, protocol):
         log.warning('%r does not answer; looking for another server',
                     protocol.addr)
-        transport = protocol.sm_protocol.transport
-        protocol.close(ClientDisconnected('the server does not answer'))
-        self._client.disconnected(protocol)
-        # Otherwise it would wait until the server has received all unsent data.
-        transport.abort()
+        switching.give_up(self._client, protocol, 'the server does not answer')
 
 
 class EpochRecord(object):
@@ -268,9 +281,3 @@ class EpochRecord(object):
                 return int(json.load(stream)['epoch'])
         except (IOError, ValueError, KeyError, TypeError):
             return 0
-
-
-def _traffic(protocol):
-    """Return a value that changes while a long message, which delays answers, is transferred."""
-    stream = protocol.sm_protocol
-    return stream.transport.get_write_buffer_size(), stream.received_count

@@ -210,6 +210,15 @@ def is_away(error):
     return kind is not None and kind not in FAULTS
 
 
+# MariaDB's errors about a database, table or column that is missing, or that the user may not read.
+_NOT_THERE = (1044, 1049, 1142, 1143, 1146)
+
+
+def is_not_there(error):
+    """Return True if `error` means that a MariaDB server does not show a table to this user."""
+    return _code(_cause(error)) in _NOT_THERE
+
+
 def is_read_only(error):
     """Return True if `error` means that the server refuses writes."""
     error = _cause(error)

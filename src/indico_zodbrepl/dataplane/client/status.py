@@ -44,7 +44,7 @@ def storage_status(db):
     remote = isinstance(storage, ClientStorage)
     connected = is_connected(db)
     if liveness is not None:
-        server, read_only, last_tid = liveness.sight
+        server, read_only, last_tid = liveness.sight[:3]
     else:
         server = _server(storage) if remote and connected else None
         read_only = connected and bool(storage.isReadOnly())

@@ -22,14 +22,17 @@ import zope.interface
 from relstorage.storage import RelStorage
 from ZEO.ClientStorage import ClientStorage
 from ZODB.config import BaseConfig
+from ZODB.config import FileStorage as FileStorageSection
 from ZODB.interfaces import IMVCCStorage
+from ZODB.POSException import ReadOnlyError
 
-from indico_zodbrepl.dataplane.client import older_servers
+from indico_zodbrepl.dataplane.client import blob_cache, blob_upload, older_servers
 from indico_zodbrepl.dataplane.client.liveness import Liveness
 from indico_zodbrepl.dataplane.client.reconnection import Watchdog, what_is_missing
 from indico_zodbrepl.dataplane.client.relstorage import LostTransactions
-from indico_zodbrepl.dataplane.client.sqlite import make_table_at_once
 from indico_zodbrepl.dataplane.client.snapshots import bind_transactions
+from indico_zodbrepl.dataplane.client.sqlite import make_table_at_once
+from indico_zodbrepl.dataplane.client.sqlite_blobs import remove_unused_files, sync_blobs
 from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
 from indico_zodbrepl.dataplane.client.transactions import (
     PATIENCE,
@@ -43,8 +46,10 @@ from indico_zodbrepl.dataplane.client.translation import (
     StorageReadOnly,
     translated,
     translated_at_the_end,
+    translated_at_the_end_on_zeo,
 )
 from indico_zodbrepl.dataplane.client.views import is_on_sqlite, place_of, size_of, view_of
+from indico_zodbrepl.dataplane.datafs import blob_files
 from indico_zodbrepl.dataplane.programs.clock import install, monotonic
 
 # A client with read-only fallback uses the first server that answers, and the writable one a
@@ -79,21 +84,29 @@ class IndicoStorage(object):
         self.calls = StorageCalls() if root is None else root.calls
         self.liveness = None
         self._owns_liveness = False
+        self._waits = None if root is None else root._waits
         self._watchdog = None
-        tpc_finish = base.tpc_finish
+        tpc_finish, translate_at_the_end = base.tpc_finish, translated_at_the_end
         if root is not None:
             self.liveness = root.liveness
         elif isinstance(base, ClientStorage):
             drops = base._server.client.drops
             self._watchdog = Watchdog(base)
+            blob_upload.send_in_turn(base)
             access = WriteAccess(base, self._watchdog)
+            translate_at_the_end = translated_at_the_end_on_zeo
             oids = FreshOids(base)
-            tpc_finish = oids.ending(tpc_finish)
+            tpc_finish = self._watchdog.switching.finishing(
+                oids.ending(blob_cache.without_remains(base, tpc_finish)))
             self.registerDB = functools.partial(_register, base, drops)
+            if base.blob_dir:
+                self.temporaryDirectory = functools.partial(blob_cache.temporary_directory, base)
+                base._update_blob_cache = blob_cache.tolerant(base._update_blob_cache)
+                blob_cache.remove_abandoned(base)
             self.new_oid = self._ready(access.beginning(oids.new_oid))
             self.tpc_begin = self._ready(access.beginning(base.tpc_begin))
             self.tpc_abort = self._ready(
-                access.aborting(oids.ending(base.tpc_abort)))
+                access.aborting(oids.ending(blob_cache.without_remains(base, base.tpc_abort))))
             for name in IN_A_TRANSACTION:
                 method = access.under_way(getattr(base, name))
                 setattr(self, name, self._ready(method))
@@ -101,14 +114,23 @@ class IndicoStorage(object):
             view = view_of(base)
             if view is not None:
                 self.liveness = Liveness(view, place_of(base))
+                self._waits = getattr(view, 'waits', None)
                 self._owns_liveness = True
             if is_on_sqlite(base):
                 make_table_at_once(base._adapter)
+                sync_blobs(base)
+                self.pack = self._ready(functools.partial(_pack, base))
         if isinstance(base, RelStorage):
             LostTransactions(base)
+            if self._waits is not None:
+                tpc_finish = self._waits.counted(tpc_finish)
+                self.tpc_vote = self._voting
             committed = CommittedOids(base)
+            new_oid = committed.new_oid
+            if self._waits is not None:
+                new_oid = self._waits.counted(new_oid)
             self.new_oid = self._ready(
-                committed.new_oid, self._with_patience(translated))
+                new_oid, self._with_patience(translated))
             self.tpc_abort = self._ready(
                 committed.tpc_abort, self._with_patience(translated))
         if IMVCCStorage.providedBy(base):
@@ -118,7 +140,7 @@ class IndicoStorage(object):
                 completion.poll_invalidations)
             self.afterCompletion = self._ready(completion.after_completion)
         self.tpc_finish = self._ready(
-            tpc_finish, self._with_patience(translated_at_the_end))
+            tpc_finish, self._with_patience(translate_at_the_end))
 
     @property
     def __providedBy__(self):
@@ -154,6 +176,15 @@ class IndicoStorage(object):
     def _ready(self, method, translate=translated):
         return _translating(method, self.calls, translate)
 
+    def _voting(self, transaction):
+        """Vote, unless too few secondaries acknowledge commits."""
+        refusal = self.liveness.sight.refusal
+        if refusal is not None:
+            raise StorageReadOnly(ReadOnlyError(refusal))
+        # RelStorage replaces its own method at times.
+        vote = self._waits.counted(self.base.tpc_vote)
+        return self._ready(vote, self._with_patience(translated))(transaction)
+
     def _with_patience(self, translate):
         """Return `translate` for the moment of a promotion elsewhere.
 
@@ -171,6 +202,11 @@ class IndicoStorage(object):
                     return StorageAway(error)
             return result
         return translate_patiently
+
+
+def _pack(storage, moment, referencesf):
+    storage.pack(moment, referencesf)
+    remove_unused_files(storage, moment)
 
 
 def _register(storage, drops, db):
@@ -205,6 +241,8 @@ class IndicoStorageSection(BaseConfig):
         seconds.  Raise ClientDisconnected if no server answers in time.
         """
         install()
+        if isinstance(self.config.base, FileStorageSection):
+            blob_files.install()
         with older_servers.opening():
             base = _translating(self.config.base.open, StorageCalls())()
         storage = IndicoStorage(base)

@@ -34,6 +34,8 @@ from indico_zodbrepl.dataplane.programs.clock import monotonic
 # Seconds after the loss of the writable server during which writers wait; a longer outage is
 # reported at once.
 PATIENCE = 3.0
+# The same with automatic failover, which takes a few seconds.
+AUTOMATIC_PATIENCE = 8.0
 
 _POLL = 0.01
 
@@ -92,7 +94,8 @@ class WriteAccess(object):
         if not what_is_missing(self._storage):
             return
         since = self._watchdog.missing_since or monotonic()
-        while monotonic() < since + PATIENCE and what_is_missing(self._storage):
+        patience = AUTOMATIC_PATIENCE if self._watchdog.switching.is_automatic else PATIENCE
+        while monotonic() < since + patience and what_is_missing(self._storage):
             time.sleep(_POLL)
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError, TimeoutError
 
 from zc.lockfile import LockError
 from ZEO.Exceptions import ClientDisconnected, ServerException
-from ZODB.POSException import ReadOnlyError
+from ZODB.POSException import POSError, ReadOnlyError
 
 from indico_zodbrepl.dataplane.client import relstorage
 from indico_zodbrepl.dataplane.neo import errors as neo_errors
@@ -81,6 +81,15 @@ def translated_at_the_end(error):
             neo_errors.is_taken_back(error)):
         return OutcomeUnknown(error)
     return result
+
+
+def translated_at_the_end_on_zeo(error):
+    """Return the error to raise instead of one that ended a ZEO client's `tpc_finish`.
+
+    ZEO refuses with a POSError.  Any other error may have come after the server's answer.
+    """
+    result = translated_at_the_end(error)
+    return result if isinstance(result, POSError) else OutcomeUnknown(error)
 
 
 def _server_failed(error):

@@ -10,7 +10,8 @@ from relstorage.storage import RelStorage
 from ZODB.FileStorage import FileStorage
 from ZODB.utils import p64, z64
 
-from indico_zodbrepl.dataplane.client import relstorage
+from indico_zodbrepl.dataplane.client import commit_waits, relstorage
+from indico_zodbrepl.dataplane.client.commit_waits import CommitWaits
 from indico_zodbrepl.dataplane.client.liveness import Sight
 from indico_zodbrepl.dataplane.client.relstorage import Only, Replicas
 
@@ -78,7 +79,9 @@ class SQLView(object):
         self._adapter = adapter
         self._manager = adapter.connmanager
         self._connection = self._cursor = None
+        self._shows_nothing = False
         self._servers = set()
+        self.waits = CommitWaits()
         self._open = self._manager.open
         self._manager.open = self._opening
         self._replicas = None
@@ -147,10 +150,28 @@ class SQLView(object):
         if query is not None:
             self._cursor.execute(query)
             read_only = bool(self._cursor.fetchall()[0][0])
+        refusal = self._refusal()
         self._connection.rollback()
+        if refusal is not None and self.waits.are_late:
+            self._shut_all()
         return Sight(
-            _server(self._connection, self._manager), read_only,
-            p64(tid) if tid else None)
+            _server(self._connection, self._manager), read_only or refusal is not None,
+            p64(tid) if tid else None, refusal)
+
+    def _refusal(self):
+        query = commit_waits.QUERIES.get(self._adapter.driver_options.database_type)
+        if query is None or self._shows_nothing:
+            return None
+        try:
+            self._cursor.execute(query)
+            rows = self._cursor.fetchall()
+        except Exception as error:
+            if relstorage.is_away(error) and not relstorage.is_not_there(error):
+                raise
+            self._shows_nothing = True  # somebody else's server
+            return None
+        text = rows[0][0] if rows else None
+        return commit_waits.refusal_in(text.decode('ascii') if isinstance(text, bytes) else text)
 
     def _drop(self):
         connection, cursor = self._connection, self._cursor
@@ -166,6 +187,9 @@ class SQLView(object):
         connection = self._connection
         if self._replicas is not None and connection is not None:
             self._replicas.leave(connection.replica)
+        self._shut_all()
+
+    def _shut_all(self):
         for descriptor in map(int, os.listdir('/proc/self/fd')):
             _shut(descriptor, self._servers)
 

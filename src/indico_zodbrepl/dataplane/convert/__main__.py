@@ -11,7 +11,7 @@ to standard error; errors are one line there.
 
 exit status: 0 done and verified, 1 another failure, 2 wrong command line, 3 no such file or
 not readable, 4 a storage is away or no Data.fs, or failed, 5 a server has a file open,
-6 the source has blobs, 7 the copy differs from the source, 8 the target holds other data,
+6 the source lacks the file of a blob, or the target keeps no blobs, 7 the copy differs from the source, 8 the target holds other data,
 9 too little space on the disk, 130 interrupted.
 """
 import argparse

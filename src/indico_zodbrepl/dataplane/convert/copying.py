@@ -4,7 +4,8 @@ from __future__ import absolute_import
 import contextlib
 
 from indico_zodbrepl.dataplane.convert import files
-from indico_zodbrepl.dataplane.convert.failures import CopyDiffers, OtherData
+from indico_zodbrepl.dataplane.convert.blobs import digest
+from indico_zodbrepl.dataplane.convert.failures import CanNotBeKept, CopyDiffers, OtherData
 from indico_zodbrepl.dataplane.convert.files import Newest, is_only_founded
 from indico_zodbrepl.dataplane.convert.storages import (
     NEO,
@@ -30,7 +31,7 @@ class Conversion(object):
 
     Attributes:
         answer: a dict for JSON: transactions that the target `held` and that were `copied`;
-            `records` and `bytes` of the latter; tid of the `last` one; bytes of an `unfinished`
+            `records` and `bytes` of the latter, with their `blobs` and `blob_bytes`; tid of the `last` one; bytes of an `unfinished`
             transaction at the source's end; `seconds` of each stage; and what the target does
             not keep (`lost`): `transactions` that are nothing there, `records`, the `status` of
             packed transactions, `undo_pointers`.
@@ -44,6 +45,7 @@ class Conversion(object):
         self._exactly = source.keeps.extension_bytes and target.keeps.extension_bytes
         self.answer = {
             'held': 0, 'copied': 0, 'records': 0, 'bytes': 0, 'last': None,
+            'blobs': 0, 'blob_bytes': 0,
             'unfinished': source.unfinished, 'seconds': {},
             'lost': dict.fromkeys(('records', 'transactions', 'status', 'undo_pointers'), 0)}
 
@@ -52,6 +54,8 @@ class Conversion(object):
 
         Returns `answer`.  Raises ConversionError, and whatever the storages raise.
         """
+        if not self._target.keeps.blobs:
+            self._refuse_blobs()
         if is_only_founded(self._target.transactions()):
             self._target.empty()
         if not self._target.keeps.history:
@@ -63,6 +67,17 @@ class Conversion(object):
             self._verify(held)
         self._target.publish()
         return self.answer
+
+    def _refuse_blobs(self):
+        """Raise CanNotBeKept if the source has a blob, before anything is written."""
+        if self._source.blobs is None or not self._source.blobs.exist():
+            return
+        progress = self._progress('survey')
+        for transaction in self._source.transactions():
+            progress(transaction)
+            for oid in transaction.blobs():
+                raise CanNotBeKept('object %s of transaction %s is a blob, and the target keeps '
+                                   'none' % (oid.encode('hex'), transaction.tid.encode('hex')))
 
     def _survey(self):
         newest = Newest()
@@ -86,7 +101,7 @@ class Conversion(object):
             if mine is None:
                 raise OtherData('transaction %s of the target is not in the source, whose last '
                                 'one is %s' % (held.tid.encode('hex'), _named(last)))
-            wrong = difference(mine, held, self._exactly)
+            wrong = self._difference(mine, held, progress)
             if wrong:
                 raise OtherData(_apart(wrong, mine, held))
             self._target.held(held)
@@ -100,11 +115,13 @@ class Conversion(object):
         """Copy the transactions after that one; return True if there were any."""
         progress = self._progress('copy')
         for mine in self._wanted(progress, held, count=True):
-            self._target.write(mine)
+            self._target.write(mine, self._source.blobs, progress.more)
             self.answer['copied'] += 1
+            self.answer['blobs'] += len(mine.blobs())
             self.answer['records'] += len(mine.records)
             self.answer['bytes'] += mine.size
             self.answer['last'] = mine.tid.encode('hex')
+        self.answer['blob_bytes'] = progress.blob_bytes
         progress.end()
         return self.answer['copied'] > 0
 
@@ -115,13 +132,25 @@ class Conversion(object):
             copied = next(there, None)
             if copied is None:
                 raise CopyDiffers('transaction %s is not there' % mine.tid.encode('hex'))
-            wrong = difference(mine, copied, self._exactly)
+            wrong = self._difference(mine, copied, progress)
             if wrong:
                 raise CopyDiffers(_apart(wrong, mine, copied))
         extra = next(there, None)
         if extra is not None:
             raise CopyDiffers('transaction %s was not copied' % extra.tid.encode('hex'))
         progress.end()
+
+    def _difference(self, mine, theirs, progress):
+        """Return how a transaction differs from the target's; '' if it does not."""
+        wrong = difference(mine, theirs, self._exactly)
+        if wrong:
+            return wrong
+        for oid in mine.blobs():
+            with self._source.blobs.file(oid, mine.tid) as path:
+                wanted = digest(path, progress.more)
+            if wanted != _digest(self._target.blobs, oid, mine.tid):
+                return 'the file of blob ' + oid.encode('hex')
+        return ''
 
     def _wanted(self, progress, after=None, count=False):
         """Yield the source's transactions as the target keeps them.
@@ -162,8 +191,9 @@ class _Progress(object):
         self._say = say
         self._seconds = seconds
         self._begin = self._told = monotonic()
-        self._transactions = self._bytes = 0
+        self._transactions = self._bytes = self.blob_bytes = 0
         self._first = None
+        self._fraction = 0.0
 
     def __call__(self, transaction):
         fraction = self._source.fraction()
@@ -171,10 +201,20 @@ class _Progress(object):
             self._first = fraction
         self._transactions += 1
         self._bytes += transaction.size
+        self._fraction = (fraction - self._first) / max(1.0 - self._first, 1e-9)
+        self._tell_if_due()
+
+    def more(self, size):
+        """Count a block of the file of a blob."""
+        self._bytes += size
+        self.blob_bytes += size
+        self._tell_if_due()
+
+    def _tell_if_due(self):
         now = monotonic()
         if now - self._told >= REPORT_EACH:
             self._told = now
-            self._tell(now, (fraction - self._first) / max(1.0 - self._first, 1e-9))
+            self._tell(now, self._fraction)
 
     def end(self):
         now = monotonic()
@@ -186,6 +226,15 @@ class _Progress(object):
         self._say({'stage': self._stage, 'transactions': self._transactions,
                    'bytes': self._bytes, 'fraction': fraction,
                    'seconds': round(now - self._begin, 3)})
+
+
+def _digest(blobs, oid, tid):
+    """Return the SHA-256 of a blob; None if its file is missing."""
+    try:
+        with blobs.file(oid, tid) as path:
+            return digest(path, lambda _size: None)
+    except CanNotBeKept:
+        return None
 
 
 def _apart(wrong, mine, theirs):
@@ -220,7 +269,8 @@ def target(path):
 @contextlib.contextmanager
 def _source(path):
     with contextlib.closing(open_conf(path)) as storage:
-        yield Source(storage)
+        with contextlib.closing(Source(storage)) as opened:
+            yield opened
 
 
 @contextlib.contextmanager

@@ -15,14 +15,16 @@ from ZODB.FileStorage import FileStorage
 from ZODB.MappingStorage import MappingStorage
 from ZODB.utils import load_current, p64, u64, z64
 
-from indico_zodbrepl.dataplane.convert.failures import CanNotBeKept, InUse, OtherData
+from indico_zodbrepl.dataplane.convert.blobs import InFolder
+from indico_zodbrepl.dataplane.convert.failures import InUse, OtherData
 from indico_zodbrepl.dataplane.convert.transactions import Keeps, Record, Transaction
 from indico_zodbrepl.dataplane.datafs import disk
-from indico_zodbrepl.dataplane.datafs.blobs import Blobs, folder_of
+from indico_zodbrepl.dataplane.datafs.blobs import folder_of
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.records import PACKED, RECORD
 
-KEEPS = Keeps(history=True, status=True, empty=False, extension_bytes=True, undo_pointers=True)
+KEEPS = Keeps(history=True, status=True, empty=False, extension_bytes=True, undo_pointers=True,
+              blobs=True)
 
 
 @contextlib.contextmanager
@@ -74,6 +76,7 @@ class FileSource(object):
 
     Attributes:
         keeps: what its transactions may have.
+        blobs: the files of its blobs, `blobs.InFolder`.
         unfinished: bytes of an incomplete transaction at its end, left by a kill.
     """
 
@@ -84,9 +87,7 @@ class FileSource(object):
         self._data_file = DataFile(path)
         self._position = 0
         self.unfinished = self._data_file.size - self._data_file.end
-        for name in Blobs(folder_of(path)).names():
-            raise CanNotBeKept('%s is a blob; blobs are not converted' % os.path.join(
-                folder_of(path), name))
+        self.blobs = InFolder(folder_of(path))
 
     def transactions(self, after=None):
         """Yield each Transaction after a tid, oldest first.  Raises Damaged."""
@@ -116,7 +117,11 @@ class _OnDiskAtTheEnd(FileStorage):
 class FileTarget(object):
     """A new Data.fs, which grows as PATH.part and gets its name when it is complete.
 
-    An existing PATH is a finished copy; it becomes PATH.part again before anything is added.
+    An existing PATH is a finished copy; it becomes PATH.part again before anything is added.  The
+    files of its blobs are beside it from the beginning.
+
+    Attributes:
+        blobs: those files.
 
     Raises OtherData if both exist.
     """
@@ -127,6 +132,7 @@ class FileTarget(object):
         self._path = path
         self._part = path + '.part'
         self._storage = None
+        self.blobs = InFolder(folder_of(path))
         if os.path.exists(path) and os.path.exists(self._part):
             raise OtherData('%s and %s are both there; remove the one that is not wanted' % (
                 path, self._part))
@@ -149,11 +155,20 @@ class FileTarget(object):
     def held(self, transaction):
         """Prepare for its existing content; nothing needs to be done."""
 
-    def write(self, transaction):
-        """Add a transaction."""
+    def write(self, transaction, blobs=None, tell=None):
+        """Add a transaction, the files of its blobs first.
+
+        Args:
+            blobs: of the source; None to leave all files out.  It yields None to leave one out.
+            tell: called with the bytes of each block of a file.
+        """
         storage = self._storage or self._open()
         meta = TransactionMetaData(transaction.user, transaction.description,
                                    transaction.extension)
+        for oid in transaction.blobs() if blobs is not None else ():
+            with blobs.file(oid, transaction.tid) as path:
+                if path is not None:
+                    self.blobs.put(None, oid, transaction.tid, path, tell)
         storage.tpc_begin(meta, transaction.tid, transaction.status)
         for oid, data, data_txn in transaction.records:
             storage.restore(oid, transaction.tid, data, '', data_txn, meta)

@@ -6,6 +6,7 @@ Its servers, if it has any, run; nobody else writes it meanwhile.
 from __future__ import absolute_import
 
 import contextlib
+import os
 
 import ZODB.config
 from BTrees.LLBTree import LLBTree
@@ -15,17 +16,18 @@ from ZODB.Connection import TransactionMetaData
 from ZODB.utils import p64, u64, z64
 
 from indico_zodbrepl.dataplane.client.storage import IndicoStorage
+from indico_zodbrepl.dataplane.convert.blobs import blobs_of
 from indico_zodbrepl.dataplane.convert.failures import Unavailable
 from indico_zodbrepl.dataplane.convert.transactions import Keeps, Record, Transaction
 
 FOLLOWING = 1  # tids are numbers
 
 RELSTORAGE = Keeps(history=True, status=True, empty=True, extension_bytes=True,
-                   undo_pointers=False)
+                   undo_pointers=False, blobs=True)
 HISTORY_FREE = Keeps(history=False, status=False, empty=False, extension_bytes=False,
-                     undo_pointers=False)
+                     undo_pointers=False, blobs=True)
 NEO = Keeps(history=True, status=False, empty=False, extension_bytes=False,
-            undo_pointers=False)
+            undo_pointers=False, blobs=False)
 
 
 class Source(object):
@@ -36,6 +38,7 @@ class Source(object):
 
     Attributes:
         keeps: what its transactions may have.
+        blobs: the files of its blobs, as in `blobs`; None if it keeps none.
         unfinished: 0; see the attribute of a Data.fs.
     """
 
@@ -44,6 +47,7 @@ class Source(object):
     def __init__(self, storage):
         self._storage = storage
         self.keeps = keeps_of(storage)
+        self.blobs = blobs_of(storage) if self.keeps.blobs else None
         self._done = self._total = 0
         self._counted = {}
 
@@ -69,6 +73,11 @@ class Source(object):
                 self._counted[start] = sum(1 for _ in counted)
         return self._counted[start]
 
+    def close(self):
+        """Remove copies of blobs; the storage stays open."""
+        if self.blobs is not None:
+            self.blobs.close()
+
     def fraction(self):
         """Return the fraction of the requested history that was read, from 0 to 1."""
         return float(self._done) / max(self._total, 1)
@@ -76,6 +85,10 @@ class Source(object):
 
 class Target(object):
     """An open storage to fill; one thread.
+
+    Attributes:
+        keeps: what its transactions may have.
+        blobs: the files of its blobs, as those of a Source; only while `transactions` yields.
 
     Args:
         open_storage: opens the storage once more; a storage that is already open does not see what
@@ -85,14 +98,17 @@ class Target(object):
     def __init__(self, open_storage):
         self._open = open_storage
         self._storage = None
+        self.blobs = None
         with contextlib.closing(open_storage()) as storage:
             self.keeps = keeps_of(storage)
 
     def transactions(self, after=None):
         """Yield its transactions, as Source does."""
         with contextlib.closing(self._open()) as storage:
-            for transaction in Source(storage).transactions(after):
-                yield transaction
+            with contextlib.closing(Source(storage)) as there:
+                self.blobs = there.blobs
+                for transaction in there.transactions(after):
+                    yield transaction
 
     def empty(self):
         """Remove its content, which is no more than an empty root object."""
@@ -102,8 +118,11 @@ class Target(object):
     def held(self, transaction):
         """Prepare for its existing content."""
 
-    def write(self, transaction):
-        """Add a transaction; after an error only `close` may be called."""
+    def write(self, transaction, blobs=None, tell=None):
+        """Add a transaction; after an error only `close` may be called.
+
+        Args: as for `files.FileTarget.write`.
+        """
         raise NotImplementedError
 
     def settle(self):
@@ -143,13 +162,13 @@ def _status(transaction):
 
 
 class NEOTarget(Target):
-    """A NEO target.  NEO checks for conflicts as always, so it gets each object's last change."""
+    """A NEO target, which keeps no blobs.  NEO checks for conflicts as always, so it gets each object's last change."""
 
     def __init__(self, open_storage):
         super(NEOTarget, self).__init__(open_storage)
         self._serials = LLBTree()
 
-    def write(self, transaction):
+    def write(self, transaction, blobs=None, tell=None):
         if self._storage is None:
             self._storage = self._open()
         storage = self._storage
@@ -190,7 +209,7 @@ class RelStorageTarget(Target):
         self._transactions = self._bytes = self._highest_oid = 0
         self._committed = self._analyzed = 0  # objects
 
-    def write(self, transaction):
+    def write(self, transaction, blobs=None, tell=None):
         adapter, cursor = self._adapter_and_cursor()
         if not self._transactions:
             adapter.locker.hold_commit_lock(cursor, ensure_current=True)
@@ -204,6 +223,10 @@ class RelStorageTarget(Target):
             adapter.mover.restore(cursor, batcher, oid, tid, record.data)
             self._highest_oid = max(oid, self._highest_oid)
         batcher.flush()
+        for oid in transaction.blobs() if blobs is not None else ():
+            with blobs.file(oid, transaction.tid) as path:
+                blobs_of(self._storage).put(cursor, oid, transaction.tid, path, tell)
+                self._bytes += os.path.getsize(path)
         adapter.mover.update_current(cursor, tid)
         self._committed += len(transaction.records)
         self._transactions += 1

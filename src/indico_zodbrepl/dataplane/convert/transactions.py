@@ -4,8 +4,6 @@ import collections
 from ZODB._compat import loads
 from ZODB.blob import is_blob_record
 
-from indico_zodbrepl.dataplane.convert.failures import CanNotBeKept
-
 
 class Record(collections.namedtuple('Record', 'oid data data_txn')):
     """One object in a transaction; all bytes.
@@ -17,18 +15,24 @@ class Record(collections.namedtuple('Record', 'oid data data_txn')):
 
     __slots__ = ()
 
+    @property
+    def is_blob(self):
+        """Return True if its content is in a file of its own."""
+        return is_blob_record(self.data)
+
 
 class Keeps(collections.namedtuple(
-        'Keeps', 'history status empty extension_bytes undo_pointers')):
+        'Keeps', 'history status empty extension_bytes undo_pointers blobs')):
     """The parts of transactions that a kind of storage keeps; all are bools.
 
     Attributes:
         history: older records of an object, deletions, and who changed what.  Without it, all
-            others are false.
+            others but blobs are false.
         status: that a pack may have removed records of a transaction.
         empty: transactions that a pack has emptied.
         extension_bytes: the extension data byte for byte, not just their meaning.
         undo_pointers: where an undo took its data from.
+        blobs: the blob files.
     """
 
     __slots__ = ()
@@ -40,8 +44,6 @@ class Transaction(object):
     Attributes:
         tid, status, user, description, extension: bytes.
         records: a list with one Record for each object; if it has several, the last.
-
-    Raises CanNotBeKept if a record belongs to a blob.
     """
 
     __slots__ = ('tid', 'status', 'user', 'description', 'extension', 'records')
@@ -52,17 +54,16 @@ class Transaction(object):
         self.user = user
         self.description = description
         self.extension = extension
-        for record in records:
-            if is_blob_record(record.data):
-                raise CanNotBeKept(
-                    'object %s of transaction %s is a blob; blobs are not converted' % (
-                        record.oid.encode('hex'), tid.encode('hex')))
         self.records = _last_of_each_object(records)
 
     @property
     def size(self):
-        """Return the bytes of all data."""
+        """Return the bytes of all data, without the blob files."""
         return sum(len(record.data or b'') for record in self.records)
+
+    def blobs(self):
+        """Return the oids of the blobs among its records, sorted."""
+        return sorted(record.oid for record in self.records if record.is_blob)
 
 
 def _last_of_each_object(records):

@@ -11,6 +11,7 @@ import json
 import logging
 import sys
 
+from indico_zodbrepl.dataplane.datafs.blob_audit import audit
 from indico_zodbrepl.dataplane.datafs.compare import compare
 from indico_zodbrepl.dataplane.datafs.copying import copy
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
@@ -53,13 +54,17 @@ def _compare(options):
         return compare(*arguments, connection=connection)
 
 
+def _audit(options):
+    return audit(options.file, options.newest, options.put_aside)
+
+
 def _serve(options):
     Server(options.file, Connection.of_descriptor(options.socket, 'the comparison')).run()
     return {}
 
 
 def _export(options):
-    return export(options.file, options.after, options.to)
+    return export(options.file, options.after, options.to, with_blobs=not options.no_blobs)
 
 
 def _truncate(options):
@@ -108,12 +113,20 @@ def _parser():
     compared.add_argument('--upstream-socket', metavar='NUMBER', type=int,
                           help='descriptor of a connection to `serve` for the upstream, '
                           'which is on another host')
+    audited = command('audit-blobs', _audit, 'blobs without a file, and files without a transaction',
+                      'file')
+    audited.add_argument('--newest', metavar='NUMBER', type=int,
+                         help='check only so many of the newest blobs')
+    audited.add_argument('--put-aside', action='store_true',
+                         help='move files without a transaction to the folder blobs.old')
     command('serve', _serve, 'answer a comparison on another host', 'file').add_argument(
         '--socket', metavar='NUMBER', type=int, required=True,
         help='descriptor of the connection to it')
     exported = command('export', _export, 'the end of a file, in a folder of its own', 'file')
     _add_after(exported)
     exported.add_argument('--to', metavar='FOLDER', required=True)
+    exported.add_argument('--no-blobs', action='store_true',
+                          help='leave the blob files out, for a list only')
     cut = command('truncate', _truncate, 'cut off the end, after keeping it', 'file')
     _add_after(cut)
     cut.add_argument('--keep', metavar='FOLDER', required=True)

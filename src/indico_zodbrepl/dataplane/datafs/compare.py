@@ -1,8 +1,8 @@
 """Compare the history of a data file with that of its upstream.
 
 Files are compared byte by byte up to the first difference, found by bisection, then
-transaction by transaction.  Differences that a pack explains do not count.  Of an upstream on
-another host digests are compared.
+transaction by transaction, and of common transactions the files of their blobs.  Differences that
+a pack explains do not count.  Of an upstream on another host digests are compared.
 """
 from __future__ import absolute_import
 
@@ -51,6 +51,11 @@ def compare(path, upstream_path, verified=None, fork=None, connection=None):
             `fork`.
         bytes_private: of the private and the conflicting ones in the file.
         examined: transactions whose header was read in either file.
+        blobs: how many blobs of common transactions were compared.
+        blobs_differing: those whose files differ in size or content, or that one side lacks.
+        blobs_missing_upstream: those of them that only the upstream lacks.
+        blobs_private: transactions with a blob whose content only the file's folder has.
+        differing_blob: the oldest of them, see BlobComparison.first; it makes the file 'diverged'.
 
     Raises DataFileError.
     """
@@ -100,7 +105,9 @@ def _compare(mine, upstream, verified, fork):
         if common is not None:
             begin = common[0].end, common[1].end
     if begin[0] == begin[1]:
-        begin = 2 * (skip_identical(mine, upstream, begin[0]),)
+        end = skip_identical(mine, upstream, begin[0])
+        walk.blobs.add_part(begin[0], end)
+        begin = end, end
     walk.start(*begin)
     for one, other in _side_by_side(mine.forward(begin[0]), upstream.forward(begin[1])):
         walk.step(one, other)

@@ -2,7 +2,7 @@
 import os
 
 from indico_zodbrepl.dataplane.datafs import disk
-from indico_zodbrepl.dataplane.datafs.blobs import Blobs, folder_of
+from indico_zodbrepl.dataplane.datafs.blobs import Blobs, folder_of, tid_of
 from indico_zodbrepl.dataplane.datafs.content import first_difference
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Changed, NoSpace, Occupied
@@ -58,14 +58,14 @@ def copy(source, target, say):
             raise Occupied('%s exists already' % target)
         for _ in range(ATTEMPTS):
             with _Part(target + '.part') as part:
-                resumed = _copy_data(source, part, progress)
-            blobs = _copy_blobs(source, target, progress)
-            if blobs is not None:
+                resumed, copied_file = _copy_data(source, part, progress)
+            with DataFile(part.path) as copied:
+                last, size = copied.last(), copied.size
+            blobs = _copy_blobs(source, target, last and last.tid, progress)
+            if blobs is not None and disk.identity(source) == copied_file:
                 break
         else:
             raise Changed('%s is packed again and again' % source)
-        with DataFile(part.path) as copied:
-            last, size = copied.last(), copied.size
         os.rename(part.path, target)
         disk.sync_folder(disk.parent(target))
     return {'tid': last and last.tid.encode('hex'), 'bytes': size, 'resumed': resumed,
@@ -112,12 +112,15 @@ class _Part(object):
 
 
 def _copy_data(source, part, progress):
-    """Copy the complete transactions into the part; return how many bytes it had before."""
+    """Copy the complete transactions into the part.
+
+    Returns how many bytes it had before, and the identity of the file that was copied.
+    """
     present = DataFile(source)
     resumed = position = _take_over(present, part)
     try:
         for _ in range(PASSES):
-            _check_space(part, present.end - position)
+            _check_space(part.path, present.end - position)
             behind = present.end - position
             for position in _append(present, part, position):
                 progress('data', position, present.end)
@@ -131,7 +134,7 @@ def _copy_data(source, part, progress):
                 position = resumed = _take_over(present, part)
         part.sync()
         progress('data', position, present.end, now=True)
-        return resumed
+        return resumed, present.identity()
     finally:
         present.close()
 
@@ -155,23 +158,41 @@ def _append(present, part, position):
         yield position
 
 
-def _check_space(part, needed):
-    system = os.statvfs(part.path)
+def _check_space(path, needed):
+    system = os.statvfs(path)
     free = system.f_bavail * system.f_frsize
     if free < needed:
         raise NoSpace('%d MB are needed for %s, %d MB are free' % (
-            needed >> 20, part.path, free >> 20))
+            needed >> 20, path, free >> 20))
 
 
-def _copy_blobs(source, target, progress):
-    """Return the number of blobs and bytes; None if a pack removed some of them meanwhile."""
+def _copy_blobs(source, target, last, progress):
+    """Copy the blobs of the transactions up to a tid; remove others from the target's folder.
+
+    Returns the number of blobs and of bytes copied; None if a pack removed some of them meanwhile.
+    """
     blobs, folder = Blobs(folder_of(source)), folder_of(target)
-    count = copied = 0
-    for name in blobs.names():
+    present = Blobs(folder)
+    present.remove_others(blobs, last or b'')
+    total = left = 0
+    for name in _up_to(blobs, last):
+        size = blobs.size(name) or 0
+        total += size
+        left += 0 if present.size(name) == size else size
+    if left:
+        _check_space(disk.parent(target), left)
+    count, done = 0, total - left
+    for name in _up_to(blobs, last):
         size = blobs.copy(name, folder)
         if size is None:
             return None
         count += 1
-        copied += size
-        progress('blobs', copied, None)
-    return count, copied
+        done += size
+        progress('blobs', done, total)
+    if total:
+        progress('blobs', done, total, now=True)
+    return count, done - (total - left)
+
+
+def _up_to(blobs, last):
+    return (name for name in blobs.names() if last is not None and tid_of(name) <= last)

@@ -7,6 +7,8 @@ import time
 
 from zodbpickle import fastpickle
 
+from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.blobs import Blobs, folder_of
 from indico_zodbrepl.dataplane.datafs.failures import Changed, Damaged, Missing
 from indico_zodbrepl.dataplane.datafs.records import (
     COMPLETE,
@@ -55,6 +57,7 @@ class DataFile(object):
         end: position after the last complete transaction; 4 if there is none.
         size: bytes of the file when it was opened; more than `end` while a transaction
             is being written, or after a server was killed in the middle of one.
+        blobs: the Blobs in the folder beside it.
 
     Raises Missing, Damaged.
     """
@@ -63,6 +66,7 @@ class DataFile(object):
 
     def __init__(self, path, damaged=False):
         self.path = path
+        self.blobs = Blobs(folder_of(path))
         self._file = _open(path)
         self._window = b''
         self._begin = 0
@@ -84,14 +88,14 @@ class DataFile(object):
     def present_size(self):
         return os.fstat(self._file).st_size
 
+    def identity(self):
+        """Return what distinguishes the file from another one with its path, as after a pack."""
+        status = os.fstat(self._file)
+        return status.st_dev, status.st_ino
+
     def replaced(self):
         """Return True if the path now leads to another file, as after a pack, or to none."""
-        try:
-            there = os.stat(self.path)
-        except OSError:
-            return True
-        mine = os.fstat(self._file)
-        return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
+        return disk.identity(self.path) != self.identity()
 
     def raw(self, position, length):
         """Read from the file itself, up to its present end."""

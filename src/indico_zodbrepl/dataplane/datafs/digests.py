@@ -11,19 +11,25 @@ RECORD_DIGEST = 16  # bytes
 LIBRARIES = ('libcrypto.so.3', 'libcrypto.so.1.1')
 
 
+CONTEXT = 256  # bytes; more than OpenSSL's SHA256_CTX
+
+
 def _load():
-    """Return OpenSSL's SHA256(data, length, result), or None.
+    """Return OpenSSL's library, or None.
 
     This Python is built without OpenSSL, and its own SHA-256 takes four times as long.
     """
     for name in LIBRARIES:
         try:
-            function = ctypes.CDLL(name).SHA256
+            library = ctypes.CDLL(name)
+            library.SHA256.argtypes = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p
+            library.SHA256.restype = ctypes.c_void_p
+            library.SHA256_Init.argtypes = (ctypes.c_char_p,)
+            library.SHA256_Update.argtypes = ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t
+            library.SHA256_Final.argtypes = ctypes.c_char_p, ctypes.c_char_p
         except (OSError, AttributeError):
             continue
-        function.argtypes = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p
-        function.restype = ctypes.c_void_p
-        return function
+        return library
     return None
 
 
@@ -35,7 +41,22 @@ def of_bytes(data):
     if _openssl is None:
         return hashlib.sha256(data).digest()
     result = ctypes.create_string_buffer(32)
-    _openssl(data, len(data), result)
+    _openssl.SHA256(data, len(data), result)
+    return result.raw
+
+
+def of_blocks(blocks):
+    """Return the SHA-256 of bytes that come in blocks, of which one is in memory at a time."""
+    if _openssl is None:
+        content = hashlib.sha256()
+        for block in blocks:
+            content.update(block)
+        return content.digest()
+    context, result = ctypes.create_string_buffer(CONTEXT), ctypes.create_string_buffer(32)
+    _openssl.SHA256_Init(context)
+    for block in blocks:
+        _openssl.SHA256_Update(context, block, len(block))
+    _openssl.SHA256_Final(result, context)
     return result.raw
 
 

@@ -15,8 +15,31 @@ def sync_folder(path):
         os.close(folder)
 
 
+def sync_file(path):
+    """Flush the content of a file to disk."""
+    with open(path, 'rb') as opened:
+        os.fsync(opened.fileno())
+
+
+def sync_parents(path, folder):
+    """Flush the names of a file and of its folders to disk, up to and including a folder."""
+    folder = os.path.abspath(folder)
+    while len(path) > len(folder):
+        path = parent(path)
+        sync_folder(path)
+
+
 def parent(path):
     return os.path.dirname(os.path.abspath(path))
+
+
+def identity(path):
+    """Return the device and inode of a file; None if it is missing or unreachable."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def create(path):
@@ -44,6 +67,24 @@ def write_file(path, parts):
     return content.hexdigest()
 
 
+def copy_file(source, path, tell=None):
+    """Copy a file atomically; an existing one is replaced.
+
+    Args:
+        tell: called with the bytes of each block that is written; or None.
+    """
+    new = path + '.part'
+    with create(new) as target:
+        for part in blocks(source):
+            target.write(part)
+            if tell is not None:
+                tell(len(part))
+        target.flush()
+        os.fsync(target.fileno())
+    os.rename(new, path)
+    sync_folder(parent(path))
+
+
 def blocks(path, position=0):
     """Yield the bytes of a file from a position to its end."""
     with open(path, 'rb') as source:
@@ -60,6 +101,15 @@ def sha256(path, position=0):
     for block in blocks(path, position):
         content.update(block)
     return content.hexdigest()
+
+
+def size_and_sha256(path):
+    """Return the number of bytes in a file and their SHA-256 in hex."""
+    content, size = hashlib.sha256(), 0
+    for block in blocks(path):
+        content.update(block)
+        size += len(block)
+    return size, content.hexdigest()
 
 
 def remove(path):

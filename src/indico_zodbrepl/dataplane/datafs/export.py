@@ -43,7 +43,7 @@ def boundary(data_file, tid):
     return transaction.end
 
 
-def export(path, after, folder, named=None):
+def export(path, after, folder, named=None, with_blobs=True):
     """Write the transactions after `after` into a new folder, which appears when complete.
 
     The folder gets tail.fs, a Data.fs with these transactions only; tail.json, which lists them
@@ -55,6 +55,7 @@ def export(path, after, folder, named=None):
         after: a tid that it holds, or eight zero bytes for everything.
         folder: must not exist.
         named: the name of the original file in the list; its path if None.
+        with_blobs: False to leave the blob files out, uncounted, as for a list only.
 
     Returns a dict for JSON: the folder, first and last tid, how many transactions, objects,
     new, changed, bytes, blobs and missing_blobs, and in `notable` what the first few of
@@ -70,7 +71,7 @@ def export(path, after, folder, named=None):
     os.makedirs(part, 0o700)
     with DataFile(path) as data_file:
         position = boundary(data_file, after)
-        summary = _Exported(data_file, Blobs(folder_of(path)), part,
+        summary = _Exported(data_file, Blobs(folder_of(path)) if with_blobs else None, part,
                             os.path.abspath(named or path))
         with disk.create(os.path.join(part, TAIL)) as target:
             tail = TailFile(target.write)
@@ -158,6 +159,8 @@ class _Exported(object):
 
     def _blob(self, record):
         """Copy a blob; return its path in the folder, or None if there is no such file."""
+        if self._blobs is None:
+            return None
         name = self._blobs.name(record.oid, record.tid)
         if name is None or self._blobs.copy(name, os.path.join(self._folder, FOLDER)) is None:
             self.numbers['missing_blobs'] += 1

@@ -19,6 +19,10 @@ LONGEST = 256 << 20  # bytes that come with a message
 ENTRY = struct.Struct('>8sQcB')  # of a list: tid, length, status, whether a digest follows
 RECORDS = struct.Struct('>QQ16sI')  # position and end of a transaction, digest of texts, records
 RECORD = struct.Struct('>8s16s')  # oid, digest
+BLOB = struct.Struct('>8s8s')  # oid, tid
+BLOB_SIZE = struct.Struct('>Q')  # bytes, or MISSING
+BLOB_DIGEST = struct.Struct('>?32s')  # whether it is there, SHA-256
+MISSING = (1 << 64) - 1
 TID = 8
 
 

@@ -5,8 +5,12 @@ from indico_zodbrepl.dataplane.datafs import digests
 from indico_zodbrepl.dataplane.datafs.content import equal_bytes
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, DataFileError
 from indico_zodbrepl.dataplane.datafs.messages import (
+    BLOB,
+    BLOB_DIGEST,
+    BLOB_SIZE,
     ENTRY,
     FORMAT,
+    MISSING,
     RECORD,
     RECORDS,
     TID,
@@ -32,6 +36,39 @@ class RemoteTransaction(Transaction):
         self.digest = found
 
 
+class RemoteBlobs(object):
+    """The blobs beside another host's Data.fs, as `blobs.Blobs`.
+
+    Attributes:
+        knows: False for a host whose release has no answers about blobs; there are none then.
+    """
+
+    def __init__(self, connection, knows):
+        self._connection = connection
+        self.knows = knows
+
+    def exist(self):
+        return self._connection.ask('blobs-exist')[0]['exist']
+
+    def sizes(self, wanted):
+        _, payload = self._connection.ask('blob-sizes', _packed(wanted))
+        sizes = [BLOB_SIZE.unpack_from(payload, at)[0]
+                 for at in range(0, len(payload), BLOB_SIZE.size)]
+        return [None if size == MISSING else size for size in sizes]
+
+    def digests(self, batches):
+        questions = ((batch, 'blob-digests', {'payload': _packed(batch)}) for batch in batches)
+        with Pipeline(self._connection, questions) as answers:
+            for batch, payload in answers:
+                found = [BLOB_DIGEST.unpack_from(payload, at)
+                         for at in range(0, len(payload), BLOB_DIGEST.size)]
+                yield batch, [content if exists else None for exists, content in found]
+
+
+def _packed(blobs):
+    return b''.join(BLOB.pack(*each) for each in blobs)
+
+
 class RemoteFile(object):
     """The complete transactions of another host's Data.fs when it was opened, as of a DataFile.
 
@@ -44,6 +81,7 @@ class RemoteFile(object):
         packed_until: as `packs.packed_until` of it.
         digests_until: a tid; the digests of transactions up to there are sent with them, because
             the other file may have the same ones.
+        blobs: RemoteBlobs.
     """
 
     by_digests = True
@@ -53,6 +91,7 @@ class RemoteFile(object):
         self._connection = connection
         found, _ = connection.ask('open', format=FORMAT)
         self.end, self.size = found['end'], found['size']
+        self.blobs = RemoteBlobs(connection, found.get('blobs', False))
         self.packed_until = found['packed_until'] and found['packed_until'].decode('hex')
         self._first, self._last = [
             each and RemoteTransaction(each['position'], each['end'], each['tid'].decode('hex'),

@@ -11,8 +11,12 @@ from indico_zodbrepl.dataplane.datafs import digests
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.failures import Damaged, DataFileError
 from indico_zodbrepl.dataplane.datafs.messages import (
+    BLOB,
+    BLOB_DIGEST,
+    BLOB_SIZE,
     ENTRY,
     FORMAT,
+    MISSING,
     RECORD,
     RECORDS,
     TID,
@@ -41,7 +45,8 @@ class Server(object):
             'open': self._open, 'replaced': self._replaced, 'size': self._size,
             'digests': self._digests, 'raw': self._raw, 'list': self._list,
             'digest': self._digest, 'records': self._records, 'tids': self._tids,
-            'packed-oids': self._packed_oids,
+            'packed-oids': self._packed_oids, 'blobs-exist': self._blobs_exist,
+            'blob-sizes': self._blob_sizes, 'blob-digests': self._blob_digests,
         }
 
     def run(self):
@@ -81,7 +86,7 @@ class Server(object):
         self._file = opened = DataFile(self._path)
         until = packed_until(opened)
         return {'end': opened.end, 'size': opened.size,
-                'packed_until': until and until.encode('hex'),
+                'packed_until': until and until.encode('hex'), 'blobs': True,
                 'first': _plain(opened.first()), 'last': _plain(opened.last())}, b''
 
     def _replaced(self, _payload):
@@ -147,6 +152,22 @@ class Server(object):
     def _packed_oids(self, payload):
         """Send those of some oids that the packed part of the file has."""
         return {}, b''.join(set(self._file.packed_oids(set(_split(payload)))))
+
+    def _blobs_exist(self, _payload):
+        return {'exist': self._file.blobs.exist()}, b''
+
+    def _blob_sizes(self, payload):
+        return {}, b''.join(BLOB_SIZE.pack(MISSING if size is None else size)
+                            for size in self._file.blobs.sizes(_blobs(payload)))
+
+    def _blob_digests(self, payload):
+        (_, found), = self._file.blobs.digests([_blobs(payload)])
+        return {}, b''.join(BLOB_DIGEST.pack(each is not None, each or b'') for each in found)
+
+
+def _blobs(payload):
+    """Return the (oid, tid) in a question."""
+    return [BLOB.unpack_from(payload, at) for at in range(0, len(payload), BLOB.size)]
 
 
 def _plain(transaction):

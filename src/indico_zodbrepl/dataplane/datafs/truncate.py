@@ -7,10 +7,10 @@ import os
 import time
 
 import zc.lockfile
-from ZODB.blob import is_blob_record
 from ZODB.FileStorage import FileStorage
 
 from indico_zodbrepl.dataplane.datafs import disk
+from indico_zodbrepl.dataplane.datafs.blobs import FOLDER, Blobs, blob_records, folder_of
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
 from indico_zodbrepl.dataplane.datafs.export import EVERYTHING, boundary
 from indico_zodbrepl.dataplane.datafs.failures import Changed, InUse, NoSuchTransaction, Occupied
@@ -23,8 +23,8 @@ def truncate(path, after, keep, dry_run=False):
 
     First the bytes (cut.bin) and the index (cut.index) are copied to the folder `keep`, with
     cut.json, which describes them: `cut.bin` appended to the file restores the old one.  A damaged
-    end can be removed too.  A new index is written afterwards.  Blob files of removed transactions
-    stay where they are.
+    end can be removed too.  A new index is written afterwards.  Then the blob files of removed
+    transactions are moved to the folder `blobs` in `keep`, unless an export has copied them there.
 
     Args:
         path: of the Data.fs; no server may have it open.
@@ -33,7 +33,8 @@ def truncate(path, after, keep, dry_run=False):
         dry_run: change nothing, only return what would be done.
 
     Returns a dict for JSON: offset and number of bytes removed, first and last tid and how many
-    transactions, how many blobs they have, the folder kept, sha256 of cut.bin, and `done`.
+    transactions, how many blobs they have, bytes of their files (blob_bytes), the folder kept,
+    sha256 of cut.bin, and `done`.
 
     Raises DataFileError.
     """
@@ -43,16 +44,21 @@ def truncate(path, after, keep, dry_run=False):
     with locked(path, dry_run):
         cut = _plan(path, after)
         cut.update(keep=keep, sha256=None, done=False, after=after.encode('hex'))
+        files = cut.pop('files')
         earlier = _earlier(keep)
         if earlier is not None:
             _check_earlier(earlier, cut, path, keep)
+            files = earlier.pop('files', files)
             cut.update(earlier)
         if dry_run:
             return cut
         if earlier is None and cut['bytes']:
-            _keep(path, cut, keep)
+            _keep(path, cut, files, keep)
         if os.path.getsize(path) > cut['offset']:
             _cut(path, cut['offset'])
+        blobs = Blobs(folder_of(path))
+        for name in files:
+            blobs.move(name, os.path.join(keep, FOLDER))
     if cut['bytes']:
         _open_as_storage(path, after)
     return dict(cut, done=True)
@@ -101,13 +107,16 @@ def _plan(path, after):
     with DataFile(path, damaged=True) as data_file:
         offset = boundary(data_file, after)
         plan = {'offset': offset, 'bytes': data_file.present_size() - offset,
-                'transactions': 0, 'first': None, 'last': None, 'blobs': 0}
+                'transactions': 0, 'first': None, 'last': None, 'blobs': 0, 'files': []}
         for transaction in data_file.forward(offset):
             plan['transactions'] += 1
             plan['last'] = transaction.tid.encode('hex')
             plan['first'] = plan['first'] or plan['last']
-            plan['blobs'] += sum(is_blob_record(data_file.data(record))
-                                 for record in data_file.records(transaction))
+            for record in blob_records(data_file, transaction):
+                plan['blobs'] += 1
+                name = data_file.blobs.name(record.oid, record.tid)
+                plan['files'] += [] if name is None else [name]
+        plan['blob_bytes'] = sum(map(data_file.blobs.size, plan['files']))
         return plan
 
 
@@ -131,7 +140,7 @@ def _check_earlier(earlier, cut, path, keep):
         raise Occupied('%s holds another cut' % keep)
 
 
-def _keep(path, cut, keep):
+def _keep(path, cut, files, keep):
     if not os.path.isdir(keep):
         os.makedirs(keep, 0o700)
         disk.sync_folder(disk.parent(keep))
@@ -139,7 +148,7 @@ def _keep(path, cut, keep):
     index = path + '.index'
     if os.path.exists(index):
         disk.write_file(os.path.join(keep, INDEX), disk.blocks(index))
-    note = dict(cut, format=1, file=os.path.abspath(path), cut_at=time.strftime(
+    note = dict(cut, format=1, file=os.path.abspath(path), files=files, cut_at=time.strftime(
         '%Y-%m-%dT%H:%M:%SZ', time.gmtime()))
     disk.write_file(os.path.join(keep, NOTE), [json.dumps(note, indent=2, sort_keys=True)])
 

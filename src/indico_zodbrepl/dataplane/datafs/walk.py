@@ -3,6 +3,7 @@ from __future__ import absolute_import
 
 from ZODB.fsIndex import fsIndex
 
+from indico_zodbrepl.dataplane.datafs.blob_comparison import BlobComparison
 from indico_zodbrepl.dataplane.datafs.content import (
     common_before,
     compare_packed,
@@ -26,6 +27,7 @@ class Walk(object):
 
     Attributes:
         packed: whether one of them was packed.
+        blobs: a BlobComparison.
     """
 
     def __init__(self, mine, upstream, fork=None):
@@ -35,6 +37,7 @@ class Walk(object):
         self._previous = None  # transactions of `mine`
         self._common = None
         self._after_common = 0  # missing ones since the last common one
+        self.blobs = BlobComparison(mine, upstream)
         self._my_pack = Pack(mine)
         self._upstream_pack = Pack(upstream)
         self._in_my_pack = self._in_upstream_pack = False
@@ -86,6 +89,7 @@ class Walk(object):
             return
         self._my_pack.lacks(other, differences[0])
         self._upstream_pack.lacks(one, differences[1])
+        self.blobs.add(one, without=differences[1])
         if not (self.private or self.holes or self.conflicting):
             self._common = one
 
@@ -124,8 +128,9 @@ class Walk(object):
         self._private_tids = [min(tids), max(tids)]
 
     def explain(self):
-        """Count what no pack explains; call it after the last step."""
-        troubles = []
+        """Count what no pack explains, and compare the blobs; call it after the last step."""
+        self.blobs.finish()
+        troubles = list(self.blobs.transactions)
         for position in self._upstream_pack.unexplained():
             transaction = self._mine.at(position)
             troubles.append(transaction.tid)
@@ -143,7 +148,7 @@ class Walk(object):
     def relation(self):
         if self._upstream.end > START and self._common is None:
             return UNRELATED
-        if self.conflicting or self.holes or self._merged:
+        if self.conflicting or self.holes or self._merged or self.blobs.differing:
             return DIVERGED
         if self.private:
             return DIVERGED if self.missing else AHEAD
@@ -162,6 +167,10 @@ class Walk(object):
             'packed': self.packed, 'packed_away': self._packed_away,
             'packed_away_last': away and away.encode('hex'),
             'packed_away_after': before and before.tid.encode('hex'), 'examined': self.examined,
+            'blobs': self.blobs.compared, 'blobs_differing': self.blobs.differing,
+            'blobs_missing_upstream': self.blobs.missing_upstream,
+            'blobs_private': len(self.blobs.own),
+            'differing_blob': self.blobs.first,
         }
 
 

@@ -88,6 +88,8 @@ class Application(object):
         report.update(
             instance=self._name, pid=os.getpid(), workers=WORKERS, release=__version__,
             **self._building())
+        if self._instance.uploaded is not None:
+            report.update(self._instance.uploaded.report())
         return _answer(
             start_response,
             '200 OK' if report['connected'] else '503 Service Unavailable',

@@ -7,7 +7,7 @@ Indico: stand-ins take the place of its classes, so that the objects of any rele
 Progress goes to standard error, one JSON object a line.  Prints one JSON object: see `examine`.
 
 exit status: 0 done, 1 another failure, 2 wrong command line or site-conf, 3 no such file,
-4 damaged or no Data.fs, 5 a server has it open, 6 it has blobs, 7 it holds no Indico,
+4 damaged or no Data.fs, 5 a server has it open, 7 it holds no Indico,
 130 interrupted.
 """
 from __future__ import absolute_import
@@ -45,15 +45,23 @@ class Unusable(Exception):
 
 
 def read_whole(path, say):
-    """Read each record of a Data.fs; return its transactions, last tid and unfinished bytes."""
+    """Read each record of a Data.fs; return its transactions, last tid and unfinished bytes.
+
+    Also returns the number of its blobs, and how many of them lack their file.
+    """
     with files.source(path) as source:
         count, last, said = 0, None, monotonic()
+        blobs = missing = 0
         for transaction in source.transactions():
             count, last = count + 1, transaction.tid
+            for oid in transaction.blobs():
+                blobs += 1
+                missing += not source.blobs.has(oid, transaction.tid)
             if monotonic() - said >= REPORT:
                 said = monotonic()
                 say({'transactions': count, 'fraction': source.fraction()})
         return {'transactions': count, 'unfinished': source.unfinished,
+                'blobs': blobs, 'missing_blobs': missing,
                 'last': None if last is None else last.encode('hex')}
 
 
@@ -94,12 +102,13 @@ def count_objects(root, marks):
 
 
 def check_archive(root, archive):
-    """Return how many files the database records, and which of them are not in ArchiveDir."""
+    """Return how many files are to be in ArchiveDir, and which of them are not there."""
     repository = root.get('local_repositories', {}).get('main')
-    files = {} if repository is None else repository._MaterialLocalRepository__files
+    known = {} if repository is None else repository._MaterialLocalRepository__files
+    files = [each for each in known.values() if isinstance(each, str)]  # others are in the database
     missing = []
     number = 0
-    for path in files.values():
+    for path in files:
         if archive is None or not _exists(os.path.join(archive, path)):
             number += 1
             if len(missing) < NAMED:

@@ -13,6 +13,9 @@ import threading
 
 from urlparse import urlparse
 from ZEO.Exceptions import ClientDisconnected
+from ZODB.interfaces import IBlobStorage
+
+from indico_zodbrepl.dataplane.indico.uploaded import UploadedFiles, remove_leftovers
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +34,7 @@ class IndicoInstance(object):
         db: the `ZODB.DB` once it is open, else None.
         application: the WSGI application once it is built, else None.
         failure: why the last attempt failed, an exception, or None.
+        uploaded: the `UploadedFiles` once it is built, else None.
     """
 
     def __init__(self):
@@ -43,6 +47,7 @@ class IndicoInstance(object):
         self.db = None
         self.application = None
         self.failure = None
+        self.uploaded = None
 
     def want(self):
         """Start to build Indico unless it is built or being built.
@@ -79,7 +84,7 @@ class IndicoInstance(object):
     def _make_application(self):
         # All imports come before the database is opened.
         from indico.core.config import Config
-        from indico.core.db import DBMgr
+        from indico.core.db import DBMgr, files
         from indico.web.flask.app import make_app
         from werkzeug.exceptions import NotFound
         from werkzeug.wsgi import DispatcherMiddleware
@@ -98,7 +103,15 @@ class IndicoInstance(object):
             # Werkzeug 0.9 would sort the rules during the first request; meanwhile other threads
             # find none of them and answer 404.
             indico.url_map.update()
-            path = urlparse(Config.getInstance().getBaseURL()).path
+            # of a ZEO client without a cache of blobs it is None
+            if IBlobStorage.providedBy(self.db.storage) and (
+                    getattr(self.db.storage, 'fshelper', True) is not None):
+                remove_leftovers(self.db.storage.temporaryDirectory())
+            config = Config.getInstance()
+            self.uploaded = UploadedFiles(
+                self.db, config.getFileRepository() == 'blobs',
+                os.path.join(config.getUploadedFilesTempDir(), files.UNAVAILABLE_NAME))
+            path = urlparse(config.getBaseURL()).path
             return DispatcherMiddleware(NotFound(), {path.rstrip('/'): indico})
         finally:
             manager.endRequest(False)

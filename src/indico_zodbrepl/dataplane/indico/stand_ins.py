@@ -6,7 +6,7 @@ import importlib
 
 from persistent import Persistent
 
-REAL = ('BTrees', 'persistent', 'pytz', 'datetime', '__builtin__', 'copy_reg', '_codecs',
+REAL = ('BTrees', 'persistent', 'ZODB', 'pytz', 'datetime', '__builtin__', 'copy_reg', '_codecs',
         'collections', 'dateutil')
 
 

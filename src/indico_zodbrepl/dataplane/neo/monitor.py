@@ -40,7 +40,7 @@ from indico_zodbrepl.dataplane.neo.process import Child
 from indico_zodbrepl.dataplane.neo.state import NOTHING, WRITABLE, describe
 from indico_zodbrepl.dataplane.programs.addresses import format_address
 from indico_zodbrepl.dataplane.programs.clock import install, monotonic
-from indico_zodbrepl.dataplane.server.control import ControlSocket, Refused
+from indico_zodbrepl.dataplane.server.control_socket import ControlSocket, Refused
 
 log = logging.getLogger('zodbrepl.neo.monitor')
 

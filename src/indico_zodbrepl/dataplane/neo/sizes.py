@@ -4,7 +4,7 @@ import logging
 import os
 import socket
 
-from indico_zodbrepl.dataplane.server.control import NAME
+from indico_zodbrepl.dataplane.server.control_socket import NAME
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ Python 2.7 has no `time.monotonic`, and its own waits (`Event.wait(seconds)`,
 `Queue.get(timeout=seconds)`) follow the system clock: if it is set back by an
 hour, they last an hour longer.  Use `monotonic` for deadlines, intervals and
 durations, and `time.time` for time stamps only.  A process calls `install`
-first.
+first.  `boottime` is for moments that processes of one host agree on.
 """
 from __future__ import absolute_import
 
@@ -14,7 +14,9 @@ import Queue
 import threading
 import time
 
-_CLOCK_MONOTONIC = 1  # of linux/time.h
+# of linux/time.h
+_CLOCK_MONOTONIC = 1
+_CLOCK_BOOTTIME = 7
 
 
 class _Timespec(ctypes.Structure):
@@ -25,21 +27,26 @@ _clock_gettime = ctypes.CDLL(None, use_errno=True).clock_gettime
 _clock_gettime.argtypes = ctypes.c_int, ctypes.POINTER(_Timespec)
 
 
-def _since_boot():
+def _read(clock):
     moment = _Timespec()
-    if _clock_gettime(_CLOCK_MONOTONIC, ctypes.byref(moment)):
+    if _clock_gettime(clock, ctypes.byref(moment)):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return moment.seconds + moment.nanoseconds * 1e-9
 
 
 # A wait that began with the system clock may end with this one.
-_BEGINNING = time.time() - _since_boot()
+_BEGINNING = time.time() - _read(_CLOCK_MONOTONIC)
 
 
 def monotonic():
     """Return seconds since 1970 by a clock that starts with this process and never jumps."""
-    return _BEGINNING + _since_boot()
+    return _BEGINNING + _read(_CLOCK_MONOTONIC)
+
+
+def boottime():
+    """Return seconds since the host's start, with those in which it was suspended."""
+    return _read(_CLOCK_BOOTTIME)
 
 
 class MonotonicTime(object):

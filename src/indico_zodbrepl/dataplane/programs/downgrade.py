@@ -114,7 +114,10 @@ def copy(source, target, say):
             data = record.data
             if data is not None:
                 if is_blob_record(data):
-                    raise Refused('it holds blobs, which this can not copy')
+                    raise Refused(
+                        'it holds uploaded files, which a stock Indico finds in its archive only; '
+                        'before you stop the cluster, set `files archive`, then run '
+                        '`bin/zodbrepl files export` and `bin/zodbrepl pack --days 0`')
                 data = older_pickles(data)
                 converted += data != record.data
             target.restore(record.oid, record.tid, data, '', record.data_txn,

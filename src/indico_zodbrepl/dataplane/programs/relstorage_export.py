@@ -68,6 +68,26 @@ def before(storage, oid, tid, history):
     return found[0] if found else None
 
 
+class Present(object):
+    """Those blob files that are not missing; `export` counts the others.
+
+    Args:
+        blobs: as in `convert.blobs`.
+    """
+
+    def __init__(self, blobs):
+        self._blobs = blobs
+
+    @contextlib.contextmanager
+    def file(self, oid, tid):
+        """Yield the path of a blob's file, or None."""
+        if not self._blobs.has(oid, tid):
+            yield None
+            return
+        with self._blobs.file(oid, tid) as path:
+            yield path
+
+
 def write_tail(own, other, common, private, folder, named):
     """Export transactions; return what `export` does.
 
@@ -78,9 +98,10 @@ def write_tail(own, other, common, private, folder, named):
     disk = tempfile.mkdtemp(prefix='.making-', dir=os.path.dirname(folder))
     try:
         path = os.path.join(disk, 'Data.fs')
-        following = itertools.takewhile(lambda each: each.tid <= private[-1],
-                                        Source(own).transactions(common))
-        with contextlib.closing(FileTarget(path)) as target:
+        with contextlib.closing(Source(own)) as source, \
+                contextlib.closing(FileTarget(path)) as target:
+            following = itertools.takewhile(lambda each: each.tid <= private[-1],
+                                            source.transactions(common))
             if common is not None:
                 oids = set(record.oid for each in Source(own).transactions(common)
                            for record in each.records)
@@ -89,7 +110,7 @@ def write_tail(own, other, common, private, folder, named):
                         (oid, before(own if history else other, oid, private[0], history))
                         for oid in sorted(oids)) if data is not None]))
             for transaction in following:
-                target.write(transaction)
+                target.write(transaction, Present(source.blobs), lambda size: None)
             target.settle()
             target.publish()
         return export(path, common or EVERYTHING, folder, named)

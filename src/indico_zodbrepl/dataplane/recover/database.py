@@ -1,11 +1,13 @@
 """The database to recover into, and the record of recovered transactions."""
 from __future__ import absolute_import
 
+import filecmp
 import json
 import os
+import tempfile
 
 from ZODB.Connection import TransactionMetaData
-from ZODB.POSException import POSKeyError
+from ZODB.POSException import POSKeyError, Unsupported
 from ZODB.utils import load_current, u64, z64
 
 from indico_zodbrepl.dataplane.datafs import disk
@@ -33,6 +35,23 @@ class Database(object):
             except POSKeyError:
                 self._current[oid] = None
         return self._current[oid]
+
+    def keeps_blobs(self):
+        """Return True if the storage has a folder for blobs."""
+        try:
+            self.storage.temporaryDirectory()
+        except (AttributeError, TypeError, Unsupported):  # as each storage says no
+            return False
+        return True
+
+    def has_content(self, oid, path):
+        """Return True if an object is a blob whose present content is that of a file."""
+        now = self.current(oid)
+        try:
+            present = self.storage.loadBlob(oid, now[1])
+        except POSKeyError:
+            return False
+        return filecmp.cmp(present, path, shallow=False)
 
     def as_of(self, oid, tid):
         """Return an object's data after a transaction; None if it was missing or packed away."""
@@ -74,13 +93,26 @@ def write(database, plan, oids, user, description):
     try:
         for oid, data in sorted(plan.writes.items()):
             now = None if oid in oids else database.current(oid)
-            storage.store(oids.get(oid, oid), now[1] if now else z64, remapped(data, oids), '',
-                          meta)
+            serial = now[1] if now else z64
+            if oid in plan.blobs:
+                storage.storeBlob(oids.get(oid, oid), serial, data,
+                                  _copied(storage, plan.blobs[oid]), '', meta)
+            else:
+                storage.store(oids.get(oid, oid), serial, remapped(data, oids), '', meta)
         storage.tpc_vote(meta)
     except:  # noqa: E722 raised again
         storage.tpc_abort(meta)
         raise
     return storage.tpc_finish(meta)
+
+
+def _copied(storage, path):
+    """Return a copy of a file, which the storage takes away."""
+    handle, copied = tempfile.mkstemp(dir=storage.temporaryDirectory())
+    with os.fdopen(handle, 'wb') as target:
+        for block in disk.blocks(path):
+            target.write(block)
+    return copied
 
 
 FORMAT = 1

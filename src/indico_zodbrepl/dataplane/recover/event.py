@@ -9,7 +9,11 @@ had just been created.  References to it by its old number are not recovered: it
 alarms, room bookings, and links of users other than creator, managers and chairs.
 
 INDICO_CONF names an instance's indico.conf.  Prints one JSON object on standard output:
-{"tail", "oid", "title", "category", "objects", "event": new number or null, "written"}
+{"tail", "oid", "title", "category", "objects", "files", "files_missing", "event": new number or null,
+"written"}
+
+`files` are those attached to the event, with the contents that the export has; the entries of others,
+`files_missing`, are lost.
 
 exit status: as that of `program`; 5: the event cannot be recovered.
 """
@@ -36,10 +40,17 @@ from indico_zodbrepl.dataplane.recover.program import (
     NOTHING,
     USAGE,
 )
-from indico_zodbrepl.dataplane.recover.records import class_of, references
+from indico_zodbrepl.dataplane.recover.records import (
+    class_of,
+    references,
+    state_of,
+    stored_files,
+)
 
 CONFERENCE = 'MaKaC.conference.Conference'
 DISPLAY = 'MaKaC.webinterface.displayMgr.ConfDisplayMgr'
+ATTACHED = 'MaKaC.conference.LocalFile'
+ARCHIVED_AS = '_LocalFile__archivedId'
 # Lost objects that an event may refer to and that are useless without lists of their own.
 LISTED = (CONFERENCE, 'MaKaC.conference.Category', 'MaKaC.user.Avatar', 'MaKaC.user.Group')
 
@@ -60,6 +71,9 @@ class LostEvent(object):
         plan: a `plan.Plan` that recovers them.
         verdicts: the `Verdict` of each.
         display: oid of the lost object that describes its pages, or None.
+        files: [(oid of the attached file, its id, its entry as of `records.stored_files`)] of those
+            whose content is known.
+        files_missing: how many others are attached.
     """
 
     def __init__(self, tail, oid, database, notes):
@@ -78,9 +92,38 @@ class LostEvent(object):
             Transaction(last, '', '', records), {each.oid for each in records})
         for verdict in self.verdicts:
             self._check(verdict)
+        self.files, self.files_missing = [], 0
+        self._add_files(tail, last)
         taken = {verdict.record.oid for verdict in self.verdicts}
         self.records = [(each.tid, record.oid) for each in tail.transactions
                         for record in each.records if record.oid in taken]
+
+    def _add_files(self, tail, last):
+        """Add the contents of the attached files, which the repository refers to, not the event."""
+        stored = {}
+        for transaction in tail.transactions:
+            for record in transaction.records:
+                stored.update(stored_files(record.data))
+        for record in [verdict.record for verdict in self.verdicts]:
+            if class_of(record.data) != ATTACHED:
+                continue
+            number = state_of(record.data).get(ARCHIVED_AS)
+            entry = stored.get(number)
+            if entry is None or isinstance(entry, tuple) and not self._add_blob(
+                    tail, last, entry[1].oid):
+                self.files_missing += 1
+            else:
+                self.files.append((record.oid, number, entry))
+
+    def _add_blob(self, tail, last, oid):
+        record = tail.latest(oid, last)
+        if record is None or oid not in tail.created:
+            return False
+        found = self.plan.consider(Transaction(last, '', '', [record]), {oid})
+        if any(verdict.outcome == CONFLICTS for verdict in found):
+            return False
+        self.verdicts += found
+        return True
 
     def _check(self, verdict):
         if verdict.outcome == CONFLICTS:
@@ -90,8 +133,11 @@ class LostEvent(object):
             raise CanNotRecover('it needs %s, which was lost too' % verdict.record.what)
 
 
-def enlist(oid, display_oid, description, user):
+def enlist(oid, display_oid, files, description, user):
     """Give a recovered event a number and list it, in one transaction.
+
+    Args:
+        files: [(oid of an attached file, its id, its entry)]; of a blob the entry has the oid.
 
     Returns its number, its title and its category's name.
     """
@@ -110,6 +156,12 @@ def enlist(oid, display_oid, description, user):
         ContextManager.set('autoOps', [])
         connection = manager.getDBConnection()
         event = connection.get(oid)
+        for attached, number, entry in files:
+            stored = connection.get(attached).getRepository().getFiles()
+            if isinstance(entry, tuple):
+                entry = entry[:1] + (connection.get(entry[1]),) + entry[2:]
+            if number not in stored:
+                stored[number] = entry
         category = event.getOwner()
         event._Conference__owners = []
         event.setId('')
@@ -149,7 +201,8 @@ def recover_event(tail, oid, user, dry_run):
                             % notes.oids[oid].encode('hex'))
     lost = LostEvent(tail, oid, database, notes)
     said = {'tail': tail.name, 'oid': oid.encode('hex'), 'title': lost.record.what,
-            'category': None, 'objects': len(lost.plan.writes), 'event': None, 'written': None}
+            'category': None, 'objects': len(lost.plan.writes), 'files': len(lost.files),
+            'files_missing': lost.files_missing, 'event': None, 'written': None}
     if dry_run:
         return said
     description = u'recovered from lost tail %s, transaction %s' % (
@@ -157,7 +210,11 @@ def recover_event(tail, oid, user, dry_run):
     oids = new_oids(storage, lost.plan)
     found = {each: oids[now] for each, now in lost.plan.oids.items() if now in oids}
     write(database, lost.plan, oids, user, description + u': the objects')
-    said['event'], title, category = enlist(found[oid], found.get(lost.display), description, user)
+    files = [(found[attached], number,
+              entry[:1] + (found[entry[1].oid],) + entry[2:] if isinstance(entry, tuple) else entry)
+             for attached, number, entry in lost.files]
+    said['event'], title, category = enlist(
+        found[oid], found.get(lost.display), files, description, user)
     notes.begin(lost.records, found)
     notes.finish(Database(storage).current(found[oid])[1])
     said.update(title=title.decode('utf-8', 'replace'),

@@ -15,7 +15,8 @@ class NoTail(Exception):
     """The folder holds no readable recovery export; the text says why."""
 
 
-Record = collections.namedtuple('Record', 'tid oid data is_new what')
+# file: path of the exported file of a blob; None if it was missing, or for another object.
+Record = collections.namedtuple('Record', 'tid oid data is_new what file')
 
 
 class Transaction(object):
@@ -102,13 +103,13 @@ class Tail(object):
         storage = FileStorage(path, read_only=True)
         try:
             return [Transaction(each.tid, each.user, each.description, [
-                _record(record, notes.get((each.tid.encode('hex'), record.oid.encode('hex')), {}))
+                self._record(record, notes.get((each.tid.encode('hex'), record.oid.encode('hex')), {}))
                 for record in each]) for each in storage.iterator()]
         finally:
             storage.close()
 
-
-def _record(record, note):
-    what = note.get('what') or note.get('class') or (
-        class_of(record.data) if record.data else 'undone creation')
-    return Record(record.tid, record.oid, record.data, note.get('change') == 'new', what)
+    def _record(self, record, note):
+        what = note.get('what') or note.get('class') or (
+            class_of(record.data) if record.data else 'undone creation')
+        path = note.get('blob') and os.path.join(self.folder, note['blob'])
+        return Record(record.tid, record.oid, record.data, note.get('change') == 'new', what, path)

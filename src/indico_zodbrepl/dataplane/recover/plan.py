@@ -6,6 +6,7 @@ applied to the present state of the database, as if it were committed again.
 from __future__ import absolute_import
 
 import collections
+import os
 
 from ZODB.blob import is_blob_record
 from ZODB.utils import p64, u64
@@ -39,11 +40,13 @@ class Plan(object):
 
     Attributes:
         writes: {oid: data} to be written; oids from NOT_YET on are of new objects.
+        blobs: {oid: path} of the exported files of those of them that are blobs.
         oids: {lost oid: oid} of the export's new objects that exist or will be created.
     """
 
     def __init__(self, tail, database, oids, done):
         self.writes = {}
+        self.blobs = {}
         self.oids = dict(oids)
         self._done = done
         self._tail = tail
@@ -64,14 +67,14 @@ class Plan(object):
         if picked is not None:
             records = self._with_new_objects(transaction.tid, [
                 record for record in records if record.oid in picked])
-        writes, oids = dict(self.writes), dict(self.oids)
+        before = dict(self.writes), dict(self.blobs), dict(self.oids)
         for record in records:
             if record.oid in self._created and record.oid not in self.oids and (
                     record.is_new or picked is not None):
                 self.oids[record.oid] = self._not_yet()
         verdicts = [self._verdict(record) for record in records]
         if any(verdict.outcome == CONFLICTS for verdict in verdicts):
-            self.writes, self.oids = writes, oids
+            self.writes, self.blobs, self.oids = before
         return verdicts
 
     def _not_yet(self):
@@ -102,22 +105,26 @@ class Plan(object):
             changes = differences(base, record.data) if is_readable(record.data) else []
         if data is not None:
             self.writes[self._oid(record.oid)] = data
+            if is_blob_record(data):
+                self.blobs[self._oid(record.oid)] = record.file
         return Verdict(record, relation, outcome, why, data, changes)
 
     def _decide(self, record):
         if record.data is None:
             raise CanNotMerge('it undid the creation of the object')
-        if is_blob_record(record.data):
-            raise CanNotMerge('its content is in a file of its own (a blob)')
         if not is_readable(record.data):
             raise CanNotMerge('its record is damaged')
         relation, base, current = self._relation(record)
+        if is_blob_record(record.data):
+            relation = self._blob_relation(record, relation)
         if relation == THERE:
             return relation, HAS_IT, '', None, []
         if relation == GONE:
             raise CanNotMerge('the object was made by a lost transaction that is left out'
                               if record.oid in self._created
                               else 'the database no longer has this object')
+        if is_blob_record(record.data):
+            return self._decide_blob(record, relation)
         data = self._mapped(record.data, current)
         if relation == NEW:
             return relation, APPLIES, '', data, []
@@ -128,6 +135,36 @@ class Plan(object):
         if base is None:
             raise CanNotMerge('changed on both sides, and packing removed what it was before')
         return relation, MERGES, '', merged(remapped(base, self.oids), current, data), changes
+
+    def _blob_relation(self, record, relation):
+        """Return the relation of the database to a blob, whose records are all the same."""
+        if relation not in (UNCHANGED, CHANGED):
+            return relation
+        oid = self._oid(record.oid)
+        if oid in self.blobs:
+            return UNCHANGED
+        if self._database.current(oid)[1] <= self._tail.after:
+            return UNCHANGED
+        earlier = self._tail.before(record.oid, record.tid)
+        same = earlier is not None and earlier.file and self._database.has_content(
+            oid, earlier.file)
+        return UNCHANGED if same else CHANGED
+
+    def _decide_blob(self, record, relation):
+        if record.file is None or not os.path.isfile(record.file):
+            raise CanNotMerge('its file was missing when it was exported')
+        if not self._database.keeps_blobs():
+            raise CanNotMerge('the database keeps no blobs; the file is %s' % record.file)
+        size = os.path.getsize(record.file)
+        if relation == NEW:
+            return relation, APPLIES, '', record.data, []
+        if self._oid(record.oid) not in self.blobs and self._database.has_content(
+                self._oid(record.oid), record.file):
+            return relation, HAS_IT, '', None, []
+        if relation == CHANGED:
+            raise CanNotMerge('changed on both sides; the lost file is %s' % record.file)
+        return relation, APPLIES, '', record.data, [
+            {'field': u'content', 'old': None, 'new': u'%d bytes' % size}]
 
     def _relation(self, record):
         """Return the relation of the database to a record, the base data, and the current data."""

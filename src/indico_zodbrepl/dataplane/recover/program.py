@@ -13,7 +13,11 @@ are noted in TAIL/salvaged.json, so that nothing is recovered twice.
 
 Prints one JSON object on standard output:
 {"tail", "after", "transactions": [{"tid", "user", "description", "outcome", "objects": [{"oid",
-"what", "relation", "outcome", "why", "differences"}]}], "written": null or tid, "objects_written"}
+"what", "relation", "outcome", "why", "differences", "file", "file_name"}]}], "written": null or tid,
+"objects_written"}
+
+`file` is the path of a blob's file in the export, null if it is missing there; `file_name` is its
+path in Indico's archive, null if the same selection does not tell it.
 
 exit status: 0 done, 1 unforeseen error, 2 wrong command line, 3 the export cannot be read, 4
 others kept changing the same objects, 5 nothing of the selection can be recovered, 6 the storage
@@ -32,6 +36,7 @@ from indico_zodbrepl.dataplane.formats import NewerFormat
 from indico_zodbrepl.dataplane.recover.database import Database, Notes, new_oids, write
 from indico_zodbrepl.dataplane.recover.export import NoTail, Tail
 from indico_zodbrepl.dataplane.recover.plan import APPLIES, CONFLICTS, HAS_IT, Plan
+from indico_zodbrepl.dataplane.recover.records import stored_files
 
 ATTEMPTS = 5
 DONE = 0
@@ -84,6 +89,9 @@ def outcome_of(verdicts):
 
 def described(tail, considered):
     """Return the description of transactions for standard output."""
+    names = {entry[1].oid: _unicode(entry[0]) for each, _ in considered
+             for record in each.records for _, entry in stored_files(record.data)
+             if isinstance(entry, tuple)}
     return {
         'tail': tail.name, 'after': tail.after.encode('hex'), 'written': None,
         'objects_written': 0,
@@ -92,7 +100,9 @@ def described(tail, considered):
              'description': _unicode(each.description), 'outcome': outcome_of(verdicts),
              'objects': [{'oid': verdict.record.oid.encode('hex'), 'what': verdict.record.what,
                           'relation': verdict.relation, 'outcome': verdict.outcome,
-                          'why': verdict.why, 'differences': verdict.differences}
+                          'why': verdict.why, 'differences': verdict.differences,
+                          'file': verdict.record.file,
+                          'file_name': names.get(verdict.record.oid)}
                          for verdict in verdicts]}
             for each, verdicts in considered]}
 

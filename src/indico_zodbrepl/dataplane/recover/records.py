@@ -10,6 +10,7 @@ from ZODB.utils import p64, u64
 
 TEXT_LIMIT = 300  # maximum characters of a displayed value
 DEPTH_LIMIT = 4
+FILE_FIELDS = 5  # of a file in Indico's repository: path, blob, size, sha256, created
 OID_OPCODES = ('SHORT_BINSTRING', 'BINSTRING', 'SHORT_BINBYTES', 'BINBYTES', 'STRING')
 
 
@@ -179,6 +180,24 @@ def _items(data):
     if name.endswith(('BTree', 'TreeSet')):
         return list(state[0][0][0]) if len(state) == 1 else None
     return list(state[0])
+
+
+def stored_files(data):
+    """Yield (id, entry) of each file in a record of Indico's file repository, a tree.
+
+    An entry is a path relative to the archive or, for a file in the database, a tuple: that path,
+    a `Reference` to the blob, and more.
+    """
+    if not data or not is_readable(data):
+        return
+    items = _items(data) or ()
+    for number, entry in zip(items[::2], items[1::2]):
+        in_database = (isinstance(entry, tuple) and len(entry) == FILE_FIELDS
+                       and isinstance(entry[1], Reference))
+        path = entry[0] if in_database else entry
+        # a path has the id as the name of a folder
+        if isinstance(number, str) and isinstance(path, str) and '/%s/' % number in path:
+            yield number, entry
 
 
 def text_of(value, depth=0):

@@ -5,8 +5,9 @@ A client that votes during an operator's hold waits.  When the hold is released
 it continues.  If its connection is closed instead, because another node became
 primary, its commit has not happened, and it can safely be retried there.
 
-Without a hold, a server that knows of a higher epoch than its own, or has too
-few followers, refuses votes with ReadOnlyError.
+Without a hold, a server that knows of a higher epoch than its own, whose lease
+has ended, or that has too few followers, refuses votes with ReadOnlyError.  One
+with `synchronous` lets them wait for a while first (see `acknowledgements`).
 
 Use everything here in the thread of the server's event loop.
 """
@@ -19,13 +20,16 @@ from ZEO.StorageServer import LockManager, TimeoutThread
 from ZODB.POSException import ReadOnlyError
 
 from indico_zodbrepl.dataplane.programs.clock import monotonic
+from indico_zodbrepl.dataplane.server.lease import ENDED, Lease
 from indico_zodbrepl.dataplane.server.status import replication_status
 
 logger = logging.getLogger('zodbrepl.control')
 
 OPERATOR = 'operator'
 EPOCH = 'epoch'
+LEASE = 'lease'
 FOLLOWERS = 'followers'
+SYNCHRONOUS = 'synchronous'
 
 
 class GatedLockManager(LockManager):
@@ -46,7 +50,8 @@ class GatedLockManager(LockManager):
         return LockManager.lock(self, zs, func)
 
     def _can_lock(self, zs):
-        return LockManager._can_lock(self, zs) and not self._gate.waits
+        return LockManager._can_lock(self, zs) and not (
+            self._gate.waits or self._gate.lease.has_ended)
 
     def go_on(self):
         """Let the waiting clients have the lock, one after the other."""
@@ -100,31 +105,47 @@ class CommitGate(object):
     Args:
         call_later: as that of an event loop.
         when_open: called when new clients may write to this server again.
+        when_lease_ended: called when the lease has ended.
+        is_leased: see `Lease`.
+
+    Attributes:
+        lease: the server's `Lease`.
+        lock_managers: of the server, by storage.
+        acknowledgements: `Acknowledgements` of the server.
     """
 
-    def __init__(self, call_later, when_open):
+    def __init__(self, call_later, when_open, when_lease_ended, is_leased=False):
         self._call_later = call_later
         self._when_open = when_open
+        self._when_lease_ended = when_lease_ended
+        self.lease = Lease(is_leased, call_later, self._lease_checked)
         self._timer = None
         self._until = None
         self._superseded_by = None
         self._short_of_followers = None
         self.lock_managers = {}
+        self.acknowledgements = None
 
     @property
     def waits(self):
-        """Return True if votes wait for the end of an operator's hold."""
+        """Return True if votes wait for the end of an operator's hold, or for followers."""
+        return self._is_held or self.acknowledgements.waits and self.refusal is None
+
+    @property
+    def _is_held(self):
         return self._timer is not None
 
     @property
     def refusal(self):
         """Return why votes are refused, in words; None if they are not."""
-        if self.waits:
+        if self._is_held:
             return None
         if self._superseded_by is not None:
             return ('the cluster is in epoch %d, and this server holds an '
                     'earlier one' % self._superseded_by)
-        return self._short_of_followers
+        if self.lease.has_ended:
+            return ENDED
+        return self._short_of_followers or self.acknowledgements.refusal
 
     @property
     def held(self):
@@ -134,24 +155,34 @@ class CommitGate(object):
         """
         if self._superseded_by is not None:
             return EPOCH
-        if self.waits:
+        if self._is_held:
             return OPERATOR
-        return FOLLOWERS if self._short_of_followers is not None else None
+        if self.lease.has_ended:
+            return LEASE
+        if self._short_of_followers is not None:
+            return FOLLOWERS
+        is_open = not self.acknowledgements.waits and self.acknowledgements.refusal is None
+        return None if is_open else SYNCHRONOUS
 
     @property
     def seconds_left(self):
         """Return the seconds until an operator's hold ends automatically; None without one."""
-        return max(0.0, self._until - monotonic()) if self.waits else None
+        return max(0.0, self._until - monotonic()) if self._is_held else None
 
     @property
     def closed_to_writers(self):
         """Return True if new clients should look for another server to write to."""
-        return self.held in (OPERATOR, EPOCH)
+        return self.held in (OPERATOR, EPOCH, LEASE)
+
+    @property
+    def is_role_lost(self):
+        """Return True if another node may be the primary by now."""
+        return self._superseded_by is not None or self.lease.has_ended
 
     @property
     def idle(self):
-        """Return True if no client is between its vote and the end of its transaction."""
-        return all(each.locked is None for each in self.lock_managers.values())
+        """Return True if no client is between its vote and the answer to its commit."""
+        return self.acknowledgements.idle and all(each.locked is None for each in self.lock_managers.values())
 
     def hold(self, seconds):
         """Make votes wait from now on, for at most that many seconds."""
@@ -174,6 +205,8 @@ class CommitGate(object):
         self._superseded_by = epoch
         logger.warning('commits are refused from now on: the cluster is in '
                        'epoch %d', epoch)
+        # Followers that know of it confirm no more.
+        self.acknowledgements.give_up()
         self._settle()
 
     def reopen(self):
@@ -190,6 +223,15 @@ class CommitGate(object):
                            else 'there are followers enough: commits are '
                            'taken again')
             self._settle()
+
+    def acknowledgements_changed(self):
+        """Let votes continue, or refuse them, as `acknowledgements` says now."""
+        self._settle()
+
+    def _lease_checked(self, has_just_ended):
+        self._settle()
+        if has_just_ended:
+            self._when_lease_ended()
 
     def _expired(self):
         self._end_of_hold('nobody ended the hold of commits in time: it ends '

@@ -7,10 +7,27 @@
                                       earlier one answers when no commit runs,
                                       and soon closes connections for writing
     {"do": "promote", "epoch": N, "replicate_to": "HOST:PORT"}
-                                      a secondary or relay becomes a primary
+                                      a secondary or relay becomes a primary;
+                                      with "until": B it has a lease at once,
+                                      with "synchronous": {...} these settings
     {"do": "follow", "epoch": N, "upstream": "HOST:PORT"}
                                       another upstream; a primary whose commits
                                       are held becomes a secondary
+    {"do": "detach", "epoch": N, "seconds": S}
+                                      a secondary or relay leaves its upstream
+                                      after it has processed everything it has
+                                      received, for S seconds unless another
+                                      order ends that
+    {"do": "lease", "epoch": N, "until": B}
+                                      a primary may commit until its host's
+                                      CLOCK_BOOTTIME is B; from the first lease
+                                      on never without one (see `lease`)
+    {"do": "synchronous", "count": K, "level": L, "timeout": S, "alone": A}
+                                      how a primary acknowledges commits until
+                                      its end or change of role; each key may
+                                      be missing (see `acknowledgements`)
+    {"do": "alone"}                   a primary that asks for this goes on
+                                      without followers
 
 An answer has "ok": true; a failure "ok": false, "error" and "detail".  A hold
 ends automatically after S seconds, so that a crash of the control plane blocks
@@ -21,18 +38,19 @@ reads.
 """
 from __future__ import absolute_import
 
-import json
 import logging
-import os
-import socket
 import threading
 import time
 
 import zc.zrs.primary
 import zc.zrs.secondary
 
-from indico_zodbrepl.dataplane.programs.clock import monotonic
-from indico_zodbrepl.dataplane.server import role_change
+from indico_zodbrepl.dataplane.programs.addresses import format_address
+from indico_zodbrepl.dataplane.programs.clock import boottime, monotonic
+from indico_zodbrepl.dataplane.server import detachment, lease, role_change
+from indico_zodbrepl.dataplane.server.acknowledgements import DEGRADE, REFUSE
+from indico_zodbrepl.dataplane.server.control_socket import Refused
+from indico_zodbrepl.dataplane.zrs.confirmations import LEVELS
 
 logger = logging.getLogger('zodbrepl.control')
 
@@ -44,7 +62,7 @@ _LOOP_LIMIT = 10.0
 
 
 class ServerControl(object):
-    """Executes control requests, one after the other; status at any time.
+    """Executes control requests, one after the other; status and lease at any time.
 
     Args:
         server: a NodeStorageServer.
@@ -54,6 +72,8 @@ class ServerControl(object):
         self._server = server
         self._lock = threading.Lock()
         self._ending = False
+        self._detachment = detachment.Detachment(
+            server.acceptor.event_loop.call_later, self._follow_again)
 
     def __call__(self, request):
         """Execute one request in the calling thread; return its answer.
@@ -63,9 +83,12 @@ class ServerControl(object):
         """
         if request.get('do') == 'status':
             return self._in_loop(self._status)
+        if request.get('do') == 'lease':
+            return self._lease(request)
         action = {'hold': self._hold, 'release': self._release,
                   'epoch': self._epoch, 'promote': self._promote,
-                  'follow': self._follow}.get(request.get('do'))
+                  'follow': self._follow, 'detach': self._detach,
+                  'synchronous': self._synchronous, 'alone': self._alone}.get(request.get('do'))
         if action is None:
             raise Refused('no such control request', repr(request.get('do')))
         with self._lock:
@@ -82,7 +105,18 @@ class ServerControl(object):
             self._ending = True
 
     def _status(self):
-        return self._server.control_status()
+        return dict(self._server.control_status(), detached_for=self._detachment.left)
+
+    def _lease(self, request):
+        epoch, until = self._new_epoch(request), _moment(request)
+        self._require_primary()
+        # The loop may be writing a commit.
+        self._server.gate.lease.extend(epoch, until)
+        return self._in_loop(self._checked_lease)
+
+    def _checked_lease(self):
+        self._server.gate.lease.check()
+        return self._status()
 
     def _hold(self, request):
         seconds = _number(request, 'seconds')
@@ -96,9 +130,10 @@ class ServerControl(object):
         while not self._in_loop(lambda: gate.idle):
             if monotonic() > deadline - min(1, seconds / 2):
                 self._in_loop(gate.release)
-                raise Refused('commits could not be held',
-                              'a client has voted and did not end its commit '
-                              'within %g s' % seconds)
+                detail = 'a client has voted and did not end its commit within %g s'
+                if not self._server.acknowledgements.idle:
+                    detail = 'secondaries did not confirm what is committed within %g s'
+                raise Refused('commits could not be held', detail % seconds)
             time.sleep(_POLL)
         return self._in_loop(self._status)
 
@@ -118,14 +153,18 @@ class ServerControl(object):
         epoch, address = self._new_epoch(request), _address(
             request, 'replicate_to')
         storage = self._server.only_storage()
+        until = _moment(request) if 'until' in request else None
         if isinstance(storage, zc.zrs.secondary.Secondary):
+            settings = self._settings(request.get('synchronous', {}))
             primary = _changed(role_change.primary_from, storage, address)
-            self._in_loop(self._server.replace_storage, primary, epoch)
+            self._in_loop(self._detachment.end)
+            self._in_loop(self._server.acknowledgements.change, settings)
+            self._in_loop(self._server.replace_storage, primary, epoch, until)
         elif getattr(storage, '_addr', None) != address:
             raise Refused('it is a primary already, and elsewhere',
                           repr(getattr(storage, '_addr', None)))
         else:
-            self._in_loop(self._server.lead, epoch)
+            self._in_loop(self._server.lead, epoch, until)
         return self._in_loop(self._status)
 
     def _follow(self, request):
@@ -136,9 +175,65 @@ class ServerControl(object):
             self._step_down(storage, epoch)
             storage = role_change.secondary_from(storage)
             self._in_loop(self._server.replace_storage, storage, epoch)
-        if storage._addr != upstream:
+        was_detached = self._in_loop(self._detachment.end)
+        if was_detached or storage._addr != upstream:
             _changed(role_change.turn_to, storage, upstream)
         self._in_loop(self._server.enter_epoch, epoch)
+        return self._in_loop(self._status)
+
+    def _detach(self, request):
+        self._new_epoch(request)
+        seconds = _number(request, 'seconds')
+        if not 0 < seconds <= detachment.LONGEST:
+            raise Refused('cannot be detached for %g s' % seconds,
+                          'more than 0 and at most %g' % detachment.LONGEST)
+        storage = self._server.only_storage()
+        if not isinstance(storage, zc.zrs.secondary.Secondary):
+            raise Refused('not a follower', 'it has no upstream')
+        self._in_loop(self._detachment.begin, seconds)
+        try:
+            _changed(role_change.leave, storage)
+        except Refused:
+            self._in_loop(self._detachment.end)
+            raise
+        return self._in_loop(self._status)
+
+    def _follow_again(self):
+        """Follow the upstream again if the time of the last detachment is over."""
+        with self._lock:
+            if self._ending or not self._in_loop(lambda: self._detachment.is_over):
+                return
+            self._in_loop(self._detachment.end)
+            storage = self._server.only_storage()
+            role_change.turn_to(storage, storage._addr)
+            logger.warning('the follower was detached and got no other order: it follows %s again',
+                           format_address(storage._addr))
+
+    def _synchronous(self, request):
+        settings = self._settings(request)
+        if not isinstance(self._server.only_storage(), zc.zrs.primary.Primary):
+            raise Refused('not a primary that can be followed')
+        self._in_loop(self._server.acknowledgements.change, settings)
+        return self._in_loop(self._status)
+
+    def _settings(self, request):
+        """Return the settings of acknowledged commits with the changes of a request."""
+        settings = self._server.acknowledgements.settings
+        changed = settings._replace(
+            count=_number(request, 'count', int) if 'count' in request else settings.count,
+            timeout=_number(request, 'timeout') if 'timeout' in request else settings.timeout,
+            level=request.get('level', settings.level), alone=request.get('alone', settings.alone))
+        if changed.count < 0 or changed.timeout <= 0:
+            raise Refused('the number of secondaries may not be below 0, and the timeout has to be '
+                          'above 0 s', repr(request))
+        if changed.level not in LEVELS or changed.alone not in (REFUSE, DEGRADE):
+            raise Refused('no such level or behaviour', repr(request))
+        return changed
+
+    def _alone(self, request):
+        if not self._in_loop(self._server.acknowledgements.go_alone):
+            raise Refused('this server does not wait for that',
+                          'it is %s' % self._server.acknowledgements.state)
         return self._in_loop(self._status)
 
     def _step_down(self, storage, epoch):
@@ -231,131 +326,17 @@ def _address(request, key):
         raise Refused('%s has to be HOST:PORT' % key, repr(request.get(key)))
 
 
+def _moment(request):
+    until = _number(request, 'until')
+    if until - boottime() > lease.LONGEST:
+        raise Refused('the lease would last more than %g s' % lease.LONGEST,
+                      'until has to be a moment of CLOCK_BOOTTIME')
+    return until
+
+
 def _number(request, key, kind=float):
     value = request.get(key)
     if isinstance(value, bool) or not isinstance(
             value, (int, long) if kind is int else (int, long, float)):
         raise Refused('%s has to be a number' % key, repr(value))
     return kind(value)
-
-
-NAME = 'control.sock'
-
-_LONGEST_REQUEST = 4096
-# seconds for a peer to send its request and receive the answer
-_PATIENCE = 10
-# seconds until the next attempt after a failed accept
-_PAUSE = 0.2
-
-
-class Refused(Exception):
-    """A request that was not executed; nothing has changed.
-
-    Args:
-        error: what could not be done, one line.
-        detail: why.
-    """
-
-    def __init__(self, error, detail=''):
-        Exception.__init__(self, error, detail)
-        self.error = error
-        self.detail = detail
-
-
-class ControlSocket(object):
-    """A socket that listens from its creation; each request has a thread.
-
-    Args:
-        folder: of the socket; that of an earlier server is replaced, so the
-            caller must know that this server is gone.
-        handle: called with a request (a dict); returns the answer (a dict) or
-            raises Refused.
-    """
-
-    def __init__(self, folder, handle):
-        self._handle = handle
-        self._path = os.path.join(folder, NAME)
-        if os.path.lexists(self._path):
-            os.unlink(self._path)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        _bind(self._listener, folder)
-        os.chmod(self._path, 0o600)
-        self._listener.listen(64)  # each node of a status asks at once
-        self._closed = False
-        _start(self._accept, ())
-
-    def close(self):
-        """Take no more requests; running ones continue."""
-        self._closed = True
-        try:
-            os.unlink(self._path)
-        except OSError as error:
-            # The server has more to do before it ends.
-            logger.warning('%s was not removed: %s', self._path, error.strerror)
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self):
-        while True:
-            try:
-                peer, _ = self._listener.accept()
-            except socket.error as error:
-                if self._closed:
-                    return
-                # It works again, for example, once there are free file descriptors.
-                logger.error('no control connection was taken: %s', error)
-                time.sleep(_PAUSE)
-                continue
-            _start(self._serve, (peer,))
-
-    def _serve(self, peer):
-        try:
-            peer.settimeout(_PATIENCE)
-            line = peer.makefile('rb').readline(_LONGEST_REQUEST)
-            if line:
-                peer.sendall(json.dumps(self._answer(line)) + '\n')
-        except socket.error as error:
-            logger.warning('a control connection ended early: %s', error)
-        finally:
-            peer.close()
-
-    def _answer(self, line):
-        try:
-            return dict(self._handle(_parsed(line)), ok=True)
-        except Refused as refused:
-            logger.warning('refused %s: %s: %s', line.strip(), refused.error,
-                           refused.detail)
-            return _failure(refused.error, refused.detail)
-        except Exception as error:
-            logger.exception('control request %r failed', line)
-            return _failure('the server met an unforeseen error',
-                            '%s: %s' % (type(error).__name__, error))
-
-
-def _parsed(line):
-    try:
-        request = json.loads(line)
-    except ValueError as error:
-        raise Refused('the request is no JSON', str(error))
-    if not isinstance(request, dict):
-        raise Refused('the request is no JSON object', line.strip())
-    return request
-
-
-def _failure(error, detail):
-    return {'ok': False, 'error': error, 'detail': detail}
-
-
-def _bind(listener, folder):
-    """Bind by a short path, because the folder's may be too long for a socket."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        listener.bind('/proc/self/fd/%d/%s' % (descriptor, NAME))
-    finally:
-        os.close(descriptor)
-
-
-def _start(target, args):
-    thread = threading.Thread(target=target, args=args, name='control')
-    thread.daemon = True
-    thread.start()

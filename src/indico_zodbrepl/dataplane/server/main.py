@@ -2,7 +2,10 @@
 
 usage: python -m indico_zodbrepl.dataplane.server.main -C ZEO_CONF
            --cluster NAME --node NAME --epoch N [--reconnect-delay SECONDS]
-           [--min-followers N]
+           [--min-followers N] [--leased] [--synchronous K]
+           [--synchronous-level LEVEL] [--synchronous-timeout SECONDS]
+           [--synchronous-alone refuse|degrade] [--alone-when-told]
+           [--forward-acknowledgements] [--members FILE]
 
 -C FILE                     configuration, as for runzeo
 --cluster NAME              shown in the answer to `ruok`, as are:
@@ -13,6 +16,24 @@ usage: python -m indico_zodbrepl.dataplane.server.main -C ZEO_CONF
 --min-followers N           a primary with fewer connected followers for more
                             than 5 seconds refuses commits until they are back;
                             0 unless given
+--leased                    a primary refuses commits until the host's
+                            automation has given it a lease, and again at the
+                            end of the lease
+--synchronous K             a primary acknowledges a commit, and shows it to
+                            other clients, when K secondaries have confirmed
+                            it; 0 unless given
+--synchronous-level LEVEL   what they have done with it then: "receive" (it is
+                            in their memory), "write" (in their kernel) or
+                            "fsync" (on their disk), which is the default
+--synchronous-timeout SECONDS
+                            how long commits wait for them; 10 unless given
+--synchronous-alone WHAT    then commits are refused ("refuse", the default),
+                            or go on without secondaries ("degrade") until
+                            these are up to date again
+--alone-when-told           they go on only after the order "alone"
+--forward-acknowledgements  a relay forwards what its own followers confirm
+--members FILE              the nodes whose confirmations count (see
+                            `zrs.members`); all unless given
 
 The server takes orders from `control.sock` beside the data file (see
 `server_control`) and logs to standard error.  On SIGTERM, SIGINT or SIGHUP it hands its
@@ -48,12 +69,18 @@ with without_pkg_resources():
 
     from indico_zodbrepl.dataplane.server.storage_server import NodeStorageServer
 
-from indico_zodbrepl.dataplane.server.control import ControlSocket, ServerControl
+from indico_zodbrepl.dataplane.datafs import blob_files
+from indico_zodbrepl.dataplane.server.acknowledgements import DEGRADE, REFUSE, Settings
+from indico_zodbrepl.dataplane.server.control import ServerControl
+from indico_zodbrepl.dataplane.server.control_socket import ControlSocket
 from indico_zodbrepl.dataplane.server.log import log_to_stderr
 from indico_zodbrepl.dataplane.server.role_change import leave_out_ids
 from indico_zodbrepl.dataplane.server.shutdown import Termination, drain_and_close
 from indico_zodbrepl.dataplane.zrs import links, repairs
+from indico_zodbrepl.dataplane.zrs.confirmations import FSYNC, LEVELS
+from indico_zodbrepl.dataplane.zrs.confirming import Identity
 from indico_zodbrepl.dataplane.zrs.links import require_listening
+from indico_zodbrepl.dataplane.zrs.members import Members
 
 logger = logging.getLogger('zodbrepl.server')
 
@@ -76,6 +103,18 @@ class NodeOptions(ZEOOptions):
                  _positive(float), default=1.0)
         self.add('min_followers', None, None, 'min-followers=',
                  _not_negative, default=0)
+        self.add('leased', None, None, 'leased', flag=True, default=False)
+        self.add('synchronous', None, None, 'synchronous=', _not_negative, default=0)
+        self.add('synchronous_level', None, None, 'synchronous-level=',
+                 _one_of(LEVELS), default=FSYNC)
+        self.add('synchronous_timeout', None, None, 'synchronous-timeout=',
+                 _positive(float), default=10.0)
+        self.add('synchronous_alone', None, None, 'synchronous-alone=',
+                 _one_of((REFUSE, DEGRADE)), default=REFUSE)
+        self.add('alone_when_told', None, None, 'alone-when-told', flag=True, default=False)
+        self.add('forward_acknowledgements', None, None, 'forward-acknowledgements',
+                 flag=True, default=False)
+        self.add('members', None, None, 'members=', Members, default=None)
 
     def load_configfile(self):
         try:
@@ -93,7 +132,7 @@ class NodeServer(ZEOServer):
     """The server, which runs until a signal comes; `main()` of the base class is the frame."""
 
     storages = {}
-    control = control_socket = None
+    server = control = control_socket = None
 
     def setup_default_logging(self):
         if self.options.config_logger is None:
@@ -110,6 +149,9 @@ class NodeServer(ZEOServer):
         self.storages = {}
         for opener in self.options.storages:
             check_replication(opener)
+            if self.options.synchronous and not hasattr(opener.config, 'replicate_to'):
+                raise Refusal(BAD_CONFIGURATION, 'storage %s: nobody can follow it, and '
+                              '--synchronous is given' % opener.name)
         for opener in self.options.storages:
             storage = open_storage(opener)
             self.storages[opener.name] = storage
@@ -126,7 +168,8 @@ class NodeServer(ZEOServer):
             self.server = NodeStorageServer(
                 options.address, self.storages,
                 options.cluster, options.node, options.epoch,
-                options.min_followers,
+                options.min_followers, self._synchronous(), options.alone_when_told,
+                is_leased=options.leased,
                 read_only=options.read_only,
                 client_conflict_resolution=options.client_conflict_resolution,
                 msgpack=bool(options.msgpack),
@@ -143,6 +186,20 @@ class NodeServer(ZEOServer):
         logger.info('node %s of cluster %s, epoch %d, serves on %s',
                     options.node, options.cluster, options.epoch,
                     format_address(self.server.addr))
+
+    def _synchronous(self):
+        options = self.options
+        return Settings(options.synchronous, options.synchronous_level,
+                        options.synchronous_timeout, options.synchronous_alone)
+
+    def identity(self):
+        """Return what this node says of itself when it confirms transactions."""
+        return Identity(self.options.node, self._known_epoch,
+                        self.options.forward_acknowledgements)
+
+    def _known_epoch(self):
+        # It follows before it serves.
+        return self.options.epoch if self.server is None else self.server.known_epoch
 
     def _folder(self):
         opener = self.options.storages[0]
@@ -172,6 +229,14 @@ def _positive(kind):
     return convert
 
 
+def _one_of(words):
+    def convert(text):
+        if text not in words:
+            raise ValueError('it has to be one of %s' % ', '.join(words))
+        return text
+    return convert
+
+
 def _not_negative(text):
     value = int(text)
     if value < 0:
@@ -192,7 +257,8 @@ def main(arguments=None):
     try:
         repairs.apply()
         repairs.repair_last_tid()
-        links.install(options.reconnect_delay)
+        blob_files.install()
+        links.install(options.reconnect_delay, server.identity(), options.members)
         server.main()
     except repairs.UnknownVersion as error:
         return _refuse(options, WRONG_LIBRARY, error)

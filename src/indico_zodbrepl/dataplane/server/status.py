@@ -8,6 +8,7 @@ import time
 
 import zc.zrs.primary
 import zc.zrs.secondary
+from ZODB.blob import LAYOUT_MARKER
 from ZODB.utils import tid_repr
 
 from indico_zodbrepl import PROTOCOL, __version__
@@ -46,14 +47,46 @@ def followers(primary):
             if getattr(protocol._PrimaryProtocol__producer, 'accepted', False)]
 
 
+def layers(storage):
+    """Yield an open storage and those inside it; the last is not zc.zrs's."""
+    while isinstance(storage, zc.zrs.primary.Base):
+        yield storage
+        storage = storage._storage
+    yield storage
+
+
+def inside(storage):
+    """Return the storage inside all layers of zc.zrs."""
+    for storage in layers(storage):
+        pass
+    return storage
+
+
+def _listed(storage, name):
+    """Return what an attribute of the outermost factory that has it lists; else nothing."""
+    for layer in layers(storage):
+        found = getattr(getattr(layer, '_factory', None), name, None)
+        if found is not None:
+            return found.list()
+    return []
+
+
 def refused_followers(storage):
     """Return the followers that an open storage refused; see `Refusals`."""
-    while isinstance(storage, zc.zrs.primary.Base):
-        refusals = getattr(storage._factory, 'refusals', None)
-        if refusals is not None:
-            return refusals.list()
-        storage = storage._storage
-    return []
+    return _listed(storage, 'refusals')
+
+
+def missing_blob_folder(storage):
+    """Return the path of a storage's folder of blobs if it is gone, as after an unmount; else None."""
+    folder = getattr(inside(storage), 'blob_dir', None)
+    if not folder or os.path.exists(os.path.join(folder, LAYOUT_MARKER)):
+        return None
+    return os.path.abspath(folder)
+
+
+def missing_blobs(storage):
+    """Return the blob files that an open storage should have and does not; see `MissingBlobs`."""
+    return _listed(storage, 'missing_blobs')
 
 
 def node_status(storage, cluster, node, epoch, read_only):
@@ -65,10 +98,13 @@ def node_status(storage, cluster, node, epoch, read_only):
         read_only: True if the whole server refuses writes.
     """
     status = replication_status(storage)
+    missing = missing_blobs(storage)
     status.update(
+        blobs_missing=len(missing), blob_missing=missing[0] if missing else '',
         cluster=cluster, node=node, epoch=epoch, pid=os.getpid(),
         release=__version__, protocol=PROTOCOL,
         size=storage.getSize(), refused=refused_followers(storage),
+        missing_blob_folder=missing_blob_folder(storage),
         read_only=bool(read_only or storage.isReadOnly()))
     return status
 
@@ -114,6 +150,29 @@ class Refusals(object):
         """Return dicts of peer, tid (hex) and at (seconds since 1970)."""
         with self._lock:
             return sorted(self._found.values(), key=lambda each: each['at'])
+
+
+class MissingBlobs(object):
+    """Blob files that were missing when their transaction was sent; any thread may use it."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._found = []
+
+    def add(self, path):
+        """Record the path of a file, which does not exist."""
+        with self._lock:
+            if path in self._found or len(self._found) >= _CAPACITY:
+                return
+            self._found.append(path)
+        logger.critical('the file of a blob is missing: %s; followers get its transaction '
+                        'without it', path)
+
+    def list(self):
+        """Return the paths of those that are still missing."""
+        with self._lock:
+            self._found = [path for path in self._found if not os.path.exists(path)]
+            return list(self._found)
 
 
 def _host(peer):

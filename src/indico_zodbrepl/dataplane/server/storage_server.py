@@ -8,47 +8,63 @@ It adds to ZEO 5.4.1:
 - the request `history<16 hex digits of a tid>`, which returns whether each
   storage's history holds that one, and the digest of its content;
 - the method `holds`, by which clients ask for the former;
+- the method `blob_digest`, by which clients compare a blob without fetching it;
 - a connection that the server itself closes gives its commit lock back.
   ZEO's own protocol forgets it, so one client that votes and then runs into
   `transaction-timeout` would block every later commit for good;
-- a gate (`commit_gate`) that lets commits wait or refuses them.
+- blobs that are on disk before their transaction (`uploads`);
+- a gate (`commit_gate`) that lets commits wait or refuses them;
+- commits that are acknowledged when followers have them (`acknowledgements`).
 """
 from __future__ import absolute_import
 
 import json
 import logging
+import os
 import re
 import threading
+import time
 
 from ZEO.asyncio.server import Acceptor, ServerProtocol
 from ZEO.StorageServer import (
     StorageServer,
     StorageServerDB,
-    ZEOStorage,
     registered_methods,
+    run_in_thread,
 )
-from ZODB.POSException import ReadOnlyError
+from zc.zrs.primary import Primary
+from ZODB.POSException import POSKeyError, ReadOnlyError
+from ZODB.TimeStamp import TimeStamp
+from ZODB.utils import p64, u64
 
+from indico_zodbrepl.dataplane.datafs import disk
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
+from indico_zodbrepl.dataplane.programs.clock import monotonic
+from indico_zodbrepl.dataplane.server import acknowledgements
+from indico_zodbrepl.dataplane.server.acknowledged_storage import AcknowledgedZEOStorage
 from indico_zodbrepl.dataplane.server.commit_gate import (
     CommitGate,
     FollowerWatch,
     GatedLockManager,
     TransactionTimeout,
 )
-from indico_zodbrepl.dataplane.server.control import Refused
+from indico_zodbrepl.dataplane.server.control_socket import Refused
+from indico_zodbrepl.dataplane.server.downloads import DownloadingZEOStorage
+from indico_zodbrepl.dataplane.server.lease import LeasedZEOStorage
 from indico_zodbrepl.dataplane.server.recent_transactions import record
-from indico_zodbrepl.dataplane.server.status import node_status, replication_status
+from indico_zodbrepl.dataplane.server.status import inside, node_status, replication_status
 from indico_zodbrepl.dataplane.server.write_failures import WriteFailures
 
 logger = logging.getLogger('zodbrepl.server')
 
 _HISTORY = re.compile(br'history([0-9a-fA-F]{16})\Z')
 _SINCE = re.compile(br'since([0-9a-fA-F]{16})\Z')
+_CONFIRMED = 2.0  # seconds for followers to confirm what is committed when the server stops
+_POLL = 0.01
 _PROMOTED = 2.0  # seconds until a new primary takes commits, once others know of its epoch
 
 
-METHODS = registered_methods | {'holds'}
+METHODS = registered_methods | {'holds', 'blob_digest'}
 
 
 class NodeProtocol(ServerProtocol):
@@ -105,7 +121,7 @@ class NodeAcceptor(Acceptor):
             self.storage_server.create_client_handler(), self.msgpack)
 
 
-class NodeZEOStorage(ZEOStorage):
+class NodeZEOStorage(LeasedZEOStorage, AcknowledgedZEOStorage, DownloadingZEOStorage):
 
     refused_to_write = False
 
@@ -113,15 +129,15 @@ class NodeZEOStorage(ZEOStorage):
         if not read_only and self.server.gate.closed_to_writers:
             self.refused_to_write = True
             raise ReadOnlyError()
-        return ZEOStorage.register(self, storage_id, read_only)
+        return AcknowledgedZEOStorage.register(self, storage_id, read_only)
 
     def setup_delegation(self):
-        ZEOStorage.setup_delegation(self)
+        AcknowledgedZEOStorage.setup_delegation(self)
         self.connection.methods = METHODS
 
     def get_info(self):
-        return dict(ZEOStorage.get_info(self),
-                    holds=self.storage_id in self.server.recorders)
+        return dict(AcknowledgedZEOStorage.get_info(self),
+                    holds=self.storage_id in self.server.recorders, blob_digest=True)
 
     def holds(self, tid):
         """Return True if the history holds a transaction as one of its last.
@@ -130,8 +146,23 @@ class NodeZEOStorage(ZEOStorage):
         """
         return self.server.recorders[self.storage_id].recent.holds(tid)
 
+    def blob_digest(self, oid, tid):
+        """Return size and SHA-256 of a blob's file, read in another thread; None if it is missing.
+
+        Args:
+            tid: of the transaction that wrote the blob.
+        """
+        self._require_shown(oid, tid)
+        return run_in_thread(self._blob_digest, oid, tid)
+
+    def _blob_digest(self, oid, tid):
+        try:
+            return disk.size_and_sha256(self.storage.loadBlob(oid, tid))
+        except POSKeyError:
+            return None
+
     def _pack_impl(self, time):
-        ZEOStorage._pack_impl(self, time)
+        AcknowledgedZEOStorage._pack_impl(self, time)
         self.server.packed(self.storage_id, time)
 
 
@@ -142,12 +173,16 @@ class NodeStorageServer(StorageServer):
         address, storages: as for ZEO's StorageServer.
         cluster, node, epoch: what `ruok` shows of this node.
         min_followers: minimum number of followers for commits on a primary.
+        synchronous: `acknowledgements.Settings` for a primary.
+        alone_when_told: see `Acknowledgements`.
         transaction_timeout: seconds from a client's vote to its end; None for no limit.
+        is_leased: True if commits need a lease (see `lease`).
         options: further keyword arguments of ZEO's StorageServer.
     """
 
     def __init__(self, address, storages, cluster, node, epoch,
-                 min_followers, transaction_timeout=None, **options):
+                 min_followers, synchronous, alone_when_told=False, transaction_timeout=None,
+                 is_leased=False, **options):
         self.cluster = cluster
         self.node = node
         self.epoch = self.known_epoch = epoch
@@ -162,7 +197,8 @@ class NodeStorageServer(StorageServer):
         StorageServer.__init__(
             self, address, storages, Acceptor=NodeAcceptor, **options)
         self.gate = CommitGate(self.acceptor.event_loop.call_later,
-                               self.disconnect_refused_writers)
+                               self.disconnect_refused_writers,
+                               self.release_writers, is_leased)
         for name, ungated in self.lock_managers.items():
             timeout = ungated.timeout
             if transaction_timeout is not None:
@@ -171,8 +207,35 @@ class NodeStorageServer(StorageServer):
             self.lock_managers[name] = GatedLockManager(
                 self.gate, name, ungated.stats, timeout)
         self.gate.lock_managers = self.lock_managers
+        self.acknowledgements = self.gate.acknowledgements = acknowledgements.Acknowledgements(
+            synchronous, alone_when_told, self._data_folder(), node, self.acceptor.event_loop,
+            self.gate.acknowledgements_changed, self._reveal)
+        self._acknowledge(is_settled=False)
         self.min_followers = min_followers
         FollowerWatch(self, min_followers).start()
+
+    def _data_folder(self):
+        data = inside(next(iter(self.storages.values()))).getName()
+        return os.path.dirname(os.path.abspath(data))
+
+    def _reveal(self, tid, oids):
+        """Tell clients of a transaction of an earlier process."""
+        self.invalidate_now(None, next(iter(self.storages)), tid, oids)
+
+    def _acknowledge(self, is_settled):
+        """Acknowledge commits from now on as the role of the only storage demands."""
+        for name, storage in self.storages.items():
+            if len(self.storages) == 1 and isinstance(storage, Primary):
+                self.acknowledgements.serve(storage, self.epoch, is_settled)
+                self._forget_invalidations_after(name, self.acknowledgements.horizon)
+            else:
+                self.acknowledgements.stop()
+
+    def _forget_invalidations_after(self, name, horizon):
+        """Let clients that connect hear of no later transaction; see `_reveal`."""
+        queue = self.invq[name]
+        while horizon is not None and queue and queue[0][0] > horizon:
+            del queue[0]
 
     def create_client_handler(self):
         return NodeZEOStorage(self, self.read_only)
@@ -182,9 +245,12 @@ class NodeStorageServer(StorageServer):
         status['zodbrepl'] = node_status(
             self.storages[storage_id], self.cluster, self.node, self.epoch,
             self.read_only)
+        is_follower = status['zodbrepl']['role'] in ('secondary', 'relay')
         status['zodbrepl'].update(
-            held=self.gate.held, min_followers=self.min_followers,
-            write_failure=self.write_failures[storage_id].last())
+            held=None if is_follower else self.gate.held, lease=self.gate.lease.status,
+            min_followers=self.min_followers,
+            write_failure=self.write_failures[storage_id].last(),
+            synchronous=self.acknowledgements.status())
         return status
 
     def control_status(self):
@@ -246,7 +312,33 @@ class NodeStorageServer(StorageServer):
             found[name] = {'known': known, 'digest': digest}
         answer(found)
 
-    def replace_storage(self, storage, epoch):
+    def invalidate_now(self, zeo_storage, storage_id, tid, invalidated):
+        """Invalidate objects as `invalidate` does, before anything that clients are sent later.
+
+        Call it in the thread that runs `loop()`.
+        """
+        queue = self.invq[storage_id]
+        if len(queue) >= self.invq_bound:
+            queue.pop()
+        queue.insert(0, (tid, invalidated))
+        for each in self.zeo_storages_by_storage_id[storage_id]:
+            if each is not zeo_storage:
+                each.async_('invalidateTransaction', tid, invalidated)
+
+    def get_invalidations(self, storage_id, tid):
+        horizon = self.acknowledgements.horizon
+        queue = self.invq[storage_id]
+        is_young = self.invalidation_age and (
+            time.time() - TimeStamp(tid).timeTime() < self.invalidation_age)
+        if horizon is None or not is_young or queue and queue[-1][0] <= tid:
+            return StorageServer.get_invalidations(self, storage_id, tid)
+        latest, oids = None, set()
+        for transaction in self.storages[storage_id].iterator(p64(u64(tid) + 1), horizon):
+            oids.update(record.oid for record in transaction)
+            latest = transaction.tid
+        return latest, list(oids)
+
+    def replace_storage(self, storage, epoch, until=None):
         """Serve the only storage in another role; its clients reconnect.
 
         Call it in the thread that runs `loop()`.
@@ -254,17 +346,25 @@ class NodeStorageServer(StorageServer):
         Args:
             storage: a storage on the same FileStorage.
             epoch: of this server from now on.
+            until: end of its lease in this epoch, if that begins now.
         """
         name = next(iter(self.storages))
         storage.registerDB(StorageServerDB(self, name))
         self.storages[name] = storage
         self.disconnect_clients()
-        self.lead(epoch)
+        self.epoch = epoch
+        self._acknowledge(is_settled=True)
+        self.lead(epoch, until)
 
-    def lead(self, epoch):
-        """Serve in this epoch, and let commits begin."""
+    def lead(self, epoch, until=None):
+        """Serve in this epoch, and let commits begin, until the end of a new lease if it is given."""
         self.epoch = self.known_epoch = epoch
+        self.acknowledgements.enter(epoch)
+        self.gate.lease.end_before(epoch)
+        if until is not None:
+            self.gate.lease.extend(epoch, until)
         self.gate.reopen()
+        self.gate.lease.check()
 
     def disconnect_clients(self):
         """Close every connection that has completed its handshake."""
@@ -273,7 +373,7 @@ class NodeStorageServer(StorageServer):
                 protocol.close()
 
     def release_writers(self):
-        """Close connections for writing soon, if this server is then still of an earlier epoch.
+        """Close connections for writing soon, if another node may be the primary even then.
 
         Their clients look for another server.  Its promotion may just have begun: a client that
         finds no server for writing waits longer before it looks again.
@@ -281,7 +381,7 @@ class NodeStorageServer(StorageServer):
         self.acceptor.event_loop.call_later(_PROMOTED, self._disconnect_writers)
 
     def _disconnect_writers(self):
-        if self.known_epoch <= self.epoch:
+        if not self.gate.is_role_lost:
             return
         for protocol in list(self.protocols):
             if protocol.zeo_storage.connected and not protocol.zeo_storage.read_only:
@@ -305,8 +405,17 @@ class NodeStorageServer(StorageServer):
         """End `loop()`; close the port and every client's connection.
 
         Call it in the thread that runs `loop()`.  Unfinished transactions are
-        aborted; none is interrupted in the middle.
+        aborted; none is interrupted in the middle.  Followers get a moment to
+        confirm finished ones, so that their clients are answered.
         """
+        if not self.acknowledgements.idle:
+            self.gate.hold(_CONFIRMED)
+        self._stop_when_answered(monotonic() + _CONFIRMED)
+
+    def _stop_when_answered(self, deadline):
+        if not self.acknowledgements.idle and monotonic() < deadline:
+            self.acceptor.event_loop.call_later(_POLL, self._stop_when_answered, deadline)
+            return
         try:
             self.disconnect_clients()
         finally:

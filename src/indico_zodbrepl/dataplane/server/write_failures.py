@@ -8,9 +8,23 @@ import time
 import zc.zrs.primary
 from ZODB.FileStorage import FileStorage
 
+from indico_zodbrepl.dataplane.server.status import inside
+
 # Methods that commits and replication call; a failed transaction does not reach the later ones.
 _WRITES = ('store', 'restore', 'deleteObject', 'storeBlob', 'restoreBlob',
            'tpc_vote', 'tpc_finish')
+
+
+def count_failure(storage, error):
+    """Count a write that failed outside of a storage's own methods, if the storage is watched.
+
+    Args:
+        storage: zc.zrs layers may be around it.
+        error: the EnvironmentError.
+    """
+    count = getattr(inside(storage), 'count_failed_write', None)
+    if count is not None:
+        count(error)
 
 
 class WriteFailures(object):
@@ -25,7 +39,7 @@ class WriteFailures(object):
 
     def __init__(self, storage):
         self._lock = threading.Lock()
-        self._found = None
+        self._found = self._last = None
         while isinstance(storage, zc.zrs.primary.Base):
             # It has copied the methods of the storage inside.
             self._watch(storage, [
@@ -33,6 +47,7 @@ class WriteFailures(object):
             storage = storage._storage
         if isinstance(storage, FileStorage):
             self._watch(storage, _WRITES)
+            storage.count_failed_write = self.failed
 
     def last(self):
         """Return a dict of error, count, since and at (seconds since 1970).
@@ -41,6 +56,19 @@ class WriteFailures(object):
         """
         with self._lock:
             return self._found and dict(self._found)
+
+    def failed(self, error):
+        """Count a failed write, an EnvironmentError, unless that was just done."""
+        if error is self._last:
+            return
+        self._last = error
+        why = os.strerror(error.errno) if error.errno else str(error)
+        with self._lock:
+            if self._found is None:
+                self._found = {'since': int(time.time()), 'count': 0}
+            self._found['error'] = why
+            self._found['at'] = int(time.time())
+            self._found['count'] += 1
 
     def _watch(self, storage, names):
         for name in names:
@@ -52,19 +80,10 @@ class WriteFailures(object):
             try:
                 result = write(*args, **options)
             except EnvironmentError as error:
-                self._failed(error)
+                self.failed(error)
                 raise
             if is_last:
                 self._found = None
             return result
 
         return watched
-
-    def _failed(self, error):
-        why = os.strerror(error.errno) if error.errno else str(error)
-        with self._lock:
-            if self._found is None:
-                self._found = {'since': int(time.time()), 'count': 0}
-            self._found['error'] = why
-            self._found['at'] = int(time.time())
-            self._found['count'] += 1

@@ -71,7 +71,8 @@ def walk(url, top, tell, history=True):
         else:
             sums, found = _records(storage, top, tell), {'history': 'not counted'}
         largest = sums.largest(lambda oid, where: _load(storage, oid))
-        return sums, largest, dict({'transactions': None, 'deleted': None, 'file_bytes': None}, **found)
+        return sums, largest, dict(
+            {'transactions': None, 'deleted': None, 'file_bytes': None, 'blobs': None}, **found)
     finally:
         storage.close()
 
@@ -135,6 +136,32 @@ def _load(storage, oid):
 
 
 HISTORY = 'counted'
+BLOB = 'ZODB.blob.Blob'
+
+
+class Files(object):
+    """Sums of the blob files beside a Data.fs.
+
+    Args:
+        blobs: a `datafs.blobs.Blobs`.
+
+    Attributes:
+        numbers: a dict of files and bytes of the current blobs, old_files and old_bytes of their
+            older revisions, and missing, the current ones without a file.
+    """
+
+    def __init__(self, blobs):
+        self._blobs = blobs
+        self.numbers = dict.fromkeys(('files', 'bytes', 'old_files', 'old_bytes', 'missing'), 0)
+
+    def add(self, record, current):
+        size, = self._blobs.sizes([(record.oid, record.tid)])
+        if size is None:
+            self.numbers['missing'] += current
+            return
+        prefix = '' if current else 'old_'
+        self.numbers[prefix + 'files'] += 1
+        self.numbers[prefix + 'bytes'] += size
 
 
 class Seen(object):
@@ -175,17 +202,19 @@ def walk_file(path, top, tell):
     Raises DataFileError.
     """
     with DataFile(path) as data_file:
-        sums, seen, transactions, gone = Sums(top), Seen(), 0, 0
+        sums, seen, files = Sums(top), Seen(), Files(data_file.blobs)
+        transactions = gone = 0
         for transaction in data_file.backward():
             transactions += 1
             positions = array.array('L', _positions(data_file, transaction))
             for position in reversed(positions):
                 record = data_file.record(transaction, position)
-                gone += _count(data_file, record, seen, sums)
+                gone += _count(data_file, record, seen, sums, files)
             tell(data_file.end - transaction.position, data_file.end, len(positions))
         largest = sums.largest(lambda oid, where: data_file.read(*where))
         return sums, largest, {'transactions': transactions, 'deleted': gone,
-                               'file_bytes': data_file.size, 'history': HISTORY}
+                               'file_bytes': data_file.size, 'history': HISTORY,
+                               'blobs': files.numbers}
 
 
 def _positions(data_file, transaction):
@@ -193,7 +222,7 @@ def _positions(data_file, transaction):
         yield record.position - RECORD.size
 
 
-def _count(data_file, record, seen, sums):
+def _count(data_file, record, seen, sums, files):
     """Count a record; return True if it says that its object is gone."""
     position, size = data_file.data_at(record)
     newest = seen.add(record.oid)
@@ -201,6 +230,8 @@ def _count(data_file, record, seen, sums):
         return newest
     named = class_of(data_file.read(position, min(size, HEAD)),
                      lambda: data_file.read(position, size))
+    if named == BLOB:
+        files.add(record, newest)
     if newest:
         sums.add(named, record.oid, size, (position, size))
     else:

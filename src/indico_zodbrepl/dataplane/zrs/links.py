@@ -1,6 +1,6 @@
 """The connections between primaries and secondaries, made reliable.
 
-zc.zrs lacks seven things that a service needs:
+zc.zrs lacks nine things that a service needs:
 
 - A primary that cannot bind its port continues without it.  Here the error is
   kept, and `require_listening()` raises it.
@@ -16,6 +16,10 @@ zc.zrs lacks seven things that a service needs:
 - A primary spends more on one follower than on the commits themselves, and a
   small transaction may wait 40 ms for the kernel.  `replication_producer` sends
   in place of zc.zrs's own.
+- A large blob holds up all later transactions.  Followers that can take blobs on a connection of
+  their own, before their transaction (see `sharing`).
+- A follower never says what it has.  Here it confirms transactions, if it is asked (see
+  `confirmations`).
 - `reconnect_delay` (60 s) has no setting, and reconnecting floods the log.
 - Its timers use the system clock.  While that is set back, a follower does not
   reconnect. Here they use the monotonic clock.
@@ -39,14 +43,23 @@ from zc.zrs.sizedmessage import LimitExceeded
 
 from indico_zodbrepl.dataplane.programs.addresses import format_address
 from indico_zodbrepl.dataplane.programs.clock import MonotonicTime, monotonic
-from indico_zodbrepl.dataplane.server.status import Refusals
+from indico_zodbrepl.dataplane.server.status import MissingBlobs, Refusals
+from indico_zodbrepl.dataplane.zrs import confirming
+from indico_zodbrepl.dataplane.zrs.channel import CHANNEL, Channel
+from indico_zodbrepl.dataplane.zrs.confirmations import BadAnswer, Confirmations
+from indico_zodbrepl.dataplane.zrs.loop_reader import LoopReader
+from indico_zodbrepl.dataplane.zrs.receiving import ReceivingProtocol
 from indico_zodbrepl.dataplane.zrs.repairs import UpstreamLog
 from indico_zodbrepl.dataplane.zrs.sending import Feed, Producer
+from indico_zodbrepl.dataplane.zrs.sharing import Sharing
 
 logger = logging.getLogger('zodbrepl.replication')
 
 # Seconds until a peer that answers no packet, or takes no data, is given up.
 DEAD_AFTER = 30
+
+# Bytes of a follower's message; zc.zrs takes 8, and a confirmation may be longer.
+_LONGEST = 1024
 
 # Seconds after which a connection to the upstream counts as made.
 _SETTLED_AFTER = 2.0
@@ -78,17 +91,52 @@ def send_at_once(transport):
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
+# How followers greet: those that store blobs, and others.  The messages are the same.
+WITH_BLOBS, WITHOUT_BLOBS = b'zrs2.1', b'zrs2.0'
+
+
 class FollowerProtocol(zc.zrs.primary.PrimaryProtocol):
     """The primary's side of a link."""
 
-    _closing = False
+    _closing = _is_channel = _is_lost = False
+    _channel = _reader = None
+    _host = ''
 
     def connectionMade(self):
         notice_dead_peer(self.transport)
         send_at_once(self.transport)
+        self._host = getattr(self.transport.getPeer(), 'host', '')
         zc.zrs.primary.PrimaryProtocol.connectionMade(self)
+        self._PrimaryProtocol__stream = Stream(self.messageReceived, _LONGEST)
+
+    def connectionLost(self, reason):
+        self._is_lost = True
+        if self._reader is not None:
+            self._reader.stop()
+        zc.zrs.primary.PrimaryProtocol.connectionLost(self, reason)
+
+    def dataReceived(self, data):
+        zc.zrs.primary.PrimaryProtocol.dataReceived(self, data)
+        producer, loop = self._PrimaryProtocol__producer, self.factory.confirmations.loop
+        if (self._reader is None and loop is not None and producer is not None
+                and producer.may_answer and not self._closing):
+            self._reader = LoopReader(self.transport, loop)
 
     def messageReceived(self, data):
+        if self._is_channel:
+            self._channel_received(data)
+            return
+        if data == CHANNEL and self._PrimaryProtocol__protocol is None:
+            self._is_channel = True
+            return
+        if data == WITHOUT_BLOBS and self._PrimaryProtocol__protocol is None:
+            # A server of the first release has no folder for blobs.  It follows while there are none;
+            # a blob ends its link.
+            data = WITH_BLOBS
+        producer = self._PrimaryProtocol__producer
+        if data and producer is not None and producer.may_answer:
+            self._confirmed(producer, data)
+            return
         zc.zrs.primary.PrimaryProtocol.messageReceived(self, data)
         # A producer that was made meanwhile keeps the connection open.
         if self._closing and self._PrimaryProtocol__producer is not None:
@@ -96,16 +144,42 @@ class FollowerProtocol(zc.zrs.primary.PrimaryProtocol):
 
     def close(self):
         self._closing = True
+        if self._channel is not None:
+            self._channel.abort()
+        if self._reader is not None:
+            self._reader.stop()
         zc.zrs.primary.PrimaryProtocol.close(self)
+
+    def _confirmed(self, producer, data):
+        try:
+            self.factory.confirmations.heard(producer, data, self._host)
+        except BadAnswer as error:
+            self.error('no confirmation: %s', error)
+        if self._is_lost:
+            # This may be another thread than that in which the connection ended.
+            self.factory.confirmations.left(producer)
+
+    def _channel_received(self, data):
+        if self._channel is not None:
+            self._channel.answered(data)
+            return
+        self._channel = Channel(
+            self.factory.sharing, data, self.transport, self.factory.threads.run)
+        if self._closing or not self._channel.is_open:
+            self.transport.abortConnection()
 
 
 class Primary(_Primary):
     """A primary that feeds its followers, and keeps the error if its port cannot be bound."""
 
     listen_error = None
+    # The `Members` whose confirmations count; None for all.
+    members = None
 
     def __init__(self, *args, **kwargs):
-        self._feed = Feed()
+        self.sharing = Sharing()
+        self.confirmations = Confirmations(self.members)
+        self._feed = Feed(self.sharing)
         _Primary.__init__(self, *args, **kwargs)
 
     def tpc_finish(self, *args):
@@ -117,10 +191,18 @@ class Primary(_Primary):
         """Send transactions that did not pass through this storage; any thread may call it."""
         self._feed.advance()
 
+    def ask(self, question):
+        """Ask all followers, also later ones, a `confirmations.Question`; any thread may call it."""
+        self.confirmations.question = question
+        self._feed.ask()
+
     def cfr_listen(self):
         self._factory.protocol = FollowerProtocol
         self._factory.refusals = Refusals()
+        self._factory.missing_blobs = MissingBlobs()
         self._factory.feed = self._feed
+        self._factory.sharing = self.sharing
+        self._factory.confirmations = self.confirmations
         try:
             _Primary.cfr_listen(self)
         except CannotListenError as error:
@@ -141,12 +223,13 @@ def require_listening(primary):
         raise error
 
 
-class UpstreamProtocol(zc.zrs.secondary.SecondaryProtocol):
+class UpstreamProtocol(ReceivingProtocol):
     """The secondary's side of its link."""
 
     def connectionMade(self):
         notice_dead_peer(self.transport)
-        zc.zrs.secondary.SecondaryProtocol.connectionMade(self)
+        send_at_once(self.transport)
+        ReceivingProtocol.connectionMade(self)
         self.factory.connected()
 
 
@@ -155,6 +238,7 @@ class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
 
     Args:
         delay: seconds between two attempts to connect.
+        identity: of this node, a `confirming.Identity`.
         reactor, storage: as for zc.zrs's factory.
         reconnect_delay: zc.zrs's own delay, which is not used.
         others: further arguments of zc.zrs's factory.
@@ -163,9 +247,10 @@ class UpstreamFactory(zc.zrs.secondary.SecondaryFactory):
     protocol = UpstreamProtocol
     noisy = False
 
-    def __init__(self, delay, reactor, storage, reconnect_delay, *others):
+    def __init__(self, delay, identity, reactor, storage, reconnect_delay, *others):
         zc.zrs.secondary.SecondaryFactory.__init__(
             self, reactor, storage, delay, *others)
+        self.identity = identity
         self._log = UpstreamLog(
             logger, format_address(self.secondary._addr), delay)
         self._settling = None
@@ -210,19 +295,23 @@ def followed(factory, secondary):
     return new
 
 
-def install(reconnect_delay):
+def install(reconnect_delay, identity, members=None):
     """Make zc.zrs use the classes of this module from now on.
 
     Args:
         reconnect_delay: seconds that secondaries wait between two attempts.
+        identity: of this node, a `confirming.Identity`.
+        members: the `Members` whose confirmations count; None for all.
     """
+    Primary.members = members
+    confirming.install()
     ReactorBase.seconds = staticmethod(monotonic)
     zc.zrs.primary.time = MonotonicTime
     zc.zrs.primary.Primary = Primary
     zc.zrs.primary.PrimaryProducer = Producer
     zc.zrs.sizedmessage.Stream = Stream
     zc.zrs.secondary.Secondary.factoryClass = functools.partial(
-        UpstreamFactory, reconnect_delay)
+        UpstreamFactory, reconnect_delay, identity)
 
 
 _LENGTH = struct.Struct('>I')

@@ -1,15 +1,12 @@
 """Repair zc.zrs 3.1.0 for ZODB 5.6 and later on Python 2.7.
 
-zc.zrs 3.1.0 is the last release.  Two places in its secondary need a repair:
+zc.zrs 3.1.0 is the last release.  Its secondary's transaction has no
+`extension_bytes`, which `BaseStorage.tpc_begin` reads since ZODB 5.6: nothing
+is ever replicated, and the secondary's commit lock stays taken.
 
-1. Its transaction has no `extension_bytes`, which `BaseStorage.tpc_begin`
-   reads since ZODB 5.6: nothing is ever replicated, and the secondary's commit
-   lock stays taken.
-2. It mistakes an empty blob for an ordinary record: the blob's file is missing
-   there.
-
-Its primary's sending also broke when ZODB moved to pickle protocol 3; here
-`sending` replaces it.
+Its secondary also mistakes an empty blob for an ordinary record, and its
+primary's sending broke when ZODB moved to pickle protocol 3; here `receiving`
+and `sending` replace them.
 
 Call `apply()` before the first `zc.zrs` storage is opened.
 """
@@ -26,8 +23,6 @@ from ZODB.utils import u64, z64
 from indico_zodbrepl.dataplane.programs.distributions import version_of
 
 WRITTEN_FOR = '3.1.0'
-
-_receive = zc.zrs.secondary.SecondaryProtocol.__dict__['messageReceived']
 
 
 class UnknownVersion(Exception):
@@ -48,26 +43,6 @@ class ReplicatedTransaction(TransactionMetaData):
         TransactionMetaData.__init__(self, user, description, extension)
         self.id = tid
         self.status = status
-
-
-def _receive_with_empty_blobs(protocol, message):
-    """Process a message; unlike `SecondaryProtocol.messageReceived`, accept empty blobs.
-
-    A blob's header says how many blocks follow its record; an ordinary
-    record's header leaves that number as it was.  So the number is cleared
-    before each header, and 0 after it means an empty blob.  It gets one empty
-    block, which changes neither the blob's file nor the stream's checksum.
-    """
-    if not protocol._SecondaryProtocol__record:
-        if not protocol._SecondaryProtocol__blob_record:
-            protocol._SecondaryProtocol__blob_file_blocks = None
-        _receive(protocol, message)
-    elif protocol._SecondaryProtocol__blob_file_blocks == 0:
-        protocol._SecondaryProtocol__blob_file_blocks = 1
-        _receive(protocol, message)
-        _receive(protocol, b'')
-    else:
-        _receive(protocol, message)
 
 
 def check_versions():
@@ -96,8 +71,6 @@ def apply():
     """
     check_versions()
     zc.zrs.secondary.Transaction = ReplicatedTransaction
-    zc.zrs.secondary.SecondaryProtocol.messageReceived = (
-        _receive_with_empty_blobs)
 
 
 BEGINNING = 4  # bytes of the file's magic number

@@ -7,12 +7,14 @@ import threading
 from hashlib import md5
 
 from twisted.internet.interfaces import IPullProducer
+from ZODB.interfaces import IBlobStorage
 from zope.interface import implementer
 
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 from indico_zodbrepl.dataplane.programs.addresses import format_peer
-from indico_zodbrepl.dataplane.server.recent_transactions import look_up
-from indico_zodbrepl.dataplane.zrs.stream import PIECE, Stopped, Tail, checksum
+from indico_zodbrepl.dataplane.datafs.membership import look_up
+from indico_zodbrepl.dataplane.zrs import confirmations
+from indico_zodbrepl.dataplane.zrs.stream import BLOBS, PIECE, Stopped, Tail, checksum, notice
 
 logger = logging.getLogger('zodbrepl.replication')
 
@@ -34,9 +36,11 @@ class Producer(object):
 
     Attributes:
         accepted: True if the histories agree, as soon as that is known.
+        may_answer: True if the follower was asked for confirmations.
     """
 
-    accepted = False
+    accepted = may_answer = False
+    _asked = confirmations.NONE
     _closed = _stopped = False
 
     def __init__(self, arguments, transport, peer, run):
@@ -46,6 +50,9 @@ class Producer(object):
         self._run = run
         self._factory = transport.protocol.factory
         self._feed = self._factory.feed
+        self._sharing = self._factory.sharing
+        self._confirmations = self._factory.confirmations
+        self._link = self._sharing.open_link()
         self._call = transport.reactor.callFromThread
         self._md5 = md5(self._start_tid)
         self._backlog = []
@@ -70,6 +77,8 @@ class Producer(object):
         with self._feed.lock:
             self._feed.leave(self)
         self._drained.set()
+        self._sharing.close_link(self._link)
+        self._confirmations.left(self)
 
     def _write(self, data):
         if not self._stopped:
@@ -112,19 +121,52 @@ class Producer(object):
         return self._closed or self._stopped
 
     def send(self, piece):
-        """Send a whole transaction; return False if too much data is waiting to be sent."""
+        """Send a whole transaction.
+
+        Return False if too much data is waiting to be sent, or the follower
+        lacks a blob that the transaction only names.
+        """
+        if any(self._link not in upload.holders for upload in piece.uploads):
+            return False
         is_drained = self._drained.is_set()
         if not is_drained and self._backlog_size > BACKLOG:
             return False
         self._md5.update(piece.content)
-        end = checksum(self._md5)
+        self._send_in_turn(is_drained, piece.messages, checksum(self._md5))
+        self._named(piece)
+        return True
+
+    def ask(self):
+        """Ask the follower for confirmations, unless it was asked already."""
+        question = self._new_question()
+        if question is not None:
+            self._md5.update(question.content)
+            self._send_in_turn(self._drained.is_set(), question.messages)
+
+    def _send_in_turn(self, is_drained, *parts):
         if is_drained:
-            self._send_now(piece.messages + end)
+            self._send_now(b''.join(parts))
         else:
             # All followers' backlogs share the bytes of a transaction.
-            self._backlog += piece.messages, end
-            self._backlog_size += len(piece.messages)
-        return True
+            self._backlog += parts
+            self._backlog_size += len(parts[0])
+
+    def _new_question(self):
+        """Return the Piece that asks for confirmations; None if it was sent already."""
+        question = self._confirmations.question
+        if question == self._asked:
+            return None
+        self._asked = question
+        self.may_answer = True
+        return confirmations.ask(question)
+
+    def upload_of(self, oid, tid):
+        """Return the `Upload` that became a blob, if the follower has it, or None."""
+        return self._link.held(oid, tid)
+
+    def _named(self, piece):
+        for upload in piece.uploads:
+            self._sharing.sent(upload, self._link)
 
     def catch_up(self, tid):
         """Send what follows a transaction, in a thread of its own."""
@@ -181,20 +223,30 @@ class Producer(object):
             return
         self._factory.refusals.accept(peer)
         self.accepted = True
-        self._send_after(self._start_tid)
+        first = ()
+        if IBlobStorage.providedBy(self._storage):
+            first = [notice(BLOBS + self._link.token)]
+        self._send_after(self._start_tid, first)
 
-    def _send_after(self, tid):
-        tail = Tail(self._storage, tid, lambda: self._stopped)
+    def _send_after(self, tid, first=()):
+        tail = Tail(self._storage, tid, lambda: self._stopped, self._factory.missing_blobs.add)
         try:
-            self._send_all(tail)
+            self._send_all(tail, first)
         except:  # noqa: E722 raised again
             tail.close()
             raise
 
-    def _send_all(self, tail):
+    def _send_all(self, tail, first):
         collected, size = [], 0
+        for piece in first:
+            self._md5.update(piece.content)
+            collected.append(piece.messages)
         while True:
-            transaction = tail.next()
+            question = self._new_question()
+            if question is not None:
+                self._md5.update(question.content)
+                collected.append(question.messages)
+            transaction = tail.next(self.upload_of)
             if transaction is None:
                 self._send_when_drained(collected)
                 collected, size = [], 0
@@ -204,6 +256,7 @@ class Producer(object):
             for piece in transaction:
                 self._md5.update(piece.content)
                 collected.append(piece.messages)
+                self._named(piece)
                 size += len(piece.messages)
                 if size > PIECE:
                     self._send_when_drained(collected)
@@ -228,17 +281,21 @@ class Feed(object):
 
     A follower that is behind, or takes data too slowly, is served by its own
     thread until it is up to date again.  So are all followers if a transaction
-    is large or has blobs: a commit waits for no more than one read, and one
+    is large or has blobs that do not have their own channel: a commit waits for no more than one read, and one
     `send` per follower.
 
     Any thread may call it.
+
+    Args:
+        sharing: the uploads that followers may have already.
 
     Attributes:
         lock: held while followers are fed; they use it for their own state too.
     """
 
-    def __init__(self):
+    def __init__(self, sharing):
         self.lock = threading.Lock()
+        self._sharing = sharing
         self._followers = []
         self._tail = None
 
@@ -260,19 +317,26 @@ class Feed(object):
         with self.lock:
             # Before the follower's own: it must not get ahead of the others.
             self._advance()
-            transaction = tail.next()
+            transaction = tail.next(follower.upload_of)
             if transaction is not None:
                 return transaction
             if follower.is_done():
                 tail.close()
                 return None
             self._followers.append(follower)
+            follower.ask()
             if self._tail is None:
                 self._tail = tail
                 tail.is_stopped = self._never
             else:
                 tail.close()
             return None
+
+    def ask(self):
+        """Ask the followers for confirmations; each that is not fed yet is asked by its thread."""
+        with self.lock:
+            for follower in self._followers:
+                follower.ask()
 
     def leave(self, follower):
         """Stop feeding a follower; return True if it was fed.  Needs the lock."""
@@ -302,7 +366,7 @@ class Feed(object):
     def _send_next(self):
         """Send the next transaction; return False if there is none."""
         before = self._tail.tid
-        transaction = self._tail.next()
+        transaction = self._tail.next(self._sharing.reference)
         if transaction is None:
             return False
         piece = next(transaction)

@@ -4,16 +4,21 @@ A transaction is a message 'T', for each record a message 'S' and one with its
 data (or 'B', its data, and the blob's content in blocks), and a message 'C'
 with a checksum.  Each is a pickle or raw data, after its length.  Everything
 except the checksum is the same for every follower.
+
+Ours adds: 'F' and its data, for a blob that the follower has got on its blob
+channel; and between transactions, notices: NOTICE and what it says, which a
+follower that does not know it ignores.  BLOBS and a token tells a follower that
+it may open such a channel.  See `confirmations` for the other.
 """
 from __future__ import absolute_import
 
+import errno
 import io
 import struct
 import time
 
 import cPickle
 from ZODB.blob import is_blob_record
-from ZODB.POSException import POSKeyError
 from ZODB.utils import z64
 
 from indico_zodbrepl.dataplane.datafs.datafile import DataFile
@@ -40,6 +45,11 @@ _END_OF_COPY = b'U\x08%sU\x00U\x08%stt.'
 _HEAD_WITH_LENGTH = _LENGTH.pack(len(_HEAD) + 8 + len(_END % (8 * b'x'))) + _HEAD
 _CHECKSUM = b'(U\x01C(U\x10%stt.'
 
+# A pickle of ('S', None), which another follower ignores like everything that follows a pickle.
+NOTICE = b'(U\x01SNt.'
+
+BLOBS = b'blobs1.0'
+
 # each record of a blob names its class
 _BLOB = b'ZODB.blob'
 
@@ -50,16 +60,22 @@ class Piece(object):
     Attributes:
         messages: bytes; each message after its length.
         content: the same without the lengths, as covered by the checksum.
+        uploads: those of the blobs that it only names; see `sharing`.
     """
 
-    __slots__ = 'messages', 'content'
+    __slots__ = 'messages', 'content', 'uploads'
 
-    def __init__(self, messages, content):
+    def __init__(self, messages, content, uploads=()):
         self.messages = b''.join(messages)
         self.content = b''.join(content)
+        self.uploads = uploads
 
 
-def pieces(data_file, transaction, load_blob):
+def _no_upload(oid, tid):
+    return None
+
+
+def pieces(data_file, transaction, load_blob, upload_of=_no_upload):
     """Yield the Pieces of a transaction: one, or more if it is large or has blobs.
 
     It is optimised for many small records.
@@ -67,11 +83,14 @@ def pieces(data_file, transaction, load_blob):
     Args:
         data_file: an open `DataFile`.
         transaction: a `datafs.records.Transaction` of it.
-        load_blob: returns the path of a blob's file, by oid and tid.
+        load_blob: returns a blob's open file, by oid and tid; None if the
+            record is to be sent without one.
+        upload_of: returns the `Upload` that became a blob and that followers
+            have, by oid and tid, or None.
 
     Raises Damaged.
     """
-    messages, content = [], []
+    messages, content, uploads = [], [], []
     _add(messages, content, _pickled('T', (
         transaction.tid, transaction.status, transaction.user,
         transaction.description, transaction.extension or {})))
@@ -84,8 +103,8 @@ def pieces(data_file, transaction, load_blob):
     while position < end:
         if at + needed > size:
             if at and size:
-                yield Piece(messages, content)
-                messages, content = [], []
+                yield Piece(messages, content, uploads)
+                messages, content, uploads = [], [], []
             if position + needed > end:
                 raise Damaged(data_file.path, position, 'a record goes beyond its transaction')
             data = data_file.read(position, min(max(needed, PIECE), end - position))
@@ -102,21 +121,32 @@ def pieces(data_file, transaction, load_blob):
             content += _HEAD, oid, record_end, data[at + head_size:stop]
         else:
             found, copied = _resolve(data_file, transaction, position)
-            blob = _open_blob(found, load_blob, oid, tid)
-            if blob:
-                yield Piece(messages, content)
+            upload = upload_of(oid, tid)
+            blob = is_blob_record(found) and not upload and load_blob(oid, tid)
+            if upload:
+                _add(messages, content, _pickled('F', (
+                    oid, tid, b'', copied, upload.number, long(upload.source.size),
+                    upload.source.sha256)), found)
+                uploads.append(upload)
+            elif blob:
+                yield Piece(messages, content, uploads)
                 for piece in _blob_pieces(oid, tid, found, copied, blob):
                     yield piece
-                messages, content = [], []
+                messages, content, uploads = [], [], []
             else:
                 _add(messages, content, _head(oid, tid, copied), found)
                 copied_size += len(found)
                 if copied_size > PIECE:
-                    yield Piece(messages, content)
-                    messages, content, copied_size = [], [], 0
+                    yield Piece(messages, content, uploads)
+                    messages, content, uploads, copied_size = [], [], [], 0
         position += needed
         at, needed = stop, head_size
-    yield Piece(messages, content)
+    yield Piece(messages, content, uploads)
+
+
+def notice(content):
+    """Return the Piece of a message between transactions that some followers know."""
+    return _piece(NOTICE + content)
 
 
 def checksum(md5):
@@ -145,16 +175,6 @@ def _resolve(data_file, transaction, position):
 def _head(oid, tid, copied):
     end = _END % tid if copied is None else _END_OF_COPY % (tid, copied)
     return _HEAD + oid + end
-
-
-def _open_blob(data, load_blob, oid, tid):
-    """Return a blob's open file; None if it is missing, as after a pack."""
-    if not is_blob_record(data):
-        return None
-    try:
-        return open(load_blob(oid, tid), 'rb')
-    except (IOError, POSKeyError):
-        return None
 
 
 def _blob_pieces(oid, tid, data, copied, blob):
@@ -198,6 +218,10 @@ class Stopped(Exception):
     """The transactions are not needed any more."""
 
 
+def _ignore(path):
+    pass
+
+
 class Tail(object):
     """The transactions that a storage has committed after a given one.
 
@@ -209,6 +233,8 @@ class Tail(object):
         tid: id of the transaction after which to begin; `z64` for all.  If a
             pack has removed it, the next existing one comes first.
         is_stopped: called while it waits; if it returns true, Stopped is raised.
+        missing: called with the path of a blob's file that should exist and
+            does not; the record is sent without it.
 
     Attributes:
         tid: id of the last transaction that it returned.
@@ -217,10 +243,11 @@ class Tail(object):
     Raises DataFileError.
     """
 
-    def __init__(self, storage, tid, is_stopped):
+    def __init__(self, storage, tid, is_stopped, missing=_ignore):
         self.tid = tid
         self._storage = storage
         self.is_stopped = is_stopped
+        self._missing = missing
         self._data_file = None
         try:
             self._open()
@@ -233,8 +260,11 @@ class Tail(object):
             self._data_file.close()
             self._data_file = None
 
-    def next(self):
+    def next(self, upload_of=_no_upload):
         """Return the Pieces of the next transaction, or None if there is none yet.
+
+        Args:
+            upload_of: as for `pieces`.
 
         Consume all pieces before the next call.  The transaction, and all
         before it, are on disk.
@@ -253,7 +283,22 @@ class Tail(object):
             self.tid = transaction.tid
             if transaction.status != _UNDONE:
                 return pieces(self._data_file, transaction,
-                              self._storage.loadBlob)
+                              self._open_blob, upload_of)
+
+    def _open_blob(self, oid, tid):
+        try:
+            path = self._storage.fshelper.getBlobFilename(oid, tid)
+        except TypeError:  # a storage without a folder for blobs
+            return None
+        try:
+            return open(path, 'rb')
+        except IOError as error:
+            if error.errno != errno.ENOENT:
+                raise
+        # A pack first replaces the data file, then removes blobs of what it has left out.
+        if self._storage._file is self._seen:
+            self._missing(path)
+        return None
 
     def _open(self):
         # When a server stops, another thread takes the lock for good.

@@ -14,7 +14,7 @@ from indico_zodbrepl.demo.hosts.control import Listener, Request
 from indico_zodbrepl.demo.hosts.inside import COUNTS
 from indico_zodbrepl.demo.hosts.machines import Machines
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import tunnel_control
+from indico_zodbrepl.host import etcd_control, tunnel_control
 from indico_zodbrepl.host.locking import as_keyboard_interrupt, held_off
 from indico_zodbrepl.probing.race import all_at_once
 
@@ -52,6 +52,8 @@ def run(
     """
     installation.check()
     tunnel_control.check_installed()
+    if cluster.etcd is not None and cluster.etcd.is_ours:
+        etcd_control.check_installed()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ready = False
     with as_keyboard_interrupt():

@@ -73,18 +73,7 @@ def _script(cluster: Cluster) -> Iterator[str]:
             f"watch the cluster from host {other}; Ctrl-C ends it",
         ),
         (f"{COMMAND} kill {lost}", f"cut the power of {lost}, with the primary {primary.name}"),
-        (
-            f"{COMMAND} sh {other} bin/zodbrepl failover",
-            f"make another node the primary; or click Fail over on {cluster.admin.base_url}",
-        ),
-        (
-            f"{COMMAND} start {lost}",
-            f"boot {lost}; node {primary.name} does not start: it missed the promotion",
-        ),
-        (
-            f"{COMMAND} sh {other} bin/zodbrepl rejoin {primary.name}",
-            "let it follow the new primary; what only it has is exported",
-        ),
+        *_after_the_loss(cluster, primary.name, lost or "", other),
         (
             f"{COMMAND} isolate {other}",
             f"cut the network of {other}; {COMMAND} heal connects it again",
@@ -94,3 +83,35 @@ def _script(cluster: Cluster) -> Iterator[str]:
     for command, what in steps:
         yield f"  {command}"
         yield f"      {what}"
+
+
+def _after_the_loss(
+    cluster: Cluster, primary: str, lost: str, other: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the commands that replace the lost primary, and let it follow its successor."""
+    if cluster.automatic:
+        yield (
+            f"{COMMAND} sh {other} bin/zodbrepl journal",
+            f"another node took over within {cluster.lease:g} s; or see {cluster.admin.base_url}",
+        )
+        yield (
+            f"{COMMAND} start {lost}",
+            f"boot {lost}; node {primary} follows the new primary automatically",
+        )
+        yield (
+            f"{COMMAND} sh {other} bin/zodbrepl pause --reason test",
+            "replace no primary until resume-automation",
+        )
+        return
+    yield (
+        f"{COMMAND} sh {other} bin/zodbrepl failover",
+        f"make another node the primary; or click Fail over on {cluster.admin.base_url}",
+    )
+    yield (
+        f"{COMMAND} start {lost}",
+        f"boot {lost}; node {primary} does not start: it missed the promotion",
+    )
+    yield (
+        f"{COMMAND} sh {other} bin/zodbrepl rejoin {primary}",
+        "let it follow the new primary; what only it has is exported",
+    )

@@ -18,19 +18,21 @@ class Drop:
         sender: a host's name; empty for all.
         receiver: as ``sender``.
         percent: how many of them, at random.
+        ports: only frames of TCP connections to these ports; empty for all frames.
     """
 
     sender: str
     receiver: str
     percent: int = 100
+    ports: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.percent <= 100:
             raise ValueError(f"not a percentage of dropped frames: {self.percent}")
 
     @property
-    def rule(self) -> str:
-        """The rule, for a chain that sees forwarded frames."""
+    def rules(self) -> tuple[str, ...]:
+        """The rules, for a chain that sees forwarded frames."""
         matches = [
             f'{key} {{ "{name}", "{name}{LINE}" }}'
             for key, name in (("iifname", self.sender), ("oifname", self.receiver))
@@ -38,7 +40,14 @@ class Drop:
         ]
         if self.percent < 100:
             matches.append(f"numgen random mod 100 < {self.percent}")
-        return " ".join((*matches, "drop"))
+        if not self.ports:
+            return (" ".join((*matches, "drop")),)
+        ports = ", ".join(map(str, self.ports))
+        # Frames to the listener, and those that it sends.
+        return tuple(
+            " ".join((*matches, f"ip protocol tcp tcp {end} {{ {ports} }}", "drop"))
+            for end in ("dport", "sport")
+        )
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,12 @@ def isolation(host: str) -> frozenset[Drop]:
     return frozenset({Drop(host, ""), Drop("", host)})
 
 
+def block(host: str, ports: Iterable[int]) -> frozenset[Drop]:
+    """Return the faults by which no TCP connection between a host and others uses these ports."""
+    blocked = tuple(sorted(ports))
+    return frozenset({Drop(host, "", ports=blocked), Drop("", host, ports=blocked)})
+
+
 def cut(one: str, other: str) -> frozenset[Drop]:
     """Return the faults by which two hosts don't hear each other."""
     return frozenset({Drop(one, other), Drop(other, one)})
@@ -75,7 +90,7 @@ def loss(host: str, percent: int) -> frozenset[Drop]:
 
 def ruleset(drops: Iterable[Drop]) -> str:
     """Return what nft loads, in one transaction, in place of all earlier rules."""
-    rules = "".join(f"    {each.rule}\n" for each in sorted(drops))
+    rules = "".join(f"    {rule}\n" for each in sorted(drops) for rule in each.rules)
     return f"""\
 table bridge {TABLE}
 delete table bridge {TABLE}

@@ -67,6 +67,10 @@ class Network:
         """
         self._drop(faults.isolation(self._known(host)))
 
+    def block(self, host: str, *ports: int) -> None:
+        """Drop all frames of TCP connections between a host and others that use these ports."""
+        self._drop(faults.block(self._known(host), ports))
+
     def cut(self, one: str, other: str) -> None:
         """Drop all frames between two hosts."""
         self._drop(faults.cut(self._known(one), self._known(other)))

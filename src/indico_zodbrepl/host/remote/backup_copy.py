@@ -9,10 +9,12 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.files import sync_folder
+from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host.backup import BackupFolder, Tell
-from indico_zodbrepl.host.node_files import BLOCK, NodeFile, Range
+from indico_zodbrepl.host.node_files import BLOBS, BLOCK, NodeFile, Range
 from indico_zodbrepl.host.part_file import PartFile, check_space
-from indico_zodbrepl.host.receiving import Receiving
+from indico_zodbrepl.host.receiving import failed
+from indico_zodbrepl.host.receiving_files import FilesReceiver
 from indico_zodbrepl.host.remote import client, node_data
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.codec import BACKUPS
@@ -54,12 +56,16 @@ def copy(cluster: Cluster, folder: BackupFolder, backup: str, target: Path, tell
     Raises OperatorError: exit 7, the host does not answer; exit 8, it has no such backup.
     """
     files = _Files(cluster, folder)
-    receiving = Receiving(files, tell, math.inf)
+    receiving = FilesReceiver(files, target, tell, math.inf)
     wanted = receiving.again(files.of, backup)
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    missing = [each for each in wanted if not (target / each.name).exists()]
+    missing = receiving.lacking(wanted)
     check_space(target, sum(each.bytes for each in missing))
+    if not receiving.fetch([each for each in wanted if _is_blob(each)]):
+        raise failed(f"{folder} has some files of the backup no more", ExitCode.REFUSED)
     for each in missing:
+        if _is_blob(each):
+            continue
         path = target / each.name
         path.parent.mkdir(mode=0o700, exist_ok=True)
         part = PartFile(path.with_name(f"{path.name}.part"))
@@ -71,3 +77,7 @@ def copy(cluster: Cluster, folder: BackupFolder, backup: str, target: Path, tell
             part.close()
         part.path.rename(path)
         sync_folder(path.parent)
+
+
+def _is_blob(file: NodeFile) -> bool:
+    return file.name.startswith(f"{BLOBS}/")

@@ -189,7 +189,17 @@ class AgentClient:
         return ""
 
     def _sent(self, verb: str, path: str, body: bytes) -> Any:
-        return _pool(self._cluster).request(
+        pool = _pool(self._cluster)
+        try:
+            return self._sent_by(pool, verb, path, body)
+        except (urllib3.exceptions.ProtocolError, urllib3.exceptions.SSLError):
+            # The agent closed a kept connection, for example while it could not be reached.
+            # It sends its first bytes before it carries out a call, so this one was not.
+            _drop(self._cluster, pool)
+            return self._sent_by(_pool(self._cluster), verb, path, body)
+
+    def _sent_by(self, pool: urllib3.PoolManager, verb: str, path: str, body: bytes) -> Any:
+        return pool.request(
             verb,
             f"https://{self.host.agent_address}{path}",
             body=body or None,
@@ -272,6 +282,14 @@ def _pool(cluster: Cluster) -> urllib3.PoolManager:
             )
             _pools[folder] = known
         return known[1]
+
+
+def _drop(cluster: Cluster, pool: urllib3.PoolManager) -> None:
+    """Keep none of a pool's connections any more."""
+    folder = Layout(cluster).tls
+    with _pools_lock:
+        if folder in _pools and _pools[folder][1] is pool:
+            del _pools[folder]
 
 
 def _changed(folder: Path) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import (
     backup,
     backup_retention,
+    candidacy,
     data_end,
     data_interface,
     datafs,
@@ -32,6 +33,7 @@ from indico_zodbrepl.host import (
     node_files,
     operations_interface,
     packing,
+    promise,
     replacing,
     roles,
     server_control,
@@ -56,6 +58,7 @@ ADMINISTRATION = "hosts."
 MODULES = (
     backup,
     backup_retention,
+    candidacy,
     data_end,
     data_interface,
     datafs,
@@ -70,6 +73,7 @@ MODULES = (
     node_files,
     operations_interface,
     packing,
+    promise,
     replacing,
     roles,
     server_control,
@@ -177,6 +181,7 @@ def signatures() -> dict[str, Signature]:
 
 
 LOCAL_ONLY = (
+    "agreed_promise",
     "backups",
     "catch_up",
     "every_export",

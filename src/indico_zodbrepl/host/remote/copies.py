@@ -6,11 +6,13 @@ import contextlib
 from collections.abc import Mapping
 
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import majority, operation_files
 from indico_zodbrepl.host.interface import Host
 from indico_zodbrepl.host.operations_interface import Holder, Index, LockLostError, Texts
 from indico_zodbrepl.host.remote import majority_lock
+from indico_zodbrepl.host.remote.client import LOCK_KEYS
 from indico_zodbrepl.host.remote.identities import of_hosts
 
 WRITE_SECONDS = 5.0
@@ -22,7 +24,7 @@ READ_SECONDS = 1.2
 def spread(cluster: Cluster, host: Host, texts: Texts, *, majority: bool) -> None:
     """Write files and lines on this host, then on all others that can be reached.
 
-    While this process holds the lock of operations, those are the hosts whose locks it holds: the
+    While this process holds the locks of a majority, those are the hosts whose locks it holds: the
     others copy what they lack when they are back.  Arguments and errors as of
     ``Host.spread_operations``; LockLostError if a host has a newer file.
     """
@@ -31,7 +33,8 @@ def spread(cluster: Cluster, host: Host, texts: Texts, *, majority: bool) -> Non
     lock = majority_lock.held_in(cluster)
     others = [each.name for each in cluster.hosts if each.name != own]
     names = others if lock is None else lock.hosts()
-    seconds = READ_SECONDS if lock is None else WRITE_SECONDS
+    is_held = Layout(cluster).operation_lock in LOCK_KEYS
+    seconds = WRITE_SECONDS if is_held else READ_SECONDS
     found = of_hosts(names, lambda name: host.keep_operations(name, texts), seconds)
     for answer in found.values():
         if isinstance(answer, LockLostError):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ssl
+import time
 from collections.abc import Callable
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import certificates, renewal, tls, tunnel, tunnel_control
+from indico_zodbrepl.etcd import member
+from indico_zodbrepl.host import certificates, etcd_control, renewal, tls, tunnel, tunnel_control
 from indico_zodbrepl.host.remote.listener import Listener
 from indico_zodbrepl.host.supervisor import SupervisorAwayError
 
@@ -72,6 +74,7 @@ class Credentials:
                 self.context, self.held = context, held
                 self._log("the certificates were read again")
             await asyncio.to_thread(self._renew_tunnel)
+            await asyncio.to_thread(self._renew_etcd)
 
     def _renew_tunnel(self) -> None:
         cluster = self._last()
@@ -85,3 +88,17 @@ class Credentials:
             return  # it reads them when it starts
         except OperatorError as error:
             self._log(f"{tunnel.name(cluster)}: {error.notice}: {error.detail}")
+
+    def _renew_etcd(self) -> None:
+        cluster = self._last()
+        if not member.runs_here(cluster):
+            return
+        try:
+            if etcd_control.restart_if_outdated(
+                cluster, time.monotonic() + etcd_control.RESTART_SECONDS
+            ):
+                self._log(f"{etcd_control.NAME} was restarted, to trust the authorities of now")
+        except SupervisorAwayError:
+            return  # it reads them when it starts
+        except OperatorError as error:
+            self._log(f"{etcd_control.NAME}: {error.notice}: {error.detail}")

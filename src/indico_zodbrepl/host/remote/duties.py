@@ -1,6 +1,7 @@
 """What an agent does unasked.
 
-It keeps a former primary of its host from taking writes, directs the clients of its host to the
+It keeps a former primary of its host from taking writes, lets a primary go on without secondaries
+once a majority of the hosts has recorded that, directs the clients of its host to the
 primary, and copies the files of operations that other hosts have written while this one was away.
 """
 
@@ -12,8 +13,9 @@ from collections.abc import Callable
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.model import WhenAlone
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import epochs, fencing
+from indico_zodbrepl.host import acknowledging, engine_control, epochs, fencing
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.local import LocalHost
@@ -68,16 +70,40 @@ class Duties:
         host_of(cluster, self._installation).catch_up()
         if not backend_of(cluster).has_epochs:
             return
+        try:
+            self._report(cluster)
+        finally:  # a server that is down can't be attached, and must keep nothing else waiting
+            self._attach(cluster)
+
+    def _report(self, cluster: Cluster) -> None:
+        """Tell this host of the newest epoch."""
         newest = epochs.newest(cluster)
         if newest is None:
             return
         self._raise_own(cluster, newest)
         if newest.primary in {node.name for node in cluster.nodes}:
             backend_of(cluster).direct_clients(cluster, cluster.node(newest.primary))
+            self._let_go_on(cluster, cluster.node(newest.primary))
         host = LocalHost(cluster, self._installation)
         for node in cluster.local.nodes:
             if node.managed and node.name != newest.primary:
                 self._silence(host, node, newest)
+
+    def _attach(self, cluster: Cluster) -> None:
+        """Let database servers follow again that have left their upstream for long enough."""
+        if not backend_of(cluster).needs_guard:
+            return
+        for node in cluster.local.nodes:
+            if node.managed and engine_control.attach_when_due(cluster, node):
+                self._log(f"node {node.name} was detached, and follows its upstream again")
+
+    def _let_go_on(self, cluster: Cluster, primary: Node) -> None:
+        """Let a primary of this host commit without secondaries, if the cluster file allows it."""
+        is_asked = cluster.synchronous.alone is WhenAlone.DEGRADE and not cluster.automatic
+        if not (is_asked and cluster.is_here(primary) and fencing.is_listening(primary)):
+            return
+        if acknowledging.go_alone(cluster, primary):
+            self._log(f"node {primary.name} goes on without secondaries; the hosts have a record")
 
     def _raise_own(self, cluster: Cluster, newest: EpochRecord) -> None:
         """Copy the newest record to this host, which missed it."""

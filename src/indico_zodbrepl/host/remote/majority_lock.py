@@ -125,6 +125,9 @@ class MajorityLock:
                     ExitCode.REFUSED,
                 )
 
+    def announce_stop(self, node: str) -> None:
+        """Do nothing: there is no automation."""
+
     @property
     def _quorum(self) -> int:
         return majority.quorum(len(self._locks))

@@ -7,7 +7,6 @@ one a line: ``alive`` each second, ``progress`` while the call runs, and at the 
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import Any
 
@@ -15,9 +14,10 @@ import msgspec
 
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
+from indico_zodbrepl.cluster.files import digest
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import archive, cluster_file, epochs
+from indico_zodbrepl.host import archive, cluster_file, epochs, exports
 from indico_zodbrepl.host.remote.codec import WireError
 
 ALIVE_SECONDS = 1.0
@@ -82,6 +82,8 @@ class Identity(msgspec.Struct):
         epoch: of its record; 0 without one; None if that can't be read.
         primary: the node that the record names; empty without one.
         archive: mark of its folder of uploaded files; see ``host.archive``.
+        archive_problem: why files can't be kept there; empty if they can.
+        unrecovered: names of its new recovery exports; see ``host.exports``.
     """
 
     cluster: str
@@ -100,16 +102,19 @@ class Identity(msgspec.Struct):
     epoch: int | None = None
     primary: str = ""
     archive: str = ""
+    archive_problem: str = ""
+    unrecovered: tuple[str, ...] = ()
 
 
 def digest_of(cluster: Cluster) -> str:
     """Return the digest of a cluster file's text, which is the same on every host."""
-    return hashlib.sha256(cluster.source.read_bytes()).hexdigest()
+    return digest(cluster.source)
 
 
 def identity_of(cluster: Cluster) -> Identity:
     """Return what this host reports of itself."""
     epoch, primary = _epoch(cluster)
+    found = archive.seen(cluster)
     return Identity(
         cluster.name,
         cluster.here or "",
@@ -120,7 +125,9 @@ def identity_of(cluster: Cluster) -> Identity:
         earlier=cluster_file.earlier(cluster),
         epoch=epoch,
         primary=primary,
-        archive=archive.identity(cluster),
+        archive=found.mark,
+        archive_problem=found.problem,
+        unrecovered=exports.unrecovered(cluster),
     )
 
 

@@ -32,6 +32,7 @@ from indico_zodbrepl.host.remote.credentials import Credentials
 from indico_zodbrepl.host.remote.data_routes import DataRoutes
 from indico_zodbrepl.host.remote.duties import Duties
 from indico_zodbrepl.host.remote.export_routes import ExportRoutes
+from indico_zodbrepl.host.remote.leader_announcer import LeaderAnnouncer
 from indico_zodbrepl.host.remote.listener import Listener
 from indico_zodbrepl.host.remote.server import Agent, Served, caller_of
 from indico_zodbrepl.probing.waiting import wait_until
@@ -136,6 +137,7 @@ async def _serve(file: ClusterFile, installation: Installation, actions: Actions
         DataRoutes(file.load, installation, caller_of, log),
     )
     duties = Duties(file.load, installation, log)
+    announcer = LeaderAnnouncer(file.load, log)
     app = agent.application(listener.middleware)
     ExportRoutes(file.load, caller_of, log).add_to(app)
     runner = web.AppRunner(
@@ -158,6 +160,7 @@ async def _serve(file: ClusterFile, installation: Installation, actions: Actions
     log(f"agent of host {host.name} listens on {host.agent_address}")
     notify(f"READY=1\nSTATUS=listens on {host.agent_address}")
     duties.start()
+    announcer.start()
     try:
         while not ended.is_set():
             with contextlib.suppress(TimeoutError):
@@ -166,6 +169,7 @@ async def _serve(file: ClusterFile, installation: Installation, actions: Actions
     finally:
         notify("STOPPING=1")
         listener.close()
+        await loop.run_in_executor(None, announcer.stop)
         await loop.run_in_executor(None, duties.stop)
         await runner.cleanup()
     log("agent stopped")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from indico_zodbrepl.host.certificates import Role
 
-DATA = frozenset({"blobs", "block_digests", "origin"})
+DATA = frozenset({"audit_blobs", "blobs", "block_digests", "origin"})
 """Reads that say something of the data, and take a disk's time."""
 READS = DATA | frozenset(
     {
@@ -25,6 +25,7 @@ READS = DATA | frozenset(
         "history",
         "is_of_cluster",
         "keepers",
+        "kept_promise",
         "last_refusal",
         "last_seen",
         "last_transaction",
@@ -35,12 +36,14 @@ READS = DATA | frozenset(
         "operations_texts",
         "process_state",
         "programs",
+        "promise",
         "record",
         "saved_state",
         "sight",
         "staged_copy",
         "state",
         "supervisor_is_away",
+        "synchronous",
         "why_control_unwritable",
         "why_unwritable",
     }

@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import instance_named, node_named
 from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, majority, peers, statistics
+from indico_zodbrepl.host import epochs, kept_promises, majority, peers, statistics
 from indico_zodbrepl.host.data_interface import Backups
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.exports_interface import RecoveryExport
@@ -27,7 +27,8 @@ from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.operations_interface import Holder, Index, Lock, Texts
 from indico_zodbrepl.host.packing import Packed
-from indico_zodbrepl.host.remote import all_hosts, codec, copies, majority_lock
+from indico_zodbrepl.host.promise import Promise
+from indico_zodbrepl.host.remote import all_hosts, codec, copies, etcd_lock, majority_lock
 from indico_zodbrepl.host.remote.backups import SeveralBackups
 from indico_zodbrepl.host.remote.client import AgentClient
 from indico_zodbrepl.host.remote.identities import of_hosts
@@ -122,6 +123,15 @@ class SeveralHosts:
     def sight(self, host: str, name: str) -> Sighting:
         return cast(Sighting, self._call(host, "sight", {"host": host, "name": name}))
 
+    def kept_promise(self, host: str) -> Promise | None:
+        return cast("Promise | None", self._call(host, "kept_promise", {"host": host}))
+
+    def agreed_promise(self, epoch: int) -> Promise | None:
+        return kept_promises.known(self._cluster, cast(Host, self), epoch)
+
+    def keep_promise(self, host: str, found: Promise) -> None:
+        self._call(host, "keep_promise", {"host": host, "found": found})
+
     # Records of the epoch: each host has one
 
     def keepers(self) -> tuple[str, ...]:
@@ -169,7 +179,9 @@ class SeveralHosts:
     def keep_operations(self, host: str, texts: Texts) -> None:
         self._call(host, "keep_operations", {"host": host, "texts": texts})
 
-    def hold_lock(self) -> AbstractContextManager[Lock]:
+    def hold_lock(self, *, preempting: bool = False) -> AbstractContextManager[Lock]:
+        if self._cluster.automatic:
+            return etcd_lock.held(self._cluster, preempting=preempting)
         return majority_lock.held(self._cluster)
 
     def lock_holders(self) -> list[Holder]:
@@ -296,6 +308,7 @@ class SeveralHosts:
         if own:
             return own
         found = self._everywhere("why_control_unwritable", {}, WRITE_SECONDS)
+        refuse_minority(found)
         return few_writable({host: _told(answer) for host, answer in found.items()})
 
     def refuse_unfinished_conversion(self) -> None:
@@ -337,6 +350,26 @@ class SeveralHosts:
 
     def keep_statistics(self, kept: Kept) -> None:
         self._call(str(self._cluster.admin.on), "keep_statistics", {"kept": kept})
+
+
+def refuse_minority(found: Mapping[str, object]) -> None:
+    """Raise OperatorError (REFUSED) if fewer hosts than a majority answer.
+
+    Args:
+        found: the answers of all hosts, or their errors.
+    """
+    away = [each for each in found.values() if isinstance(each, HostAwayError)]
+    needed = majority.quorum(len(found))
+    if len(found) - len(away) >= needed:
+        return
+    raise OperatorError(
+        f"only {len(found) - len(away)} of {len(found)} hosts answer, and {needed} are a "
+        "majority; nothing was changed",
+        "\n".join(map(_told, away)),
+        "bring the other hosts back, or repair the network; if they are lost for good: "
+        "docs/how-to/automatic-failover.md",
+        ExitCode.REFUSED,
+    )
 
 
 def few_writable(found: Mapping[str, str]) -> str:

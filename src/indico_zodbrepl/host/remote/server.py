@@ -23,10 +23,11 @@ from aiohttp import web
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.host import certificates, operation_lock, renewal
 from indico_zodbrepl.host.interface import Host
 from indico_zodbrepl.host.operations_interface import Holder
-from indico_zodbrepl.host.remote import codec, holds, messages
+from indico_zodbrepl.host.remote import codec, etcd_lock, holds, messages
 from indico_zodbrepl.host.remote.actions import Action, Actions
 from indico_zodbrepl.host.remote.administration import HostAdministration
 from indico_zodbrepl.host.remote.client import AWAY
@@ -273,8 +274,7 @@ class Agent:
         if asked.signature.callback:
             arguments[asked.signature.callback] = report
         if call.lock and not asked.reads:
-            self._steps.refuse_ended(call.lock)
-            operation_lock.refuse_other(cluster, call.lock)
+            self._refuse_lockless(cluster, asked)
         target: Any
         if administers:
             target, method = self._served.administration(cluster), method[len(ADMINISTRATION) :]
@@ -283,6 +283,19 @@ class Agent:
         else:
             target = self._served.host(cluster)
         return getattr(target, method)(**arguments)
+
+    def _refuse_lockless(self, cluster: Cluster, asked: _Asked) -> None:
+        """Raise LockLostError if the caller's operation does not hold the lock any more."""
+        key = asked.call.lock
+        if not cluster.automatic:
+            self._steps.refuse_ended(key)
+            operation_lock.refuse_other(cluster, key)
+            return
+        try:
+            etcd_lock.refuse_ended(cluster, key)
+        except EtcdAwayError:
+            if asked.method in ONE_AT_A_TIME:  # the others keep a node from taking writes
+                raise
 
 
 async def _tell(

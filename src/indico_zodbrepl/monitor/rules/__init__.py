@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.monitor.rules import (
+    acknowledgements,
+    automation,
     cluster,
     disks,
     epochs,
+    etcd,
     histories,
     hosts,
     instances,
     replication,
     servers,
+    uploads,
 )
 from indico_zodbrepl.monitor.rules.cluster import split_brain
 from indico_zodbrepl.monitor.rules.facts import Facts, plays
@@ -26,8 +30,11 @@ def warnings(facts: Facts) -> list[Alert]:
     found = [
         *hosts.warnings(facts),
         *cluster.warnings(facts),
+        *etcd.warnings(facts),
+        *automation.warnings(facts),
         *disks.warnings(facts),
         *epochs.warnings(facts),
+        *uploads.warnings(facts),
         *_each(facts),
     ]
     return sorted(found, key=lambda warning: list(Level).index(warning.level))
@@ -41,5 +48,7 @@ def _each(facts: Facts) -> Iterator[Alert]:
     for node in facts.nodes:
         yield from replication.warnings(facts, node)
         yield from replication.engine_warnings(facts, node)
+    for node in facts.primaries:
+        yield from acknowledgements.warnings(facts, node)
     for instance in facts.indico:
         yield from instances.warnings(facts, instance)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import datetime
+import errno
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host.disks import Disk, Room
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.monitor.snapshot import FileSystem, NodeStatus, file_systems
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing.answers import Alert, Level
 
+NO_ROOM = frozenset(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
+"""The errors by which a server reports a full disk."""
+
 
 def warnings(facts: Facts) -> Iterator[Alert]:
     for node in facts.nodes:
         yield from _failing(facts, node)
+        yield from _without_files(facts, node)
     yield from _little_room(facts)
 
 
@@ -32,7 +39,38 @@ def _failing(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
         node.name,
         f"{facts.called(node)} can't write: {failed.error}",
         f"{writes} failed since {since:%Y-%m-%d %H:%M:%S} UTC{room}.",
-        _hint(facts, [node], [folder], node.disk),
+        _hint(facts, [node], [folder], node.disk) if _lacks_room(node) else _look(facts, node),
+    )
+
+
+def _lacks_room(node: NodeStatus) -> bool:
+    failed, disk = node.write_failure, node.disk
+    return (disk is not None and disk.room is not Room.ENOUGH) or (
+        failed is not None and failed.error in NO_ROOM
+    )
+
+
+def _look(facts: Facts, node: NodeStatus) -> str:
+    log = facts.commands.path(
+        Layout(facts.cluster).program_log(facts.cluster.node(node.name).program)
+    )
+    return _or_hand_over(facts, [node], f"see what its server says in {log}")
+
+
+def _without_files(facts: Facts, node: NodeStatus) -> Iterator[Alert]:
+    folder = node.missing_blob_folder
+    if folder is None:
+        return
+    hint = f"put {folder} back, for example by mounting its disk"
+    if facts.can("clone"):
+        again = f"`{facts.commands.zodbrepl('clone', node.name)}`"
+        hint = _or_hand_over(facts, [node], f"{hint}; if it is lost: {again}")
+    yield Alert(
+        Level.CRITICAL,
+        node.name,
+        f"the folder of uploaded files of {facts.called(node)} is gone",
+        f"{folder} was there when its server started. It can neither read nor save such files.",
+        hint,
     )
 
 
@@ -74,10 +112,16 @@ def _hint(facts: Facts, nodes: Sequence[NodeStatus], folders: list[str], disk: D
     hint = f"make room {of_disk}: `df -h {' '.join(folders)}`"
     if disk is not None and disk.has_few_files:
         hint = f"remove or pack small files {of_disk}: `df -i {' '.join(folders)}`"
+    return _or_hand_over(facts, nodes, hint)
+
+
+def _or_hand_over(facts: Facts, nodes: Sequence[NodeStatus], hint: str) -> str:
     fit = [
         node.name
         for node in facts.nodes
-        if node not in nodes and node.connected and not node.is_full and not node.out_of_line
+        if node not in nodes
+        and node.connected
+        and not (node.is_full or node.out_of_line or node.missing_blob_folder)
     ]
     primary = next((node for node in nodes if node.writable_primary), None)
     if primary is None or not fit or not facts.can("switchover"):

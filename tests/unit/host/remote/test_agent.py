@@ -20,6 +20,7 @@ import msgspec
 import pytest
 import urllib3
 from agents import ADDRESSES, RunningAgent, forget_connections, give, running
+from aiohttp.web_protocol import RequestHandler
 
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
@@ -87,6 +88,25 @@ def test_a_call_is_answered_over_one_connection_that_is_kept(agent: RunningAgent
     caller = agent.client()
     assert [True, False, True] == [caller.call("has_data", {"name": each}) for each in "aba"]
     assert 1 == agent.connections()
+
+
+def test_kept_connections_that_ended_unnoticed_are_replaced(
+    agent: RunningAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent closed them while the hosts could not reach each other."""
+    assert agent.client().call("has_data", {"name": "a"})
+    assert agent.runner.server
+    stale, receive = set(agent.runner.server.connections), RequestHandler.data_received
+
+    def data_received(self: RequestHandler, data: bytes) -> None:
+        if self in stale:
+            assert self.transport
+            self.transport.close()
+        else:
+            receive(self, data)
+
+    monkeypatch.setattr(RequestHandler, "data_received", data_received)
+    assert agent.client().call("has_data", {"name": "a"})
 
 
 def test_an_identity_has_the_certificates_in_use(agent: RunningAgent) -> None:

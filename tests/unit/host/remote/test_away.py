@@ -7,8 +7,11 @@ import time
 
 import pytest
 
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.remote import away
 from indico_zodbrepl.host.remote.away import AwayHosts
+from indico_zodbrepl.host.remote.router import refuse_minority
 from indico_zodbrepl.probing.waiting import wait_until
 
 ADDRESS = "10.77.0.12:8300"
@@ -71,3 +74,12 @@ def test_a_host_that_is_forgotten_meanwhile_may_be_away_again() -> None:
     hosts.add(ADDRESS, "connection refused", lambda: "connection refused")
     assert hosts.why(ADDRESS) == "connection refused"
     hosts.forget()
+
+
+def test_without_a_majority_of_hosts_no_operation_begins() -> None:
+    lost = HostAwayError("host two does not answer", "no answer in time")
+    refuse_minority({"one": "", "two": lost, "three": ""})
+    with pytest.raises(OperatorError, match="only 1 of 3 hosts answer, and 2 are a majority") as no:
+        refuse_minority({"one": "", "two": lost, "three": lost})
+    assert no.value.exit_code is ExitCode.REFUSED
+    assert "no answer in time" in no.value.detail

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from indico_zodbrepl.backends.postgresql import config
 from indico_zodbrepl.backends.relstorage import servers_file
-from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.model import Address
-from indico_zodbrepl.host import epochs, ports
+from indico_zodbrepl.host import epochs, ports, state
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.remote import duties
 from indico_zodbrepl.host.writers import Silenced
@@ -73,6 +74,20 @@ def test_the_clients_of_a_host_are_directed_to_the_primary(
     primary = str(cluster.node("b").storage_address)
     assert wait_until(lambda: first() == primary, time.monotonic() + PATIENCE)
     assert not silenced
+
+
+def test_a_detached_server_that_is_down_keeps_nothing_else_waiting(
+    cluster: Cluster, request: pytest.FixtureRequest
+) -> None:
+    """Indico on its host would not find the new primary until somebody started that server."""
+    a = cluster.node("a")
+    state.write(a, NodeState(cluster.name, "a", Role.SECONDARY, "b", 2))
+    (a.data_directory / "detached.json").write_text('{"until": 0}')
+    detached = config.data_folder(a) / config.DETACHED_CONF
+    detached.parent.mkdir(parents=True, exist_ok=True)
+    detached.write_text("primary_conninfo = ''\n")
+    request.getfixturevalue("silenced")
+    assert wait_until(servers_file(cluster).exists, time.monotonic() + PATIENCE)
 
 
 def look_again(cluster: Cluster) -> None:

@@ -1,0 +1,1 @@
+"""Automatic failover: the leader lease, the decisions, and the program on each host."""

@@ -1,0 +1,178 @@
+"""Reports in etcd: the nodes of this host, and the record of acknowledged commits."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable
+
+from indico_zodbrepl.automation import promises
+from indico_zodbrepl.automation.log import Once, say
+from indico_zodbrepl.automation.renewal import Reign
+from indico_zodbrepl.automation.settling import Seen, Settler
+from indico_zodbrepl.automation.threads import thread
+from indico_zodbrepl.automation.timing import ORDER_SECONDS, Timing, now
+from indico_zodbrepl.automation.view import View
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.etcd.keys import Member, Store, Sync
+from indico_zodbrepl.host import acknowledging, confirmed_commits, epochs, history, state
+from indico_zodbrepl.host.engine_control import control_of
+from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.promise import ALONE
+from indico_zodbrepl.host.server_control import ServerRefusedError
+from indico_zodbrepl.probing.answers import Acknowledging
+
+ASKING = "asking"
+UNKNOWN_TID = (1 << 64) - 1
+"""The last transaction of a server that does not answer: the host's record of its data decides."""
+REPEAT_SECONDS = 5.0
+"""An unchanged report is written again after this time, to show that it is up to date."""
+
+
+class Publisher:
+    """A thread that writes ``members/NODE`` and, for the leader, ``sync``.
+
+    Args:
+        reign: returns the reign of this host's node, if it leads.
+        obstacle: returns why no node of this host takes a role that is free; empty otherwise.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        store: Store,
+        view: View,
+        reign: Callable[[], Reign | None],
+        obstacle: Callable[[], str],
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._view = view
+        self._reign = reign
+        self._obstacle = obstacle
+        self._timing = Timing(cluster.lease)
+        self._ended = threading.Event()
+        self._written: dict[str, tuple[Member, float]] = {}
+        self._once = Once()
+        self._settler = Settler(cluster)
+        self._thread = thread("publish", self._run)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._timing.lease / 2):
+            try:
+                for node in self._cluster.local.nodes:
+                    self._report(node)
+                reign = self._reign()
+                if reign is not None and not reign.over:
+                    self._record_changes(reign)
+                self._once.say("problem", "")
+            except OperatorError as error:
+                self._once.say("problem", f"not reported in etcd: {error.notice}: {error.detail}")
+
+    def _report(self, node: Node) -> None:
+        found = self._member(node)
+        written, at = self._written.get(node.name, (None, 0.0))
+        if written == found and now() < at + REPEAT_SECONDS:
+            return
+        self._written[node.name] = found, now()
+        stamped = dataclasses.replace(found, at=epochs.now())
+        self._store.put(self._store.keys.member(node.name), stamped, self._timing.lease / 3)
+
+    def _member(self, node: Node) -> Member:
+        present = state.current(self._cluster, node)
+        known = history.known(node, present)
+        condition = "" if known.condition is Condition.OK else str(known.condition)
+        found = Member(node.name, self._cluster.here or "", present.epoch, condition=condition)
+        record = confirmed_commits.read(self._cluster, node)
+        reign = self._reign()
+        try:
+            status = control_of(self._cluster, node).status(ORDER_SECONDS)
+        except OperatorError as error:
+            doubt = confirmed_commits.doubt(self._cluster, node, UNKNOWN_TID)
+            return dataclasses.replace(found, problem=error.notice, doubt=doubt)
+        leads = reign is not None and reign.node.name == node.name
+        leader = self._view.known.leader
+        try:
+            seen = Seen(record, status, present, known)
+            self._settler.look(node, seen, None if leader is None else leader.record)
+            self._once.say(node.name, "")
+        except OperatorError as error:  # a full disk must not keep a leader from recording `sync`
+            self._once.say(node.name, f"{error.notice}: {error.detail}")
+        doubt = confirmed_commits.doubt(self._cluster, node, status.last_tid)
+        problem = "" if leads else self._obstacle()
+        if condition:
+            problem = f"its data is marked {condition}"
+        elif not leads and history.may_have_own(self._cluster, node, known):
+            problem = "it was a primary, and its data have not been compared since"
+        elif doubt:
+            problem = doubt
+        left = round(reign.left, 1) if leads and reign is not None else None
+        return dataclasses.replace(
+            found,
+            role=status.role,
+            tid=f"{status.last_tid:016x}",
+            lease_left=left,
+            problem=problem,
+            doubt=doubt,
+        )
+
+    def record(self, reign: Reign) -> None:
+        """Keep the record of acknowledged commits true, as a promoter relies on it.
+
+        That the leader goes on alone is recorded before its server may do so.  Call it before the
+        first lease of a server's process: it forgets what was changed while an earlier one ran.
+
+        Raises OperatorError if the server or etcd does not answer.
+        """
+        node = reign.node
+        control = control_of(self._cluster, node)
+        with acknowledging.changing(self._cluster, node):
+            found = control.status(ORDER_SECONDS).synchronous
+            if found is None:
+                return
+            limit = self._timing.lease / 3
+            stored = self._store.read(self._store.keys.sync, limit)
+            known = None if stored is None else stored.record
+            state = ALONE if found.state == ASKING else found.state
+            wanted = promises.next_record(known, self._sync(reign, found), state)
+            if not promises.says_the_same(known, wanted) and self._is_needed(known, wanted):
+                self._store.put(self._store.keys.sync, wanted, limit)
+                say(f"recorded in etcd: {_said(wanted)}")
+            if found.state == ASKING:
+                with contextlib.suppress(ServerRefusedError):  # it asks no more
+                    control.alone(ORDER_SECONDS)
+
+    def _record_changes(self, reign: Reign) -> None:
+        """Look at the record if the server's last answer differs from it."""
+        found = None if reign.status is None else reign.status.synchronous
+        if found is None or not reign.leads:
+            return
+        known = self._view.known.sync
+        wanted = promises.next_record(known, self._sync(reign, found), found.state)
+        changed = not promises.says_the_same(known, wanted) and self._is_needed(known, wanted)
+        if found.state == ASKING or changed:
+            self.record(reign)
+
+    def _is_needed(self, known: Sync | None, wanted: Sync) -> bool:
+        return known is not None or wanted.count > 0 or self._cluster.synchronous.count > 0
+
+    def _sync(self, reign: Reign, found: Acknowledging) -> Sync:
+        others = [node.name for node in self._cluster.nodes if node != reign.node]
+        # The server has read of a node that was added while this program runs.
+        members = tuple(dict.fromkeys([*others, *sorted(found.confirming)]))
+        return Sync(reign.epoch, found.count, found.level, members=members, since=epochs.now())
+
+
+def _said(record: Sync) -> str:
+    """Return what a record says, for the log."""
+    if record.alone:
+        return "commits are acknowledged that no other node has"
+    return f"each commit is acknowledged by {record.count} other nodes ({record.level})"

@@ -1,0 +1,196 @@
+"""Let nodes of this host follow the leader again, by the plan of ``zodbrepl rejoin``.
+
+That concerns a former primary, and a follower that a take-over did not reach: its host was cut off
+at that moment, for example.
+
+The plan exports the divergent transactions before it removes them.  The journal records whether
+clients were told that these were saved.  A node that needs a clone, or an operator, is left as it
+is, and the log says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+
+from indico_zodbrepl.automation.log import Once, say
+from indico_zodbrepl.automation.threads import thread
+from indico_zodbrepl.automation.timing import now
+from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.etcd.keys import Leader
+from indico_zodbrepl.etcd.problems import EtcdAwayError
+from indico_zodbrepl.host import history, promise, state
+from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.host.interface import HostAwayError
+from indico_zodbrepl.host.operations_interface import LockHeldError, LockLostError
+from indico_zodbrepl.host.promise import Fate
+from indico_zodbrepl.operations import executor, planning, store
+from indico_zodbrepl.operations.executor import Observer
+from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Verdict
+from indico_zodbrepl.operations.planning import Request
+from indico_zodbrepl.operations.takeover import ACTOR
+
+INTERVAL_SECONDS = 2.0
+RETRY_SECONDS = 60.0
+"""After an attempt that failed, or a plan that needs a person."""
+BEHIND_SECONDS = 20.0
+"""For a take-over to reach all followers itself."""
+AWAY_SECONDS = 5.0
+"""After an attempt that met a network fault, or a failover that was completed at the same time."""
+
+
+class Rejoiner:
+    """A thread that rejoins the nodes of this host that have to.
+
+    Args:
+        leader: returns the leader key; None while nobody may act: the automation is paused, no node
+            leads, or an operation runs.
+    """
+
+    def __init__(
+        self, cluster: Cluster, installation: Installation, leader: Callable[[], Leader | None]
+    ) -> None:
+        self._cluster = cluster
+        self._installation = installation
+        self._leader = leader
+        self._ended = threading.Event()
+        self._not_before: dict[str, float] = {}
+        self._epoch, self._epoch_since = 0, 0.0
+        self._once = Once()
+        self._thread = thread("rejoin", self._run)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(INTERVAL_SECONDS):
+            leader = self._leader()
+            if leader is None:
+                continue
+            if leader.epoch != self._epoch:
+                self._epoch, self._epoch_since = leader.epoch, now()
+            for node in self._cluster.local.nodes:
+                if node.managed and now() >= self._not_before.get(node.name, 0.0):
+                    self.look(node, leader)
+
+    def look(self, node: Node, leader: Leader) -> None:
+        """Rejoin a node if it has to; log why it can't."""
+        try:
+            why = self._why(node, leader)
+            if why:
+                self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
+        except LockHeldError:
+            return  # after that operation
+        except OperatorError as error:
+            self._later(node, f"{error.notice}: {error.detail}".rstrip(": "), pause_after(error))
+
+    def _why(self, node: Node, leader: Leader) -> str:
+        """Return why a node has to rejoin; empty if it does not."""
+        if node.name == leader.node:
+            return ""
+        present = state.current(self._cluster, node)
+        known = history.known(node, present)
+        is_former = history.may_have_own(self._cluster, node, known)
+        waited = now() - self._epoch_since if leader.epoch == self._epoch else 0.0
+        return why_to_rejoin(known, present.epoch, leader, waited, is_former=is_former)
+
+    def _rejoin(self, node: Node, why: str) -> None:
+        led = history.known(node, state.current(self._cluster, node)).epoch
+        found = promise.fate(promise.read(node), led)
+        if self._resumed(node):
+            return
+        plan = planning.prepare(
+            self._cluster, self._installation, Request("rejoin", node.name, why)
+        )
+        if isinstance(plan, Refusal):
+            if any(each.verdict is Verdict.AGAINST for each in plan.findings):
+                self._later(node, f"{plan.notice}; {plan.hint}".rstrip("; "))
+            return
+        needed = person_needed(plan)
+        if needed:
+            self._later(node, f"an operator has to decide: {needed}")
+            return
+        ended = executor.execute(
+            self._cluster, self._installation, told(plan, found), _Log(), ACTOR
+        )
+        say(f"{ended.plan.name}: {ended.outcome} ({ended.identifier})")
+
+    def _resumed(self, node: Node) -> bool:
+        """Continue a rejoin of the automation that was interrupted; return False without one."""
+        left = store.unfinished(self._cluster)
+        if (
+            left is None
+            or left.actor != ACTOR
+            or (left.plan.operation, left.plan.target) != ("rejoin", node.name)
+        ):
+            return False
+        ended = executor.resume(self._cluster, self._installation, _Log(), expected=left.identifier)
+        say(f"{ended.plan.name}: {ended.outcome} ({ended.identifier})")
+        return True
+
+    def _later(self, node: Node, why: str, pause: float = RETRY_SECONDS) -> None:
+        self._not_before[node.name] = now() + pause
+        self._once.say(node.name, f"node {node.name} does not rejoin: {why}")
+
+
+def pause_after(error: OperatorError) -> float:
+    """Return the seconds until the next attempt.  Pure."""
+    passes = HostAwayError | EtcdAwayError | LockLostError
+    return AWAY_SECONDS if isinstance(error, passes) else RETRY_SECONDS
+
+
+def why_to_rejoin(
+    known: Lineage, epoch: int, leader: Leader, waited: float, *, is_former: bool
+) -> str:
+    """Return why a node that does not lead has to rejoin; empty if it does not.  Pure.
+
+    Args:
+        known: its history.
+        epoch: in which it follows.
+        waited: seconds since this host first saw the leader's epoch.
+        is_former: True if it was a primary, so it may have transactions that no other node has.
+    """
+    if known.condition not in (Condition.OK, Condition.DIVERGED):
+        return ""  # a person decides
+    if is_former:
+        return f"it led in epoch {known.epoch}"
+    if epoch < leader.epoch and waited >= BEHIND_SECONDS:
+        return f"it was left behind in epoch {epoch}"
+    return ""
+
+
+def person_needed(plan: Plan) -> str:
+    """Return why a rejoin needs a person; empty if the automation may do it.  Pure."""
+    for step in plan.steps:
+        if step.action == "rejoin-mark" and step.arguments.get("condition") != str(Condition.OK):
+            return f"{step.arguments['condition']}, {step.arguments['detail']}"
+    return ""
+
+
+def told(plan: Plan, found: Fate) -> Plan:
+    """Add a finding to a plan: whether clients were told that the transactions were saved.
+
+    Pure.
+    """
+    if plan.loss is None:
+        return plan
+    said = Finding(
+        Verdict.FINE if found is Fate.IN_DOUBT else Verdict.WARNING,
+        plan.target,
+        f"the transactions that only it has were {found}"
+        if found is not Fate.IN_DOUBT
+        else "no client was told that the transactions that only it has were saved",
+        "as its server recorded before it stopped",
+    )
+    return dataclasses.replace(plan, findings=(*plan.findings, said))
+
+
+class _Log(Observer):
+    def say(self, text: str) -> None:
+        say(text)

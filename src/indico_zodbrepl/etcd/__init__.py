@@ -1,0 +1,1 @@
+"""The etcd cluster that decides which node leads: client, keys, members, health."""

@@ -1,0 +1,70 @@
+"""Servers without a gate of their own: their commands, with the parent that guards them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.cluster import Cluster, NodeState, Role
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.host import commit_keeper, lease_guard
+
+
+def needs_guard(cluster: Cluster, name: str) -> bool:
+    """Return True if a node's server is the child of a process that gets its leases."""
+    wanted = cluster.automatic or cluster.synchronous.count > 0
+    return wanted and backend_of(cluster).needs_guard and cluster.node(name).managed
+
+
+def command_of(
+    cluster: Cluster, installation: Installation, present: NodeState, server: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the command of a node's program: the server, or its guard.
+
+    Forgets orders about acknowledged commits, which are for the running server.  Raises OSError.
+    """
+    if not needs_guard(cluster, present.node):
+        return tuple(server)
+    options = ["--epoch", str(present.epoch)]
+    if cluster.automatic and present.role is Role.PRIMARY:
+        options.append("--leased")
+    if cluster.synchronous.count:
+        commit_keeper.forget(cluster.node(present.node))
+        keeper = [
+            *_module(commit_keeper.__name__),
+            str(cluster.source),
+            str(installation.home),
+            present.node,
+        ]
+        options += ["--companion", json.dumps(keeper)]
+    return (*_module(lease_guard.__name__), *options, "--", *server)
+
+
+def server_of(pid: int) -> int:
+    """Return the server that a process guards, its first child; the process itself if it is none.
+
+    A guard whose server has just exited counts itself.
+    """
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return pid
+    guards = lease_guard.__name__.encode() in command.split(b"\0")
+    return int(children[0]) if guards and children else pid
+
+
+def has_companion(pid: int | None) -> bool:
+    """Return True if a process is a guard that runs a companion beside its server."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return {lease_guard.__name__.encode(), b"--companion"} <= set(command)
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-P", "-m", name]

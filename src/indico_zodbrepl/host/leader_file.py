@@ -1,0 +1,69 @@
+"""The file in which the automation or the agent of a host names the leader to this host's clients.
+
+It only speeds up their search for a server; see docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+from indico_zodbrepl.cluster import Cluster, Node, formats
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.etcd.keys import Leader
+from indico_zodbrepl.host import epochs
+
+
+def announce_leader(cluster: Cluster, node: Node, epoch: int) -> None:
+    """Name the leader of an epoch to this host's clients, which then connect to its server.
+
+    Call it when this host learns of a new leader, also before the promotion has ended.  Idempotent;
+    a lower epoch than the file's changes nothing.  Does not wait for the disk: the file is of no
+    use after a crash of the host.
+
+    Args:
+        node: the leader.
+
+    Raises:
+        OSError: the file can't be written; clients find the server without it, but later.
+    """
+    path = Layout(cluster).leader_file
+    known = _epoch_of(cluster)
+    if known is not None and known >= epoch:
+        return
+    values = {
+        "format": formats.LEADER.known,
+        "cluster": cluster.name,
+        "epoch": epoch,
+        "node": node.name,
+        "address": str(node.storage_address),
+        "at": epochs.now(),
+    }
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        new.write_text(json.dumps(values) + "\n", "utf-8")
+        new.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
+
+
+def announce(cluster: Cluster, leader: Leader) -> None:
+    """Name the leader of a key, unless the cluster file has no such node.
+
+    Raises OSError as ``announce_leader``.
+    """
+    node = next((each for each in cluster.nodes if each.name == leader.node), None)
+    if node is not None:
+        announce_leader(cluster, node, leader.epoch)
+
+
+def _epoch_of(cluster: Cluster) -> int | None:
+    """Return the epoch of this cluster's file; None without a usable one."""
+    try:
+        values = json.loads(Layout(cluster).leader_file.read_text("utf-8"))
+        return int(values["epoch"]) if values["cluster"] == cluster.name else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,176 @@
+"""What faults cost a cluster that replaces its primary automatically: a table, round by round.
+
+    bin/control-python tests/hosts/automatic_figures.py rounds --rounds 5 --into rounds.jsonl
+    bin/control-python tests/hosts/automatic_figures.py calm --seconds 3600 --load 10
+    bin/control-python tests/hosts/automatic_figures.py table rounds.jsonl ...
+
+It is no test.  Three hosts of a lab share the processors of this machine; on each run a node, an
+etcd member, a writer and a reader.  Each round is a line of JSON in the file, so that the rounds of
+several runs add up.  Faults come in random order, each at the host of the present primary.  After
+a round the cluster is healed, has to become whole, and is asked for everything that was promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "harness"))
+
+from automatic import HOSTS, Automatic
+from host_faults import FAULTS
+from host_rounds import SPANS, strike
+from traffic import Traffic, now
+from verdicts import figures, judge
+
+from indico_zodbrepl.demo.lab import Lab
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = options.add_subparsers(dest="command", required=True)
+    rounds = commands.add_parser("rounds", help="strike, heal and count")
+    rounds.add_argument("--rounds", type=int, default=1, help="of each fault")
+    rounds.add_argument("--faults", nargs="+", choices=FAULTS, default=list(FAULTS))
+    rounds.add_argument("--into", type=Path, required=True, help="file to which lines are added")
+    calm = commands.add_parser("calm", help="count failovers without a fault")
+    calm.add_argument("--seconds", type=float, default=3600.0)
+    calm.add_argument("--load", type=int, default=10, help="programs that only compute")
+    for each in (rounds, calm):
+        each.add_argument("--lease", type=float, default=3.0)
+        each.add_argument("--synchronous", type=int, default=0)
+        each.add_argument("--backend", default="zrs")
+    table = commands.add_parser("table", help="print the table of such files")
+    table.add_argument("files", nargs="+", type=Path)
+    given = options.parse_args()
+    if given.command == "table":
+        print_table([path for path in given.files if path.exists()])
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="automatic-figures-") as folder,
+        Lab(Path(folder), 3) as lab,
+    ):
+        cluster = Automatic(
+            lab, lease=given.lease, synchronous=given.synchronous, backend=given.backend
+        )
+        cluster.up()
+        if given.command == "calm":
+            stay_calm(cluster, given.seconds, given.load)
+            return
+        strike_all(cluster, given)
+    print_table([given.into])
+
+
+def strike_all(cluster: Automatic, given: argparse.Namespace) -> None:
+    """Do all rounds, and add a line for each to the file."""
+    todo = [name for name in given.faults for _ in range(given.rounds)]
+    random.shuffle(todo)
+    for number, name in enumerate(todo, 1):
+        result = strike(cluster, FAULTS[name], number * SPANS)
+        settings = {
+            "backend": given.backend,
+            "fault": name,
+            "lease": given.lease,
+            "synchronous": given.synchronous,
+        }
+        line = json.dumps({**settings, "load": os.getloadavg()[0], **result})
+        with given.into.open("a") as file:
+            file.write(line + "\n")
+        print(f"{number}/{len(todo)} {line}", file=sys.stderr, flush=True)
+
+
+def stay_calm(cluster: Automatic, seconds: float, load: int) -> None:
+    """Commit under load without a fault, and count the failovers."""
+    epoch, loads = cluster.epoch(), []
+    with Traffic(cluster, SPANS) as traffic, busy(load):
+        traffic.see_more(HOSTS, 20)
+        began, end = now(), time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(min(10.0, seconds))
+            loads.append(os.getloadavg()[0])
+        until = now()
+        commits, reads = traffic.commits(), traffic.reads()
+    verdict = judge(
+        commits,
+        reads,
+        traffic.held("h2"),
+        cluster.exported(),
+        at=began,
+        until=until,
+        unaffected=HOSTS,
+        former="nobody",
+    )
+    failovers = cluster.epoch() - epoch
+    print(f"{seconds:.0f} s, load {min(loads):.1f} to {max(loads):.1f}: {failovers} failovers")
+    print(json.dumps(verdict.as_dict()))
+
+
+@contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Keep processors busy."""
+    command = [sys.executable, "-I", "-S", "-c", "while True: pass"]
+    programs = [subprocess.Popen(command) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def print_table(paths: list[Path]) -> None:
+    """Print the table of all rounds in some files."""
+    found: dict[tuple[str, float, int], list[dict[str, Any]]] = defaultdict(list)
+    for path in paths:
+        for line in map(json.loads, path.read_text().splitlines()):
+            found[line["fault"], line["lease"], line["synchronous"]].append(line)
+    print(
+        "| fault | lease | synchronous | rounds | first commit: median | 95 % | max "
+        "| pause of commits: median | 95 % | max | read gap, max | take-overs | acknowledged "
+        "| missing | not exported | by no leader | load |"
+    )
+    print("|---" * 17 + "|")
+    order = list(FAULTS)
+    for key, lines in sorted(
+        found.items(), key=lambda each: (each[0][1:], order.index(each[0][0]))
+    ):
+        print(row(key, lines))
+
+
+def row(key: tuple[str, float, int], lines: list[dict[str, Any]]) -> str:
+    """Return the line of a fault; without a failover there is no first commit of a successor."""
+    fault, lease, synchronous = key
+    firsts = [line["first"] for line in lines if line["first"] is not None]
+    takeovers = Counter(line["takeovers"] for line in lines)
+    loads = [line["load"] for line in lines]
+    cells = [
+        fault,
+        f"{lease:g}",
+        str(synchronous),
+        str(len(lines)),
+        figures(firsts),
+        figures([line["pause"] for line in lines]),
+        f"{max(line['read_gap'] for line in lines):.2f}",
+        ", ".join(f"{count} x {number}" for number, count in sorted(takeovers.items())),
+        *(
+            str(sum(line[each] for line in lines))
+            for each in ("acknowledged", "missing", "unaccounted", "by_no_leader")
+        ),
+        f"{min(loads):.0f} to {max(loads):.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

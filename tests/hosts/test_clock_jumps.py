@@ -1,0 +1,99 @@
+"""The wall clocks of hosts jump by an hour: nobody takes over, and no commit is refused.
+
+The kernel has one wall clock for all hosts of a lab.  So a library that each program of a host
+loads before the C library adds an offset to it.  That concerns the storage servers, the agents,
+the automation, supervisord, the commands and the clients, but not etcd, which reads the clock
+without the C library; etcd's members keep the time of this machine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from automatic import Automatic
+from three import HOME
+from traffic import Outcome, Traffic, now
+
+from indico_zodbrepl.demo.lab import Lab
+
+sys.path.insert(0, str(HOME / "tests/dataplane"))
+
+ChangedClock = importlib.import_module("changed_clock").ChangedClock
+
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("etcd") is None, reason="no etcd here; as root: apt-get install etcd-server"
+    ),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a folder on a host"),
+]
+
+HOUR = 3600
+LEASE = 10.0
+"""Longer than the default, so that a busy machine is no reason for the end of a lease."""
+STEPS = (HOUR, 0, -HOUR, 0)
+"""Offsets of the clocks, one after the other: jumps in both directions, from both sides."""
+
+
+@pytest.fixture(scope="module")
+def clocks(shared_lab: Lab) -> dict[str, Any]:
+    """The wall clock of each host, which all its programs use."""
+    found = {}
+    for host in shared_lab:
+        seen = shared_lab.srv / "clock"
+        found[host.name] = ChangedClock(host.folder / "clock", seen)
+        host.run("cp", "-a", "/etc", shared_lab.srv / "etc")
+        (host.folder / "etc/ld.so.preload").write_text(f"{seen}/clock.so\n")
+        host.namespaces.run("mount", "--bind", str(shared_lab.srv / "etc"), "/etc", privileged=True)
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster(shared_lab: Lab, clocks: dict[str, Any]) -> Iterator[Automatic]:
+    assert clocks
+    made = Automatic(shared_lab, lease=LEASE, synchronous=1)
+    made.up()
+    yield made
+    made.heal()
+
+
+@pytest.mark.parametrize("where", ["the primary's host", "another host", "all hosts"])
+def test_jumps_of_an_hour_change_nothing(
+    cluster: Automatic, clocks: dict[str, Any], where: str
+) -> None:
+    primary, epoch = cluster.primary("h2"), cluster.epoch()
+    host = cluster.host_of(primary)
+    hosts = {
+        "the primary's host": {host},
+        "another host": {min(set(clocks) - {host})},
+        "all hosts": set(clocks),
+    }[where]
+    first = 100_000_000 * (1 + len(where))
+    with Traffic(cluster, first) as traffic:
+        traffic.see_more(clocks)
+        began = now()
+        for offset in STEPS:
+            for each in hosts:
+                clocks[each].put(offset)
+            time.sleep(LEASE + 2)
+            traffic.see_more(clocks)
+            assert (primary, epoch) == (cluster.primary("h2"), cluster.epoch())
+        commits = [each for each in traffic.commits() if each.ended > began]
+        reads = [each for each in traffic.reads() if each.ended > began]
+    failed = [each for each in commits if each.outcome is not Outcome.ACKNOWLEDGED]
+    assert [] == failed, automation_logs(cluster)
+    assert [] == [each for each in reads if not each.succeeded]
+    assert {each.number for each in commits} <= traffic.held("h2")
+    cluster.see_whole()
+
+
+def automation_logs(cluster: Automatic) -> str:
+    """Return the ends of the automation's logs, for failures."""
+    paths = [host.folder / f"var/log/automation-{host.name}.log" for host in cluster.lab]
+    return "\n".join(f"{path.name}:\n{path.read_text()[-1500:]}" for path in paths)

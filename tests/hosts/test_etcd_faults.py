@@ -1,0 +1,231 @@
+"""Faults of etcd under a cluster that replaces its primary without a person.
+
+A program commits all the time.  Writes may stop for a while, but the role stays where it is, no
+acknowledged commit is lost, and ``status`` explains what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from counted import Counted, served
+from elected import CLIENT_PORT, LEASE, Elected
+from three import HOME, later
+
+from indico_zodbrepl.demo.lab import Lab
+from indico_zodbrepl.host import etcd_control
+from indico_zodbrepl.probing.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(etcd_control.find() is None, reason="lacks etcd-server")
+
+SMALL = "h3"
+"""The host whose member has a small disk."""
+DISK = "170m"
+FILL_BYTES = 1_000_000
+
+
+class Faulty(Elected):
+    """Three hosts; the member of etcd on ``SMALL`` has a disk of its own."""
+
+    def mount(self) -> None:
+        folder = self.lab.srv / "var/etcd"
+        inside = self.lab[SMALL]
+        inside.run("mkdir", "-p", "-m", "700", str(folder))
+        inside.run("mount", "-t", "tmpfs", "-o", f"size={DISK},mode=700", "tmpfs", str(folder))
+
+    def etcdctl(
+        self, host: str, *arguments: str, text: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        tls = self.lab.srv / "var/tls"
+        return self.lab[host].run(
+            *("etcdctl", "--command-timeout=20s"),
+            *("--endpoints", f"https://{self.lab[host].address}:{CLIENT_PORT}"),
+            *("--cacert", str(tls / "ca.pem")),
+            *("--cert", str(tls / "host.pem"), "--key", str(tls / "host.pem")),
+            *arguments,
+            environ={"ETCDCTL_API": "3"},
+            check=False,
+            text=text or "",
+        )
+
+    def member(self, host: str, verb: str) -> None:
+        """Start or stop the member of a host."""
+        command = (str(HOME / "bin/supervisorctl"), "-c")
+        conf = str(self.lab.srv / "var/etc/supervisord.conf")
+        self.lab[host].run(*command, conf, verb, "etcd", check=False)
+
+    def pid_of_member(self, host: str) -> str:
+        found = self.lab[host].run("pgrep", "-f", "etcd.json", check=False).stdout.split()
+        return found[0] if found else ""
+
+    def rebuild(self, *hosts: str) -> None:
+        """Found etcd again on some hosts, as docs/how-to/etcd.md says."""
+        for each in self.lab:
+            path = each.folder / "cluster.conf"
+            text = path.read_text()
+            path.write_text(text.replace("</etcd>", "generation 2\n</etcd>"))
+        for host in hosts:
+            self.zodbrepl(host, "down", "--this-host")
+            folder = self.lab.srv / "var"
+            self.lab[host].run("rm", "-r", f"{folder}/etcd/member", f"{folder}/etcd-founded")
+        for host in hosts:
+            self.zodbrepl(host, "up", "--this-host", code=None)
+
+    def said(self, host: str) -> str:
+        """Return the status of a host, without its line ends."""
+        return " ".join(self.zodbrepl(host, "status", code=None).stdout.split())
+
+    def explains(self, host: str, *texts: str) -> None:
+        """Wait until the status of a host contains the texts."""
+        found: list[str] = []
+
+        def does() -> bool:
+            found[:] = [self.said(host)]
+            return all(text in found[0] for text in texts)
+
+        assert wait_until(does, later()), found
+
+
+@pytest.fixture(scope="module")
+def shared(shared_lab: Lab) -> Faulty:
+    found = Faulty(shared_lab)
+    found.mount()
+    found.start()
+    return found
+
+
+@contextlib.contextmanager
+def same_leader(three: Faulty, first: int) -> Iterator[Counted]:
+    """Commit meanwhile; afterwards the same node leads, takes commits and has all of them."""
+    before = three.see_leader("h1")
+    with Counted(three, "h2", first) as writer:
+        yield writer
+        writer.see_more()
+    after = three.see_leader("h1")
+    assert (after["node"], after["epoch"]) == (before["node"], before["epoch"]), three.logs()
+    missing = set(writer.acknowledged) - served(three, "h2", after["node"])
+    assert not missing
+
+
+def test_a_full_quota_stops_writes_until_the_alarm_is_cleared(three: Faulty) -> None:
+    with same_leader(three, 1_000_000) as writer:
+        status = three.etcdctl("h1", "endpoint", "status", "-w", "json").stdout
+        member = status.split('"member_id":')[1].split(",")[0]
+        tls = three.lab.srv / "var/tls"
+        three.lab["h1"].run(
+            *("curl", "-sSf", "--cacert", str(tls / "ca.pem"), "--cert", str(tls / "host.pem")),
+            *("-d", f'{{"action": "ACTIVATE", "memberID": "{member}", "alarm": "NOSPACE"}}'),
+            f"https://{three.lab['h1'].address}:{CLIENT_PORT}/v3/maintenance/alarm",
+        )
+        time.sleep(2 * LEASE)
+        count = len(writer.acknowledged)
+        time.sleep(LEASE)
+        assert len(writer.acknowledged) == count
+        three.explains("h2", "etcd refuses writes: its database is full", "docs/how-to/etcd.md")
+        three.etcdctl("h1", "alarm", "disarm")
+
+
+def test_a_full_disk_of_one_member_stops_nothing(three: Faulty) -> None:
+    folder = three.lab.srv / "var/etcd"
+    with same_leader(three, 2_000_000) as writer:
+        three.lab[SMALL].run("dd", "if=/dev/zero", f"of={folder}/fill", "bs=1M", check=False)
+        for number in range(12):
+            value = "x" * FILL_BYTES
+            three.etcdctl("h1", "put", f"/fill/{number}", text=value)
+        writer.see_more()
+        three.explains("h1", "1 of 3 members of etcd do not serve", "make room")
+        three.lab[SMALL].run("rm", f"{folder}/fill")
+        three.etcdctl("h1", "del", "--prefix", "/fill/")
+        three.zodbrepl(SMALL, "up", "--this-host")
+        assert wait_until(lambda: "do not serve" not in three.said("h1"), later())
+
+
+def test_a_member_with_a_slow_disk_moves_no_role(three: Faulty) -> None:
+    """It answers late, as one whose fsyncs take long; it may be etcd's leader."""
+    with same_leader(three, 3_000_000):
+        for host in ("h1", "h2"):
+            pid = three.pid_of_member(host)
+            for _ in range(6):
+                three.lab[host].run("kill", "-STOP", pid)
+                time.sleep(0.4)
+                three.lab[host].run("kill", "-CONT", pid)
+                time.sleep(0.1)
+
+
+def test_a_compaction_that_a_frozen_host_misses_confuses_nobody(three: Faulty) -> None:
+    host = "h3" if three.host_of(three.see_leader("h1")["node"]) != "h3" else "h1"
+    with same_leader(three, 4_000_000):
+        pid = three.pid_of_automation(host)
+        three.lab[host].run("kill", "-STOP", pid)
+        time.sleep(2 * LEASE)
+        status = three.etcdctl("h2", "endpoint", "status", "-w", "json").stdout
+        revision = status.split('"revision":')[1].split(",")[0].split("}")[0]
+        assert "compacted" in three.etcdctl("h2", "compact", revision).stdout
+        three.lab[host].run("kill", "-CONT", pid)
+        time.sleep(2 * LEASE)
+        assert three.pid_of_automation(host) == pid
+
+
+def test_an_old_snapshot_under_a_running_cluster_moves_no_role(three: Faulty) -> None:
+    hosts = ("h1", "h2", "h3")
+    for host in hosts:
+        three.member(host, "stop")
+    for host in hosts:
+        data = three.lab.srv / "var/etcd"
+        three.lab[host].run("cp", "-a", f"{data}/member", str(three.lab.srv / "snapshot"))
+    for host in hosts:
+        three.member(host, "start")
+    before = three.see_leader("h1")
+    target = "b" if before["node"] != "b" else "a"
+    assert wait_until(lambda: three.primary("h1") == before["node"], later())
+    three.zodbrepl("h1", "switchover", target, "--reason", "after the snapshot")
+    with same_leader(three, 5_000_000):
+        for host in hosts:
+            three.member(host, "stop")
+        for host in hosts:
+            data = three.lab.srv / "var/etcd"
+            three.lab[host].run("rm", "-r", f"{data}/member")
+            three.lab[host].run("mv", str(three.lab.srv / "snapshot"), f"{data}/member")
+        for host in hosts:
+            three.member(host, "start")
+
+
+def test_without_a_leader_key_and_a_primary_the_status_names_the_command(three: Faulty) -> None:
+    before = three.see_leader("h1")
+    if three.host_of(before["node"]) == SMALL:
+        three.zodbrepl("h1", "switchover", "a", "--reason", "a lost disk comes")
+        before = three.see_leader("h1")
+    former = three.host_of(before["node"])
+    other = "h2" if former == "h1" else "h1"
+    with Counted(three, other, 6_000_000) as writer:
+        for host in (other, SMALL):
+            three.member(host, "stop")
+        three.lab[former].kill()
+        three.rebuild(other, SMALL)
+        three.explains(other, "etcd has no leader key", "failover --reason")
+        three.zodbrepl(other, "failover", "--reason", "etcd was lost with the primary")
+        after = three.see_leader(other)
+        assert after["node"] != before["node"]
+        assert after["epoch"] > before["epoch"]
+        writer.see_more()
+        # A member that returns with its former data does not bring the former keys back.
+        three.lab[former].start()
+        three.agents([former])
+        three.zodbrepl(former, "up", "--this-host", code=None)
+        assert not wait_until(lambda: _leads(three.leader(former)), time.monotonic() + 3 * LEASE)
+        three.zodbrepl(former, "etcd", "replace", "--reason", "its data are of the former etcd")
+        three.zodbrepl(former, "up", "--this-host", code=None)
+        assert wait_until(lambda: _leads(three.leader(former)), later())
+        for host in (former, other):
+            key = three.leader(host)
+            assert (key["node"], key["epoch"]) == (after["node"], after["epoch"])
+        writer.see_more()
+
+
+def _leads(key: dict[str, Any]) -> bool:
+    return bool(key) and not key["released"]

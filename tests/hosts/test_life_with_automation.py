@@ -1,0 +1,69 @@
+"""The life of a cluster with automation: pack, backup, clone, a restart of everything in order.
+
+A program commits all the time.  No command moves the role that is not meant to, and no
+acknowledged commit is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from counted import Counted, served
+from elected import Elected
+
+from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.host import etcd_control
+
+pytestmark = pytest.mark.skipif(etcd_control.find() is None, reason="lacks etcd-server")
+
+
+@contextlib.contextmanager
+def committing(three: Elected, first: int, *, moves: int = 0) -> Iterator[str]:
+    """Commit meanwhile; yield the leader.  The role moves that often, and keeps all commits."""
+    before = three.see_leader("h1")
+    with Counted(three, "h2", first) as writer:
+        yield before["node"]
+        writer.see_more()
+    after = three.see_leader("h1")
+    assert after["epoch"] == before["epoch"] + moves, three.logs()
+    if not moves:
+        assert after["node"] == before["node"]
+    assert not set(writer.acknowledged) - served(three, "h2", after["node"])
+
+
+def follower(leader: str) -> str:
+    return next(node for node in ("c", "b", "a") if node != leader)
+
+
+def test_a_pack_and_a_backup_move_no_role(three: Elected) -> None:
+    with committing(three, 1_000_000):
+        three.zodbrepl("h1", "pack", "--days", "0", "--reason", "a test")
+        folder = str(three.lab.srv / "backups")
+        three.zodbrepl("h3", "backup", "--to", f"h3:{folder}", "--reason", "a test")
+
+
+def test_a_clone_of_a_follower_moves_no_role(three: Elected) -> None:
+    with committing(three, 2_000_000) as leader:
+        three.zodbrepl("h1", "clone", follower(leader), "--reason", "a test")
+
+
+def test_all_nodes_restart_in_the_order_of_an_upgrade(three: Elected) -> None:
+    with committing(three, 3_000_000, moves=1) as leader:
+        followers = [node for node in ("a", "b", "c") if node != leader]
+        for node in followers:
+            three.zodbrepl("h1", "restart", node, "--reason", "an upgrade")
+        three.zodbrepl("h1", "switchover", followers[0], "--reason", "an upgrade")
+        three.zodbrepl("h1", "restart", leader, "--reason", "an upgrade")
+        for host in ("h1", "h2", "h3"):
+            three.zodbrepl(host, "up", "--this-host")
+
+
+def test_a_restore_is_refused_until_the_automation_is_paused(three: Elected) -> None:
+    folder = str(three.lab.srv / "restorable")
+    with committing(three, 4_000_000) as leader:
+        three.zodbrepl("h3", "backup", "--to", f"h3:{folder}", "--reason", "a test")
+        command = ("restore", leader, "--from", f"h3:{folder}", "--reason", "a test")
+        refused = three.zodbrepl("h1", *command, code=int(ExitCode.REFUSED))
+        assert "the automation is not paused" in refused.stderr

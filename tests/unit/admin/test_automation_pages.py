@@ -1,0 +1,190 @@
+"""The automatic failover on the page: what it shows, and who pauses and resumes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import looks
+import pytest
+import shots
+import situations
+import stub_command
+from chromium import SCHEMES, NewTab
+from flask.testing import FlaskClient
+from situations import server, snapshot
+from spread import WELL, spread
+
+from indico_zodbrepl.cluster.model import Cluster, Etcd, Synchronous
+from indico_zodbrepl.monitor.snapshot import Automation, Candidate, Pause, Snapshot
+from indico_zodbrepl.probing.answers import Acknowledging, AckState, Hold
+from indico_zodbrepl.probing.waiting import wait_until
+
+Serve = Callable[[Cluster, Callable[[], Snapshot]], FlaskClient]
+ServeClient = Callable[[FlaskClient], str]
+ClientFor = Callable[[FlaskClient], FlaskClient]
+HOSTS = {"h1": WELL, "h2": WELL, "h3": WELL}
+AT = "2026-11-24T18:00:00Z"
+ACTIVE = Automation(
+    3.0,
+    leader="a",
+    leader_epoch=2,
+    since=AT,
+    why="node b has not renewed its lease for 3.1 s; it has the newest transaction of 1 of 1 nodes",
+    candidates=(Candidate("a", "", AT), Candidate("b", "", AT)),
+)
+PAUSED = dataclasses.replace(ACTIVE, paused=Pause("ada", "new switch", AT))
+ACKNOWLEDGED = Acknowledging(
+    AckState.SYNCHRONOUS, 1, "fsync", 10.0, "refuse", confirming={"b": "0x04"}, since=60.0
+)
+REFUSING = dataclasses.replace(
+    ACKNOWLEDGED, state=AckState.REFUSING, confirming={}, in_doubt=2, since=12.0
+)
+SITUATIONS: dict[str, dict[str, Any]] = {
+    "automatic": {
+        "automation": ACTIVE,
+        "servers": {"a": server("a", acknowledging=ACKNOWLEDGED, lease_left=2.1)},
+    },
+    "automatic paused": {
+        "automation": PAUSED,
+        "servers": {"a": server("a", acknowledging=ACKNOWLEDGED, lease_left=2.1)},
+    },
+    "automatic without etcd": {
+        "automation": Automation(3.0, "etcd does not answer: gave up after 0.8 s"),
+        "servers": {"a": server("a", held=Hold.LEASE, lease_left=-4.0)},
+    },
+    "commits refused": {
+        "automation": ACTIVE,
+        "servers": {
+            "a": server("a", acknowledging=REFUSING, held=Hold.SYNCHRONOUS, lease_left=2.1)
+        },
+    },
+}
+TOLD = {
+    "automatic": ("Automatic failover State active", "b: yes", "Lease 3 s valid", "confirmed by b"),
+    "automatic paused": ("State paused by ada: new switch", "no node takes over"),
+    "automatic without etcd": ("unknown: etcd does not answer", "its lease has ended"),
+    "commits refused": ("commits are refused", "2 transactions in doubt", "synchronous 0"),
+}
+
+
+def cluster(folder: Path) -> Cluster:
+    return dataclasses.replace(
+        spread(),
+        var_directory=folder,
+        automatic=True,
+        synchronous=Synchronous(1),
+        etcd=Etcd(client_port=8141, peer_port=8142),
+    )
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> stub_command.Stub:
+    return stub_command.install(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def client_in(
+    page_of: Serve, stub: stub_command.Stub, tmp_path: Path
+) -> Callable[..., FlaskClient]:
+    """A function: a client, logged in as an operator, of the page in a situation."""
+    assert stub
+
+    def make(name: str) -> FlaskClient:
+        found = cluster(tmp_path)
+        return page_of(found, lambda: snapshot(found, hosts=HOSTS, **SITUATIONS[name]))
+
+    return make
+
+
+def called(stub: stub_command.Stub) -> list[list[Any]]:
+    """Return the calls of bin/zodbrepl; wait for the first one."""
+    assert wait_until(lambda: stub.calls, time.monotonic() + 30)
+    return stub.calls
+
+
+def text_of(client: FlaskClient, path: str) -> str:
+    text = client.get(path).get_data(as_text=True)
+    return " ".join(re.sub("<[^>]*>", " ", text).split())
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_the_overview_tells_of_each_situation(
+    client_in: Callable[..., FlaskClient], name: str
+) -> None:
+    text = text_of(client_in(name), "/")
+    for told in TOLD[name]:
+        assert told in text, told
+
+
+def test_a_node_s_page_tells_of_its_commits_and_why_they_are_refused(
+    client_in: Callable[..., FlaskClient],
+) -> None:
+    text = text_of(client_in("commits refused"), "/node/a")
+    assert "Acknowledged commits commits are refused needs 1 secondary (fsync)" in text
+    assert "refused: too few secondaries acknowledge" in text
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_each_situation_fits_a_telephone_and_a_screen_light_and_dark(
+    new_tab: NewTab,
+    serve_client: ServeClient,
+    client_in: Callable[..., FlaskClient],
+    name: str,
+) -> None:
+    tab = new_tab()
+    address = serve_client(client_in(name))
+    for path in ("/", "/operations", "/node/a"):
+        tab.open(address + path)
+        for width in (390, 1280):
+            tab.resize(width)
+            for scheme in SCHEMES if shots.are_kept() else ():
+                tab.paint(scheme)
+                shots.keep(tab, f"{name} {path} {width} {scheme}")
+            looks.check_names(tab, f"{path}, {name}, at {width} pixels")
+        looks.check_at(tab, f"{path}, {name}", (390, 1280))
+
+
+def test_an_operator_pauses_it_with_a_reason(
+    client_in: Callable[..., FlaskClient], stub: stub_command.Stub
+) -> None:
+    client = client_in("automatic")
+    assert "Pause automatic failover" in text_of(client, "/operations")
+    refused = client.post("/automation/pause", data={"reason": " "})
+    assert 400 == refused.status_code
+    assert "Give a reason." in refused.text
+    done = client.post("/automation/pause", data={"reason": "new switch"})
+    assert (303, True) == (done.status_code, "/jobs/" in done.location)
+    ((actor, arguments),) = called(stub)
+    assert "alice (admin page)" == actor
+    assert ["pause", "--reason", "new switch"] == arguments[2:]
+
+
+def test_an_operator_resumes_it(
+    client_in: Callable[..., FlaskClient], stub: stub_command.Stub
+) -> None:
+    client = client_in("automatic paused")
+    text = text_of(client, "/operations")
+    assert "ada paused it: new switch" in text
+    assert 303 == client.post("/automation/resume").status_code
+    ((_actor, arguments),) = called(stub)
+    assert ["resume-automation"] == arguments[2:]
+
+
+def test_a_viewer_sees_the_state_and_no_button(
+    client_in: Callable[..., FlaskClient], viewer: ClientFor
+) -> None:
+    client = viewer(client_in("automatic"))
+    assert "Pause automatic failover" not in text_of(client, "/operations")
+    assert 403 == client.post("/automation/pause", data={"reason": "x"}).status_code
+
+
+def test_a_cluster_without_it_has_nothing_to_pause(page_of: Serve, tmp_path: Path) -> None:
+    made = dataclasses.replace(situations.cluster(), var_directory=tmp_path)
+    client = page_of(made, lambda: situations.snapshot(made))
+    assert "Automatic failover" not in text_of(client, "/operations")
+    assert 404 == client.post("/automation/pause", data={"reason": "x"}).status_code

@@ -1,0 +1,110 @@
+"""What the automation does about a former primary, and what it says of its transactions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from indico_zodbrepl.automation.rejoining import (
+    AWAY_SECONDS,
+    BEHIND_SECONDS,
+    RETRY_SECONDS,
+    pause_after,
+    person_needed,
+    told,
+    why_to_rejoin,
+)
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.etcd.keys import Leader
+from indico_zodbrepl.etcd.problems import EtcdAwayError
+from indico_zodbrepl.host.history import Condition, Lineage
+from indico_zodbrepl.host.interface import HostAwayError
+from indico_zodbrepl.host.operations_interface import LockLostError
+from indico_zodbrepl.host.promise import Fate, Promise, fate, parse
+from indico_zodbrepl.operations.model import JsonValue, Loss, Plan, Verdict
+from indico_zodbrepl.operations.rejoin_steps import Mark
+
+LOSS = Loss("a", 2, None, True, "00000000000000ff", "2 transactions, exported and cut off")
+
+
+def plan(loss: Loss | None, condition: str = "ok") -> Plan:
+    arguments: dict[str, JsonValue] = {"condition": condition, "detail": "packed"}
+    mark = Mark("a", arguments, title="", seconds=1, after_no_return=True)
+    return Plan("rejoin", "a", "b", "it led", 5, (mark,), loss, ())
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Promise(4, "synchronous", 1, "fsync"), Fate.IN_DOUBT),
+        (Promise(4, "refusing", 1, "fsync"), Fate.IN_DOUBT),
+        (Promise(4, "asking", 1, "write"), Fate.IN_DOUBT),
+        (Promise(4, "alone", 1, "fsync"), Fate.ACKNOWLEDGED),
+        (Promise(4, "off", 0, "fsync"), Fate.ACKNOWLEDGED),
+        (Promise(4, "off", 1, "fsync"), Fate.UNKNOWN),
+        (Promise(3, "synchronous", 1, "fsync"), Fate.UNKNOWN),
+        (None, Fate.UNKNOWN),
+    ],
+)
+def test_the_promise_of_a_former_primary_tells_the_fate_of_its_transactions(
+    found: Promise | None, expected: Fate
+) -> None:
+    assert expected is fate(found, 4)
+
+
+def test_a_promise_is_read_as_the_server_writes_it() -> None:
+    written = {
+        "state": "alone", "node": "a", "epoch": 4, "at": 1.5, "count": 1, "level": "fsync",
+        "acknowledged": "00000000000000ff",
+    }  # fmt: skip
+    assert Promise(4, "alone", 1, "fsync") == parse(written)
+    assert parse({}) is None
+    assert parse(None) is None
+    assert parse({**written, "epoch": None}) is None
+
+
+def test_a_rejoin_names_the_fate_of_what_it_exports() -> None:
+    (said,) = told(plan(LOSS), Fate.ACKNOWLEDGED).findings
+    assert said.verdict is Verdict.WARNING
+    assert (
+        said.text == "the transactions that only it has were acknowledged, and lost with the node"
+    )
+    doubtful = told(plan(LOSS), Fate.IN_DOUBT)
+    assert doubtful.findings[0].verdict is Verdict.FINE
+    assert plan(None) == told(plan(None), Fate.UNKNOWN)
+
+
+def test_the_automation_leaves_to_a_person_what_a_rejoin_could_only_mark() -> None:
+    assert not person_needed(plan(LOSS))
+    assert person_needed(plan(None, "needs-seeding")) == "needs-seeding, packed"
+
+
+LEADER = Leader("c", "h3", 7, 1)
+FOLLOWER = Lineage(None, None, None, 6, False, Condition.OK, "", "")
+FORMER = dataclasses.replace(FOLLOWER, was_writable=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "epoch", "waited", "expected"),
+    [
+        (FORMER, 6, 0.0, "it led in epoch 6"),
+        (FOLLOWER, 6, 0.0, ""),
+        (FOLLOWER, 6, BEHIND_SECONDS, "it was left behind in epoch 6"),
+        (FOLLOWER, 7, BEHIND_SECONDS, ""),
+        (dataclasses.replace(FORMER, condition=Condition.QUARANTINED), 6, BEHIND_SECONDS, ""),
+    ],
+)
+def test_a_former_primary_rejoins_at_once_and_a_follower_that_a_take_over_left_behind_later(
+    known: Lineage, epoch: int, waited: float, expected: str
+) -> None:
+    why = why_to_rejoin(known, epoch, LEADER, waited, is_former=known.was_writable)
+    assert why == expected
+
+
+def test_a_rejoin_is_tried_again_soon_when_a_host_did_not_answer() -> None:
+    assert AWAY_SECONDS == pause_after(HostAwayError("host h2 does not answer"))
+    assert AWAY_SECONDS == pause_after(EtcdAwayError([], 1.0, unknown=False))
+    assert AWAY_SECONDS == pause_after(LockLostError("the automation took over"))
+    assert RETRY_SECONDS == pause_after(OperatorError("the data can't be read"))
+    assert AWAY_SECONDS < RETRY_SECONDS

@@ -1,0 +1,180 @@
+"""The member of etcd on each host: where it listens, when it starts, what stops a lost one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster.layout import Layout
+from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.etcd import connection, member
+from indico_zodbrepl.host import (
+    authority,
+    certificates,
+    etcd_control,
+    generated,
+    stages,
+    tunnel,
+)
+
+HOSTS = """\
+name two
+backend zrs
+var-directory {folder}/var
+
+<host one>
+  address 10.77.0.11
+</host>
+<host two>
+  address 10.77.0.12
+</host>
+<host three>
+  address 10.77.0.13
+</host>
+<etcd>
+  client-port 8141
+  peer-port 8142
+</etcd>
+<node a>
+  host one
+  storage-port 8111
+  replication-port 8112
+  data-directory {folder}/a
+  role primary
+</node>
+<node b>
+  host two
+  storage-port 8111
+  replication-port 8112
+  data-directory {folder}/b
+  role secondary
+  upstream a
+</node>
+<admin>
+  host two
+  port 8131
+</admin>
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """Return the cluster as host three, which has no node, sees it."""
+    file = tmp_path / "cluster.conf"
+    file.write_text(HOSTS.format(folder=tmp_path))
+    return dataclasses.replace(load(file, tmp_path), here="three")
+
+
+@pytest.fixture
+def certified(cluster: Cluster) -> Cluster:
+    folder = Layout(cluster).tls
+    authority.create(folder, cluster.name)
+    issued = authority.issue(folder, "three", certificates.Role.HOST, "10.77.0.13")
+    certificates.install(folder, issued)
+    return cluster
+
+
+def values(cluster: Cluster) -> dict[str, object]:
+    found: dict[str, object] = json.loads(etcd_control.config(cluster))
+    return found
+
+
+def test_a_host_without_a_node_has_a_member(cluster: Cluster) -> None:
+    assert cluster.program_names() == ["tunnel-three", "etcd"]
+    elsewhere = dataclasses.replace(cluster, here=None)
+    assert "etcd" not in elsewhere.program_names()
+    assert not member.runs_here(elsewhere)
+
+
+def test_it_starts_before_the_nodes_and_stops_after_them(cluster: Cluster) -> None:
+    states = {"a": NodeState("two", "a", Role.PRIMARY, None, 1)}
+    on_one = dataclasses.replace(cluster, here="one")
+    names = [[name for name, _ready in stage] for stage in stages.starting(on_one, states)]
+    assert names[:4] == [["tunnel-one"], ["etcd"], [], ["node-a"]]
+    assert stages.ending(on_one)[-2:] == [["etcd"], ["tunnel-one"]]
+
+
+def test_it_listens_at_the_address_of_its_host_and_the_tunnel_leaves_it_alone(
+    cluster: Cluster,
+) -> None:
+    own = [each.address for each in cluster.own_endpoints()]
+    assert own == [Address("10.77.0.13", 8141), Address("10.77.0.13", 8142)]
+    assert {str(each.address) for each in cluster.endpoints() if each.kind == "etcd"} == {
+        f"10.77.0.{last}:{port}" for last in (11, 12, 13) for port in (8141, 8142)
+    }
+    assert not [each for each in tunnel.endpoints(cluster) if each.kind == "etcd"]
+    assert "814" not in tunnel.config(cluster)
+    assert {stages.program_of(cluster, each) for each in cluster.own_endpoints()} == {"etcd"}
+
+
+def test_every_connection_is_encrypted_and_needs_a_certificate(cluster: Cluster) -> None:
+    found = values(cluster)
+    for key, value in found.items():
+        if key.endswith("-urls"):
+            assert str(value).startswith("https://10.77.0.13:"), key
+    tls = Layout(cluster).tls
+    for key in ("client-transport-security", "peer-transport-security"):
+        assert found[key] == {
+            "cert-file": str(tls / "host.pem"),
+            "key-file": str(tls / "host.pem"),
+            "client-cert-auth": True,
+            "trusted-ca-file": str(tls / "etcd-ca.pem"),
+        }
+    assert not [key for key in found if "unsafe" in key or "force" in key]
+
+
+def test_a_member_founds_nothing_new_beside_existing_ones(cluster: Cluster) -> None:
+    assert values(cluster)["initial-cluster-state"] == "new"
+    layout = Layout(cluster)
+    layout.var.mkdir(exist_ok=True)
+    layout.etcd_joins.touch()
+    assert values(cluster)["initial-cluster-state"] == "existing"
+
+
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="lacks etcd-server")
+def test_a_member_that_lost_its_data_does_not_start(certified: Cluster) -> None:
+    etcd_control.check(certified)
+    layout = Layout(certified)
+    layout.etcd_founded.touch()
+    with pytest.raises(OperatorError) as caught:
+        etcd_control.check(certified)
+    assert caught.value.exit_code is ExitCode.REFUSED
+    assert "etcd replace" in caught.value.hint
+    (member.data_directory(certified) / "member").mkdir(parents=True)
+    etcd_control.check(certified)
+
+
+def test_a_host_without_etcd_names_the_package(
+    certified: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(etcd_control, "find", lambda: None)
+    with pytest.raises(OperatorError) as caught:
+        etcd_control.check(certified)
+    assert caught.value.exit_code is ExitCode.NOT_INSTALLED
+    assert "apt-get install etcd-server" in caught.value.hint
+
+
+def test_only_its_owner_can_read_its_folder(cluster: Cluster) -> None:
+    generated.make_directories(cluster)
+    folder = member.data_directory(cluster)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert folder == Layout(cluster).var / "etcd"
+
+
+def test_its_own_host_is_asked_first(cluster: Cluster) -> None:
+    assert connection.endpoints(cluster)[0] == "https://10.77.0.13:8141"
+    assert len(connection.endpoints(cluster)) == 3
+
+
+def test_a_port_of_another_program_is_a_problem(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "other.conf"
+    file.write_text(cluster.source.read_text().replace("storage-port 8111", "storage-port 8141"))
+    with pytest.raises(OperatorError) as caught:
+        load(file, tmp_path)
+    assert "port 8141 is client-port of etcd" in str(caught.value)

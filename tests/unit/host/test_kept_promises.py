@@ -1,0 +1,48 @@
+"""A majority of the hosts knows of a weak promise before the primary may give it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from two_hosts import TwoHosts, two_hosts
+
+from indico_zodbrepl.cluster.model import Synchronous
+from indico_zodbrepl.errors import OperatorError
+from indico_zodbrepl.host import kept_promises
+from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.promise import Promise
+
+ALONE = Promise(3, "alone", 1, "fsync")
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[TwoHosts]:
+    with two_hosts(tmp_path) as found:
+        found.cluster = dataclasses.replace(found.cluster, synchronous=Synchronous(1))
+        yield found
+
+
+def test_what_a_primary_may_do_is_known_on_all_hosts(hosts: TwoHosts) -> None:
+    host = host_of(hosts.cluster)
+    assert host.agreed_promise(3) == Promise(3, "synchronous", 1, "fsync"), "as in the file"
+    kept_promises.spread(hosts.cluster, host, ALONE)
+    assert host.kept_promise("two") == ALONE
+    assert host.agreed_promise(3) == ALONE
+    assert host.agreed_promise(4) == Promise(4, "synchronous", 1, "fsync"), "of another primary"
+
+
+def test_a_record_of_an_earlier_epoch_replaces_no_later_one(hosts: TwoHosts) -> None:
+    kept_promises.write(hosts.cluster, ALONE)
+    kept_promises.write(hosts.cluster, Promise(2, "off", 0, "fsync"))
+    assert kept_promises.read(hosts.cluster) == ALONE
+
+
+def test_without_a_majority_no_primary_goes_on_alone_and_nothing_is_known(hosts: TwoHosts) -> None:
+    hosts.stop()
+    host = host_of(hosts.cluster)
+    with pytest.raises(OperatorError, match="a majority of the hosts can't record"):
+        kept_promises.spread(hosts.cluster, host, ALONE)
+    assert host.agreed_promise(3) is None
