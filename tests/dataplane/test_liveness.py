@@ -18,6 +18,7 @@ class View(object):
     def __init__(self):
         self.sight, self.failure = SEEN, None
         self.hangs = threading.Event()
+        self.replaced = False
         self.looks = self.cuts = self.closed = 0
 
     def look(self):
@@ -32,6 +33,10 @@ class View(object):
     def cut(self):
         self.cuts += 1
         self.hangs.clear()
+
+    def cut_replaced(self):
+        if self.replaced:
+            self.hangs.clear()
 
     def close(self):
         self.closed += 1
@@ -96,6 +101,20 @@ def test_a_look_that_hangs_is_no_connection_and_is_cut(liveness, view):
     wait_for(lambda: view.cuts, 'the cut')
     wait_for(lambda: liveness.connected, 'a look that succeeds')
     assert not view.hangs.is_set()
+
+
+def test_a_look_at_a_replaced_server_ends_long_before_the_limit(view):
+    class Patient(QuickLiveness):
+        limit = 1000
+
+    liveness = Patient(view, 'the storage')
+    view.hangs.set()
+    looks = view.looks
+    wait_for(lambda: view.looks > looks, 'a look that hangs')
+    view.replaced = True
+    wait_for(lambda: view.looks > looks + 1, 'another look')
+    liveness.close()
+    assert view.cuts == 0
 
 
 def test_closing_it_ends_its_threads_even_while_a_look_hangs(view):

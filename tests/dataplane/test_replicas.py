@@ -186,6 +186,33 @@ def test_everybody_leaves_a_server_that_hangs_in_a_look(view, adapter, monkeypat
     assert 'b' == view.look().server
 
 
+def test_only_connections_to_a_replaced_server_are_ended(file, adapter, view, monkeypatch):
+    """An isolated primary leaves calls without an answer, and says nothing."""
+    listening = {server: socket.socket() for server in 'ab'}
+    ends = {}
+    for server, each in listening.items():
+        each.bind(('127.0.0.1', 0))
+        each.listen(1)
+        ends[server] = socket.create_connection(each.getsockname()), each.accept()[0]
+    name = 'indico_zodbrepl.dataplane.client.views.'
+    monkeypatch.setattr(name + '_descriptor', lambda connection: connection.replica)
+    monkeypatch.setattr(name + '_peer', lambda server: ends[server][0].getpeername())
+    adapter.replica_selector.leave('a')
+    view.look()
+    adapter.replica_selector.prefer('a')
+    view.look()
+    view.cut_replaced()
+    assert [b'', 'silent'] == [received(ends[server][1]) for server in 'ba']
+
+
+def received(end):
+    end.settimeout(0.2)
+    try:
+        return end.recv(1)
+    except socket.timeout:
+        return 'silent'
+
+
 def test_only_the_look_tries_a_server_that_was_left(view, adapter, clock):
     view.look()
     adapter.broken.add('a')

@@ -18,6 +18,8 @@ from indico_zodbrepl.dataplane.programs.clock import monotonic
 log = logging.getLogger(__name__)
 
 CUT_AGAIN = 3  # intervals; for a check that was not interrupted, or a server that stays away
+LATE = 2  # intervals; for a check at a server that another one has replaced
+PARTS = 4  # of an interval; after each, replaced servers are looked for
 CLOSE_LIMIT = 2.0  # seconds; after that, a hanging check is abandoned
 
 # server: 'host:port', or None without one; read_only: True if it refuses writes; last_tid: 8
@@ -32,10 +34,11 @@ class Liveness(object):
     """A monitor of a storage with two daemon threads.  Any thread may read its state.
 
     Args:
-        view: checks the storage, with three methods.  look() returns a Sight or
+        view: checks the storage, with four methods.  look() returns a Sight or
             raises any Exception; only one thread calls it.  cut() interrupts
-            whatever hangs, in all threads.  close() releases the rest.  cut() and
-            close() may be called during look().
+            whatever hangs, in all threads.  cut_replaced() interrupts only what waits for
+            a server that another one has replaced.  close() releases the rest.  All but
+            look() may be called during look().
         name: of the storage, for the log.
 
     Attributes:
@@ -131,7 +134,13 @@ class Liveness(object):
         self._silent = 0
 
     def _guard(self):
-        while not self._closing.wait(self.interval):
+        part = 0
+        while not self._closing.wait(self.interval / PARTS):
+            if self._silent >= LATE:
+                self._view.cut_replaced()
+            part = (part + 1) % PARTS
+            if part:
+                continue
             self._silent += 1
             limit = self._patience if self._failure is None else CUT_AGAIN
             if self._silent >= limit and (self._silent - limit) % CUT_AGAIN == 0:

@@ -72,7 +72,7 @@ class SQLView(object):
 
     Args:
         adapter: of the storage.  From now on the servers that any of its instances
-            connects to are recorded here, for `cut`.
+            connects to are recorded here, for `cut` and `cut_replaced`.
     """
 
     def __init__(self, adapter):
@@ -80,7 +80,7 @@ class SQLView(object):
         self._manager = adapter.connmanager
         self._connection = self._cursor = None
         self._shows_nothing = False
-        self._servers = set()
+        self._servers = {}  # address: the server as the file of servers names it, or None
         self.waits = CommitWaits()
         self._open = self._manager.open
         self._manager.open = self._opening
@@ -93,7 +93,7 @@ class SQLView(object):
 
     def _opening(self, *args, **kwargs):
         connection, cursor = self._open(*args, **kwargs)
-        self._servers.add(_peer(_descriptor(connection)))
+        self._servers[_peer(_descriptor(connection))] = getattr(connection, 'replica', None)
         return connection, cursor
 
     def look(self):
@@ -153,7 +153,7 @@ class SQLView(object):
         refusal = self._refusal()
         self._connection.rollback()
         if refusal is not None and self.waits.are_late:
-            self._shut_all()
+            self._shut(self._servers)
         return Sight(
             _server(self._connection, self._manager), read_only or refusal is not None,
             p64(tid) if tid else None, refusal)
@@ -187,11 +187,21 @@ class SQLView(object):
         connection = self._connection
         if self._replicas is not None and connection is not None:
             self._replicas.leave(connection.replica)
-        self._shut_all()
+        self._shut(self._servers)
 
-    def _shut_all(self):
+    def cut_replaced(self):
+        """Shut down the sockets to servers that are not the one to use.
+
+        The file of servers names a new primary while an isolated one leaves calls without an answer.
+        """
+        if self._replicas is not None:
+            used = self._replicas.current()
+            self._shut([
+                address for address, server in self._servers.items() if server != used])
+
+    def _shut(self, addresses):
         for descriptor in map(int, os.listdir('/proc/self/fd')):
-            _shut(descriptor, self._servers)
+            _shut(descriptor, addresses)
 
     def close(self):
         self._manager.open = self._open
@@ -221,6 +231,8 @@ class SQLiteView(SQLView):
     def cut(self):
         """Do nothing: there is no socket, and SQLite limits its statements."""
 
+    cut_replaced = cut
+
 
 class FileView(object):
     """Checks that the file of a FileStorage is still in place and open."""
@@ -241,6 +253,8 @@ class FileView(object):
 
     def cut(self):
         """Do nothing: a call that waits for a disk cannot be interrupted."""
+
+    cut_replaced = cut
 
     def close(self):
         pass
