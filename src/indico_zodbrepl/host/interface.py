@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from indico_zodbrepl.host.last_seen import LastSeen
     from indico_zodbrepl.host.promise import Promise
     from indico_zodbrepl.host.remote.messages import Identity
-    from indico_zodbrepl.host.roles import Changed
+    from indico_zodbrepl.host.role_changes import Changed
     from indico_zodbrepl.host.sights import Sighting
     from indico_zodbrepl.host.supervisor import ProgramState
     from indico_zodbrepl.host.writers import Silenced

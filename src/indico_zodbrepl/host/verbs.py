@@ -26,7 +26,8 @@ from indico_zodbrepl.host import (
 from indico_zodbrepl.host.fencing import Fenced
 from indico_zodbrepl.host.forcing import Forcing, answers, force_start
 from indico_zodbrepl.host.interface import DryRun
-from indico_zodbrepl.host.roles import Changed, follow, promote, refuse_older
+from indico_zodbrepl.host.role_changes import Changed
+from indico_zodbrepl.host.roles import follow, promote, refuse_older
 from indico_zodbrepl.host.server_control import ServerControl, ServerStatus
 from indico_zodbrepl.host.starts import restart_instance, start_node, stop_node
 

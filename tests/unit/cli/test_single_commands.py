@@ -19,7 +19,7 @@ from indico_zodbrepl.host.epochs import Raised
 from indico_zodbrepl.host.fencing import Fenced
 from indico_zodbrepl.host.forcing import Forcing
 from indico_zodbrepl.host.interface import DryRun
-from indico_zodbrepl.host.roles import Changed
+from indico_zodbrepl.host.role_changes import Changed
 from indico_zodbrepl.operations import journal, model, single
 from indico_zodbrepl.operations.operation import Outcome
 

@@ -11,7 +11,7 @@ from test_untouched import cluster, context, step
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.local import LocalHost
-from indico_zodbrepl.host.roles import Changed
+from indico_zodbrepl.host.role_changes import Changed
 from indico_zodbrepl.operations import roles
 from indico_zodbrepl.operations.model import Step
 from indico_zodbrepl.operations.roles import Follow
