@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 
-from indico_zodbrepl.backends import backend_of
+from indico_zodbrepl.backends import Family, backend_of
 from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import state_file
@@ -67,8 +67,14 @@ def silence_others(cluster: Cluster, name: str, epoch: int, proven: int | None =
 
 
 def silence(cluster: Cluster, name: str, epoch: int, proven: int | None = None) -> Silenced:
-    """Make sure that one node accepts no commits in an epoch; as ``silence_others`` for all."""
+    """Make sure that one node accepts no commits in an epoch; as ``silence_others`` for all.
+
+    A database server can't be told of an epoch, so one that may accept writes is fenced.
+    """
     node = cluster.node(name)
+    if backend_of(cluster).family is Family.NATIVE:
+        killed = refuse_writes(cluster, name)
+        return Silenced(f"node {name} was fenced in epoch {epoch}: {killed}" if killed else "")
     control = ServerControl(cluster, node)
     try:
         status = control.status(ANSWER_SECONDS)
