@@ -11,6 +11,7 @@ from persistent.mapping import PersistentMapping
 from ZODB.blob import Blob
 from ZODB.DB import DB
 from ZODB.FileStorage import FileStorage
+from ZODB.utils import u64
 
 from indico_zodbrepl.dataplane.convert import blobs
 from indico_zodbrepl.dataplane.programs import relstorage_export
@@ -50,6 +51,23 @@ class Pair(object):
                 transaction.get().user = u'anne'
                 transaction.get().note(u'%s %s' % (key, value))
                 transaction.commit()
+
+    def newest(self, name):
+        with contextlib.closing(ZODB.config.storageFromURL(self.conf(name))) as storage:
+            return u64(storage.lastTransaction())
+
+    def retime(self, name, tid):
+        """Give the newest transaction another tid."""
+        old = self.newest(name)
+        path = self.folder.join(name, 'main.sqlite3').strpath
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            tables = [row[0] for row in database.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'")]
+            for table in tables:
+                columns = [row[1] for row in database.execute('PRAGMA table_info("%s")' % table)]
+                if 'tid' in columns:
+                    database.execute('UPDATE "%s" SET tid = ? WHERE tid = ?' % table, (tid, old))
+            database.commit()
 
     def export(self, capsys, status=0):
         folder = self.folder.join('tail')
@@ -149,6 +167,17 @@ def test_nothing_else_is_left_beside_an_export(pair, capsys):
     before = set(pair.folder.listdir())
     pair.export(capsys)
     assert {pair.folder.join('tail')} == set(pair.folder.listdir()) - before
+
+
+def test_another_transaction_of_the_same_tid_is_not_common(pair, capsys):
+    pair.commit('own', 'lost', 3)
+    pair.commit('other', 'kept', 4)
+    pair.retime('other', pair.newest('own'))
+    pair.commit('own', 'common', 5)
+    told = pair.export(capsys)
+    assert 2 == told['transactions'] == len(listed(pair)['transactions'])
+    assert {'new', 'changed'} == set(
+        each['change'] for row in listed(pair)['transactions'] for each in row['objects'])
 
 
 def test_databases_that_have_nothing_in_common_are_exported_whole(tmpdir, history, capsys):

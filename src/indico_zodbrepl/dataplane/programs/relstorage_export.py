@@ -14,8 +14,8 @@ Without history the last states of objects are all there is: of an object that w
 times only the last state is exported, without its author, and a transaction whose objects OTHER
 changed since is exported although OTHER had it.  An object that OTHER also has counts as changed.
 
-exit status: 0 done, 2 wrong command line, 3 OWN can not be read, 4 OTHER can not, 7 the newest
-transaction that both have differs, 9 too little space on the disk, 1 another failure.
+exit status: 0 done, 2 wrong command line, 3 OWN can not be read, 4 OTHER can not, 7 no transaction
+with a tid that both have is the same, 9 too little space on the disk, 1 another failure.
 """
 from __future__ import absolute_import
 
@@ -122,8 +122,6 @@ def run(own_conf, other_conf, folder, named):
     """Return the program's answer.  Raises Failed and whatever an export raises."""
     with opened(own_conf, OWN_UNREADABLE) as own, opened(other_conf, OTHER_UNREADABLE) as other:
         common, private = private_tids(own, other)
-        if common is not None and own.keep_history:
-            check_common(own, other, common)
         told = write_tail(own, other, common, private, folder, named) if private else {}
         unknown = 0 if own.keep_history or not private else perhaps(own, other, common)
         return dict(told, transactions=len(private), history=own.keep_history, perhaps=unknown,
@@ -155,6 +153,7 @@ def main(arguments=None):
 
 
 OWN_UNREADABLE, OTHER_UNREADABLE, DIFFERS = 3, 4, 7
+MOST_COLLISIONS = 100
 LOOKED_BACK = (600, 86400, 30 * 86400)  # seconds before the last transaction, then everything
 
 
@@ -176,29 +175,57 @@ def tids(storage, start, status):
 
 
 def private_tids(own, other):
-    """Return the newest common tid, or None, and the list of later tids of `own`."""
+    """Return the newest common tid, or None, and the list of later tids of `own`.
+
+    Databases that went on apart may give the same tid to different transactions: tids are times with
+    the resolution of a microsecond.  Raises Failed if no transaction of the same tid is the same.
+    """
     last = own.lastTransaction()
     starts = [_earlier(last, seconds) for seconds in LOOKED_BACK] if last > EVERYTHING else []
+    differs = None
     for start in starts + [None]:
         mine = tids(own, start, OWN_UNREADABLE)
         theirs = set(tids(other, start, OTHER_UNREADABLE))
-        common = [tid for tid in mine if tid in theirs]
+        if own.keep_history:
+            common, differs = newest_same(own, other, [tid for tid in mine if tid in theirs])
+        else:
+            common = newest_before_private(own, other, start, theirs)
         if common:
-            return common[-1], mine[mine.index(common[-1]) + 1:]
+            return common, mine[mine.index(common) + 1:]
+    if differs:
+        raise Failed(DIFFERS, differs)
     return None, mine
+
+
+def newest_same(own, other, shared):
+    """Return the newest of the tids `shared` whose transactions are the same, and how others differ.
+
+    Either may be None.
+    """
+    differs = None
+    for tid in itertools.islice(reversed(shared), MOST_COLLISIONS):
+        one, two = (next(Source(each).transactions(p64(u64(tid) - 1))) for each in (own, other))
+        found = difference(one, two, extension_bytes=False)
+        if not found:
+            return tid, differs
+        differs = differs or 'transaction %s differs: %s' % (tid.encode('hex'), found)
+    return None, differs
+
+
+def newest_before_private(own, other, start, theirs):
+    """Return the newest of the tids `theirs` before a transaction that OTHER certainly lacks."""
+    common = None
+    for transaction in Source(own).transactions(start):
+        if any(_tid(other, record.oid) < transaction.tid for record in transaction.records):
+            break
+        if transaction.tid in theirs:
+            common = transaction.tid
+    return common
 
 
 def _earlier(tid, seconds):
     moment = TimeStamp(tid).timeTime() - seconds
     return TimeStamp(*(time.gmtime(moment)[:5] + (moment % 60,))).raw()
-
-
-def check_common(own, other, tid):
-    """Raise Failed if the content of a transaction differs between both sides."""
-    one, two = (next(Source(storage).transactions(p64(u64(tid) - 1))) for storage in (own, other))
-    differs = difference(one, two, extension_bytes=False)
-    if differs:
-        raise Failed(DIFFERS, 'transaction %s differs: %s' % (tid.encode('hex'), differs))
 
 
 def perhaps(own, other, common):
