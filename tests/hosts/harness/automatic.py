@@ -79,7 +79,7 @@ class Automatic(Three):
 
     def is_whole_soon(self) -> bool:
         """Wait for a healthy cluster without open operations; return False without one."""
-        return wait_until(self._is_whole, time.monotonic() + WHOLE_SECONDS, 0.5)
+        return wait_until(self._is_whole, time.monotonic() + WHOLE_SECONDS, 2.0)
 
     def _is_whole(self) -> bool:
         done = self.zodbrepl("h2", "status", "--json", code=None)
