@@ -80,10 +80,13 @@ class Rejoiner:
                     self.look(node, leader)
 
     def look(self, node: Node, leader: Leader) -> None:
-        """Rejoin a node if it has to; log why it can't."""
+        """Rejoin a node if it has to; log why it can't.
+
+        A rejoin that stopped late is continued, although its node counts as compared by then.
+        """
         try:
             why = self._why(node, leader)
-            if why:
+            if not self._resumed(node) and why:
                 self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
         except LockHeldError:
             return  # after that operation
@@ -103,8 +106,6 @@ class Rejoiner:
     def _rejoin(self, node: Node, why: str) -> None:
         led = history.known(node, state.current(self._cluster, node)).epoch
         found = promise.fate(promise.read(node), led)
-        if self._resumed(node):
-            return
         plan = planning.prepare(
             self._cluster, self._installation, Request("rejoin", node.name, why)
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,11 +12,14 @@ from indico_zodbrepl.automation.rejoining import (
     AWAY_SECONDS,
     BEHIND_SECONDS,
     RETRY_SECONDS,
+    Rejoiner,
     pause_after,
     person_needed,
     told,
     why_to_rejoin,
 )
+from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.etcd.problems import EtcdAwayError
@@ -22,9 +27,11 @@ from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.operations_interface import LockLostError
 from indico_zodbrepl.host.promise import Fate, Promise, fate, parse
+from indico_zodbrepl.operations import executor, store
 from indico_zodbrepl.operations.model import JsonValue, Loss, Plan, Verdict
 from indico_zodbrepl.operations.rejoin_steps import Mark
 
+EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
 LOSS = Loss("a", 2, None, True, "00000000000000ff", "2 transactions, exported and cut off")
 
 
@@ -100,6 +107,38 @@ def test_a_former_primary_rejoins_at_once_and_a_follower_that_a_take_over_left_b
 ) -> None:
     why = why_to_rejoin(known, epoch, LEADER, waited, is_former=known.was_writable)
     assert why == expected
+
+
+@pytest.mark.parametrize(
+    ("actor", "target", "expected"),
+    [("automation", "a", ["X"]), ("automation", "b", []), ("anne", "a", [])],
+)
+def test_a_rejoin_that_stopped_after_its_node_was_compared_is_continued(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    actor: str,
+    target: str,
+    expected: list[str],
+) -> None:
+    """Its node did not start; it is no former primary any more, and no follower left behind."""
+    left = SimpleNamespace(
+        actor=actor, identifier="X", plan=dataclasses.replace(plan(LOSS), target=target)
+    )
+    resumed: list[str] = []
+
+    def resume(*_arguments: object, expected: str) -> SimpleNamespace:
+        resumed.append(expected)
+        return SimpleNamespace(
+            plan=SimpleNamespace(name="rejoin of a"), outcome="done", identifier="X"
+        )
+
+    monkeypatch.setattr(store, "unfinished", lambda _cluster: left)
+    monkeypatch.setattr(executor, "resume", resume)
+    cluster = load(EXAMPLE, tmp_path)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    monkeypatch.setattr(rejoiner, "_why", lambda *_arguments: "")
+    rejoiner.look(cluster.node("a"), LEADER)
+    assert resumed == expected
 
 
 def test_a_rejoin_is_tried_again_soon_when_a_host_did_not_answer() -> None:

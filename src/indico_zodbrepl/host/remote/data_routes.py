@@ -120,12 +120,14 @@ class DataRoutes:
             self._served, dialogues.serve_file, self._installation, str(data_fs(node)), theirs
         )
         try:
-            await dialogues.move(websocket, ours)
+            try:
+                await dialogues.move(websocket, ours)
+            finally:
+                ours.close()
+                # The program ends with its connection.
+                with contextlib.suppress(OperatorError):
+                    await asyncio.shield(program)
         finally:
-            ours.close()
-            # The program ends with its connection.
-            with contextlib.suppress(OperatorError):
-                await asyncio.shield(program)
             self._dialogues -= 1
         return websocket
 
