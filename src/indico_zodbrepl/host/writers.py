@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 
-from indico_zodbrepl.backends import Family, backend_of
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import state_file
@@ -72,7 +72,7 @@ def silence(cluster: Cluster, name: str, epoch: int, proven: int | None = None) 
     A database server can't be told of an epoch, so one that may accept writes is fenced.
     """
     node = cluster.node(name)
-    if backend_of(cluster).family is Family.NATIVE:
+    if backend_of(cluster).needs_guard:
         killed = refuse_writes(cluster, name)
         return Silenced(f"node {name} was fenced in epoch {epoch}: {killed}" if killed else "")
     control = ServerControl(cluster, node)
