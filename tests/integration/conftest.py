@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from clusters import ClusterUnderTest, MakeCluster, Roles
+from etcd_members import EtcdMembers, etcd_members
 
 from indico_zodbrepl.bench.sites.pool import Sites
 from indico_zodbrepl.cluster.installation import Installation
@@ -26,6 +27,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def home() -> Path:
     """The installation: $ZODBREPL_HOME, else the folder of the clone."""
     return Path(os.environ.get("ZODBREPL_HOME", Path(__file__).parents[2])).absolute()
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMembers]:
+    """An etcd of one member; skip the module where `etcd_members.BINARY` is None."""
+    with etcd_members(tmp_path_factory.mktemp("etcd"), count=1) as found:
+        yield found
 
 
 @pytest.fixture

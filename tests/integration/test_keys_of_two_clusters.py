@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from etcd_members import BINARY, EtcdMembers, etcd_members
+from etcd_members import BINARY, EtcdMembers
 from test_lock_in_etcd import cluster_of
 
 from indico_zodbrepl.cluster import Cluster
@@ -25,12 +25,6 @@ pytestmark = pytest.mark.skipif(BINARY is None, reason="lacks etcd-server")
 
 LEADER = Leader("a", "one", 1, 1)
 PAUSED = Paused("ada", "work", "now")
-
-
-@pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMembers]:
-    with etcd_members(tmp_path_factory.mktemp("etcd"), count=1) as found:
-        yield found
 
 
 @pytest.fixture

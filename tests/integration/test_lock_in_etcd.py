@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from clusters import wait_until
-from etcd_members import BINARY, EtcdMembers, etcd_members
+from etcd_members import BINARY, EtcdMembers
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
@@ -95,12 +95,6 @@ def cluster_of(folder: Path, host: str, *endpoints: str) -> Cluster:
     identity.parent.mkdir(exist_ok=True)
     identity.write_text("one cluster\n")
     return found
-
-
-@pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMembers]:
-    with etcd_members(tmp_path_factory.mktemp("etcd"), count=1) as found:
-        yield found
 
 
 @pytest.fixture

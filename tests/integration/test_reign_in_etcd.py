@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from clusters import wait_until
-from etcd_members import BINARY, EtcdMembers, etcd_members
+from etcd_members import BINARY, EtcdMembers
 from test_lock_in_etcd import PATIENCE, cluster_of
 
 from indico_zodbrepl.automation.campaign import Campaign
@@ -58,12 +58,6 @@ while True:
             pass  # nobody waits any more
     peer.close()
 """
-
-
-@pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMembers]:
-    with etcd_members(tmp_path_factory.mktemp("etcd"), count=1) as found:
-        yield found
 
 
 @pytest.fixture
