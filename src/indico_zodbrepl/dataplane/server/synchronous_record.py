@@ -18,8 +18,7 @@ SHOWN = 'synchronous.shown'
 class Record(object):
     """The state of one node's commits.
 
-    Whoever promotes another node can read in it whether this one acknowledged commits that nobody
-    else has.
+    Before a promotion it shows whether this node acknowledged commits that no other node has.
 
     Args:
         path: of the file.
