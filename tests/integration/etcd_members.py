@@ -51,7 +51,14 @@ class EtcdMember:
             self.process = None
 
     def freeze(self) -> None:
+        """Stop it; none of its threads answers any more when this returns."""
         self.signal(signal.SIGSTOP)
+        wait_until(self._has_stopped, f"the stop of {self.name}", READY_SECONDS)
+
+    def _has_stopped(self) -> bool:
+        assert self.process is not None
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/stat")
+        return all(each.read_text().rpartition(")")[2].split()[0] == "T" for each in threads)
 
     def thaw(self) -> None:
         self.signal(signal.SIGCONT)

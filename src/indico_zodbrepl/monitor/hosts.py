@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from indico_zodbrepl.cluster.files import digest
-from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.model import Cluster, ClusterHost
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.interface import AgentStoppedError, HostAwayError, host_of
-from indico_zodbrepl.monitor.findings import HostReport, Results
+from indico_zodbrepl.monitor.findings import Findings, HostReport, Results
 from indico_zodbrepl.probing.comparison import Failure
-from indico_zodbrepl.probing.wire import FailureKind
+from indico_zodbrepl.probing.race import all_at_once
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError, conversation
+
+CONNECT_SECONDS = 1.5
 
 
 def host_jobs(cluster: Cluster) -> Iterator[tuple[str, Callable[[], Results]]]:
@@ -59,3 +63,29 @@ def reports(
         name: each if isinstance(each, HostReport | Failure) else late
         for name, each in answers.items()
     }
+
+
+def look_again(cluster: Cluster, findings: Findings) -> Findings:
+    """Connect once more to the agents that did not answer in time, and correct the findings.
+
+    This host may have been too busy to see that a host refused the connection.  Such a host is up,
+    and its silent programs may continue at any moment.
+    """
+    hosts = dict(findings.hosts)
+    away = [
+        name
+        for name, each in hosts.items()
+        if isinstance(each, Failure) and each.kind is FailureKind.HOST_AWAY
+    ]
+    all_at_once([partial(_look_again, hosts, cluster.host(name)) for name in away])
+    return dataclasses.replace(findings, hosts=hosts)
+
+
+def _look_again(hosts: dict[str, HostReport | Failure], host: ClusterHost) -> None:
+    """Replace what was found of a host if it refuses connections to its agent."""
+    try:
+        with conversation(host.agent_address, time.monotonic() + CONNECT_SECONDS):
+            pass
+    except ProbeError as error:
+        if error.kind is FailureKind.REFUSED:
+            hosts[host.name] = Failure(error.kind, error.detail)

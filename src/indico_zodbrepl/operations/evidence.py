@@ -10,7 +10,7 @@ too.
 
 A host that refuses connections to its agent is up.  A primary on it that is silent may continue at
 any moment, and without the agent nothing tells it of the epoch and nothing fences it.  So its
-silence is inconclusive.
+silence is inconclusive, and so are the connections that followers and instances closed for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot
 from indico_zodbrepl.operations.model import Finding, Verdict
-from indico_zodbrepl.probing.answers import ServerRole
+from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.wire import FailureKind
 
@@ -87,12 +87,13 @@ def reports_of(
     node = snapshot.node(primary)
     lost = node.host in snapshot.away and not agent_stopped(findings, node)
     doubtful = node.host in snapshot.away and not lost
+    silent = doubtful and _is_silent(findings.servers[primary])
     said = (
-        _probe(findings, node, snapshot.here, doubtful=doubtful),
+        _probe(findings, node, snapshot.here, silent=silent),
         _host_away(node, lost=lost) if node.host in snapshot.away else _host(node, process, holder),
         *_other_hosts(node, sights or {}, doubtful=doubtful),
-        *_instances(findings, snapshot, primary),
-        *_followers(snapshot, primary),
+        *_instances(findings, snapshot, primary, silent=silent),
+        *_followers(snapshot, primary, silent=silent),
     )
     known = node.program is not None or process is not Process.UNKNOWN
     if known or _machine_of(node) == CONTROL_HOST:
@@ -139,12 +140,15 @@ def too_few(said: Sequence[Report]) -> str:
     return text
 
 
-def _probe(findings: Findings, node: NodeStatus, here: str | None, *, doubtful: bool) -> Report:
+def _is_silent(found: ServerAnswer | Failure) -> bool:
+    return isinstance(found, Failure) and found.kind is FailureKind.SILENT
+
+
+def _probe(findings: Findings, node: NodeStatus, here: str | None, *, silent: bool) -> Report:
     found = findings.servers[node.name]
     machine = _host_named(here) if here else CONTROL_HOST
     observer = f"{machine}'s probe"
     if isinstance(found, Failure):
-        silent = doubtful and found.kind is FailureKind.SILENT
         sight = Sight.INCONCLUSIVE if silent else Sight.DOWN
         return Report(observer, sight, found.detail, machine)
     if node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
@@ -190,7 +194,9 @@ def _host(node: NodeStatus, process: Process, holder: int | None) -> Report:
     return Report("its host", Sight.INCONCLUSIVE, said)
 
 
-def _instances(findings: Findings, snapshot: Snapshot, primary: str) -> Iterator[Report]:
+def _instances(
+    findings: Findings, snapshot: Snapshot, primary: str, *, silent: bool
+) -> Iterator[Report]:
     failure = findings.servers[primary]
     cut_off = isinstance(failure, Failure) and failure.kind is FailureKind.UNREACHABLE
     for instance in snapshot.indico:
@@ -206,7 +212,7 @@ def _instances(findings: Findings, snapshot: Snapshot, primary: str) -> Iterator
                 if instance.host
                 else _machine(urllib.parse.urlsplit(instance.url).hostname or "")
             )
-            yield Report(observer, Sight.DOWN, f"it {where}", machine)
+            yield Report(observer, _closed(silent=silent), f"it {where}", machine)
 
 
 def _connected(observer: str, instance: IndicoStatus, *, cut_off: bool) -> Report:
@@ -220,7 +226,7 @@ def _connected(observer: str, instance: IndicoStatus, *, cut_off: bool) -> Repor
     return Report(observer, Sight.INCONCLUSIVE, "still connected")
 
 
-def _followers(snapshot: Snapshot, primary: str) -> Iterator[Report]:
+def _followers(snapshot: Snapshot, primary: str, *, silent: bool) -> Iterator[Report]:
     for node in snapshot.nodes:
         if node.assigned_upstream != primary or node.name == primary or not node.reachable:
             continue
@@ -228,7 +234,13 @@ def _followers(snapshot: Snapshot, primary: str) -> Iterator[Report]:
         if node.upstream == primary and node.connected:
             yield Report(observer, Sight.INCONCLUSIVE, "its replication link still stands")
         else:
-            yield Report(observer, Sight.DOWN, "its replication link is broken", _machine_of(node))
+            sight = _closed(silent=silent)
+            yield Report(observer, sight, "its replication link is broken", _machine_of(node))
+
+
+def _closed(*, silent: bool) -> Sight:
+    """Judge a closed connection; everybody closes that of a primary that is silent."""
+    return Sight.INCONCLUSIVE if silent else Sight.DOWN
 
 
 def _host_named(host: str) -> str:

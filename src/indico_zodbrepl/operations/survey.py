@@ -28,6 +28,7 @@ from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.collect import TIME_LIMIT, collect
 from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.hosts import look_again
 from indico_zodbrepl.monitor.promotion import best_candidate, follows_closely
 from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
 from indico_zodbrepl.operations import automatic, consensus_facts, facts, preflight
@@ -148,9 +149,10 @@ def _failover(
             lambda: acting.append(automatic.observe(cluster)),
         ]
     )
-    snapshot = assess(cluster, found[0], installation.home)
+    findings = look_again(cluster, found[0])
+    snapshot = assess(cluster, findings, installation.home)
     situation = dataclasses.replace(
-        _situation(cluster, found[0], snapshot, compared),
+        _situation(cluster, findings, snapshot, compared),
         fingerprints=prints,
         sights=seen,
         automation=acting[0],

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import socket
 from typing import Any
 
 import pytest
 from situations import FAILED_OVER, REFUSED, SILENT, findings, program, state
-from spread import AWAY, H1_LOST, seen
+from spread import AWAY, H1_LOST, WELL, seen, spread
 
 from indico_zodbrepl import __version__
-from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.cluster.model import ClusterHost, Role
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import HostReport
+from indico_zodbrepl.monitor.hosts import look_again
 from indico_zodbrepl.monitor.snapshot import EpochWord, Snapshot, State
 from indico_zodbrepl.operations.evidence import Process, Sight, count_down, is_gone, reports_of
 from indico_zodbrepl.probing.answers import Level
@@ -129,9 +132,27 @@ def test_the_silence_of_a_primary_whose_host_is_up_without_its_agent_proves_noth
     found = seen(**{**H1_LOST, **stopped})
     silent = {"h3": Sighting(None, "no answer in time", silent=True)}
     assert not is_gone(reported(found, silent, **stopped))
+    *others, two = found.indico
+    left = dataclasses.replace(found, indico=(*others, dataclasses.replace(two, host="h3")))
+    assert "h2" == left.node("b").host
+    assert not is_gone(reported(left, silent, **stopped)), "a follower and an instance have left it"
     closed = {"h3": Sighting(None, "closed the connection")}
     refused = {"servers": {**H1_LOST["servers"], "a": REFUSED}}
     assert is_gone(reported(found, closed, **stopped, **refused))
+
+
+def test_a_host_whose_refusal_came_too_late_to_be_seen_is_asked_once_more() -> None:
+    """A busy host notices late that another one refuses connections."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        ports = {"h1": closed.getsockname()[1], "h2": 1, "h3": listening.getsockname()[1]}
+        hosts = tuple(ClusterHost(name, "127.0.0.1", port) for name, port in ports.items())
+        raw = findings(hosts={"h1": AWAY, "h2": WELL, "h3": AWAY})
+        again = look_again(dataclasses.replace(spread(), hosts=hosts), raw)
+    refused = again.hosts["h1"]
+    assert isinstance(refused, Failure)
+    assert FailureKind.REFUSED is refused.kind
+    assert (WELL, AWAY) == (again.hosts["h2"], again.hosts["h3"])
 
 
 def test_all_observers_on_one_host_count_once() -> None:
