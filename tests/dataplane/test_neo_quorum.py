@@ -198,6 +198,19 @@ def test_a_leader_reserves_a_higher_term_than_all_that_a_majority_knows(quorum):
     assert not quorum.is_reserved()
 
 
+def test_a_follower_that_answered_before_the_term_was_chosen_can_replace_another(quorum):
+    app = App()
+    quorum.begin(app)
+    quorum.answered(app, app.m2, None, 0)
+    quorum.answered(app, app.m3, None, 0)
+    quorum.lost(app, app.m2)
+    assert not quorum.is_reserved()
+    assert app.m3.told, 'it was asked to reserve the term'
+    quorum.answered(app, app.m3, None, quorum.term)
+    assert quorum.is_reserved()
+    assert 2 == len(app.m3.told), 'once'
+
+
 def test_a_table_is_admitted_if_a_majority_remembers_none_that_is_newer(quorum):
     app = App()
     quorum.begin(app)

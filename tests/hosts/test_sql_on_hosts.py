@@ -6,7 +6,9 @@ database of every node, or in a recovery export.
 
 from __future__ import annotations
 
+import json
 import stat
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,8 +24,8 @@ from indico_zodbrepl.probing.waiting import wait_until
 REASON = ("--reason", "the host of the primary is lost")
 
 
-SECTIONS = {"postgresql": "", "mariadb": "synchronous 1\nsynchronous-alone degrade"}
-"""MariaDB waits for a replica, but not for ever; PostgreSQL would take nothing while isolated."""
+SECTION = "synchronous 1\nsynchronous-alone degrade\nsynchronous-timeout 2"
+BACKENDS = ("postgresql", "mariadb")
 
 POSTGRESQL = ("psql", "-w", "-h", "127.77.0.11", "-p", "8201", "-c", "SELECT 1", "-U")
 MARIADB = ("mariadb", "--no-defaults", "-h", "127.77.0.11", "-P", "8201", "-e", "SELECT 1", "-u")
@@ -42,14 +44,14 @@ LOGINS = {
 """The command before user and database, the users, and what a server says without a password."""
 
 
-@pytest.fixture(scope="module", params=SECTIONS)
+@pytest.fixture(scope="module", params=BACKENDS)
 def three(
     request: pytest.FixtureRequest, _possible: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Three]:
     """Three hosts with a node each, which every test leaves running."""
     with labs_in(tmp_path_factory.mktemp("labs")) as make:
-        backend, section = f"relstorage-{request.param}", SECTIONS[request.param]
-        found = Three(make(3), "tls", backend=backend, section=section)
+        backend = f"relstorage-{request.param}"
+        found = Three(make(3), "tls", backend=backend, section=SECTION)
         found.agents()
         found.zodbrepl("h2", "up")
         yield found
@@ -68,8 +70,11 @@ def account_for(three: Three, *writers: Counted) -> None:
         assert wait_until(lambda node=node: served(three, "h3", node) == goal, later()), node  # type: ignore[misc]
 
 
-def fail_over(three: Three, host: str) -> None:
-    """Type failovers on a host until one is accepted: followers notice a silent host in time."""
+def fail_over(three: Three, host: str) -> str:
+    """Type failovers on a host until one is accepted: followers notice a silent host in time.
+
+    Return what it said.
+    """
     said: list[str] = []
 
     def succeeds() -> bool:
@@ -78,6 +83,7 @@ def fail_over(three: Three, host: str) -> None:
         return done.returncode == ExitCode.OK
 
     assert wait_until(succeeds, later()), said
+    return " ".join(said[0].split())
 
 
 def test_every_host_sees_healthy_nodes_and_has_the_passwords(three: Three) -> None:
@@ -142,14 +148,55 @@ def test_after_the_loss_of_a_host_writes_go_on_and_the_host_joins_again(three: T
     account_for(three, writer)
 
 
+def state_of_commits(three: Three, node: str) -> str:
+    """Return how a primary acknowledges commits, as it has recorded it."""
+    path = three.lab[three.host_of(node)].folder / "var/node" / node / "synchronous.json"
+    return str(json.loads(path.read_text())["state"])
+
+
+def hosts_that_know(three: Three) -> int:
+    """Return how many hosts have a record that the primary goes on alone."""
+    records = [host.folder / "var/promise.json" for host in three.lab]
+    return sum(
+        json.loads(each.read_text())["state"] == "alone" for each in records if each.exists()
+    )
+
+
+def test_a_primary_goes_on_alone_only_when_a_majority_of_the_hosts_knows(three: Three) -> None:
+    primary = three.primary("h2")
+    host = three.host_of(primary)
+    others = [each for each in ("a", "b", "c") if each != primary]
+    with Counted(three, host, 4 * 10**6) as writer:
+        three.lab.network.isolate(host)
+        assert wait_until(lambda: state_of_commits(three, primary) == "asking", later())
+        before = len(writer.acknowledged)
+        time.sleep(3.0)  # it asks about ten times meanwhile
+        assert len(writer.acknowledged) == before
+        assert hosts_that_know(three) <= 1
+        three.lab.network.heal()
+        writer.see_more()
+        for node in others:
+            three.zodbrepl(host, "node", "stop", node)
+        writer.see_more(200)
+        assert state_of_commits(three, primary) == "alone"
+        assert hosts_that_know(three) >= 2
+        for node in others:
+            three.zodbrepl(host, "node", "start", node)
+        settled = lambda: state_of_commits(three, primary) == "synchronous"  # noqa: E731
+        assert wait_until(settled, later())
+        writer.see_more()
+    account_for(three, writer)
+
+
 @pytest.mark.exhaustive  # the loss of a host is tested always
 def test_what_an_isolated_primary_took_is_exported_when_its_network_is_back(three: Three) -> None:
     former = three.primary("h3")
     host = three.host_of(former)
     other, third = (each for each in ("h1", "h2", "h3") if each != host)
+    three.zodbrepl(host, "synchronous", "0", *REASON)  # else it takes nothing while isolated
     with Counted(three, host, 2 * 10**6) as inside, Counted(three, other, 3 * 10**6) as outside:
         three.lab.network.isolate(host)
-        fail_over(three, other)
+        assert "may have acknowledged commits that no other node has" in fail_over(three, other)
         inside.see_more()
         outside.see_more()
         three.lab.network.heal()

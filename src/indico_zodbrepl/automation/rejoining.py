@@ -35,11 +35,14 @@ from indico_zodbrepl.operations.takeover import ACTOR
 
 INTERVAL_SECONDS = 2.0
 RETRY_SECONDS = 60.0
-"""After an attempt that failed, or a plan that needs a person."""
+"""The longest pause after attempts that failed, or plans that need a person."""
 BEHIND_SECONDS = 20.0
 """For a take-over to reach all followers itself."""
-AWAY_SECONDS = 5.0
-"""After an attempt that met a network fault, or a failover that was completed at the same time."""
+FIRST_SECONDS = 5.0
+"""After the first such attempt; each further one doubles the pause.
+
+After one that met a network fault, or a failover that was completed at the same time, it stays so.
+"""
 
 
 class Rejoiner:
@@ -58,6 +61,7 @@ class Rejoiner:
         self._leader = leader
         self._ended = threading.Event()
         self._not_before: dict[str, float] = {}
+        self._failures: dict[str, int] = {}
         self._epoch, self._epoch_since = 0, 0.0
         self._once = Once()
         self._thread = thread("rejoin", self._run)
@@ -86,12 +90,14 @@ class Rejoiner:
         """
         try:
             why = self._why(node, leader)
-            if not self._resumed(node) and why:
+            if self._resumed(node) or not why:
+                self._failures.pop(node.name, None)
+            else:
                 self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
         except LockHeldError:
             return  # after that operation
         except OperatorError as error:
-            self._later(node, f"{error.notice}: {error.detail}".rstrip(": "), pause_after(error))
+            self._later(node, f"{error.notice}: {error.detail}".rstrip(": "), error)
 
     def _why(self, node: Node, leader: Leader) -> str:
         """Return why a node has to rejoin; empty if it does not."""
@@ -135,15 +141,28 @@ class Rejoiner:
         say(f"{ended.plan.name}: {ended.outcome} ({ended.identifier})")
         return True
 
-    def _later(self, node: Node, why: str, pause: float = RETRY_SECONDS) -> None:
-        self._not_before[node.name] = now() + pause
+    def _later(self, node: Node, why: str, error: OperatorError | None = None) -> None:
+        failures = self._failures.get(node.name, 0)
+        if not passes(error):
+            self._failures[node.name] = failures + 1
+        self._not_before[node.name] = now() + pause_after(failures, error)
         self._once.say(node.name, f"node {node.name} does not rejoin: {why}")
 
 
-def pause_after(error: OperatorError) -> float:
-    """Return the seconds until the next attempt.  Pure."""
-    passes = HostAwayError | EtcdAwayError | LockLostError
-    return AWAY_SECONDS if isinstance(error, passes) else RETRY_SECONDS
+def passes(error: OperatorError | None) -> bool:
+    """Return True for an error that ends without anybody's help.  Pure."""
+    return isinstance(error, HostAwayError | EtcdAwayError | LockLostError)
+
+
+def pause_after(failures: int, error: OperatorError | None) -> float:
+    """Return the seconds until the next attempt.  Pure.
+
+    Args:
+        failures: earlier ones in a row, without those that pass.
+        error: None for a plan that can't be carried out.
+    """
+    doublings = 0 if passes(error) else min(failures, 10)
+    return min(FIRST_SECONDS * (1 << doublings), RETRY_SECONDS)
 
 
 def why_to_rejoin(

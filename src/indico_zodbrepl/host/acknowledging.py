@@ -11,7 +11,6 @@ import dataclasses
 import time
 from collections.abc import Iterator
 
-from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_named
@@ -165,10 +164,8 @@ def go_alone(cluster: Cluster, node: Node) -> bool:
 
     Return True if it did so.  For clusters without automation, which does that by its key in etcd.
     """
-    if backend_of(cluster).needs_guard:
-        return False  # without automation the companion of a database server does not ask
     control = control_of(cluster, node)
-    found = control.status()
+    found = control.commits()
     state = found.synchronous
     if found.role != Role.PRIMARY or state is None or state.state != "asking":
         return False

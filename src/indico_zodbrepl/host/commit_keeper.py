@@ -134,7 +134,7 @@ class Keeper:
             look,
             wanted,
             told=bool(orders.get("go_alone")),
-            when_told=cluster.automatic,
+            when_told=cluster.automatic or bool(cluster.hosts),
         )
         epoch = node_state.current(cluster, node).epoch
         less = weaker(promise.read(node), epoch, wanted)

@@ -72,7 +72,8 @@ def spread(cluster: Cluster, host: Host, found: Promise) -> None:
 def known(cluster: Cluster, host: Host, epoch: int) -> Promise | None:
     """Return what a primary of an epoch has promised by the records of a majority of the hosts.
 
-    Without a record it is what the cluster file says.  None if too few hosts answer.
+    Hosts that missed the last change have an older record, so the weakest counts.  Without a record
+    it is what the cluster file says.  None if too few hosts answer.
     """
     names = [each.name for each in cluster.hosts]
     answers = of_hosts(names, host.kept_promise, SECONDS)
@@ -83,6 +84,6 @@ def known(cluster: Cluster, host: Host, epoch: int) -> Promise | None:
     wanted = cluster.synchronous
     return min(
         records,
-        key=lambda each: each.count,
+        key=lambda each: (each.is_kept, each.count),
         default=Promise(epoch, "synchronous", wanted.count, str(wanted.level)),
     )

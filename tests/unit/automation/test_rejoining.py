@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from indico_zodbrepl.automation.rejoining import (
-    AWAY_SECONDS,
     BEHIND_SECONDS,
+    FIRST_SECONDS,
     RETRY_SECONDS,
     Rejoiner,
+    passes,
     pause_after,
     person_needed,
     told,
@@ -142,8 +143,15 @@ def test_a_rejoin_that_stopped_after_its_node_was_compared_is_continued(
 
 
 def test_a_rejoin_is_tried_again_soon_when_a_host_did_not_answer() -> None:
-    assert AWAY_SECONDS == pause_after(HostAwayError("host h2 does not answer"))
-    assert AWAY_SECONDS == pause_after(EtcdAwayError([], 1.0, unknown=False))
-    assert AWAY_SECONDS == pause_after(LockLostError("the automation took over"))
-    assert RETRY_SECONDS == pause_after(OperatorError("the data can't be read"))
-    assert AWAY_SECONDS < RETRY_SECONDS
+    for passing in (
+        HostAwayError("host h2 does not answer"),
+        EtcdAwayError([], 1.0, unknown=False),
+        LockLostError("the automation took over"),
+    ):
+        assert passes(passing)
+        assert {FIRST_SECONDS} == {pause_after(failures, passing) for failures in range(20)}
+    stays = OperatorError("the data can't be read")
+    for reason in (stays, None):
+        assert not passes(reason)
+        pauses = [pause_after(failures, reason) for failures in (0, 1, 2, 3, 4, 10_000)]
+        assert [5.0, 10.0, 20.0, 40.0, RETRY_SECONDS, RETRY_SECONDS] == pauses

@@ -34,6 +34,14 @@ def test_what_a_primary_may_do_is_known_on_all_hosts(hosts: TwoHosts) -> None:
     assert host.agreed_promise(4) == Promise(4, "synchronous", 1, "fsync"), "of another primary"
 
 
+def test_of_two_records_the_weaker_one_counts(hosts: TwoHosts) -> None:
+    """A host that could not be reached still has the record of a better time."""
+    host = host_of(hosts.cluster)
+    kept_promises.write(hosts.cluster, Promise(3, "synchronous", 1, "fsync"))
+    host.keep_promise("two", ALONE)
+    assert host.agreed_promise(3) == ALONE
+
+
 def test_a_record_of_an_earlier_epoch_replaces_no_later_one(hosts: TwoHosts) -> None:
     kept_promises.write(hosts.cluster, ALONE)
     kept_promises.write(hosts.cluster, Promise(2, "off", 0, "fsync"))

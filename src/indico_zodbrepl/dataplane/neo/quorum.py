@@ -192,7 +192,11 @@ class Quorum(object):
                 raise StoppedOperation
             self._count(app)
         else:
+            asked = self.term
             self._reserve(app)
+            if asked is not None and self.term == asked and term < asked:
+                # It was asked before the term was chosen, and may be the one that is needed.
+                self.ask(connection, app)
 
     def lost(self, app, connection):
         """Take the loss of a follower.  Raises StoppedOperation if that ends a majority."""
