@@ -24,7 +24,7 @@ from talk import python
 from tunnels import Tunnels
 
 import indico_zodbrepl
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.demo.lab import Lab
 
 HOME = Path(indico_zodbrepl.__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import pytest
 from talk import PATIENCE, lines_of
 from tunnels import AFTERWARDS, FAREWELL, HAMMER, HOLD, WAIT, Tunnels
 
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.host import authority, certificates, tunnel_control
 from indico_zodbrepl.host.certificates import Role

@@ -19,7 +19,7 @@ from indico_zodbrepl.etcd.problems import ForeignKeysError
 from indico_zodbrepl.host import etcd_control
 from indico_zodbrepl.host.remote import etcd_lock
 from indico_zodbrepl.monitor import etcd_questions
-from indico_zodbrepl.monitor.snapshot import Automation
+from indico_zodbrepl.monitor.host_status import Automation
 
 pytestmark = pytest.mark.skipif(BINARY is None, reason="lacks etcd-server")
 

@@ -12,8 +12,8 @@ from clusters import wait_until
 from etcd_members import BINARY, EtcdMembers, etcd_members
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Etcd
 from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.host import secrets

@@ -17,9 +17,9 @@ from clusters import wait_until
 from etcd_members import BINARY, EtcdMembers
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Etcd
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.etcd.connection import store_of

@@ -25,7 +25,7 @@ from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
-from indico_zodbrepl.monitor.snapshot import NodeStatus
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.probing.comparison import Membership
 
 ANSWER_SECONDS = 60.0

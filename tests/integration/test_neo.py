@@ -25,7 +25,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host import secrets, supervisor
 from indico_zodbrepl.host.indico_programs import Indico27
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
-from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
 from indico_zodbrepl.probing.wire import ProbeError
 
 HUNG_AFTER = 5  # seconds; longer than a busy machine makes a process wait

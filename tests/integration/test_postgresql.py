@@ -25,7 +25,8 @@ from indico_zodbrepl.cluster.settings import PostgreSQLSettings
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import promise, supervisor
 from indico_zodbrepl.monitor.collect import take_snapshot
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot, State
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.probing.answers import AckState, Fact, Hold
 from indico_zodbrepl.probing.wire import ProbeError
 

@@ -28,7 +28,8 @@ from indico_zodbrepl.admin.pages import (
     recover,
 )
 from indico_zodbrepl.admin.site import EXTENSION, Site
-from indico_zodbrepl.cluster.model import Admin, Cluster
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.programs import Admin
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor.watcher import Watcher
 

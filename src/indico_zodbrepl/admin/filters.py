@@ -10,7 +10,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from markupsafe import Markup, escape
 
-from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing import tid
 

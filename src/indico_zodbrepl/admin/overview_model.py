@@ -14,7 +14,8 @@ from indico_zodbrepl.admin.topology import Drawing
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.monitor.snapshot import NodeStatus, OpenOperation, Snapshot
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
 from indico_zodbrepl.monitord.history import FILE
 from indico_zodbrepl.operations import store

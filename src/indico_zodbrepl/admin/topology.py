@@ -12,8 +12,9 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
 from indico_zodbrepl.monitor.rules.replication import LARGE_LAG
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot
 from indico_zodbrepl.probing.answers import Level
 
 LINE = 17

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from indico_zodbrepl.automation.log import say
 from indico_zodbrepl.automation.timing import ORDER_SECONDS, now
 from indico_zodbrepl.cluster import Cluster, Node, NodeState, Role
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.host import confirmed_commits
 from indico_zodbrepl.host.confirmed_commits import Record

@@ -18,14 +18,8 @@ from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.model import FileStore
 from indico_zodbrepl.host.disks import gib
 from indico_zodbrepl.monitor import take_snapshot
-from indico_zodbrepl.monitor.snapshot import (
-    IndicoStatus,
-    Mark,
-    NodeStatus,
-    Program,
-    Snapshot,
-    State,
-)
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus, Program
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot, State
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Alert, Level
 

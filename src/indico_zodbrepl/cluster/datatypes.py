@@ -13,14 +13,9 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from indico_zodbrepl.cluster.model import (
-    Encryption,
-    FileStore,
-    LinkEncryption,
-    Role,
-    SyncLevel,
-    WhenAlone,
-)
+from indico_zodbrepl.cluster.hosts import LinkEncryption
+from indico_zodbrepl.cluster.model import FileStore, Role, SyncLevel, WhenAlone
+from indico_zodbrepl.cluster.programs import Encryption
 from indico_zodbrepl.cluster.settings import (
     MariaDBSettings,
     NeoSettings,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from indico_zodbrepl.cluster.model import Cluster, Etcd, Role
+from indico_zodbrepl.cluster.hosts import Etcd
+from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.cluster.problem import Problem
 from indico_zodbrepl.cluster.shapes import SHAPES
 

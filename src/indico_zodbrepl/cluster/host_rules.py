@@ -8,17 +8,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from indico_zodbrepl.cluster.model import (
-    Admin,
-    Cluster,
-    ClusterHost,
-    IndicoInstance,
-    LinkEncryption,
-    Node,
-    Role,
-    Watch,
-)
+from indico_zodbrepl.cluster.hosts import ClusterHost, LinkEncryption
+from indico_zodbrepl.cluster.model import Cluster, Node, Role
 from indico_zodbrepl.cluster.problem import Problem
+from indico_zodbrepl.cluster.programs import Admin, IndicoInstance, Watch
 from indico_zodbrepl.cluster.shapes import SHAPES
 
 _WORDS = {

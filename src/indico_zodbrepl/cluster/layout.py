@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
-from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node
+from indico_zodbrepl.cluster.model import Cluster, Node
+from indico_zodbrepl.cluster.programs import IndicoInstance
 
 # A unix socket's path has room for 107 bytes (unix(7)), and supervisord binds
 # PATH.PID first, which takes up to 8 more.

@@ -13,21 +13,11 @@ from typing import Any, NoReturn
 
 from indico_zodbrepl.cluster.addresses import is_of_this_machine
 from indico_zodbrepl.cluster.commands import zodbrepl
+from indico_zodbrepl.cluster.hosts import ClusterHost, Etcd
 from indico_zodbrepl.cluster.installation import home_from_environment
-from indico_zodbrepl.cluster.model import (
-    Address,
-    Admin,
-    Cluster,
-    ClusterHost,
-    Etcd,
-    FileStore,
-    IndicoInstance,
-    Mail,
-    Node,
-    Positions,
-    Synchronous,
-    Watch,
-)
+from indico_zodbrepl.cluster.model import Cluster, FileStore, Node, Synchronous
+from indico_zodbrepl.cluster.places import Address, Positions
+from indico_zodbrepl.cluster.programs import Admin, IndicoInstance, Mail, Watch
 from indico_zodbrepl.cluster.settings import Settings
 from indico_zodbrepl.cluster.shapes import SHAPES
 from indico_zodbrepl.cluster.validation import Addresses, problems

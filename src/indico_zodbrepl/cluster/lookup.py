@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from indico_zodbrepl.cluster import Cluster, IndicoInstance, Node, Role
-from indico_zodbrepl.cluster.model import ClusterHost
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 

@@ -21,7 +21,7 @@ from ZConfig.loader import ConfigLoader
 from ZConfig.substitution import substitute
 
 from indico_zodbrepl.cluster import datatypes
-from indico_zodbrepl.cluster.model import Position, Positions
+from indico_zodbrepl.cluster.places import Position, Positions
 
 SECTIONS = (
     "host",

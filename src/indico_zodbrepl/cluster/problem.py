@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from indico_zodbrepl.cluster.model import Position
+from indico_zodbrepl.cluster.places import Position
 
 
 @dataclasses.dataclass(frozen=True)

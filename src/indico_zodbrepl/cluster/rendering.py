@@ -12,9 +12,11 @@ import string
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, ClusterHost, IndicoInstance, Watch
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.programs import IndicoInstance, Watch
 from indico_zodbrepl.errors import ExitCode
 
 LOG_BYTES = 10 * 1024 * 1024

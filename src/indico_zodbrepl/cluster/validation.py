@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from indico_zodbrepl.cluster.failover_rules import failover_problems
 from indico_zodbrepl.cluster.host_rules import host_problems
-from indico_zodbrepl.cluster.model import Cluster, Encryption, FileStore, Node, Role, Watch
+from indico_zodbrepl.cluster.model import Cluster, FileStore, Node, Role
 from indico_zodbrepl.cluster.problem import Problem
+from indico_zodbrepl.cluster.programs import Encryption, Watch
 from indico_zodbrepl.cluster.settings import NeoSettings, ServerSettings
 from indico_zodbrepl.cluster.shapes import REPLICATION_PORT, SHAPES, STORAGE_PORT, Shape
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
 from indico_zodbrepl.monitor.rules.facts import reviving, start_command
-from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations.offers import offers
 from indico_zodbrepl.operations.recommend import recommend
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from indico_zodbrepl.cluster.hosts import ClusterHost, Etcd
 from indico_zodbrepl.cluster.layout import Layout, etcd_authorities_file, host_file
-from indico_zodbrepl.cluster.model import Cluster, ClusterHost, Etcd
+from indico_zodbrepl.cluster.model import Cluster
 
 HEARTBEAT_MS = 100
 ELECTION_MS = 500

@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from indico_zodbrepl.cluster import layout
 from indico_zodbrepl.cluster.files import write_atomically
-from indico_zodbrepl.cluster.model import ClusterHost
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
 
 MISSING_HINT = (

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.cluster.layout import Layout, authorities_file
-from indico_zodbrepl.cluster.model import Cluster, Etcd
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.cluster.rendering import Program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd import member

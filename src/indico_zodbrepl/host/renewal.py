@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 
-from indico_zodbrepl.cluster.model import ClusterHost
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import certificates
 from indico_zodbrepl.host.certificates import Role

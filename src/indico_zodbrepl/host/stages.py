@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Endpoint, Node, NodeState
-from indico_zodbrepl.cluster.model import Etcd
+from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd import member
 from indico_zodbrepl.host import readiness, state, tunnel

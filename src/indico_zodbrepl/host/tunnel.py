@@ -13,8 +13,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from indico_zodbrepl.cluster.hosts import ClusterHost, Etcd
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Address, Cluster, ClusterHost, Endpoint, Etcd
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.places import Address, Endpoint
 from indico_zodbrepl.host import certificates
 from indico_zodbrepl.host.certificates import Role
 

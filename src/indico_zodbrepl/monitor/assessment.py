@@ -8,14 +8,10 @@ from pathlib import Path
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.model import (
-    Address,
-    Cluster,
-    ClusterHost,
-    IndicoInstance,
-    Node,
-    Role,
-)
+from indico_zodbrepl.cluster.hosts import ClusterHost
+from indico_zodbrepl.cluster.model import Cluster, Node, Role
+from indico_zodbrepl.cluster.places import Address
+from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.host.disks import Room
 from indico_zodbrepl.monitor import rules
 from indico_zodbrepl.monitor.findings import (
@@ -25,15 +21,9 @@ from indico_zodbrepl.monitor.findings import (
     assignments,
     source_of_truth,
 )
-from indico_zodbrepl.monitor.snapshot import (
-    Automation,
-    HostStatus,
-    IndicoStatus,
-    Mark,
-    NodeStatus,
-    Snapshot,
-    StartRefusal,
-)
+from indico_zodbrepl.monitor.host_status import Automation, HostStatus
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus, StartRefusal
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot
 from indico_zodbrepl.monitor.verdict import overall_state, sentence
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.findings import Results
-from indico_zodbrepl.monitor.snapshot import Automation
+from indico_zodbrepl.monitor.host_status import Automation
 
 if TYPE_CHECKING:
     from indico_zodbrepl.etcd.health import Health

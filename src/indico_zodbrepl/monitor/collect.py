@@ -9,8 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from indico_zodbrepl.backends import backend_of, can
+from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.cluster.installation import home_from_environment
-from indico_zodbrepl.cluster.model import Cluster, Etcd, IndicoInstance, Node, NodeState
+from indico_zodbrepl.cluster.model import Cluster, Node, NodeState
+from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
@@ -21,12 +23,8 @@ from indico_zodbrepl.monitor.automation import automation_jobs, automation_of, h
 from indico_zodbrepl.monitor.files import jobs, start_refusal
 from indico_zodbrepl.monitor.findings import Findings, Results, assignments, source_of_truth
 from indico_zodbrepl.monitor.hosts import host_jobs, reports
-from indico_zodbrepl.monitor.snapshot import (
-    EpochWord,
-    Program,
-    Snapshot,
-    StartRefusal,
-)
+from indico_zodbrepl.monitor.node_status import Program, StartRefusal
+from indico_zodbrepl.monitor.snapshot import EpochWord, Snapshot
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.probes import probe_history, probe_indico

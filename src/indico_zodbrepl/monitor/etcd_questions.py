@@ -14,7 +14,7 @@ from indico_zodbrepl.etcd.connection import store_of
 from indico_zodbrepl.etcd.keys import Key, Keys, Member, Store
 from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.monitor.findings import Results
-from indico_zodbrepl.monitor.snapshot import Automation, Candidate, Pause
+from indico_zodbrepl.monitor.host_status import Automation, Candidate, Pause
 from indico_zodbrepl.probing.answers import clean
 
 SECONDS = 0.8

@@ -17,11 +17,8 @@ from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.interface import Host, HostAwayError, host_of
 from indico_zodbrepl.host.operations_interface import Holder
 from indico_zodbrepl.monitor.findings import Results
-from indico_zodbrepl.monitor.snapshot import (
-    EpochWord,
-    OpenOperation,
-    StartRefusal,
-)
+from indico_zodbrepl.monitor.node_status import StartRefusal
+from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation
 from indico_zodbrepl.probing.answers import clean
 
 Jobs = Iterator[tuple[str, Callable[[], Results]]]

@@ -11,13 +11,9 @@ from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.monitor.snapshot import (
-    Automation,
-    EpochWord,
-    OpenOperation,
-    Program,
-    StartRefusal,
-)
+from indico_zodbrepl.monitor.host_status import Automation
+from indico_zodbrepl.monitor.node_status import Program, StartRefusal
+from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation
 from indico_zodbrepl.probing.answers import IndicoAnswer, ServerAnswer
 from indico_zodbrepl.probing.comparison import Comparison, Failure
 from indico_zodbrepl.probing.wire import FailureKind

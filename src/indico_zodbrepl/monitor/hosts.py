@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from indico_zodbrepl.cluster.files import digest
-from indico_zodbrepl.cluster.model import Cluster, ClusterHost
+from indico_zodbrepl.cluster.hosts import ClusterHost
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.interface import AgentStoppedError, HostAwayError, host_of
 from indico_zodbrepl.monitor.findings import Findings, HostReport, Results

@@ -10,7 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot, State
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot, State
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot
 from indico_zodbrepl.probing.answers import AckState, Level, ServerRole
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import Snapshot
 
 SMALL_LAG_SECONDS = 10.0
 """A switchover to a node further behind would pause writes for longer than about a second."""

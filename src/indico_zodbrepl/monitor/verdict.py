@@ -8,7 +8,8 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.monitor import rules
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, State
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, State
 from indico_zodbrepl.monitor.words import called, listed
 from indico_zodbrepl.probing.answers import Alert, Level
 from indico_zodbrepl.probing.comparison import Failure

@@ -7,7 +7,8 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot, State
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.monitord.memory import AlertKey, Memory
 
 SETTLED_AFTER = 3.0

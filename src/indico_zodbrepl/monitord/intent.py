@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.monitor.snapshot import NodeStatus
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitord.events import Event, Kind, Weight
 from indico_zodbrepl.monitord.memory import Memory
 from indico_zodbrepl.operations.evidence import (

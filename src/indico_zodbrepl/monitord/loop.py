@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.last_seen import LastSeen, parse
 from indico_zodbrepl.monitor import shared

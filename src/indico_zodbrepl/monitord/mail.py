@@ -10,7 +10,8 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
-from indico_zodbrepl.cluster.model import Address, Encryption
+from indico_zodbrepl.cluster.places import Address
+from indico_zodbrepl.cluster.programs import Encryption
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.monitord.events import Event, Weight
 from indico_zodbrepl.monitord.notifiers import DeliveryError

@@ -16,7 +16,8 @@ from rich.console import Console
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import ports, releases
 from indico_zodbrepl.host.interface import host_of

@@ -11,7 +11,8 @@ from typing import Any
 import waitress
 import waitress.server
 
-from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitor import metrics
 from indico_zodbrepl.monitor.snapshot import Snapshot

@@ -12,7 +12,8 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.verifying import Verified
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitord.events import Event, Kind, Weight
 from indico_zodbrepl.probing.comparison import Membership
 

@@ -8,7 +8,8 @@ from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.host.disks import mib
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.words import called
 from indico_zodbrepl.operations.procedures import Procedure, ProcedureStep, look
 from indico_zodbrepl.probing import tid

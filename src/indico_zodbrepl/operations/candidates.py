@@ -9,8 +9,8 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.host.datafs import Comparison
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.promotion import best_candidate
-from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.model import Loss
 from indico_zodbrepl.probing import tid

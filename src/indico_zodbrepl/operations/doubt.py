@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Iterator
 
 from indico_zodbrepl.host.promise import Fate, fate
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations.candidates import is_fit
 from indico_zodbrepl.operations.facts import Situation
 from indico_zodbrepl.operations.model import Finding, Loss, Verdict

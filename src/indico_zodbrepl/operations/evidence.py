@@ -23,7 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, Snapshot
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot
 from indico_zodbrepl.operations.model import Finding, Verdict
 from indico_zodbrepl.probing.answers import ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Failure

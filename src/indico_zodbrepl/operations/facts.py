@@ -22,8 +22,9 @@ from indico_zodbrepl.host.peers import of_nodes
 from indico_zodbrepl.host.promise import Promise
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.promotion import assigned_primary
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations.automatic import Automation
 from indico_zodbrepl.operations.evidence import Process
 from indico_zodbrepl.probing.answers import Replication, ServerAnswer, ServerRole

@@ -16,8 +16,8 @@ from indico_zodbrepl.cluster.model import Cluster, NodeState
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.datafs import Comparison, describe
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.promotion import states_after
-from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.operations import automatic, doubt, preflight
 from indico_zodbrepl.operations.candidates import (
     against,

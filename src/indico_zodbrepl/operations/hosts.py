@@ -8,10 +8,10 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import host_named, own_host
-from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import authority, bundle, certificates, cluster_file, secrets, ssh
 from indico_zodbrepl.host.certificates import Role

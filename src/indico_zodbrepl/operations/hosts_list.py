@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster
-from indico_zodbrepl.cluster.model import ClusterHost
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.remote.identities import Seen
 from indico_zodbrepl.host.remote.messages import PROTOCOL, Identity

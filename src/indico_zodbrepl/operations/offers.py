@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from indico_zodbrepl.backends import backend_of, limit
 from indico_zodbrepl.cluster.model import Cluster, Role
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import RESTARTED
-from indico_zodbrepl.monitor.snapshot import NodeStatus, OpenOperation, Snapshot
+from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
 from indico_zodbrepl.operations.recommend import recommend
 from indico_zodbrepl.operations.refusals import Refusals, sentence
 

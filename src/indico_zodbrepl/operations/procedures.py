@@ -10,8 +10,9 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import RUNNING, start_command, start_verb
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus, OpenOperation, Snapshot
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, OpenOperation, Snapshot
 from indico_zodbrepl.monitor.words import called, set_up
 from indico_zodbrepl.probing import tid
 

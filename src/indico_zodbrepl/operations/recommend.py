@@ -16,9 +16,10 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
 from indico_zodbrepl.monitor.promotion import assigned_primary, best_candidate
 from indico_zodbrepl.monitor.rules.facts import RUNNING, reviving
-from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus, OpenOperation, Snapshot, State
+from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot, State
 from indico_zodbrepl.operations import by_hand
 from indico_zodbrepl.operations import procedures as words
 from indico_zodbrepl.operations.procedures import Procedure

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
 from indico_zodbrepl.monitor.promotion import SMALL_LAG_SECONDS, follows_closely
 from indico_zodbrepl.monitor.rules.facts import RUNNING
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Mark, NodeStatus, Snapshot, State
+from indico_zodbrepl.monitor.snapshot import IndicoStatus, Snapshot, State
 from indico_zodbrepl.probing.answers import Level
 
 

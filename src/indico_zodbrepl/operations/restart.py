@@ -15,8 +15,9 @@ from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.host.interface import START_SECONDS
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import RUNNING
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, NodeStatus
+from indico_zodbrepl.monitor.snapshot import IndicoStatus
 from indico_zodbrepl.operations.consensus_steps import START_SECONDS as ELECTING_START_SECONDS
 from indico_zodbrepl.operations.consensus_steps import Whole
 from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Step, Verdict

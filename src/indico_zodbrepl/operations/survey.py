@@ -29,8 +29,9 @@ from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.collect import TIME_LIMIT, collect
 from indico_zodbrepl.monitor.findings import Findings
 from indico_zodbrepl.monitor.hosts import look_again
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.promotion import best_candidate, follows_closely
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations import automatic, consensus_facts, facts, preflight
 from indico_zodbrepl.operations.automatic import Automation
 from indico_zodbrepl.operations.candidates import against, choose, fingerprint

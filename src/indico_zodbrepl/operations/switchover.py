@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterator, Mapping
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.promotion import (
     SMALL_LAG_SECONDS,
     best_candidate,
     follows_closely,
     states_after,
 )
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.operations import preflight
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import SeeFollowing, SeeWritable, Verify

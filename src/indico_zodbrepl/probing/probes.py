@@ -8,7 +8,7 @@ import socket
 import time
 from typing import cast
 
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.probing import answers
 from indico_zodbrepl.probing.answers import HistoryAnswer, IndicoAnswer, MissingAnswer, ServerAnswer
 from indico_zodbrepl.probing.wire import MAX_ANSWER, FailureKind, ProbeError, conversation, frame

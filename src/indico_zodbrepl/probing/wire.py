@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 
 MAX_ANSWER = 256 * 1024
 """Bytes; a status with a hundred followers takes about 4 KiB."""

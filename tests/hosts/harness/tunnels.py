@@ -14,7 +14,7 @@ from talk import PATIENCE, lines_of, python
 
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.host import authority, certificates, tunnel, tunnel_control

@@ -19,7 +19,7 @@ from link import Link
 from indico_zodbrepl.cluster import NodeState, Role
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.host import epochs, state, supervisor
 from indico_zodbrepl.host.fencing import freeze
 from indico_zodbrepl.host.server_control import ServerControl

@@ -14,7 +14,7 @@ from werkzeug.routing import Rule
 from indico_zodbrepl.admin.access import gate
 from indico_zodbrepl.admin.access.accounts import Level
 from indico_zodbrepl.admin.access.gate import actor, why_not_operate
-from indico_zodbrepl.cluster.model import Admin
+from indico_zodbrepl.cluster.programs import Admin
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]

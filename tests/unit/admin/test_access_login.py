@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 
 from indico_zodbrepl.admin.access import accounts, login, sessions
 from indico_zodbrepl.admin.access.sessions import IDLE_SECONDS, LONGEST_SECONDS, is_over
-from indico_zodbrepl.cluster.model import Admin
+from indico_zodbrepl.cluster.programs import Admin
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]

@@ -16,7 +16,7 @@ from flask import request
 from flask.testing import FlaskClient
 
 from indico_zodbrepl.admin import app
-from indico_zodbrepl.cluster.model import Admin
+from indico_zodbrepl.cluster.programs import Admin
 
 MakeClient = Callable[..., FlaskClient]
 PUBLIC = "https://zodb.example/"

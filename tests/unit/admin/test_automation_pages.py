@@ -19,8 +19,10 @@ from flask.testing import FlaskClient
 from situations import server, snapshot
 from spread import WELL, spread
 
-from indico_zodbrepl.cluster.model import Cluster, Etcd, Synchronous
-from indico_zodbrepl.monitor.snapshot import Automation, Candidate, Pause, Snapshot
+from indico_zodbrepl.cluster.hosts import Etcd
+from indico_zodbrepl.cluster.model import Cluster, Synchronous
+from indico_zodbrepl.monitor.host_status import Automation, Candidate, Pause
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.probing.answers import Acknowledging, AckState, Hold
 from indico_zodbrepl.probing.waiting import wait_until
 

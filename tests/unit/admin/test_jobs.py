@@ -21,7 +21,8 @@ from indico_zodbrepl.admin import jobs as job_files
 from indico_zodbrepl.admin.jobs import Job, Jobs
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Admin, Cluster, IndicoInstance, Node, Role
+from indico_zodbrepl.cluster.model import Cluster, Node, Role
+from indico_zodbrepl.cluster.programs import Admin, IndicoInstance
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import operation, store
 from indico_zodbrepl.operations.model import Plan

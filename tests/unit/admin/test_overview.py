@@ -22,7 +22,8 @@ from indico_zodbrepl.admin.app import create_app
 from indico_zodbrepl.admin.overview_model import Overviews
 from indico_zodbrepl.admin.pages.overview import TAKEN
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.watcher import STALE_AFTER, TimestampedSnapshot, Watcher

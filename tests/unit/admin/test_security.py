@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from indico_zodbrepl.admin.access.gate import is_own_host
-from indico_zodbrepl.cluster.model import Admin
+from indico_zodbrepl.cluster.programs import Admin
 
 MakeClient = Callable[..., FlaskClient]
 ClientFor = Callable[[FlaskClient], FlaskClient]

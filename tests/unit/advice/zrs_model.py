@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 
 from situations import HOME
 
-from indico_zodbrepl.cluster.model import Admin, Cluster, IndicoInstance, Node, NodeState, Role
+from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.programs import Admin, IndicoInstance
 from indico_zodbrepl.host.history import Condition, Lineage
-from indico_zodbrepl.monitor.snapshot import StartRefusal
+from indico_zodbrepl.monitor.node_status import StartRefusal
 
 Transactions = tuple[int, ...]
 INDICO = "one"

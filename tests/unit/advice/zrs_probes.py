@@ -16,8 +16,8 @@ from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.findings import Findings
+from indico_zodbrepl.monitor.node_status import Program as Supervised
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Snapshot
-from indico_zodbrepl.monitor.snapshot import Program as Supervised
 from indico_zodbrepl.probing import comparison as probed
 from indico_zodbrepl.probing.answers import (
     Hold,

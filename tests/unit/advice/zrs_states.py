@@ -11,23 +11,14 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from zrs_model import (
-    SHAPES,
-    Member,
-    Operation,
-    Program,
-    Supervisor,
-    World,
-    first_state,
-    lineage,
-)
+from zrs_model import SHAPES, Member, Operation, Program, Supervisor, World, first_state, lineage
 from zrs_start import admit
 
 from indico_zodbrepl.cluster.model import NodeState, Role
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.files import start_refusal
-from indico_zodbrepl.monitor.snapshot import StartRefusal
+from indico_zodbrepl.monitor.node_status import StartRefusal
 
 EPOCH = 2
 WHOLE = (1, 2, 3, 4)

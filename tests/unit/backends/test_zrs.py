@@ -16,15 +16,10 @@ from zope.interface.verify import verifyObject
 from indico_zodbrepl import backends
 from indico_zodbrepl.backends import IBackend, backend_of
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster.hosts import ClusterHost, LinkEncryption
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout, zeo_conf
-from indico_zodbrepl.cluster.model import (
-    ClusterHost,
-    LinkEncryption,
-    Synchronous,
-    SyncLevel,
-    WhenAlone,
-)
+from indico_zodbrepl.cluster.model import Synchronous, SyncLevel, WhenAlone
 from indico_zodbrepl.cluster.shapes import SHAPES
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"

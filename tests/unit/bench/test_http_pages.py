@@ -19,7 +19,7 @@ from indico_zodbrepl.bench.suites.http_trials import (
     held_by,
     paths,
 )
-from indico_zodbrepl.cluster.model import IndicoInstance
+from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.errors import OperatorError
 
 HELD = Holdings(

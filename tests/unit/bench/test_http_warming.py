@@ -9,7 +9,7 @@ import pytest
 from pages_server import CLOSING, STALL_SECONDS, STALLING, two_servers
 
 from indico_zodbrepl.bench.suites.http_trials import warm
-from indico_zodbrepl.cluster.model import IndicoInstance
+from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.cluster.rendering import INDICO_THREADS
 from indico_zodbrepl.errors import ExitCode, OperatorError
 

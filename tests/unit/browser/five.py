@@ -14,7 +14,8 @@ import situations
 from situations import ONE_SECOND, SILENT, TID, TID_TIME, program, server
 
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Cluster, IndicoInstance, Node, NodeState, Role, Watch
+from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.programs import IndicoInstance, Watch
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitord.files import Lines
 from indico_zodbrepl.monitord.history import FILE, FILE_BYTES

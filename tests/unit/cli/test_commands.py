@@ -197,12 +197,12 @@ print(*sys.modules, file=sys.stderr)
     [
         ([], ("rich", "ZConfig", "indico_zodbrepl.cluster"), 5),
         (["--help"], ("rich", "ZConfig", "indico_zodbrepl.cluster"), 5),
-        (["status", "--help"], ("rich", "ZConfig", "indico_zodbrepl.monitor"), 20),
-        (["failover", "--help"], ("rich", "ZConfig", "indico_zodbrepl.operations"), 20),
-        (["node", "--help"], ("rich", "ZConfig", "indico_zodbrepl.host"), 20),
-        (["admin", "--help"], ("rich", "ZConfig", "indico_zodbrepl.admin"), 20),
-        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 92),
-        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 85),
+        (["status", "--help"], ("rich", "ZConfig", "indico_zodbrepl.monitor"), 23),
+        (["failover", "--help"], ("rich", "ZConfig", "indico_zodbrepl.operations"), 23),
+        (["node", "--help"], ("rich", "ZConfig", "indico_zodbrepl.host"), 23),
+        (["admin", "--help"], ("rich", "ZConfig", "indico_zodbrepl.admin"), 23),
+        (["status"], ("tenacity", "indico_zodbrepl.operations.model"), 97),
+        (["status", "--json"], ("rich", "tenacity", "indico_zodbrepl.operations"), 90),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )

@@ -9,15 +9,9 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster.failover_rules import failover_problems
+from indico_zodbrepl.cluster.hosts import ClusterHost, Etcd
 from indico_zodbrepl.cluster.loader import load
-from indico_zodbrepl.cluster.model import (
-    Cluster,
-    ClusterHost,
-    Etcd,
-    Synchronous,
-    SyncLevel,
-    WhenAlone,
-)
+from indico_zodbrepl.cluster.model import Cluster, Synchronous, SyncLevel, WhenAlone
 from indico_zodbrepl.errors import OperatorError
 
 HOME = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ from cluster_texts import GOOD, load_text, refusal
 
 from indico_zodbrepl.cluster import Cluster, rendering
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.model import SCHEDULER
+from indico_zodbrepl.cluster.programs import SCHEDULER
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.secrets import check_mail_password
 

@@ -8,7 +8,7 @@ import pytest
 from cluster_texts import GOOD, LAST_LINE, load_text, refusal
 
 from indico_zodbrepl.cluster import Address, Watch
-from indico_zodbrepl.cluster.model import Admin, Encryption
+from indico_zodbrepl.cluster.programs import Admin, Encryption
 from indico_zodbrepl.errors import OperatorError
 
 WATCH = """

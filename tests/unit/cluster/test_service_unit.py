@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.cluster.service import UNITS, Account, Service, outermost
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"

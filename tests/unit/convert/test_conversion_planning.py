@@ -14,8 +14,8 @@ from two_hosts import two_hosts
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.layout import Layout, data_fs
-from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.convert import plan, planning, source_of_cluster, source_of_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import daemon, epochs, state

@@ -23,7 +23,8 @@ from indico_zodbrepl.demo.login import Login
 from indico_zodbrepl.demo.show import block
 from indico_zodbrepl.demo.suggestions import suggestions
 from indico_zodbrepl.host.secrets import Credentials
-from indico_zodbrepl.monitor.snapshot import Mark, NodeStatus, Program, Snapshot, State
+from indico_zodbrepl.monitor.node_status import Mark, NodeStatus, Program
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.operations.recommend import procedures
 from indico_zodbrepl.probing.answers import ServerRole
 

@@ -11,17 +11,10 @@ import pytest
 
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd import connection, member
-from indico_zodbrepl.host import (
-    authority,
-    certificates,
-    etcd_control,
-    generated,
-    stages,
-    tunnel,
-)
+from indico_zodbrepl.host import authority, certificates, etcd_control, generated, stages, tunnel
 
 HOSTS = """\
 name two

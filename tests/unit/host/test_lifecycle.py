@@ -14,9 +14,11 @@ import pytest
 import two_hosts
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.layout import Layout, state_file
 from indico_zodbrepl.cluster.lookup import node_named
-from indico_zodbrepl.cluster.model import Admin, ClusterHost, IndicoInstance, Node, Watch
+from indico_zodbrepl.cluster.model import Node
+from indico_zodbrepl.cluster.programs import Admin, IndicoInstance, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import epochs, generated, lifecycle, readiness, run, stages, state
 from indico_zodbrepl.host.epochs import EpochRecord

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Admin, Cluster, Node, Role
+from indico_zodbrepl.cluster.model import Cluster, Node, Role
+from indico_zodbrepl.cluster.programs import Admin
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import operation_files
 from indico_zodbrepl.host.operations_interface import LockLostError, Texts

@@ -6,11 +6,13 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from indico_zodbrepl.cluster.model import Admin, Cluster, IndicoInstance, Node, NodeState, Role
+from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
+from indico_zodbrepl.cluster.programs import Admin, IndicoInstance
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.assessment import assess
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.snapshot import EpochWord, Program, Snapshot
+from indico_zodbrepl.monitor.node_status import Program
+from indico_zodbrepl.monitor.snapshot import EpochWord, Snapshot
 from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
     MissingAnswer,

@@ -8,7 +8,8 @@ from typing import Any
 from situations import PRIMARY_KILLED, SILENT, cluster, snapshot
 
 from indico_zodbrepl import __version__
-from indico_zodbrepl.cluster.model import Cluster, ClusterHost, FileStore
+from indico_zodbrepl.cluster.hosts import ClusterHost
+from indico_zodbrepl.cluster.model import Cluster, FileStore
 from indico_zodbrepl.monitor.findings import HostReport
 from indico_zodbrepl.monitor.snapshot import EpochWord, Snapshot
 from indico_zodbrepl.probing.comparison import Failure

@@ -29,7 +29,8 @@ from situations import (
 from indico_zodbrepl.cluster.model import Node, NodeState, Role
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.host.supervisor import NOT_KNOWN
-from indico_zodbrepl.monitor.snapshot import Mark, Program, Snapshot, StartRefusal, State
+from indico_zodbrepl.monitor.node_status import Mark, Program, StartRefusal
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.probing.answers import (
     IndicoAnswer,
     Level,

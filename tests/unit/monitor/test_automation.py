@@ -11,7 +11,8 @@ from situations import server, snapshot
 
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cli.status_view import automation
-from indico_zodbrepl.cluster.model import Cluster, Etcd
+from indico_zodbrepl.cluster.hosts import Etcd
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.client import Entry
 from indico_zodbrepl.etcd.keys import Keys, Leader, Member, Operation, Paused, Sync, encode
@@ -19,7 +20,8 @@ from indico_zodbrepl.monitor import metrics
 from indico_zodbrepl.monitor.automation import LATE, automation_of
 from indico_zodbrepl.monitor.etcd_questions import understood
 from indico_zodbrepl.monitor.findings import HostReport
-from indico_zodbrepl.monitor.snapshot import Automation, Candidate, Pause, Snapshot, State
+from indico_zodbrepl.monitor.host_status import Automation, Candidate, Pause
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.probing.answers import Hold, Level
 
 AT = "2026-11-24T18:00:00Z"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from situations import HOME, cluster, instance, snapshot
 
-from indico_zodbrepl.monitor.snapshot import Mark, Snapshot, State
+from indico_zodbrepl.monitor.node_status import Mark
+from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.operations.procedures import Procedure
 from indico_zodbrepl.operations.recommend import procedures as advise
 from indico_zodbrepl.probing.answers import read_indico_answer

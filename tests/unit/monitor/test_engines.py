@@ -31,7 +31,8 @@ from indico_zodbrepl import backends
 from indico_zodbrepl.backends.interfaces import OPERATIONS
 from indico_zodbrepl.cli.group import FORMER_NAMES
 from indico_zodbrepl.cli.status_view import view
-from indico_zodbrepl.monitor.snapshot import Mark, State
+from indico_zodbrepl.monitor.node_status import Mark
+from indico_zodbrepl.monitor.snapshot import State
 from indico_zodbrepl.operations.procedures import Procedure
 from indico_zodbrepl.operations.recommend import procedures as advise
 from indico_zodbrepl.probing import tid

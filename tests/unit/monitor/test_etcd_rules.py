@@ -7,9 +7,11 @@ import dataclasses
 import situations
 from situations import server, snapshot
 
-from indico_zodbrepl.cluster.model import Cluster, Etcd
+from indico_zodbrepl.cluster.hosts import Etcd
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.etcd.health import Health, MemberHealth, understood
-from indico_zodbrepl.monitor.snapshot import Automation, EpochWord
+from indico_zodbrepl.monitor.host_status import Automation
+from indico_zodbrepl.monitor.snapshot import EpochWord
 from indico_zodbrepl.probing.answers import Alert, Level
 
 URLS = tuple(f"https://10.0.0.{number}:8141" for number in (1, 2, 3))

@@ -17,7 +17,8 @@ from indico_zodbrepl.host import history
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.supervisor import last_refusal
 from indico_zodbrepl.monitor import files
-from indico_zodbrepl.monitor.snapshot import EpochWord, StartRefusal
+from indico_zodbrepl.monitor.node_status import StartRefusal
+from indico_zodbrepl.monitor.snapshot import EpochWord
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Snapshot, StartRefusal, State
+from indico_zodbrepl.monitor.node_status import StartRefusal
+from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Snapshot, State
 from indico_zodbrepl.operations.recommend import procedures as advise
 from indico_zodbrepl.probing.answers import (
     Alert,

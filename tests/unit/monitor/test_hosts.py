@@ -11,7 +11,8 @@ from situations import FAILED_OVER, REFUSED, SILENT, findings, program, state
 from spread import AWAY, H1_LOST, WELL, seen, spread
 
 from indico_zodbrepl import __version__
-from indico_zodbrepl.cluster.model import ClusterHost, Role
+from indico_zodbrepl.cluster.hosts import ClusterHost
+from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.sights import Sighting
 from indico_zodbrepl.monitor.findings import HostReport

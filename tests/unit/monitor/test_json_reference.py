@@ -10,17 +10,17 @@ import pytest
 
 from indico_zodbrepl.host.data_end import DataEnd
 from indico_zodbrepl.host.disks import Disk
-from indico_zodbrepl.monitor import snapshot
+from indico_zodbrepl.monitor import host_status, node_status, snapshot
 from indico_zodbrepl.probing import answers
 from indico_zodbrepl.probing.answers import Acknowledging, RefusedFollower, WriteFailure
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status-json.md").read_text()
 SECTIONS: dict[str, tuple[list[type], set[str]]] = {
     "The object itself": ([snapshot.Snapshot], {"code"}),
-    "An entry of `nodes`": ([snapshot.NodeStatus], set()),
+    "An entry of `nodes`": ([node_status.NodeStatus], set()),
     "An entry of `indico`": ([snapshot.IndicoStatus], set()),
-    "An entry of `hosts`": ([snapshot.HostStatus], set()),
-    "`automation`": ([snapshot.Automation], set()),
+    "An entry of `hosts`": ([host_status.HostStatus], set()),
+    "`automation`": ([host_status.Automation], set()),
     "An entry of `warnings`": ([answers.Alert], set()),
     "An entry of `records`": ([snapshot.EpochWord], set()),
     "An entry of `operations`": ([snapshot.OpenOperation], set()),
@@ -41,10 +41,10 @@ def test_the_page_has_each_field_and_no_other(title: str) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        snapshot.Program,
-        snapshot.StartRefusal,
-        snapshot.Candidate,
-        snapshot.Pause,
+        node_status.Program,
+        node_status.StartRefusal,
+        host_status.Candidate,
+        host_status.Pause,
         Acknowledging,
         RefusedFollower,
         Disk,

@@ -14,7 +14,8 @@ import pytest
 import situations
 from situations import HEALTHY, PRIMARY_KILLED, SPLIT_BRAIN, cluster, findings, snapshot
 
-from indico_zodbrepl.cluster.model import Cluster, Watch
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.monitor import shared
 from indico_zodbrepl.monitor.shared import FRESH_SECONDS, Source
 from indico_zodbrepl.monitor.snapshot import Snapshot

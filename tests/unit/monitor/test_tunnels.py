@@ -9,7 +9,8 @@ import pytest
 from situations import cluster, program, snapshot
 
 from indico_zodbrepl import __version__
-from indico_zodbrepl.cluster.model import Cluster, ClusterHost, LinkEncryption
+from indico_zodbrepl.cluster.hosts import ClusterHost, LinkEncryption
+from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.findings import HostReport
 from indico_zodbrepl.probing.answers import Alert, Level
 

@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 import pytest
 from situations import cluster
 
-from indico_zodbrepl.cluster.model import Address, Encryption, Watch
+from indico_zodbrepl.cluster.places import Address
+from indico_zodbrepl.cluster.programs import Encryption, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.monitord.events import Event, Kind, Weight
 from indico_zodbrepl.monitord.mail import Mail

@@ -20,7 +20,7 @@ from situations import (
     snapshot,
 )
 
-from indico_zodbrepl.cluster.model import Watch
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.monitor.metrics import METRICS
 from indico_zodbrepl.monitord.loop import EventDetector
 from indico_zodbrepl.monitord.notifiers import Notifier

@@ -22,7 +22,7 @@ from engines import (
 from situations import TID_TIME
 
 from indico_zodbrepl import backends
-from indico_zodbrepl.cluster.model import Watch
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.host import supervisor
 from indico_zodbrepl.monitord import memory as memories
 from indico_zodbrepl.monitord.events import Event, Kind, events

@@ -18,7 +18,7 @@ from situations import (
     snapshot,
 )
 
-from indico_zodbrepl.cluster.model import Watch
+from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.monitord.events import Event
 from indico_zodbrepl.monitord.files import Lines, Tail, read, replace
 from indico_zodbrepl.monitord.history import SPAN, History, Sample

@@ -12,7 +12,8 @@ from typing import ClassVar
 import pytest
 
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.model import Admin, Cluster, Node, Role
+from indico_zodbrepl.cluster.model import Cluster, Node, Role
+from indico_zodbrepl.cluster.programs import Admin
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.operations import executor, journal, store
 from indico_zodbrepl.operations.model import KINDS, Context, Figures, Plan, Step

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
-from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import backup_folder, history
 from indico_zodbrepl.host.history import Condition

@@ -11,7 +11,7 @@ from situations import PRIMARY_KILLED, TID, server
 
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.host.promise import Promise
-from indico_zodbrepl.monitor.snapshot import Automation, Candidate
+from indico_zodbrepl.monitor.host_status import Automation, Candidate
 from indico_zodbrepl.operations.doubt import findings, told
 from indico_zodbrepl.operations.model import Finding, Loss, Verdict
 

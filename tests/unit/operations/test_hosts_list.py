@@ -9,7 +9,7 @@ import pytest
 
 from indico_zodbrepl import __version__
 from indico_zodbrepl.cluster import Cluster, load
-from indico_zodbrepl.cluster.model import ClusterHost
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.remote.identities import Seen

@@ -28,8 +28,9 @@ from situations import (
 
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.node_status import StartRefusal
 from indico_zodbrepl.monitor.promotion import best_candidate, states_after
-from indico_zodbrepl.monitor.snapshot import OpenOperation, StartRefusal
+from indico_zodbrepl.monitor.snapshot import OpenOperation
 from indico_zodbrepl.operations.procedures import Procedure
 from indico_zodbrepl.operations.recommend import procedures as advise
 from indico_zodbrepl.probing.answers import Hold, ServerAnswer

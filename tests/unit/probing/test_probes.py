@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from situations import TID
 
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.probing.answers import (
     Acknowledging,
     AckState,

@@ -20,7 +20,7 @@ from werkzeug.exceptions import Unauthorized
 from indico_zodbrepl.admin.access import login, sessions
 from indico_zodbrepl.admin.access.accounts import Accounts, Level, Person, Reader
 from indico_zodbrepl.admin.site import here
-from indico_zodbrepl.cluster.model import Admin
+from indico_zodbrepl.cluster.programs import Admin
 
 View = TypeVar("View", bound=Callable[..., Any])
 NEEDS = "_needs_level"

@@ -21,7 +21,8 @@ from flask_wtf.csrf import generate_csrf
 from indico_zodbrepl.admin.access.accounts import Accounts, Person, Reader
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Admin, Cluster
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.cluster.programs import Admin
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing import typed_json
 

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
 from indico_zodbrepl.host.history import Condition
-from indico_zodbrepl.monitor.snapshot import NodeStatus, Snapshot
+from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing.answers import Hold, ServerRole
 

@@ -20,7 +20,7 @@ from indico_zodbrepl.bench.sites.storages import IN_MEMORY, Storage
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.cluster.shapes import REPLICATION_PORT, SHAPES, STORAGE_PORT
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import daemon, lifecycle, ports, secrets

@@ -17,7 +17,7 @@ from indico_zodbrepl.bench.suites.http_generator import ARRIVALS, PERCENTILES, P
 from indico_zodbrepl.bench.suites.http_saturation import verdict
 from indico_zodbrepl.bench.suites.http_search import Limit, Tried, bounds, is_confirmed, next_rate
 from indico_zodbrepl.bench.suites.http_trials import Generator, Trial, generator, tried, warm
-from indico_zodbrepl.cluster.model import IndicoInstance
+from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.errors import OperatorError
 
 HIGHEST = "highest rate"

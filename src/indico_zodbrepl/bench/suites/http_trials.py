@@ -25,7 +25,7 @@ from indico_zodbrepl.bench.suites import http_generator
 from indico_zodbrepl.bench.suites.http_generator import Job
 from indico_zodbrepl.bench.suites.http_saturation import Shares
 from indico_zodbrepl.bench.suites.http_search import Load
-from indico_zodbrepl.cluster.model import IndicoInstance
+from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.cluster.rendering import INDICO_THREADS
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.readiness import health

@@ -25,7 +25,7 @@ from indico_zodbrepl.bench.suite import (
 )
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.model import IndicoInstance
+from indico_zodbrepl.cluster.programs import IndicoInstance
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import secrets
 

@@ -14,7 +14,7 @@ from typing import cast
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 
 HANDSHAKE_SECONDS = 5.0
 """For the certificates of both sides."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.model import WhenAlone
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing.answers import Acknowledging, AckState, Alert, Hold, Level
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.monitor.findings import HostReport
+from indico_zodbrepl.monitor.host_status import Automation
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import Automation, NodeStatus
 from indico_zodbrepl.probing.answers import Alert, Hold, Level
 
 QUORUM = "docs/how-to/automatic-failover.md"

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host.disks import Disk, Room
+from indico_zodbrepl.monitor.host_status import FileSystem, file_systems
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import FileSystem, NodeStatus, file_systems
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing.answers import Alert, Level
 

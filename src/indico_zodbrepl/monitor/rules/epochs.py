@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import Facts, way_back
-from indico_zodbrepl.monitor.snapshot import NodeStatus, OpenOperation
+from indico_zodbrepl.monitor.snapshot import OpenOperation
 from indico_zodbrepl.probing.answers import Alert, Hold, Level
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from indico_zodbrepl.cluster.model import Etcd
+from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.probing.answers import Alert, Level
 

@@ -11,7 +11,9 @@ from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.supervisor import NOT_KNOWN
 from indico_zodbrepl.monitor import words
 from indico_zodbrepl.monitor.findings import Findings
-from indico_zodbrepl.monitor.snapshot import HostStatus, IndicoStatus, NodeStatus, Program
+from indico_zodbrepl.monitor.host_status import HostStatus
+from indico_zodbrepl.monitor.node_status import NodeStatus, Program
+from indico_zodbrepl.monitor.snapshot import IndicoStatus
 from indico_zodbrepl.probing.answers import Hold, Replication, ServerAnswer, ServerRole
 
 RUNNING = ("RUNNING", "STARTING")

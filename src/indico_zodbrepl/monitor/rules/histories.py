@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import Facts, way_back
-from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.probing import tid
 from indico_zodbrepl.probing.answers import Alert, Level
 from indico_zodbrepl.probing.comparison import Membership

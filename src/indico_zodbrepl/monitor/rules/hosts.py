@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from indico_zodbrepl import __version__
-from indico_zodbrepl.monitor.rules.facts import (
-    RUNNING,
-    Facts,
-    condition,
-    remedy,
-    shown_program,
-)
-from indico_zodbrepl.monitor.snapshot import HostStatus
+from indico_zodbrepl.monitor.host_status import HostStatus
+from indico_zodbrepl.monitor.rules.facts import RUNNING, Facts, condition, remedy, shown_program
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing.answers import Alert, Level
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster.model import Role
+from indico_zodbrepl.monitor.node_status import Program
 from indico_zodbrepl.monitor.rules.facts import RUNNING, Facts, condition, remedy, shown_program
-from indico_zodbrepl.monitor.snapshot import IndicoStatus, Program
+from indico_zodbrepl.monitor.snapshot import IndicoStatus
 from indico_zodbrepl.monitor.words import set_up
 from indico_zodbrepl.probing.answers import Alert, Level
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from indico_zodbrepl.cluster.commands import move_away
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.cluster.model import NodeState, Role
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import (
     RUNNING,
     Facts,
@@ -17,7 +18,6 @@ from indico_zodbrepl.monitor.rules.facts import (
     start_verb,
     way_back,
 )
-from indico_zodbrepl.monitor.snapshot import NodeStatus
 from indico_zodbrepl.probing.answers import Alert, Level, ServerAnswer, ServerRole
 from indico_zodbrepl.probing.comparison import Failure
 from indico_zodbrepl.probing.tid import clock_lag

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.cluster.model import FileStore
 from indico_zodbrepl.cluster.shapes import SHAPES
+from indico_zodbrepl.monitor.host_status import HostStatus
+from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.rules.facts import Facts
-from indico_zodbrepl.monitor.snapshot import HostStatus, IndicoStatus, NodeStatus
+from indico_zodbrepl.monitor.snapshot import IndicoStatus
 from indico_zodbrepl.monitor.words import listed
 from indico_zodbrepl.probing.answers import Alert, Level
 

@@ -13,9 +13,9 @@ from typing import Any
 from aiohttp import web
 
 from indico_zodbrepl.cluster import Cluster, load
+from indico_zodbrepl.cluster.hosts import ClusterHost
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
-from indico_zodbrepl.cluster.model import ClusterHost
 from indico_zodbrepl.host import authority, certificates
 from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.host.fencing import Fenced

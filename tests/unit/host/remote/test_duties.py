@@ -14,7 +14,7 @@ from indico_zodbrepl.backends.postgresql import config
 from indico_zodbrepl.backends.relstorage import servers_file
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
-from indico_zodbrepl.cluster.model import Address
+from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.host import epochs, ports, state
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.remote import duties
