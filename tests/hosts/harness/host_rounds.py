@@ -22,6 +22,8 @@ AFTER_SECONDS = 2.0
 """How long a fault lasts after the successor's first commit."""
 STAYS_SECONDS = 8.0
 """How long a fault lasts that wants no failover."""
+LONG_SECONDS = 0.5
+"""Reads that took as long are printed."""
 SPANS = 3_000_000
 """Numbers of the three writers of one round; 700 rounds fit into 31 bits, as IOBTree has them."""
 
@@ -63,6 +65,9 @@ def strike(cluster: Automatic, fault: Fault, first: int) -> dict[str, Any]:
         for each in commits:
             if each.outcome is Outcome.REFUSED and each.number in held:
                 print("kept, and told as refused:", each, file=sys.stderr)
+    if verdict.read_gap > LONG_SECONDS:
+        for each in slow(reads, at, until):
+            print(f"a long read, {each.began - at:.2f} s after the fault:", each, file=sys.stderr)
     if not whole:
         print(cluster.zodbrepl("h2", "status", code=None).stdout, verdict, file=sys.stderr)
         raise SystemExit("the cluster did not become whole")
@@ -84,6 +89,16 @@ def strike(cluster: Automatic, fault: Fault, first: int) -> dict[str, Any]:
 def errors_of(attempts: Iterable[Commit | Read], since: float) -> list[str]:
     """Return the errors that programs were told after a moment."""
     return [each.error for each in attempts if each.error and each.ended > since]
+
+
+def slow(reads: Iterable[Read], since: float, until: float) -> list[Read]:
+    """Return the reads of a time that failed or took long."""
+    return [
+        each
+        for each in reads
+        if since < each.ended <= until + LONG_SECONDS
+        and (not each.succeeded or each.ended - each.began > LONG_SECONDS / 2)
+    ]
 
 
 def place(cluster: Automatic, fault: Fault) -> str:
