@@ -227,9 +227,11 @@ def test_an_interrupted_backup_is_continued_and_looks_like_none(site, tmpdir):
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     for _ in range(3):
         started = subprocess.Popen(PROGRAM + ['backup', site.path, str(folder)], **pipes)
-        assert 'files' == json.loads(started.stderr.readline())['stage']
+        stage = json.loads(started.stderr.readline())['stage']
         started.send_signal(signal.SIGKILL)
         started.wait()
+        if stage != 'files':
+            break  # the one before was killed so late that it had copied all files
         assert [] == [each for each in folder.listdir() if each.ext in ('.fs', '.dat', '.blobs')]
     started = subprocess.Popen(PROGRAM + ['backup', site.path, str(folder)], **pipes)
     assert 42 == json.loads(started.communicate()[0])['blobs']

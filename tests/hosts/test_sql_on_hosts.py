@@ -150,7 +150,7 @@ def test_after_the_loss_of_a_host_writes_go_on_and_the_host_joins_again(three: T
 
 def state_of_commits(three: Three, node: str) -> str:
     """Return how a primary acknowledges commits, as it has recorded it."""
-    path = three.lab[three.host_of(node)].folder / "var/node" / node / "synchronous.json"
+    path = three.lab[three.host_of(node)].folder / node / "synchronous.json"
     return str(json.loads(path.read_text())["state"])
 
 
@@ -184,6 +184,7 @@ def test_a_primary_goes_on_alone_only_when_a_majority_of_the_hosts_knows(three: 
             three.zodbrepl(host, "node", "start", node)
         settled = lambda: state_of_commits(three, primary) == "synchronous"  # noqa: E731
         assert wait_until(settled, later())
+        assert wait_until(lambda: not hosts_that_know(three), later())
         writer.see_more()
     account_for(three, writer)
 

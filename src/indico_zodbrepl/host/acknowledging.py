@@ -159,30 +159,42 @@ def _sync(cluster: Cluster, node: Node, status: ServerStatus, found: Acknowledgi
     return Sync(status.epoch, found.count, found.level, found.state == "alone", others, since=now())
 
 
-def go_alone(cluster: Cluster, node: Node) -> bool:
+def keep_record(cluster: Cluster, node: Node) -> bool:
     """Let a primary that asks for it commit without secondaries, once a majority of hosts knows.
 
-    Return True if it did so.  For clusters without automation, which does that by its key in etcd.
+    When its secondaries have everything again, the record says so.  Return True if the primary goes
+    on alone from now on.  For clusters without automation, which does both by its key in etcd.
     """
     control = control_of(cluster, node)
     found = control.commits()
     state = found.synchronous
-    if found.role != Role.PRIMARY or state is None or state.state != "asking":
+    if found.role != Role.PRIMARY or state is None:
         return False
-    with changing(cluster, node):
-        _record(cluster, dataclasses.replace(_sync(cluster, node, found, state), alone=True))
-        control.alone()
-    return True
+    actual = _sync(cluster, node, found, state)
+    if state.state == "asking":
+        with changing(cluster, node):
+            _record(cluster, dataclasses.replace(actual, alone=True))
+            control.alone()
+        return True
+    known = kept_promises.read(cluster)
+    is_recorded = known is not None and known.epoch == actual.epoch
+    if state.state == "synchronous" and is_recorded and known != _promise(actual):
+        with changing(cluster, node):
+            _record(cluster, actual)
+    return False
+
+
+def _promise(wanted: Sync) -> Promise:
+    state = ALONE if wanted.alone else "synchronous" if wanted.count else OFF
+    return Promise(wanted.epoch, state, wanted.count, wanted.level)
 
 
 def _record_on_hosts(cluster: Cluster, wanted: Sync) -> None:
-    state = ALONE if wanted.alone else "synchronous" if wanted.count else OFF
-    found = Promise(wanted.epoch, state, wanted.count, wanted.level)
     configured = cluster.synchronous
     known = kept_promises.read(cluster)
     weak = wanted.alone or wanted.count < configured.count or wanted.level != configured.level
     if weak or (known is not None and known.epoch == wanted.epoch):
-        kept_promises.spread(cluster, host_of(cluster), found)
+        kept_promises.spread(cluster, host_of(cluster), _promise(wanted))
 
 
 def _record(cluster: Cluster, wanted: Sync) -> None:

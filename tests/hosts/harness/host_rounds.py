@@ -66,8 +66,8 @@ def strike(cluster: Automatic, fault: Fault, first: int) -> dict[str, Any]:
             if each.outcome is Outcome.REFUSED and each.number in held:
                 print("kept, and told as refused:", each, file=sys.stderr)
     if verdict.read_gap > LONG_SECONDS:
-        for each in slow(reads, at, until):
-            print(f"a long read, {each.began - at:.2f} s after the fault:", each, file=sys.stderr)
+        for read in slow(reads, at, until):
+            print(f"a long read, {read.began - at:.2f} s after the fault:", read, file=sys.stderr)
     if not whole:
         print(cluster.zodbrepl("h2", "status", code=None).stdout, verdict, file=sys.stderr)
         raise SystemExit("the cluster did not become whole")

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.model import WhenAlone
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import acknowledging, engine_control, epochs, fencing
+from indico_zodbrepl.host import acknowledging, engine_control, epochs, fencing, promise
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.local import LocalHost
@@ -98,11 +97,12 @@ class Duties:
                 self._log(f"node {node.name} was detached, and follows its upstream again")
 
     def _let_go_on(self, cluster: Cluster, primary: Node) -> None:
-        """Let a primary of this host commit without secondaries, if the cluster file allows it."""
-        is_asked = cluster.synchronous.alone is WhenAlone.DEGRADE and not cluster.automatic
-        if not (is_asked and cluster.is_here(primary) and fencing.is_listening(primary)):
+        """Let a primary of this host commit without secondaries if it asks for that."""
+        if cluster.automatic or not cluster.is_here(primary) or promise.read(primary) is None:
             return
-        if acknowledging.go_alone(cluster, primary):
+        if not fencing.is_listening(primary):
+            return
+        if acknowledging.keep_record(cluster, primary):
             self._log(f"node {primary.name} goes on without secondaries; the hosts have a record")
 
     def _raise_own(self, cluster: Cluster, newest: EpochRecord) -> None:
