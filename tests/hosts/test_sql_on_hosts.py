@@ -197,7 +197,7 @@ def test_what_an_isolated_primary_took_is_exported_when_its_network_is_back(thre
     three.zodbrepl(host, "synchronous", "0", *REASON)  # else it takes nothing while isolated
     with Counted(three, host, 2 * 10**6) as inside, Counted(three, other, 3 * 10**6) as outside:
         three.lab.network.isolate(host)
-        assert "may have acknowledged commits that no other node has" in fail_over(three, other)
+        assert "acknowledged commits that no other node has" in fail_over(three, other)
         inside.see_more()
         outside.see_more()
         three.lab.network.heal()
