@@ -71,19 +71,14 @@ def _stat(path):
 
 
 def wait_for(condition, what, seconds=PATIENCE):
-    """Polls until `condition()` is true and returns its value; AssertionError after `seconds`.
-
-    Args:
-        what: of the error's text; a text, or a function that returns it in the end.
-    """
+    """Polls until `condition()` is true and returns its value; AssertionError after `seconds`."""
     deadline = time.time() + seconds
     while True:
         value = condition()
         if value:
             return value
         if time.time() > deadline:
-            text = what() if callable(what) else what
-            raise AssertionError('%s: not within %s seconds' % (text, seconds))
+            raise AssertionError('%s: not within %s seconds' % (what, seconds))
         time.sleep(0.05)
 
 

@@ -111,18 +111,11 @@ def test_masters_that_remember_data_found_no_cluster_of_empty_storages(cluster):
             path.remove()
     cluster.start('s0', 's1', 'a', *MASTERS)
     with cluster.control() as control:
-        refusals = []
-
-        def is_refused():
+        def refusal():
             with pytest.raises(Failed) as failure:
                 orders.start(control, [cluster.addresses[each] for each in ('s0', 's1')], 2.0)
-            refusals.append(str(failure.value))
-            return 'a master remembers data' in refusals[-1]
-
-        def what():
-            ended = [name for name, each in cluster.running.items() if not each.is_running()]
-            return 'the reason instead of %r, with %r ended' % (refusals[-1], ended)
-        wait_for(is_refused, what)
+            return str(failure.value)
+        wait_for(lambda: 'a master remembers data' in refusal(), 'the reason')
 
 
 def test_the_tables_of_each_leader_have_ids_of_its_own(cluster):

@@ -51,7 +51,7 @@ class Etcd:
         return self.client_port is not None
 
     def endpoints_on(self, host: ClusterHost) -> Iterator[Endpoint]:
-        """Yield the addresses of our member on a host; it encrypts by itself, without a tunnel."""
+        """Yield the addresses of our member on a host; etcd has TLS itself and needs no tunnel."""
         ports = {"client-port": self.client_port, "peer-port": self.peer_port}
         for key, port in ports.items():
             if port is not None:

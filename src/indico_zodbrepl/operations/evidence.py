@@ -150,8 +150,7 @@ def _probe(findings: Findings, node: NodeStatus, here: str | None, *, silent: bo
     machine = _host_named(here) if here else CONTROL_HOST
     observer = f"{machine}'s probe"
     if isinstance(found, Failure):
-        sight = Sight.INCONCLUSIVE if silent else Sight.DOWN
-        return Report(observer, sight, found.detail, machine)
+        return Report(observer, _down_unless(silent), found.detail, machine)
     if node.actual_role in (ServerRole.PRIMARY, ServerRole.STANDALONE):
         return Report(observer, Sight.SERVING, f"it answers as {node.actual_role}")
     what = f"answers as {node.actual_role}" if node.actual_role else "is not this node's"
@@ -168,7 +167,7 @@ def _other_hosts(
             yield Report(observer, Sight.SERVING, f"it answers as {found.role}")
         else:
             text = found.problem or f"the server on {node.address} answers as {found.role}"
-            sight = Sight.INCONCLUSIVE if doubtful and found.silent else Sight.DOWN
+            sight = _down_unless(doubtful and found.silent)
             yield Report(observer, sight, text, _host_named(host))
 
 
@@ -213,7 +212,7 @@ def _instances(
                 if instance.host
                 else _machine(urllib.parse.urlsplit(instance.url).hostname or "")
             )
-            yield Report(observer, _closed(silent=silent), f"it {where}", machine)
+            yield Report(observer, _down_unless(silent), f"it {where}", machine)
 
 
 def _connected(observer: str, instance: IndicoStatus, *, cut_off: bool) -> Report:
@@ -235,12 +234,12 @@ def _followers(snapshot: Snapshot, primary: str, *, silent: bool) -> Iterator[Re
         if node.upstream == primary and node.connected:
             yield Report(observer, Sight.INCONCLUSIVE, "its replication link still stands")
         else:
-            sight = _closed(silent=silent)
+            sight = _down_unless(silent)
             yield Report(observer, sight, "its replication link is broken", _machine_of(node))
 
 
-def _closed(*, silent: bool) -> Sight:
-    """Judge a closed connection; everybody closes that of a primary that is silent."""
+def _down_unless(silent: bool) -> Sight:
+    """Judge a primary that somebody can't use; one that is only silent may continue."""
     return Sight.INCONCLUSIVE if silent else Sight.DOWN
 
 
