@@ -9,7 +9,7 @@ demo:
 demo-hosts:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo-hosts; code=$$?; [ $$code -eq 130 ] || exit $$code
 
-# Each behaviour once; about 15 minutes on two cores.
+# Each behaviour once; about 50 minutes on two cores.
 test:
 	@trap : INT; ./bootstrap && tests/run
 

@@ -27,6 +27,7 @@ from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.monitor import Snapshot, State, take_snapshot
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.probing.comparison import Membership
+from indico_zodbrepl.probing.waiting import wait_until as happens
 
 ANSWER_SECONDS = 60.0
 PASSWORD_USERS = ("indico", *config.GENERATED_USERS)
@@ -113,6 +114,36 @@ def test_status_shows_both_threads_of_a_follower(pair: ClusterUnderTest) -> None
     assert values["SQL thread"].startswith("Yes")
     assert values["GTID applied"] == values["GTID received"]
     assert "ON" == values["semi-synchronous"]
+
+
+def test_commits_wait_for_no_follower_while_the_data_of_a_new_primary_are_created(
+    tmp_path: Path, home: Path
+) -> None:
+    engine = ("synchronous 1", "synchronous-timeout 1")
+    new = ClusterUnderTest(tmp_path, home, backend="relstorage-mariadb", engine=engine)
+    with running(new):
+        wait_until_healthy(new)
+        new.stop("node-b")
+        # As an interrupted creation leaves it.
+        config.filled_mark(new.cluster.node("a")).unlink()
+        tell(new, "a", "SET GLOBAL rpl_semi_sync_master_enabled = OFF")
+        assert not waits_soon(new, "a", 3.0)
+        succeed(new, "up")
+        wait_until_healthy(new)
+        assert waits_soon(new, "a", ANSWER_SECONDS)
+        with Writer(new) as writer:
+            writer.goes_on()
+        writer.is_on("b")
+
+
+def waits_soon(pair: ClusterUnderTest, node: str, seconds: float) -> bool:
+    """Return True once the commits of a server wait for followers; False if they don't in time."""
+
+    def waits() -> bool:
+        (found,) = tell(pair, node, "SELECT @@GLOBAL.rpl_semi_sync_master_enabled AS waits")
+        return bool(found["waits"])
+
+    return happens(waits, time.monotonic() + seconds)
 
 
 def test_up_once_more_changes_nothing(pair: ClusterUnderTest) -> None:

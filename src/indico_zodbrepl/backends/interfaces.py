@@ -226,6 +226,8 @@ class NativeReplication(Protocol):
     ) -> CommitsLook | None:
         """Return who confirms the commits of a primary of this host; None if it is none.
 
+        None too while its data are created, which no follower can confirm.
+
         Args:
             before: position of the last look; empty for the first one.
         """

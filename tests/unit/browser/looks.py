@@ -162,6 +162,7 @@ width => {{
 
 def check(tab: Tab, looked_at: str) -> None:
     """See that nothing is wrong with what is open, with all details open."""
+    tab.page.wait_for_load_state("load")  # scripts can measure a page that lacks style sheets
     found = tab.page.evaluate(MEASURED, tab.width)
     assert found["title"], looked_at
     assert tab.width >= found["shown"], (looked_at, found["shown"], found["wide"])

@@ -12,6 +12,7 @@ import time
 
 from indico_zodbrepl.backends.acknowledging import CommitsLook, show
 from indico_zodbrepl.backends.mariadb import config
+from indico_zodbrepl.backends.mariadb.server import is_filled
 from indico_zodbrepl.backends.mariadb.sql import administration
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.model import Synchronous
@@ -27,7 +28,12 @@ _SHOW = f"REPLACE INTO {config.OWN_DATABASE}.commits VALUES (1, %s)"  # noqa: S6
 
 
 def look(cluster: Cluster, node: Node, deadline: float) -> CommitsLook | None:
-    """Return who confirms commits; see ``NativeReplication.look_at_commits``."""
+    """Return who confirms commits; see ``NativeReplication.look_at_commits``.
+
+    None for a server without data too: no follower has a copy that could confirm its creation.
+    """
+    if not is_filled(node):
+        return None
     with administration(node, deadline) as server:
         own = server.row(
             "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.gtid_binlog_pos AS position"

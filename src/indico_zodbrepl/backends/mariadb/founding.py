@@ -51,6 +51,9 @@ def _make_tables(
     _refuse_other_history(cluster, primary)
     relstorage.make_tables(installation, relstorage.schema_conf(cluster), deadline)
     if primary.managed:
+        if not servers.is_filled(primary):
+            with administration(primary, time.monotonic() + ANSWER_SECONDS) as server:
+                server.rows(config.wait_for_followers(cluster))
         servers.mark_filled(cluster, primary)
 
 
@@ -100,7 +103,8 @@ def _ready_for_tables(cluster: Cluster, primary: Node) -> None:
     database = config.settings_of(cluster).database
     with administration(primary, time.monotonic() + ANSWER_SECONDS) as server:
         if not servers.is_filled(primary):
-            # There is nothing to lose yet, and no follower that could acknowledge a commit.
+            # There is nothing to lose yet, and no follower that could acknowledge a commit. The
+            # commit keeper leaves a server alone until it is marked as filled.
             server.rows("SET GLOBAL rpl_semi_sync_master_enabled = OFF")
         if not server.rows("SHOW DATABASES WHERE `Database` = %s", database):
             server.rows(f"CREATE DATABASE `{database}`")

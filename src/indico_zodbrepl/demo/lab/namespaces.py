@@ -296,16 +296,12 @@ class Namespaces:
             )
             try:
                 program.wait(timeout)
-            except BaseException:
+            except BaseException as error:
                 program.kill()
+                error.add_note(f"on {self.name}: {_written(output)}{_written(errors)}")
                 raise
-            output.seek(0)
-            errors.seek(0)
             done = subprocess.CompletedProcess(
-                program.command,
-                program.wait(),
-                output.read().decode(errors="replace"),
-                errors.read().decode(errors="replace"),
+                program.command, program.wait(), _written(output), _written(errors)
             )
         if check and done.returncode:
             failure = subprocess.CalledProcessError(
@@ -376,3 +372,9 @@ def _readable(descriptor: int, seconds: float | None) -> bool:
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     return bool(waiting.poll(None if seconds is None else math.ceil(seconds * 1000)))
+
+
+def _written(file: IO[bytes]) -> str:
+    """Return what a program has written to a file, from its beginning."""
+    file.seek(0)
+    return file.read().decode(errors="replace")
