@@ -62,15 +62,16 @@ def test_many_transactions_arrive(chain, monkeypatch, count):
     storage.close()
     primary.start()
 
-    def write():
-        client = primary.client()
+    def write(client):
         oid = None
         for number in range(count // 20):
             oid, tid = commit(client, pickle_of(str(number)), oid=oid)
             told.append(tid)
         client.close()
 
-    writers = [threading.Thread(target=write) for _ in range(2)]
+    # One after the other: they share a folder of blobs, which the first one prepares.
+    clients = [primary.client() for _ in range(2)]
+    writers = [threading.Thread(target=write, args=(client,)) for client in clients]
     for writer in writers:
         writer.start()
     start([relay, tertiary])

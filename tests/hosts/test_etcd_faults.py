@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from elected import CLIENT_PORT, LEASE, Elected
 from three import HOME, later
 
 from indico_zodbrepl.demo.lab import Lab
+from indico_zodbrepl.demo.lab.namespaces import Program
 from indico_zodbrepl.host import etcd_control
 from indico_zodbrepl.probing.waiting import wait_until
 
@@ -152,16 +153,47 @@ def test_a_full_disk_of_one_member_stops_nothing(three: Faulty) -> None:
         assert wait_until(lambda: "do not serve" not in three.said("h1"), later())
 
 
-def test_a_member_with_a_slow_disk_moves_no_role(three: Faulty) -> None:
-    """It answers late, as one whose fsyncs take long; it may be etcd's leader."""
-    with same_leader(three, 3_000_000):
-        for host in ("h1", "h2"):
+def test_members_with_slow_disks_move_no_role(three: Faulty) -> None:
+    """With two of three, each write to etcd waits for one of them."""
+    with same_leader(three, 3_000_000) as writer, slow_fsyncs(three, ("h1", "h2"), 0.4):
+        time.sleep(3 * LEASE)
+        writer.see_more()
+
+
+def test_writes_stop_while_the_disks_of_all_members_hang(three: Faulty) -> None:
+    with Counted(three, "h2", 7_000_000) as writer:
+        with slow_fsyncs(three, ("h1", "h2", "h3"), 30.0):
+            three.explains("h2", "etcd has no majority", "the primary refuses writes")
+            count = len(writer.acknowledged)
+            time.sleep(2 * LEASE)
+            assert len(writer.acknowledged) == count
+        writer.see_more()
+    node = three.see_leader("h1")["node"]
+    assert not set(writer.acknowledged) - served(three, "h2", node)
+
+
+@contextlib.contextmanager
+def slow_fsyncs(three: Faulty, hosts: Iterable[str], seconds: float) -> Iterator[None]:
+    """Delay each fsync of the members on some hosts by so many seconds."""
+    delay = f"inject=fsync,fdatasync:delay_enter={seconds * 1e6:.0f}"
+    with contextlib.ExitStack() as tracers:
+        for host in hosts:
             pid = three.pid_of_member(host)
-            for _ in range(6):
-                three.lab[host].run("kill", "-STOP", pid)
-                time.sleep(0.4)
-                three.lab[host].run("kill", "-CONT", pid)
-                time.sleep(0.1)
+            options = ("-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", delay)
+            tracer = three.lab[host].popen("strace", *options, "-p", pid)
+            tracers.callback(_end, tracer)
+            status = f"/proc/{pid}/status"
+
+            def is_traced(host: str = host, status: str = status) -> bool:
+                return "TracerPid:\t0" not in three.lab[host].run("cat", status).stdout
+
+            assert wait_until(is_traced, later())
+        yield
+
+
+def _end(tracer: Program) -> None:
+    tracer.terminate()
+    tracer.wait()
 
 
 def test_a_compaction_that_a_frozen_host_misses_confuses_nobody(three: Faulty) -> None:

@@ -7,11 +7,13 @@ acknowledged commit is lost.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 
 import pytest
 from counted import Counted, served
 from elected import Elected
+from three import HOME
 
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import etcd_control
@@ -58,6 +60,27 @@ def test_all_nodes_restart_in_the_order_of_an_upgrade(three: Elected) -> None:
         three.zodbrepl("h1", "restart", leader, "--reason", "an upgrade")
         for host in ("h1", "h2", "h3"):
             three.zodbrepl(host, "up", "--this-host")
+
+
+def test_the_commands_of_an_upgrade_leave_no_old_automation_and_lose_nothing(
+    three: Elected,
+) -> None:
+    hosts = ["h1", "h2", "h3"]
+    with committing(three, 4_000_000, moves=1) as leader:
+        hosts.sort(key=lambda host: three.host_of(leader) == host)  # the leader's comes last
+        for host in hosts:
+            age_automation(three, host)
+            shown = three.zodbrepl(host, "upgrade", "--check", code=ExitCode.UPGRADE_PENDING).stdout
+            assert f"automation-{host}   0.1.0: to be restarted" in shown
+            for command in (line for line in shown.splitlines() if line.startswith("  ")):
+                three.lab[host].run("sh", "-c", command, folder=HOME)
+            three.zodbrepl(host, "upgrade", "--check")
+
+
+def age_automation(three: Elected, host: str) -> None:
+    """Let the automation of a host be one of the first release."""
+    path = three.lab[host].folder / f"var/run/automation-{host}.release"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "release": "0.1.0"}))
 
 
 def test_a_restore_is_refused_until_the_automation_is_paused(three: Elected) -> None:

@@ -96,9 +96,17 @@ def texts(pair: ClusterUnderTest) -> list[str]:
 
 
 def fail_over(pair: ClusterUnderTest, old: str, new: str) -> None:
-    """Freeze the primary and promote its follower."""
+    """Freeze the primary and promote its follower, as soon as that answers in time."""
     os.kill(server_of(pair.pid_of(f"node-{old}")), signal.SIGSTOP)
-    succeed(pair, "failover", new, "--reason", "a test")
+    late = f"DETAIL: {new}: does not answer"
+    answers = []
+
+    def is_told() -> bool:
+        answers.append(pair.cli("failover", new, "--reason", "a test"))
+        return late not in answers[-1].stderr
+
+    wait_until(is_told, f"node {new} answers in time")
+    assert 0 == answers[-1].returncode, f"{answers[-1].stdout}{answers[-1].stderr}"
 
 
 def test_status_shows_both_threads_of_a_follower(pair: ClusterUnderTest) -> None:

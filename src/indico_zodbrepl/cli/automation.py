@@ -23,6 +23,7 @@ def automation(app: App) -> None:
     """
     from indico_zodbrepl.automation.program import Automation, alone
     from indico_zodbrepl.cluster.lookup import own_host
+    from indico_zodbrepl.host import releases
 
     cluster = app.cluster
     host = own_host(cluster)
@@ -34,6 +35,7 @@ def automation(app: App) -> None:
             ExitCode.BAD_CONFIG,
         )
     with alone(cluster):
+        releases.note(cluster, host.automation)
         program = Automation(cluster, app.installation)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: program.stop())

@@ -216,7 +216,8 @@ def stop_all(app: App, reason: str, *, dry_run: bool = False, here: bool = False
 def upgrade(app: App, checked: bool) -> None:
     """Show which release wrote the state and runs, and the commands of a rolling upgrade.
 
-    Changes nothing.  The commands are printed in the order in which they are to be typed.
+    Changes nothing.  The commands are printed in the order in which they are to be typed.  With
+    <host> sections they are those of this host; the primary's host comes last.
 
     Exit code: 0 nothing to do; 10 the upgrade is not complete; 8 it can't begin now, as an
     operation is running or was interrupted; 9 a state file is of a

@@ -1,7 +1,8 @@
 """The releases in a cluster: the one that last ran ``up``, and those of the running programs.
 
-Storage servers and Indico instances report their release when they are probed.  The admin page and
-the monitor note it in VAR/run when they start.  A program that does neither is of release 0.1.0.
+Storage servers and Indico instances report their release when they are probed.  The admin page, the
+monitor and the automation note it in VAR/run when they start.  A program that does neither is of
+release 0.1.0.
 """
 
 from __future__ import annotations
@@ -83,27 +84,42 @@ def note(cluster: Cluster, program: str) -> None:
 
 
 def running(cluster: Cluster) -> dict[str, Running]:
-    """Return the running programs of a cluster, in start order, by the names of programs."""
+    """Return the running programs of this host, in start order, by the names of programs."""
+    here = cluster.local
     found: dict[str, Running] = {}
     deadline = time.monotonic() + PROBE_SECONDS
     all_at_once(
         [
-            *(partial(_ask_node, found, cluster, node, deadline) for node in cluster.nodes),
-            *(partial(_ask_instance, found, each, deadline) for each in cluster.indico),
+            *(partial(_ask_node, found, cluster, node, deadline) for node in here.nodes),
+            *(partial(_ask_instance, found, each, deadline) for each in here.indico),
         ]
     )
     states = program_states(cluster)
-    for name in (cluster.admin.program, *([cluster.watch.program] if cluster.watch else [])):
+    for name in control_programs(cluster):
         pid = states[name].pid
         if pid is not None:
             found[name] = Running(name, _noted(cluster, name, pid))
-    for node in cluster.nodes:
+    for node in here.nodes:
         if node.has_program and states[node.program].pid is not None:
             found.setdefault(node.program, Running(node.name, None))
-    for each in cluster.indico:
+    for each in here.indico:
         if states[each.program].pid is not None:
             found.setdefault(each.program, Running(each.name, None))
     return {name: found[name] for name in cluster.program_names() if name in found}
+
+
+def control_programs(cluster: Cluster) -> list[str]:
+    """Return the programs of this host that note their release, in start order."""
+    noted = {cluster.admin.program, automation_of(cluster)}
+    if cluster.watch is not None:
+        noted.add(cluster.watch.program)
+    return [name for name in cluster.program_names() if name in noted]
+
+
+def automation_of(cluster: Cluster) -> str | None:
+    """Return the name of the automation's program on this host; None if it has none."""
+    here = cluster.here
+    return cluster.host(here).automation if here and cluster.automates(here) else None
 
 
 def mixed(programs: Mapping[str, Running]) -> dict[str, Running]:

@@ -22,7 +22,7 @@ from indico_zodbrepl.probing.answers import ServerRole
 
 @dataclasses.dataclass(frozen=True)
 class Upgrade:
-    """The releases in a cluster.
+    """The releases on a host, or in a cluster without hosts.
 
     Attributes:
         cluster: the cluster.
@@ -102,33 +102,41 @@ def in_words(found: Upgrade) -> Iterator[str]:
 
 
 def commands(found: Upgrade, write: Commands) -> list[str]:
-    """Return the commands that remain, in order; none if the upgrade is complete."""
-    cluster = found.cluster
-    old = [node for node in cluster.nodes if node.has_program and found.is_old(node.program)]
-    primaries = [node for node in old if _leads(found.running[node.program])]
-    followers = [node for node in old if node not in primaries]
-    typed = [write.zodbrepl("restart", node.name) for node in followers]
-    others = [node for node in cluster.nodes if node.has_program and node not in primaries]
+    """Return the commands that remain on this host, in order; none if nothing does.
+
+    The automation restarts while no node of its host leads: the lease would end meanwhile.
+    """
+    cluster, here = found.cluster, found.cluster.local
+    nodes = [node for node in here.nodes if node.has_program]
+    old = [node for node in nodes if found.is_old(node.program)]
+    automation = releases.automation_of(cluster)
+    elects = automation is not None and found.is_old(automation)
+    leading = [node for node in nodes if _leads(found.running.get(node.program))]
+    moved = [node for node in leading if node in old or elects]
+    typed = [write.zodbrepl("restart", node.name) for node in old if node not in leading]
+    others = [node for node in cluster.nodes if node.has_program and node not in moved]
     mixed = releases.mixed(found.running)
-    for node in primaries:
+    for node in moved:
         if others and can(cluster, "switchover") and node.program not in mixed:
             typed.append(write.zodbrepl("switchover"))
-        typed.append(write.zodbrepl("restart", node.name))
+        if node in old:
+            typed.append(write.zodbrepl("restart", node.name))
     typed += [
-        write.zodbrepl("restart", each.name)
-        for each in cluster.indico
-        if found.is_old(each.program)
+        write.zodbrepl("restart", each.name) for each in here.indico if found.is_old(each.program)
     ]
-    control = (cluster.admin.program, *([cluster.watch.program] if cluster.watch else []))
-    typed += [write.supervisorctl("restart", name) for name in control if found.is_old(name)]
+    typed += [
+        write.supervisorctl("restart", name)
+        for name in releases.control_programs(cluster)
+        if found.is_old(name)
+    ]
     if found.last is not None and (
         typed or found.changed or found.added or found.last != __version__
     ):
-        typed.append(write.zodbrepl("up"))
+        typed.append(write.zodbrepl("up", *(["--this-host"] if cluster.hosts else [])))
     return typed
 
 
-def _leads(running: Running) -> bool:
+def _leads(running: Running | None) -> bool:
     """Return True for a server that accepts writes."""
-    found = running.replication
+    found = running.replication if running is not None else None
     return found is not None and not found.read_only and found.role is ServerRole.PRIMARY

@@ -11,6 +11,7 @@ from indico_zodbrepl import PROTOCOL, __version__
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode
+from indico_zodbrepl.host import releases
 from indico_zodbrepl.host.releases import Running, mixed, mixed_refusal
 from indico_zodbrepl.operations import upgrade
 from indico_zodbrepl.operations.upgrade import Upgrade
@@ -84,6 +85,50 @@ def test_servers_of_another_protocol_are_restarted_without_a_switchover(cluster:
     assert error.exit_code is ExitCode.REFUSED
     assert f"a runs release 9.0.0 (protocol {PROTOCOL + 1})" in error.detail
     assert "upgrade --check" in error.hint
+
+
+@pytest.fixture
+def automatic(tmp_path: Path) -> Cluster:
+    """Host h1 of three, with node a; the admin page is elsewhere."""
+    loaded = load(HOME / "etc" / "cluster-hosts.conf", tmp_path)
+    return dataclasses.replace(loaded, automatic=True, here="h1")
+
+
+def on_host(cluster: Cluster, role: ServerRole, node: str, automation: str) -> Upgrade:
+    running = {
+        "node-a": server("a", role, node),
+        "automation-h1": Running("automation-h1", automation),
+    }
+    return Upgrade(cluster, __version__, running, (), (), ())
+
+
+def test_the_automation_of_a_host_restarts_when_no_node_there_leads(automatic: Cluster) -> None:
+    now = __version__
+
+    def typed(role: ServerRole, node: str, automation: str) -> list[str]:
+        return [
+            each.split()[-1]
+            for each in words(automatic, on_host(automatic, role, node, automation))
+        ]
+
+    assert typed(ServerRole.SECONDARY, now, "0.1.0") == ["automation-h1", "--this-host"]
+    assert typed(ServerRole.PRIMARY, now, "0.1.0") == [
+        "switchover",
+        "automation-h1",
+        "--this-host",
+    ]
+    assert typed(ServerRole.PRIMARY, "0.1.0", "0.1.0") == [
+        "switchover",
+        "a",
+        "automation-h1",
+        "--this-host",
+    ]
+    assert typed(ServerRole.PRIMARY, now, now) == []
+
+
+def test_a_host_names_only_its_own_programs(automatic: Cluster) -> None:
+    assert set(releases.running(automatic)) <= set(automatic.program_names())
+    assert releases.control_programs(automatic) == ["automation-h1"]
 
 
 def test_a_program_that_the_release_adds_is_named_and_starts_with_the_last_step(
