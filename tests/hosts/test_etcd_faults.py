@@ -155,7 +155,7 @@ def test_a_full_disk_of_one_member_stops_nothing(three: Faulty) -> None:
 
 def test_members_with_slow_disks_move_no_role(three: Faulty) -> None:
     """With two of three, each write to etcd waits for one of them."""
-    with same_leader(three, 3_000_000) as writer, slow_fsyncs(three, ("h1", "h2"), 0.4):
+    with same_leader(three, 3_000_000) as writer, slow_fsyncs(three, ("h1", "h2"), 0.1):
         time.sleep(3 * LEASE)
         writer.see_more()
 
