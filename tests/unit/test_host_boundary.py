@@ -159,9 +159,10 @@ ON_THIS_HOST = {
     # `node run` is the program of a node.
     "cli/node.py": {"run"},
     # The port of the monitor's own metrics.
-    # The releases of the programs on this host, and which of them the monitor and the page are.
+    # The releases of the programs on this host, and which of them monitor, page and automation are.
     "monitord/program.py": {"ports", "releases"},
     "cli/admin.py": {"releases"},
+    "cli/automation.py": {"releases"},
     "operations/planning.py": {"releases"},
     "operations/upgrade.py": {"lifecycle", "releases"},
     # A client on the host that has the folder of uploaded files moves them.
