@@ -161,6 +161,7 @@ def test_members_with_slow_disks_move_no_role(three: Faulty) -> None:
 
 
 def test_writes_stop_while_the_disks_of_all_members_hang(three: Faulty) -> None:
+    """Afterwards the role is free, and another node may take it."""
     with Counted(three, "h2", 7_000_000) as writer:
         with slow_fsyncs(three, ("h1", "h2", "h3"), 30.0):
             three.explains("h2", "etcd has no majority", "the primary refuses writes")

@@ -85,7 +85,7 @@ def age_automation(three: Elected, host: str) -> None:
 
 def test_a_restore_is_refused_until_the_automation_is_paused(three: Elected) -> None:
     folder = str(three.lab.srv / "restorable")
-    with committing(three, 4_000_000) as leader:
+    with committing(three, 5_000_000) as leader:
         three.zodbrepl("h3", "backup", "--to", f"h3:{folder}", "--reason", "a test")
         command = ("restore", leader, "--from", f"h3:{folder}", "--reason", "a test")
         refused = three.zodbrepl("h1", *command, code=int(ExitCode.REFUSED))

@@ -164,7 +164,7 @@ ON_THIS_HOST = {
     "cli/admin.py": {"releases"},
     "cli/automation.py": {"releases"},
     "operations/planning.py": {"releases"},
-    "operations/upgrade.py": {"lifecycle", "releases"},
+    "operations/upgrade.py": {"lifecycle", "releases", "stages"},
     # A client on the host that has the folder of uploaded files moves them.
     "operations/files.py": {"disks", "recovering", "uploads"},
     "cli/files_view.py": {"uploads"},

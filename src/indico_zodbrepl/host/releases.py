@@ -23,7 +23,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.files import write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs
+from indico_zodbrepl.host import epochs, stages
 from indico_zodbrepl.host.interface import answer_deadline
 from indico_zodbrepl.host.supervisor import program_states
 from indico_zodbrepl.probing.answers import FIRST_RELEASE, Replication
@@ -110,16 +110,7 @@ def running(cluster: Cluster) -> dict[str, Running]:
 
 def control_programs(cluster: Cluster) -> list[str]:
     """Return the programs of this host that note their release, in start order."""
-    noted = {cluster.admin.program, automation_of(cluster)}
-    if cluster.watch is not None:
-        noted.add(cluster.watch.program)
-    return [name for name in cluster.program_names() if name in noted]
-
-
-def automation_of(cluster: Cluster) -> str | None:
-    """Return the name of the automation's program on this host; None if it has none."""
-    here = cluster.here
-    return cluster.host(here).automation if here and cluster.automates(here) else None
+    return [*stages.election(cluster), *stages.lookouts(cluster)]
 
 
 def mixed(programs: Mapping[str, Running]) -> dict[str, Running]:

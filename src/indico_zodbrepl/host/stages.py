@@ -39,7 +39,7 @@ def starting(cluster: Cluster, states: Mapping[str, NodeState]) -> list[Stage]:
             for instance in here.indico
         ],
         [(instance.scheduler_program, _runs) for instance in here.indico if instance.scheduler],
-        [(program, listens(program)) for program in _lookouts(cluster)],
+        [(program, listens(program)) for program in lookouts(cluster)],
     ]
 
 
@@ -75,7 +75,7 @@ def election(cluster: Cluster) -> list[str]:
     return [cluster.host(here).automation] if here and cluster.automates(here) else []
 
 
-def _lookouts(cluster: Cluster) -> list[str]:
+def lookouts(cluster: Cluster) -> list[str]:
     """Return the observing programs: they start last and stop first."""
     watch = cluster.watch
     return [

@@ -14,7 +14,7 @@ from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.formats import Found
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host import lifecycle, releases
+from indico_zodbrepl.host import lifecycle, releases, stages
 from indico_zodbrepl.host.releases import Running
 from indico_zodbrepl.operations import store
 from indico_zodbrepl.probing.answers import ServerRole
@@ -109,8 +109,7 @@ def commands(found: Upgrade, write: Commands) -> list[str]:
     cluster, here = found.cluster, found.cluster.local
     nodes = [node for node in here.nodes if node.has_program]
     old = [node for node in nodes if found.is_old(node.program)]
-    automation = releases.automation_of(cluster)
-    elects = automation is not None and found.is_old(automation)
+    elects = any(map(found.is_old, stages.election(cluster)))
     leading = [node for node in nodes if _leads(found.running.get(node.program))]
     moved = [node for node in leading if node in old or elects]
     typed = [write.zodbrepl("restart", node.name) for node in old if node not in leading]
