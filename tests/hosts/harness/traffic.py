@@ -91,7 +91,7 @@ while True:
         connection._storage.history(z64, 1)
         root, seen = connection.root(), []
         for key in [each for each in root.keys() if each.startswith('traffic ')]:
-            if first <= int(key.split()[1]) < first + 10 ** 8 and len(root[key]):
+            if first <= int(key.split()[1]) < first + 10 ** 8 and root[key]:
                 seen.append(root[key].maxKey())
     except Exception as error:
         tell(began, seen=[], error=failure(error))

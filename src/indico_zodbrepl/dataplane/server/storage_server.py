@@ -3,29 +3,20 @@
 It adds to ZEO 5.4.1:
 
 - the key "zodbrepl" in each storage's part of the `ruok` answer;
-- the request `since<16 hex digits of a tid>`, answered like `ruok`, which
-  returns how many transactions each storage holds after that one;
-- the request `history<16 hex digits of a tid>`, which returns whether each
-  storage's history holds that one, and the digest of its content;
+- requests about its history (see `connections`);
 - the method `holds`, by which clients ask for the former;
 - the method `blob_digest`, by which clients compare a blob without fetching it;
-- a connection that the server itself closes gives its commit lock back.
-  ZEO's own protocol forgets it, so one client that votes and then runs into
-  `transaction-timeout` would block every later commit for good;
 - blobs that are on disk before their transaction (`uploads`);
 - a gate (`commit_gate`) that lets commits wait or refuses them;
 - commits that are acknowledged when followers have them (`acknowledgements`).
 """
 from __future__ import absolute_import
 
-import json
 import logging
 import os
-import re
 import threading
 import time
 
-from ZEO.asyncio.server import Acceptor, ServerProtocol
 from ZEO.StorageServer import (
     StorageServer,
     StorageServerDB,
@@ -48,6 +39,7 @@ from indico_zodbrepl.dataplane.server.commit_gate import (
     GatedLockManager,
     TransactionTimeout,
 )
+from indico_zodbrepl.dataplane.server.connections import NodeAcceptor
 from indico_zodbrepl.dataplane.server.control_socket import Refused
 from indico_zodbrepl.dataplane.server.downloads import DownloadingZEOStorage
 from indico_zodbrepl.dataplane.server.lease import LeasedZEOStorage
@@ -57,68 +49,12 @@ from indico_zodbrepl.dataplane.server.write_failures import WriteFailures
 
 logger = logging.getLogger('zodbrepl.server')
 
-_HISTORY = re.compile(br'history([0-9a-fA-F]{16})\Z')
-_SINCE = re.compile(br'since([0-9a-fA-F]{16})\Z')
 _CONFIRMED = 2.0  # seconds for followers to confirm what is committed when the server stops
 _POLL = 0.01
 _PROMOTED = 2.0  # seconds until a new primary takes commits, once others know of its epoch
 
 
 METHODS = registered_methods | {'holds', 'blob_digest'}
-
-
-class NodeProtocol(ServerProtocol):
-
-    unlogged_exception_types = (
-        ServerProtocol.unlogged_exception_types + (ReadOnlyError,))
-
-    def connection_made(self, transport):
-        ServerProtocol.connection_made(self, transport)
-        self.zeo_storage.server.protocols.add(self)
-
-    def finish_connection(self, protocol_version):
-        server = self.zeo_storage.server
-        since = _SINCE.match(protocol_version)
-        history = _HISTORY.match(protocol_version)
-        if since is not None:
-            self._answer(server.since(since.group(1).decode('hex')))
-        elif history is not None:
-            reader = threading.Thread(
-                target=server.history, name='history',
-                args=(history.group(1).decode('hex'), self._answer_later))
-            reader.daemon = True
-            reader.start()
-        else:
-            ServerProtocol.finish_connection(self, protocol_version)
-
-    def _answer_later(self, answer):
-        self.call_soon_threadsafe(self._answer, answer)
-
-    def _answer(self, answer):
-        if not self.closed:
-            self.write_message(json.dumps(answer))
-            self.close()
-
-    def connection_lost(self, exc):
-        if self.zeo_storage is not None:
-            self.zeo_storage.server.protocols.discard(self)
-        ServerProtocol.connection_lost(self, exc)
-
-    def close(self):
-        zeo_storage = self.zeo_storage
-        ServerProtocol.close(self)
-        if zeo_storage is not None:
-            zeo_storage.server.protocols.discard(self)
-        if zeo_storage is not None and zeo_storage.connected:
-            zeo_storage.notify_disconnected()
-
-
-class NodeAcceptor(Acceptor):
-
-    def factory(self):
-        return NodeProtocol(
-            self.event_loop, self.addr,
-            self.storage_server.create_client_handler(), self.msgpack)
 
 
 class NodeZEOStorage(LeasedZEOStorage, AcknowledgedZEOStorage, DownloadingZEOStorage):
