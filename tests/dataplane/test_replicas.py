@@ -107,7 +107,6 @@ def test_a_change_of_the_file_counts_at_once(replicas, file, clock):
     replicas.leave('a')
     selector_of(file, 'c', 'a')
     os.utime(str(file), (1, 1))
-    replicas._file._config_checked = 0  # it looks once a second
     assert 'c' == replicas.current()
     replicas.prefer('b')
     assert 'c' == replicas.current()

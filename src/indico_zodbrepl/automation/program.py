@@ -379,7 +379,7 @@ class Automation:
         """Name a leader to the clients of this host."""
         try:
             announce(self._cluster, leader)
-        except OSError as error:
+        except (OSError, OperatorError) as error:
             say(f"clients of this host find node {leader.node} by themselves: {error}")
 
     def _operates(self, known: Known) -> bool:

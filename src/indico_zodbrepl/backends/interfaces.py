@@ -170,7 +170,7 @@ class IBackend(Interface):
         """
 
     def direct_clients(cluster: Cluster, primary: Node) -> None:
-        """Make the clients of this host use a primary; running ones notice within a second.
+        """Make the clients of this host use a primary; running ones notice at once.
 
         Raises OperatorError (exit 1).
         """

@@ -149,16 +149,16 @@ def bare(storage: str) -> str:
 def replica_conf(cluster: Cluster, primary: str) -> str:
     """Return the order in which clients try the servers: the primary first.
 
-    RelStorage writes to the server in the first line, and checks the file each second.
+    Clients write to the server in the first line, and look at the file before each use.
     """
     ordered = sorted(cluster.nodes, key=lambda node: node.name != primary)
-    return "# Generated; the primary is first. Clients look at it each second.\n" + "".join(
+    return "# Generated; the primary is first. Clients look at it often.\n" + "".join(
         f"{node.storage_address}\n" for node in ordered
     )
 
 
 def turn_clients(cluster: Cluster, primary: Node) -> None:
-    """Make all clients use this primary; running ones notice within a second.
+    """Make all clients of this host use this primary; running ones notice at once.
 
     They find ``servers_file`` whole at any moment; it is written only if it changes.  Raises
     OperatorError (exit 1) when it can't be written.

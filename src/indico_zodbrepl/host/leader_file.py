@@ -1,6 +1,7 @@
 """The file in which the automation or the agent of a host names the leader to this host's clients.
 
-It only speeds up their search for a server; see docs/architecture.md.
+It only speeds up their search for a server; see docs/architecture.md. Clients of database servers
+have their own list of servers, which is changed at the same time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import json
 import os
 
+from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node, formats
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.etcd.keys import Leader
@@ -27,11 +29,12 @@ def announce_leader(cluster: Cluster, node: Node, epoch: int) -> None:
 
     Raises:
         OSError: the file can't be written; clients find the server without it, but later.
+        OperatorError: exit 1, the list of servers can't be written; the agent tries it again.
     """
     path = Layout(cluster).leader_file
-    known = _epoch_of(cluster)
-    if known is not None and known >= epoch:
+    if is_known(cluster, epoch):
         return
+    backend_of(cluster).direct_clients(cluster, node)
     values = {
         "format": formats.LEADER.known,
         "cluster": cluster.name,
@@ -53,11 +56,17 @@ def announce_leader(cluster: Cluster, node: Node, epoch: int) -> None:
 def announce(cluster: Cluster, leader: Leader) -> None:
     """Name the leader of a key, unless the cluster file has no such node.
 
-    Raises OSError as ``announce_leader``.
+    Raises OSError and OperatorError as ``announce_leader``.
     """
     node = next((each for each in cluster.nodes if each.name == leader.node), None)
     if node is not None:
         announce_leader(cluster, node, leader.epoch)
+
+
+def is_known(cluster: Cluster, epoch: int) -> bool:
+    """Return True if this host's clients have been told the leader of this epoch or a later one."""
+    known = _epoch_of(cluster)
+    return known is not None and known >= epoch
 
 
 def _epoch_of(cluster: Cluster) -> int | None:

@@ -8,17 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from indico_zodbrepl.backends.relstorage import servers_file
 from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host.leader_file import announce_leader
 
-EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
+EXAMPLES = Path(__file__).parents[3] / "etc"
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
+    return example(tmp_path, "cluster.conf")
+
+
+def example(tmp_path: Path, name: str) -> Cluster:
     path = tmp_path / "cluster.conf"
-    path.write_text(EXAMPLE.read_text())
+    path.write_text((EXAMPLES / name).read_text())
     cluster = load(path, tmp_path)
     cluster.var_directory.mkdir(parents=True)
     return cluster
@@ -55,3 +60,15 @@ def test_a_file_of_another_cluster_is_replaced(cluster: Cluster) -> None:
     announce_leader(dataclasses.replace(cluster, name="another"), cluster.node("a"), 9)
     announce_leader(cluster, cluster.node("b"), 4)
     assert announced(cluster)[:2] == ("b", 4)
+
+
+def test_clients_of_a_database_server_are_directed_to_the_leader_at_once(tmp_path: Path) -> None:
+    cluster = example(tmp_path, "cluster-relstorage-postgresql.conf")
+
+    def first() -> str:
+        return servers_file(cluster).read_text().splitlines()[1]
+
+    announce_leader(cluster, cluster.node("b"), 4)
+    assert first() == str(cluster.node("b").storage_address)
+    announce_leader(cluster, cluster.node("a"), 3)
+    assert first() == str(cluster.node("b").storage_address)

@@ -2,9 +2,9 @@
 from __future__ import absolute_import
 
 import logging
+import os
 import threading
 
-import relstorage.adapters.replica
 import zope.interface
 from relstorage.adapters.interfaces import (
     IReplicaSelector,
@@ -16,10 +16,7 @@ from relstorage.adapters.replica import ReplicaSelector
 from relstorage.cache.interfaces import CacheConsistencyError
 from relstorage.storage.interfaces import StorageDisconnectedDuringCommit
 
-from indico_zodbrepl.dataplane.programs.clock import MonotonicTime, monotonic
-
-# Otherwise a change of the file goes unnoticed while the system clock is set back.
-relstorage.adapters.replica.time = MonotonicTime
+from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 
 @zope.interface.implementer(IReplicaSelector)
@@ -91,8 +88,11 @@ class Replicas(object):
         self._due = monotonic() + self._timeout
 
     def _see_file(self):
-        """Read the file if it changed, at most once a second; return True if it did."""
-        if not self._file._is_config_modified():
+        """Read the file if it changed; return True if it did.
+
+        RelStorage looks at it once a second only.
+        """
+        if os.path.getmtime(self._file.replica_conf) == self._file._config_modified:
             return False
         self._file._read_config()
         self._select(self._file._replicas[0])

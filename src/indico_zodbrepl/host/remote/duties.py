@@ -14,7 +14,14 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import acknowledging, engine_control, epochs, fencing, promise
+from indico_zodbrepl.host import (
+    acknowledging,
+    engine_control,
+    epochs,
+    fencing,
+    leader_file,
+    promise,
+)
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.local import LocalHost
@@ -81,7 +88,8 @@ class Duties:
             return
         self._raise_own(cluster, newest)
         if newest.primary in {node.name for node in cluster.nodes}:
-            backend_of(cluster).direct_clients(cluster, cluster.node(newest.primary))
+            if not leader_file.is_known(cluster, newest.epoch + 1):
+                backend_of(cluster).direct_clients(cluster, cluster.node(newest.primary))
             self._let_go_on(cluster, cluster.node(newest.primary))
         host = LocalHost(cluster, self._installation)
         for node in cluster.local.nodes:

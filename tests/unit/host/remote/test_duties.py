@@ -14,8 +14,10 @@ from indico_zodbrepl.backends.postgresql import config
 from indico_zodbrepl.backends.relstorage import servers_file
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.host import epochs, ports, state
+from indico_zodbrepl.host.leader_file import announce_leader
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.remote import duties
 from indico_zodbrepl.host.writers import Silenced
@@ -74,6 +76,21 @@ def test_the_clients_of_a_host_are_directed_to_the_primary(
     primary = str(cluster.node("b").storage_address)
     assert wait_until(lambda: first() == primary, time.monotonic() + PATIENCE)
     assert not silenced
+
+
+def test_clients_that_were_told_of_a_later_leader_are_not_directed_back(
+    cluster: Cluster, request: pytest.FixtureRequest
+) -> None:
+    """The records of the hosts have the new epoch a moment later."""
+    announce_leader(cluster, cluster.node("a"), 3)
+    before = servers_file(cluster).read_text()
+    servers_file(cluster).unlink()
+    request.getfixturevalue("silenced")
+    time.sleep(0.2)
+    assert not servers_file(cluster).exists()
+    Layout(cluster).leader_file.unlink()
+    assert wait_until(servers_file(cluster).exists, time.monotonic() + PATIENCE)
+    assert servers_file(cluster).read_text() != before
 
 
 def test_a_detached_server_that_is_down_keeps_nothing_else_waiting(
