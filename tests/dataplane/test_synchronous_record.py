@@ -4,8 +4,9 @@ import json
 from ZODB.utils import p64
 import pytest
 
-from indico_zodbrepl.dataplane.server.acknowledgements import (
-    ALONE, DEGRADE, OFF, REFUSE, REFUSING, STARTING, SYNCHRONOUS, WAITING, Acknowledgements, Settings)
+from indico_zodbrepl.dataplane.server.acknowledgement_states import (
+    ALONE, DEGRADE, OFF, REFUSE, REFUSING, STARTING, SYNCHRONOUS, WAITING, Settings)
+from indico_zodbrepl.dataplane.server.acknowledgements import Acknowledgements
 
 
 class Confirmations(object):

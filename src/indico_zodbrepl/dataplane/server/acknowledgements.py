@@ -2,25 +2,13 @@
 
 A primary with `synchronous` answers a client, and shows other clients what it has committed, only
 after so many followers have confirmed the transaction (see `zrs.confirmations`).  The horizon is the
-last acknowledged transaction: nothing later is shown to any client.
-
-The states:
-
-- off: not a primary, or commits wait for nobody;
-- starting: the primary was started.  It serves no client until followers have what is in its file,
-  for START_LIMIT at most.  What an earlier process never acknowledged stays hidden until then.  A
-  primary that was alone before goes on alone at once, unless it is to refuse commits now;
-- waiting: too few followers are up to date.  Votes wait;
-- synchronous: commits are acknowledged;
-- refusing: votes are refused, after `timeout` seconds without enough followers;
-- asking: votes would go on without followers if somebody said so (the order `alone`);
-- alone: commits are acknowledged without followers, until these are up to date again.
+last acknowledged transaction: nothing later is shown to any client.  `acknowledgement_states` has
+the states.
 
 Use everything here in the thread of the server's event loop.
 """
 from __future__ import absolute_import
 
-import collections
 import functools
 import logging
 import os
@@ -29,21 +17,22 @@ from thread import get_ident
 from ZODB.utils import p64, u64, z64
 
 from indico_zodbrepl.dataplane.programs.clock import monotonic
+from indico_zodbrepl.dataplane.server.acknowledgement_states import (
+    ALONE,
+    ASKING,
+    DEGRADE,
+    OFF,
+    REFUSE,
+    REFUSING,
+    STARTING,
+    SYNCHRONOUS,
+    WAITING,
+)
 from indico_zodbrepl.dataplane.server.pending_commits import NEVER, PendingCommits, answer
 from indico_zodbrepl.dataplane.server.synchronous_record import NAME, SHOWN, Record, Shown
 from indico_zodbrepl.dataplane.zrs.confirmations import NONE, Question
 
 logger = logging.getLogger('zodbrepl.synchronous')
-
-OFF = 'off'
-STARTING = 'starting'
-WAITING = 'waiting'
-SYNCHRONOUS = 'synchronous'
-REFUSING = 'refusing'
-ASKING = 'asking'
-ALONE = 'alone'
-
-REFUSE, DEGRADE = 'refuse', 'degrade'
 
 # Seconds that a restarted primary waits for its followers before it serves clients.
 START_LIMIT = 5.0
@@ -51,16 +40,12 @@ START_LIMIT = 5.0
 RETURN_LIMIT = 1.0
 INTERVAL = 0.05
 
-# Attributes: `count` of followers that must have a transaction, at `level`; seconds of `timeout`;
-# what to do `alone`, one of REFUSE and DEGRADE.
-Settings = collections.namedtuple('Settings', 'count level timeout alone')
-
 
 class Acknowledgements(object):
     """Decides when a primary acknowledges its transactions, and whether commits may begin.
 
     Args:
-        settings: `Settings`.
+        settings: `acknowledgement_states.Settings`.
         when_told: True if it goes on alone only after the order `alone`.
         folder: for the files with its state.
         node: the name of this node, whose own confirmations would not count.

@@ -48,7 +48,7 @@ import zc.zrs.secondary
 from indico_zodbrepl.dataplane.programs.addresses import format_address
 from indico_zodbrepl.dataplane.programs.clock import boottime, monotonic
 from indico_zodbrepl.dataplane.server import detachment, lease, role_change
-from indico_zodbrepl.dataplane.server.acknowledgements import DEGRADE, REFUSE
+from indico_zodbrepl.dataplane.server.acknowledgement_states import DEGRADE, REFUSE
 from indico_zodbrepl.dataplane.server.control_socket import Refused
 from indico_zodbrepl.dataplane.zrs.confirmations import LEVELS
 

@@ -70,7 +70,7 @@ with without_pkg_resources():
     from indico_zodbrepl.dataplane.server.storage_server import NodeStorageServer
 
 from indico_zodbrepl.dataplane.datafs import blob_files
-from indico_zodbrepl.dataplane.server.acknowledgements import DEGRADE, REFUSE, Settings
+from indico_zodbrepl.dataplane.server.acknowledgement_states import DEGRADE, REFUSE, Settings
 from indico_zodbrepl.dataplane.server.control import ServerControl
 from indico_zodbrepl.dataplane.server.control_socket import ControlSocket
 from indico_zodbrepl.dataplane.server.log import log_to_stderr

@@ -109,7 +109,7 @@ class NodeStorageServer(StorageServer):
         address, storages: as for ZEO's StorageServer.
         cluster, node, epoch: what `ruok` shows of this node.
         min_followers: minimum number of followers for commits on a primary.
-        synchronous: `acknowledgements.Settings` for a primary.
+        synchronous: `acknowledgement_states.Settings` for a primary.
         alone_when_told: see `Acknowledgements`.
         transaction_timeout: seconds from a client's vote to its end; None for no limit.
         is_leased: True if commits need a lease (see `lease`).

@@ -35,7 +35,7 @@ class Record(object):
 
         Args:
             epoch: of the primary.
-            settings: `acknowledgements.Settings`.
+            settings: `acknowledgement_states.Settings`.
             acknowledged: id of the last acknowledged transaction, or None.
         """
         try:
