@@ -131,30 +131,32 @@ def busy(count: int) -> Iterator[None]:
 
 def print_table(paths: list[Path]) -> None:
     """Print the table of all rounds in some files."""
-    found: dict[tuple[str, float, int], list[dict[str, Any]]] = defaultdict(list)
+    found: dict[tuple[str, str, float, int], list[dict[str, Any]]] = defaultdict(list)
     for path in paths:
         for line in map(json.loads, path.read_text().splitlines()):
-            found[line["fault"], line["lease"], line["synchronous"]].append(line)
+            key = line["backend"], line["fault"], line["lease"], line["synchronous"]
+            found[key].append(line)
     print(
-        "| fault | lease | synchronous | rounds | first commit: median | 95 % | max "
+        "| backend | fault | lease | synchronous | rounds | first commit: median | 95 % | max "
         "| pause of commits: median | 95 % | max | read gap, max | take-overs | acknowledged "
         "| missing | not exported | by no leader | load |"
     )
-    print("|---" * 17 + "|")
+    print("|---" * 18 + "|")
     order = list(FAULTS)
     for key, lines in sorted(
-        found.items(), key=lambda each: (each[0][1:], order.index(each[0][0]))
+        found.items(), key=lambda each: (each[0][0], each[0][2:], order.index(each[0][1]))
     ):
         print(row(key, lines))
 
 
-def row(key: tuple[str, float, int], lines: list[dict[str, Any]]) -> str:
+def row(key: tuple[str, str, float, int], lines: list[dict[str, Any]]) -> str:
     """Return the line of a fault; without a failover there is no first commit of a successor."""
-    fault, lease, synchronous = key
+    backend, fault, lease, synchronous = key
     firsts = [line["first"] for line in lines if line["first"] is not None]
     takeovers = Counter(line["takeovers"] for line in lines)
     loads = [line["load"] for line in lines]
     cells = [
+        backend,
         fault,
         f"{lease:g}",
         str(synchronous),
