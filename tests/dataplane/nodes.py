@@ -1,4 +1,5 @@
 """ZRS nodes for tests: real servers, clients that commit, ways to compare."""
+import contextlib
 import json
 import os
 import socket
@@ -99,18 +100,12 @@ class Node(object):
 
     def ask(self, request):
         """Sends one status request; returns the JSON of storage "1"."""
-        with_timeout = socket.create_connection(
-            ('127.0.0.1', self.port), PATIENCE)
-        try:
-            with_timeout.sendall(struct.pack('>I', len(request)) + request)
-            answer = with_timeout.makefile('rb')
-            protocol, status = [
-                answer.read(struct.unpack('>I', answer.read(4))[0])
-                for _ in range(2)]
-        finally:
-            with_timeout.close()
-        assert 'Z5' == protocol
-        return json.loads(status)['1']
+        with contextlib.closing(self.connected(PATIENCE)) as connection:
+            return answer_to(connection, request)
+
+    def connected(self, seconds):
+        """A connection to the storage port; what waits there for longer fails."""
+        return socket.create_connection(('127.0.0.1', self.port), seconds)
 
     def control(self, **request):
         """Sends one request to the control socket; returns the answer."""
@@ -199,6 +194,16 @@ class Node(object):
                     with open(path, 'rb') as blob:
                         found[os.path.relpath(path, self.blobs)] = blob.read()
         return found
+
+
+def answer_to(connection, request):
+    """Sends one status request; returns the JSON of storage "1"."""
+    connection.sendall(struct.pack('>I', len(request)) + request)
+    answer = connection.makefile('rb')
+    protocol, status = [
+        answer.read(struct.unpack('>I', answer.read(4))[0]) for _ in range(2)]
+    assert 'Z5' == protocol
+    return json.loads(status)['1']
 
 
 def object_states(storage):

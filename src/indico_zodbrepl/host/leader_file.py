@@ -64,15 +64,12 @@ def announce(cluster: Cluster, leader: Leader) -> None:
 
 
 def is_known(cluster: Cluster, epoch: int) -> bool:
-    """Return True if this host's clients have been told the leader of this epoch or a later one."""
-    known = _epoch_of(cluster)
-    return known is not None and known >= epoch
+    """Return True if this host's clients have been told the leader of this epoch or a later one.
 
-
-def _epoch_of(cluster: Cluster) -> int | None:
-    """Return the epoch of this cluster's file; None without a usable one."""
+    False without a usable file of this cluster.
+    """
     try:
         values = json.loads(Layout(cluster).leader_file.read_text("utf-8"))
-        return int(values["epoch"]) if values["cluster"] == cluster.name else None
+        return values["cluster"] == cluster.name and int(values["epoch"]) >= epoch
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return False
