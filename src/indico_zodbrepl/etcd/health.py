@@ -76,6 +76,11 @@ class Health:
         return len(self.serving) >= self.needed
 
     @property
+    def most_run(self) -> bool:
+        """Return True if a majority of the members answers, whether they know a leader or not."""
+        return sum(bool(each.member) for each in self.members) >= self.needed
+
+    @property
     def full(self) -> bool:
         return any(each.full for each in self.members)
 

@@ -10,6 +10,7 @@ from situations import server, snapshot
 from indico_zodbrepl.cluster.hosts import Etcd
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.etcd.health import Health, MemberHealth, understood
+from indico_zodbrepl.monitor.automation import LATE
 from indico_zodbrepl.monitor.host_status import Automation
 from indico_zodbrepl.monitor.snapshot import EpochWord
 from indico_zodbrepl.probing.answers import Alert, Level
@@ -52,6 +53,28 @@ def test_without_a_majority_it_says_when_writes_stop() -> None:
     [alert] = alerts(lost(1), MemberHealth(URLS[2], "it knows no leader"))
     assert "1 of 3 members serve, 2 are needed" in alert.text
     assert "refuses writes after 3 s" in alert.detail
+    assert "start the hosts of these members" in alert.hint
+
+
+def test_members_that_run_and_do_not_agree_are_no_lost_hosts() -> None:
+    leaderless = [
+        dataclasses.replace(each, problem="it knows no leader", leader="") for each in WHOLE[:2]
+    ]
+    [alert] = alerts(*leaderless)
+    assert "1 of 3 members serve, 2 are needed" in alert.text
+    assert "fsync time of their disks" in alert.hint
+    assert "start" not in alert.hint
+
+
+def test_etcd_that_runs_and_does_not_answer_in_time_has_slow_disks_or_a_slow_network() -> None:
+    made = dataclasses.replace(cluster(), automatic=True)
+    unknown = Automation(3.0, LATE)
+    [alert] = snapshot(made, automation=unknown, etcd=Health(WHOLE)).warnings
+    assert "etcd does not answer here" in alert.text
+    assert "fsync time of their disks" in alert.hint
+    silent = Health(tuple(MemberHealth(url, "no answer in time") for url in URLS))
+    hints = [each.hint for each in snapshot(made, automation=unknown, etcd=silent).warnings]
+    assert [True, True] == ["`bin/zodbrepl up` on each" in hint for hint in hints]
 
 
 def test_a_full_database_is_critical() -> None:

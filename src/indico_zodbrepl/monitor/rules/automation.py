@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from indico_zodbrepl.monitor.findings import HostReport
 from indico_zodbrepl.monitor.host_status import Automation
 from indico_zodbrepl.monitor.node_status import NodeStatus
+from indico_zodbrepl.monitor.rules.etcd import disks_and_network
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.probing.answers import Alert, Hold, Level
 
@@ -32,7 +33,7 @@ def warnings(facts: Facts) -> Iterator[Alert]:
 
 
 def _unknown(facts: Facts, found: Automation) -> Alert:
-    command = facts.commands.zodbrepl
+    command, etcd = facts.commands.zodbrepl, facts.findings.etcd
     if found.hint:
         return Alert(
             Level.CRITICAL,
@@ -48,8 +49,10 @@ def _unknown(facts: Facts, found: Automation) -> Alert:
         "the state of the automatic failover is unknown: etcd does not answer here",
         f"{found.problem}. Without a majority of etcd's members the primary refuses writes "
         f"{found.lease:g} s later, and no node takes over.",
-        f"bring the hosts of etcd back: `{command('up')}` on each; if a majority of them is lost "
-        f"for good: {QUORUM}",
+        disks_and_network(facts)
+        if etcd is not None and etcd.most_run
+        else f"bring the hosts of etcd back: `{command('up')}` on each; if a majority of them is "
+        f"lost for good: {QUORUM}",
     )
 
 

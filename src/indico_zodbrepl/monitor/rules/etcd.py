@@ -89,8 +89,19 @@ def _no_majority(facts: Facts, found: Health) -> Alert:
         f"{found.needed} are needed",
         f"{_reasons(lost)}. No lease can be renewed: the primary refuses writes after "
         f"{facts.cluster.lease:g} s, and no node takes over. Pages stay readable.",
-        f"start the hosts of these members: `{facts.commands.zodbrepl('up')}` on each; if they are "
-        f"lost for good: {HOW_TO}",
+        disks_and_network(facts)
+        if found.most_run
+        else f"start the hosts of these members: `{facts.commands.zodbrepl('up')}` on each; if "
+        f"they are lost for good: {HOW_TO}",
+    )
+
+
+def disks_and_network(facts: Facts) -> str:
+    """Return what to do if members run and yet don't write."""
+    return (
+        "most members run, but do not agree in time: see the fsync time of their disks with "
+        f"`{facts.commands.zodbrepl('check', '--system')}` on their hosts, the network between "
+        f"these, and `{facts.commands.show_log(Etcd.program)}`"
     )
 
 
