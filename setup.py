@@ -94,6 +94,7 @@ setup(
             "requirements-test.txt",
             [
                 "beautifulsoup4",
+                "mfusepy",
                 "mypy",
                 "playwright",
                 "pytest",

@@ -30,6 +30,7 @@ OUTSIDE_ON_27 = (
     "tests/patches",
     "tests/scenarios/python27",
     "tests/base/python27",
+    "tests/chaos/python27",
 )
 SUITES = sorted(path.name for path in (HOME / "tests").iterdir() if path.is_dir())
 # The loader is part of the data plane: it works inside Indico and shares its preparations.

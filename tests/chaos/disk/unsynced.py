@@ -1,0 +1,187 @@
+"""What a machine loses with its power: the changes of files that were not synchronised.
+
+Each change is applied at once, and noted with what undoes it.  `lose` undoes what is noted, the
+latest first.  A change is noted no more
+
+- of a file's content: when the file is synchronised;
+- of names (a file was made, renamed or removed): when any file or folder is synchronised, as a
+  journal of ext4 or XFS is written as a whole;
+- when it is as old as `AGE_SECONDS`: the kernel writes back what is old.
+
+After a synchronisation that failed, Linux considers the content clean although it is not on the
+disk, and a later one succeeds.  So such changes stay noted for ever.
+
+Not thread-safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+AGE_SECONDS = 30.0
+"""As dirty_expire_centisecs of Linux has it."""
+
+
+@dataclasses.dataclass
+class _Change:
+    """Something to undo.
+
+    Attributes:
+        file: the number of the file whose content changed; 0 for a change of names.
+        settle: called when it is noted no more.
+        failed: True if a synchronisation of it has failed.
+    """
+
+    at: float
+    undo: Callable[[], None]
+    settle: Callable[[], None]
+    file: int = 0
+    failed: bool = False
+
+
+def _nothing() -> None:
+    pass
+
+
+class Unsynced:
+    """The changes of a folder that are not on its disk.
+
+    Args:
+        removed: an empty folder of the same file system for files that were removed, until that is
+            synchronised.
+    """
+
+    def __init__(self, removed: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._removed = removed
+        self._clock = clock
+        self._changes: list[_Change] = []
+        self._kept = 0
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    # Before a change
+
+    def writes(self, descriptor: int, offset: int, length: int) -> None:
+        """Note that a part of an open file is about to be overwritten, or that it grows."""
+        status = os.fstat(descriptor)
+        self._note_content(descriptor, status.st_ino, offset, min(status.st_size - offset, length))
+
+    def truncates(self, descriptor: int, length: int) -> None:
+        """Note that an open file is about to get another length."""
+        status = os.fstat(descriptor)
+        self._note_content(descriptor, status.st_ino, length, status.st_size - length)
+
+    def _note_content(self, descriptor: int, number: int, offset: int, length: int) -> None:
+        size = os.fstat(descriptor).st_size
+        before = os.pread(descriptor, max(length, 0), offset)
+        kept = os.dup(descriptor)
+
+        def undo() -> None:
+            os.ftruncate(kept, size)
+            os.pwrite(kept, before, offset)
+            os.close(kept)
+
+        self._note(_Change(self._clock(), undo, lambda: os.close(kept), number))
+
+    # After, or instead of, a change
+
+    def made(self, path: Path) -> None:
+        """Note that a file or a folder was made."""
+
+        def undo() -> None:
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+        self._note(_Change(self._clock(), undo, _nothing))
+
+    def removes_folder(self, path: Path) -> None:
+        """Remove an empty folder."""
+        status = path.stat()
+        path.rmdir()
+
+        def undo() -> None:
+            path.mkdir()
+            os.chown(path, status.st_uid, status.st_gid)
+            path.chmod(status.st_mode)
+
+        self._note(_Change(self._clock(), undo, _nothing))
+
+    def removes(self, path: Path) -> None:
+        """Remove a file."""
+        kept = self._aside(path)
+
+        def undo() -> None:
+            kept.rename(path)
+
+        self._note(_Change(self._clock(), undo, kept.unlink))
+
+    def renames(self, old: Path, new: Path) -> None:
+        """Rename a file or a folder; an existing one is replaced."""
+        replaced = None
+        if new.is_symlink() or new.is_file():
+            replaced = self._aside(new)
+        old.rename(new)
+
+        def undo() -> None:
+            new.rename(old)
+            if replaced is not None:
+                replaced.rename(new)
+
+        settle = _nothing if replaced is None else replaced.unlink
+        self._note(_Change(self._clock(), undo, settle))
+
+    def _aside(self, path: Path) -> Path:
+        self._kept += 1
+        kept = self._removed / str(self._kept)
+        path.rename(kept)
+        return kept
+
+    def _note(self, change: _Change) -> None:
+        self._expire()
+        self._changes.append(change)
+
+    # Afterwards
+
+    def synced(self, number: int) -> None:
+        """Forget the changes of a file and of all names: they are on the disk.
+
+        Args:
+            number: the file's inode; 0 for a folder.
+        """
+        self._settle(lambda each: not each.failed and each.file in (0, number))
+
+    def sync_failed(self, number: int) -> None:
+        """Note that the changes of a file can't get to the disk any more."""
+        for each in self._changes:
+            if each.file == number:
+                each.failed = True
+
+    def _expire(self) -> None:
+        oldest = self._clock() - AGE_SECONDS
+        if self._changes and self._changes[0].at < oldest:
+            self._settle(lambda each: not each.failed and each.at < oldest)
+
+    def _settle(self, is_settled: Callable[[_Change], bool]) -> None:
+        left = []
+        for each in self._changes:
+            if is_settled(each):
+                each.settle()
+            else:
+                left.append(each)
+        self._changes = left
+
+    def lose(self) -> int:
+        """Undo all that is not on the disk; return how many changes that were."""
+        self._expire()
+        count = len(self._changes)
+        for each in reversed(self._changes):
+            # A name may depend on one whose change is on the disk.
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
+                each.undo()
+        self._changes = []
+        return count

@@ -1,0 +1,159 @@
+"""A loss of power: what was synchronised is kept, the rest is gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from unsynced import AGE_SECONDS, Unsynced
+
+
+class Folder:
+    """A folder whose changes go through the log, as those of the mounted one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path / "folder"
+        self.path.mkdir()
+        (path / "removed").mkdir()
+        self.now = 0.0
+        self.log = Unsynced(path / "removed", lambda: self.now)
+
+    def write(self, name: str, text: str, offset: int | None = None) -> None:
+        """Append to a file, which is made, or write at an offset."""
+        path = self.path / name
+        if not path.exists():
+            path.touch()
+            self.log.made(path)
+        with self._opened(name) as descriptor:
+            at = path.stat().st_size if offset is None else offset
+            self.log.writes(descriptor, at, len(text))
+            os.pwrite(descriptor, text.encode(), at)
+
+    def _opened(self, name: str) -> _Opened:
+        return _Opened(self.path / name)
+
+    def cut(self, name: str, length: int) -> None:
+        with self._opened(name) as descriptor:
+            self.log.truncates(descriptor, length)
+            os.ftruncate(descriptor, length)
+
+    def rename(self, old: str, new: str) -> None:
+        self.log.renames(self.path / old, self.path / new)
+
+    def remove(self, name: str) -> None:
+        self.log.removes(self.path / name)
+
+    def sync(self, name: str) -> None:
+        self.log.synced((self.path / name).stat().st_ino)
+
+    def fail(self, name: str) -> None:
+        self.log.sync_failed((self.path / name).stat().st_ino)
+
+    @property
+    def content(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.path.iterdir()}
+
+
+class _Opened:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> int:
+        self._descriptor = os.open(self._path, os.O_RDWR)
+        return self._descriptor
+
+    def __exit__(self, *_error: object) -> None:
+        os.close(self._descriptor)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    made = Folder(tmp_path)
+    made.write("data", "one ")
+    made.sync("data")
+    yield made
+    assert [] == list((tmp_path / "removed").iterdir()), "nothing removed is left behind"
+
+
+def test_a_synchronised_file_is_kept(folder: Folder) -> None:
+    folder.write("data", "two")
+    folder.sync("data")
+    assert 0 == folder.log.lose()
+    assert {"data": "one two"} == folder.content
+
+
+def test_what_was_appended_or_overwritten_since_is_gone(folder: Folder) -> None:
+    folder.write("data", "two")
+    folder.write("data", "ONE", 0)
+    folder.write("data", "xyz", 6)
+    assert {"data": "ONE twxyz"} == folder.content
+    assert 3 == folder.log.lose()
+    assert {"data": "one "} == folder.content
+
+
+def test_a_file_that_was_shortened_is_whole_again(folder: Folder) -> None:
+    folder.cut("data", 1)
+    folder.log.lose()
+    assert {"data": "one "} == folder.content
+
+
+def test_a_new_file_is_gone_and_with_its_synchronisation_kept(folder: Folder) -> None:
+    folder.write("lost", "x")
+    folder.log.lose()
+    assert {"data": "one "} == folder.content
+    folder.write("kept", "x")
+    folder.sync("kept")
+    folder.log.lose()
+    assert {"data": "one ", "kept": "x"} == folder.content
+
+
+def test_names_are_kept_as_soon_as_any_file_is_synchronised(folder: Folder) -> None:
+    folder.write("new", "x")
+    folder.sync("data")
+    folder.log.lose()
+    assert {"data": "one ", "new": ""} == folder.content, "the name, but not the content"
+
+
+def test_a_file_that_replaced_another_gives_way_again(folder: Folder) -> None:
+    folder.write("new", "two")
+    folder.rename("new", "data")
+    folder.log.lose()
+    assert {"data": "one "} == folder.content
+
+
+def test_a_file_that_replaced_another_and_was_synchronised_before_is_whole(folder: Folder) -> None:
+    folder.write("new", "two")
+    folder.sync("new")
+    folder.rename("new", "data")
+    folder.log.synced(0)
+    folder.log.lose()
+    assert {"data": "two"} == folder.content
+
+
+def test_a_removed_file_is_back(folder: Folder) -> None:
+    folder.write("data", "two")
+    folder.remove("data")
+    folder.log.lose()
+    assert {"data": "one "} == folder.content
+    folder.remove("data")
+    folder.log.synced(0)
+    folder.log.lose()
+    assert {} == folder.content
+
+
+def test_the_kernel_writes_back_what_is_old(folder: Folder) -> None:
+    folder.write("data", "two")
+    folder.now += AGE_SECONDS + 1
+    assert 0 == folder.log.lose()
+    assert {"data": "one two"} == folder.content
+
+
+def test_what_failed_to_be_synchronised_stays_lost(folder: Folder) -> None:
+    folder.write("data", "two ")
+    folder.fail("data")
+    folder.write("data", "three")
+    folder.sync("data")
+    assert 1 == folder.log.lose()
+    assert {"data": "one "} == folder.content
