@@ -51,6 +51,12 @@ def test_an_acknowledged_write_that_left_no_trace_is_found() -> None:
     assert [] == kinds(history, 3, exported=(2,))
 
 
+def test_what_was_lost_after_an_exported_write_needs_an_export_too() -> None:
+    history = [write(1, 0, 0, 1), write(2, 1, 2, 3), read(3, 2, 3, 4), write(4, 2, 5, 6)]
+    assert [] == kinds(history, 1, exported=(2, 4))
+    assert [Kind.NOT_LINEARIZABLE] == kinds(history, 1, exported=(2,))
+
+
 def test_the_last_write_must_be_the_value_of_the_end() -> None:
     assert [Kind.NOT_LINEARIZABLE] == kinds([write(1, 0, 0, 1)], 0)
 

@@ -86,15 +86,14 @@ def _judge_object(
     for number in sorted({*numbers, last} - written.keys() - {0}):
         yield Anomaly(Kind.PHANTOM, f"{number} was in {key}", (number,))
         return
-    # What an export holds may be lost: left out are the chains that end in no value of the end.
+    # What an export holds may be lost. A write that saw it is lost with it, and needs an export too.
     kept = _chain(written, last)
     lost = (exported & written.keys()) - kept
     known = [
         each
         for each in accesses
         if each.outcome is not Outcome.REFUSED
-        and each.number not in lost
-        and each.saw not in lost
+        and (each.number if each.writes else each.saw) not in lost
         # A read without an answer says nothing.
         and (each.writes or each.outcome is Outcome.ACKNOWLEDGED)
     ]

@@ -2,6 +2,9 @@
 
 usage: client.py ZODB_CONF LOG SESSION FIRST BEGAN SEED PAUSE
 
+SESSION is PLACE/START.  A client that drops its cache, because a server does not have what the client
+has seen, continues as another session: PLACE/START.DROPS.
+
 It reads lists and appends to them, and writes and reads single objects, which `prepare.py` has made.
 Each transaction has a number from FIRST on, which is what it writes.  Its call is in the log before
 it can have an effect, and its answer afterwards, each a JSON object a line.  Times are seconds of
@@ -46,6 +49,7 @@ class Client(object):
         self._place = place
         self._chance = chance
         self._connection = db.open()
+        self._drops = 0
         self._known = {}
         self._work = {
             'append': self._append,
@@ -61,11 +65,12 @@ class Client(object):
         called = False
         try:
             transaction.begin()
+            self._see_drops()
             objects = self._connection.root()['chaos']
             read, to = self._work[kind](objects, number, generation)
             transaction.get().note(u'%d' % number)
             self._write(
-                call=number, session=self._session, kind=kind, began=began, read=read, to=to
+                call=number, session=self._name(), kind=kind, began=began, read=read, to=to
             )
             called = True
             transaction.commit()
@@ -79,6 +84,16 @@ class Client(object):
                 self._write(failed=said, began=began, ended=boottime())
         else:
             self._answer(number, 'acknowledged', server, '')
+
+    def _see_drops(self):
+        """Begin another session if the cache was dropped."""
+        drops = getattr(self._connection._storage, '_begun', 0)
+        if drops != self._drops:
+            self._drops = drops
+            self._known.clear()
+
+    def _name(self):
+        return '%s.%d' % (self._session, self._drops)
 
     def _append(self, objects, number, generation):
         read, to = self._look(objects, number, generation)[0], []
