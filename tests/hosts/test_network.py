@@ -6,7 +6,16 @@ import time
 
 import pytest
 from labs import MakeLab
-from talk import PATIENCE, PORT, answering, arrived, ask, round_trip, transfer
+from talk import (
+    PATIENCE,
+    PORT,
+    answering,
+    arrived,
+    ask,
+    order_of_arrival,
+    round_trip,
+    transfer,
+)
 
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.host import Host
@@ -117,6 +126,15 @@ def test_a_slow_line_limits_how_much_passes(lab: Lab) -> None:
         assert limited > 1.5, "one megabyte a second, but for what the line queues"
         lab.network.slow("h2", delay_ms=5)
         assert transfer(one, other, 2 * MEGABYTE) < limited, "a new line replaces the old one"
+
+
+def test_a_line_with_jitter_delivers_everything_in_another_order(lab: Lab) -> None:
+    one, other, _ = lab
+    lab.network.slow("h2", delay_ms=1, jitter_ms=20)
+    found = order_of_arrival(one, other, 100)
+    assert list(range(100)) == sorted(found) != found
+    lab.network.heal()
+    assert list(range(100)) == order_of_arrival(one, other, 100)
 
 
 def test_connections_survive_a_change_of_the_line(lab: Lab) -> None:

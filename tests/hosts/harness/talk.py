@@ -73,14 +73,13 @@ listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 listener.bind(('', PORT))
 print('up', flush=True)
 while True:
-    listener.recv(100)
-    print('datagram', flush=True)
+    print(listener.recv(100).decode(), flush=True)
 """
 SEND = """\
 import socket, sys, time
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for number in range(int(sys.argv[2])):
-    sender.sendto(b'x', (sys.argv[1], PORT))
+    sender.sendto(b'%d' % number, (sys.argv[1], PORT))
     time.sleep(0.001)
 """
 
@@ -148,6 +147,11 @@ def transfer(one: Host, other: Host, size: int) -> float:
 
 def arrived(sender: Host, receiver: Host, count: int) -> int:
     """Return how many of some datagrams arrive."""
+    return len(order_of_arrival(sender, receiver, count))
+
+
+def order_of_arrival(sender: Host, receiver: Host, count: int) -> list[int]:
+    """Send so many numbered datagrams; return those that arrive, in the order of their arrival."""
     with started(receiver, DATAGRAMS) as (_, output):
         sender.run(*python(SEND, receiver.name, count))
-        return len(lines_of(output, count, SILENCE))
+        return [int(line) for line in lines_of(output, count, SILENCE)]

@@ -57,13 +57,15 @@ class Speed:
     Attributes:
         delay_ms: by which each frame is late, so that a round trip takes twice as long.
         megabits: per second; 0 for no limit.
+        jitter_ms: by which a frame may be later still, at random, so that others overtake it.
     """
 
     delay_ms: float = 0.0
     megabits: float = 0.0
+    jitter_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        if min(self.delay_ms, self.megabits) < 0:
+        if min(self.delay_ms, self.megabits, self.jitter_ms) < 0:
             raise ValueError(f"a negative speed or delay: {self}")
 
 

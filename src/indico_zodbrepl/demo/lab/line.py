@@ -1,6 +1,6 @@
 """Pass frames on between two network interfaces, late and no faster than a line does.
 
-    line.py ONE OTHER DELAY_MS MEGABITS
+    line.py ONE OTHER DELAY_MS MEGABITS JITTER_MS
 
 It is run as a file in the switch, where the kernel may have no module for it (netem), and uses the
 standard library alone.  Frames keep the header by which the kernel combines several of them and
@@ -9,9 +9,10 @@ leaves out checksums (virtio_net_hdr), or it would have to be told not to.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import errno
+import heapq
+import random
 import select
 import socket
 import sys
@@ -40,14 +41,17 @@ class Direction:
         target: where they leave.
         delay: seconds.
         rate: bytes a second; 0 for no limit.
+        jitter: seconds by which a frame may be later, so that others overtake it.
     """
 
     target: socket.socket
     delay: float
     rate: float
-    _due: collections.deque[tuple[float, bytes]] = field(default_factory=collections.deque)
+    jitter: float = 0.0
+    _due: list[tuple[float, int, bytes]] = field(default_factory=list)
     _free: float = 0.0
     _queued: int = 0
+    _count: int = 0
 
     def take(self, frame: bytes, now: float) -> None:
         """Queue a frame, or drop it if too many are queued."""
@@ -55,16 +59,18 @@ class Direction:
         if self._queued + len(frame) > (limit if self.rate else BUFFER_BYTES):
             return
         self._free = max(now, self._free) + (len(frame) / self.rate if self.rate else 0.0)
-        self._due.append((self._free + self.delay, frame))
+        late = self.delay + random.uniform(0.0, self.jitter)  # noqa: S311  # no secret
+        self._count += 1
+        heapq.heappush(self._due, (self._free + late, self._count, frame))
         self._queued += len(frame)
 
     def send(self, now: float) -> float | None:
         """Send what is due; return the seconds until the next frame is, None without one."""
         while self._due:
-            due, frame = self._due[0]
+            due, _, frame = self._due[0]
             if due > now:
                 return due - now
-            self._due.popleft()
+            heapq.heappop(self._due)
             self._queued -= len(frame)
             with dropped():
                 self.target.send(frame)
@@ -90,12 +96,13 @@ def opened(interface: str) -> socket.socket:
     return found
 
 
-def main(one: str, other: str, delay_ms: str, megabits: str) -> None:
+def main(one: str, other: str, delay_ms: str, megabits: str, jitter_ms: str) -> None:
     delay, rate = float(delay_ms) / 1000, float(megabits) * 1e6 / 8
+    jitter = float(jitter_ms) / 1000
     ends = [opened(one), opened(other)]
     directions = {
-        ends[0]: Direction(ends[1], delay, rate),
-        ends[1]: Direction(ends[0], delay, rate),
+        ends[0]: Direction(ends[1], delay, rate, jitter),
+        ends[1]: Direction(ends[0], delay, rate, jitter),
     }
     print("up", flush=True)
     wait: float | None = None

@@ -88,14 +88,17 @@ class Network:
         self._down.add(self._known(host))
         self._set_up(host)
 
-    def slow(self, host: str, *, delay_ms: float = 0.0, megabits: float = 0.0) -> None:
+    def slow(
+        self, host: str, *, delay_ms: float = 0.0, megabits: float = 0.0, jitter_ms: float = 0.0
+    ) -> None:
         """Put a slow line between a host and the switch, in place of an earlier one.
 
         Args:
             delay_ms: by which each frame is late, so that a round trip takes twice as long.
             megabits: per second, in each direction; 0 for no limit.
+            jitter_ms: by which a frame may be later still, so that others overtake it.
         """
-        self._speeds[self._known(host)] = Speed(delay_ms, megabits)
+        self._speeds[self._known(host)] = Speed(delay_ms, megabits, jitter_ms)
         self._set_up(host)
 
     def heal(self) -> None:
@@ -163,7 +166,8 @@ class Network:
 
     def _start_line(self, host: str, speed: Speed) -> None:
         ends = (host, host + FAR_END)
-        command = script(FORWARDER, *ends, str(speed.delay_ms), str(speed.megabits))
+        figures = (speed.delay_ms, speed.megabits, speed.jitter_ms)
+        command = script(FORWARDER, *ends, *map(str, figures))
         reading, writing = os.pipe()
         with os.fdopen(reading) as output:
             try:
