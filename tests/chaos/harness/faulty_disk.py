@@ -27,6 +27,10 @@ def missing() -> str:
 class Disk:
     """A mounted folder; a context manager that ends it.
 
+    Attributes:
+        path: where it is mounted.
+        content: where its files are, beside the faults.
+
     Args:
         mount_point: an existing folder.  Its content is in the folder of the same name with
             ``.disk`` at its end, which is made.
@@ -34,7 +38,7 @@ class Disk:
 
     def __init__(self, mount_point: Path) -> None:
         self.path = mount_point
-        folder = mount_point.with_name(f"{mount_point.name}.disk")
+        self.content = folder = mount_point.with_name(f"{mount_point.name}.disk")
         removed = mount_point.with_name(f"{mount_point.name}.removed")
         for each in (folder, removed):
             each.mkdir(exist_ok=True)

@@ -86,7 +86,7 @@ def _judge_object(
     for number in sorted({*numbers, last} - written.keys() - {0}):
         yield Anomaly(Kind.PHANTOM, f"{number} was in {key}", (number,))
         return
-    # What an export holds may be lost. A write that saw it is lost with it, and needs an export too.
+    # What an export holds may be lost. A write that saw it needs an export too.
     kept = _chain(written, last)
     lost = (exported & written.keys()) - kept
     known = [

@@ -7,7 +7,8 @@ import random
 from collections.abc import Iterator, Sequence
 
 PRIMARY, FIRST, SECOND = "primary", "first follower", "second follower"
-ANY = (PRIMARY, FIRST, SECOND)
+FOLLOWERS = (FIRST, SECOND)
+ANY = (PRIMARY, *FOLLOWERS)
 NOBODY = ("",)
 QUIET_SECONDS = 8.0
 """Before the first fault."""

@@ -79,9 +79,9 @@ class Automatic(Three):
 
     def is_whole_soon(self) -> bool:
         """Wait for a healthy cluster without open operations; return False without one."""
-        return wait_until(self._is_whole, time.monotonic() + WHOLE_SECONDS, 2.0)
+        return wait_until(self.is_whole, time.monotonic() + WHOLE_SECONDS, 2.0)
 
-    def _is_whole(self) -> bool:
+    def is_whole(self) -> bool:
         done = self.zodbrepl("h2", "status", "--json", code=None)
         return done.returncode == ExitCode.OK and not json.loads(done.stdout)["operations"]
 

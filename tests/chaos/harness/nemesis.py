@@ -1,0 +1,254 @@
+"""The faults of a run, and what ends each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from damage import lose_member, tear_data, tear_state
+from operators import REASON, Operators
+from schedule import NOBODY, Sort, Step
+from stage import HOSTS, Stage
+
+Undo = Callable[[], object]
+PROGRAMS = {
+    "server": r"dataplane.server.main|postgres|mariadbd",
+    "agent": r"cluster.conf agent$",
+    "automation": r"cluster.conf automation$",
+    "etcd": r"etcd.json",
+    "supervisord": r"bin/supervisord",
+}
+"""How the processes of a host are found."""
+MOMENT = (1.0, 1.0)
+A_WHILE = (2.0, 15.0)
+
+
+def _nothing() -> None:
+    pass
+
+
+class Nemesis:
+    """Strikes, and ends faults.
+
+    Attributes:
+        notes: what was damaged, in the order of the damage.
+    """
+
+    def __init__(self, stage: Stage, operators: Operators) -> None:
+        self.notes: list[str] = []
+        self._stage = stage
+        self._operators = operators
+        self._network: dict[int, Callable[[], object]] = {}
+        self._count = 0
+
+    def strike(self, step: Step) -> Undo:
+        """Begin a fault; return what ends it."""
+        host = self._stage.roles().get(step.target, "")
+        chance = random.Random(step.chance)  # noqa: S311  # repeatable on purpose
+        return FAULTS[step.fault].strike(self, host, chance)
+
+    # Programs
+
+    def _signal(self, host: str, program: str, signal: str) -> None:
+        if host not in self._stage.off:
+            self._stage.lab[host].run("pkill", f"-{signal}", "-f", PROGRAMS[program], check=False)
+
+    def kill(self, program: str, host: str, _chance: random.Random) -> Undo:
+        self._signal(host, program, "KILL")
+        return _nothing
+
+    def freeze(self, program: str, host: str, _chance: random.Random) -> Undo:
+        self._signal(host, program, "STOP")
+        return partial(self._signal, host, program, "CONT")
+
+    # Hosts
+
+    def kill_host(self, host: str, _chance: random.Random) -> Undo:
+        self._stage.switch_off(host)
+        return partial(self._stage.switch_on, host)
+
+    def freeze_host(self, host: str, _chance: random.Random) -> Undo:
+        if host in self._stage.off:
+            return _nothing
+        self._stage.off.add(host)
+        self._stage.lab[host].freeze()
+
+        def undo() -> None:
+            self._stage.lab[host].thaw()
+            self._stage.off.discard(host)
+
+        return undo
+
+    def power_loss(self, host: str, _chance: random.Random) -> Undo:
+        """Cut the power; what was not synchronised is gone."""
+        self._stage.switch_off(host)
+        self._stage.disks[host].lose()
+        return partial(self._stage.switch_on, host)
+
+    def _damage(self, host: str, damage: Callable[[Path, Path], str]) -> Undo:
+        """Damage files of a host while it is off."""
+        self._stage.switch_off(host)
+        folder = self._stage.disks[host].content
+        self.notes.append(f"{host}: {damage(folder / self._stage.node_on(host), folder / 'var')}")
+        return partial(self._stage.switch_on, host)
+
+    def tear_data(self, host: str, chance: random.Random) -> Undo:
+        return self._damage(host, lambda node, _var: tear_data(node, chance))
+
+    def tear_state(self, host: str, chance: random.Random) -> Undo:
+        return self._damage(host, lambda node, var: tear_state(node, var, chance))
+
+    def lose_member(self, host: str, _chance: random.Random) -> Undo:
+        """Remove the data of a member of etcd; an operator replaces it afterwards."""
+        start = self._damage(host, lambda _node, var: lose_member(var))
+
+        def undo() -> None:
+            start()
+            self._operators.type(host, "etcd", "replace", *REASON)
+
+        return undo
+
+    # Operators
+
+    def pack(self, _host: str, chance: random.Random) -> Undo:
+        self._operators.pack(chance)
+        return _nothing
+
+    def back_up(self, _host: str, chance: random.Random) -> Undo:
+        self._operators.back_up(chance)
+        return _nothing
+
+    def clone(self, _host: str, chance: random.Random) -> Undo:
+        self._operators.clone(chance)
+        return _nothing
+
+    def switch_over(self, _host: str, chance: random.Random) -> Undo:
+        self._operators.switch_over(chance)
+        return _nothing
+
+    def two_operators(self, _host: str, chance: random.Random) -> Undo:
+        self._operators.two_at_once(chance)
+        return _nothing
+
+    def restart_all(self, _host: str, chance: random.Random) -> Undo:
+        self._operators.restart_all(chance)
+        return _nothing
+
+    def kill_command(self, _host: str, chance: random.Random) -> Undo:
+        """Kill a command that moves the role; an operator continues it afterwards."""
+        program = self._operators.switch_over(chance)
+
+        def undo() -> None:
+            if program is not None:
+                program.kill()
+                self._operators.type(chance.choice(HOSTS), "resume")
+
+        return undo
+
+    # The network
+
+    def _cut(self, fault: Callable[[], object]) -> Undo:
+        """Add a fault of the network; its end leaves the others as they are."""
+        self._count += 1
+        number = self._count
+        self._network[number] = fault
+        fault()
+
+        def undo() -> None:
+            del self._network[number]
+            self._stage.lab.network.heal()
+            for each in self._network.values():
+                each()
+
+        return undo
+
+    def isolate(self, host: str, _chance: random.Random) -> Undo:
+        return self._cut(partial(self._stage.lab.network.isolate, host))
+
+    def bridge(self, host: str, _chance: random.Random) -> Undo:
+        """Let a host alone reach both others."""
+        one, other = sorted(set(HOSTS) - {host})
+        return self._cut(partial(self._stage.lab.network.cut, one, other))
+
+    def one_way(self, host: str, chance: random.Random) -> Undo:
+        other = chance.choice(sorted(set(HOSTS) - {host}))
+        pair = chance.sample([host, other], 2)
+        return self._cut(partial(self._stage.lab.network.one_way, *pair))
+
+    def lose_frames(self, host: str, chance: random.Random) -> Undo:
+        return self._cut(partial(self._stage.lab.network.lossy, host, chance.choice((5, 20, 50))))
+
+    def delay(self, host: str, chance: random.Random) -> Undo:
+        milliseconds = chance.choice((5.0, 50.0, 200.0))
+        return self._cut(partial(self._stage.lab.network.slow, host, delay_ms=milliseconds))
+
+    def narrow(self, host: str, _chance: random.Random) -> Undo:
+        return self._cut(partial(self._stage.lab.network.slow, host, megabits=1.0))
+
+    def reorder(self, host: str, _chance: random.Random) -> Undo:
+        slow = partial(self._stage.lab.network.slow, host, delay_ms=1.0, jitter_ms=20.0)
+        return self._cut(slow)
+
+    # Disks
+
+    def fill(self, host: str, _chance: random.Random) -> Undo:
+        self._stage.disks[host].fill()
+        return self._stage.disks[host].repair
+
+    def slow_down(self, host: str, chance: random.Random) -> Undo:
+        self._stage.disks[host].slow_down(chance.choice((0.05, 0.3, 2.0)))
+        return self._stage.disks[host].repair
+
+    def fail_syncs(self, host: str, _chance: random.Random) -> Undo:
+        self._stage.disks[host].fail()
+        return self._stage.disks[host].repair
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    sort: Sort
+    strike: Callable[[Nemesis, str, random.Random], Undo]
+
+
+def _of_programs(
+    name: str, method: Callable[..., Undo], seconds: tuple[float, float]
+) -> list[Fault]:
+    def of(program: str) -> Callable[[Nemesis, str, random.Random], Undo]:
+        return lambda nemesis, host, chance: method(nemesis, program, host, chance)
+
+    return [Fault(Sort(f"{name}-{each}", seconds), of(each)) for each in PROGRAMS]
+
+
+FAULTS: Mapping[str, Fault] = {
+    each.sort.name: each
+    for each in (
+        *_of_programs("kill", Nemesis.kill, MOMENT),
+        *_of_programs("freeze", Nemesis.freeze, A_WHILE),
+        Fault(Sort("kill-host", A_WHILE), Nemesis.kill_host),
+        Fault(Sort("freeze-host", A_WHILE), Nemesis.freeze_host),
+        Fault(Sort("power-loss", A_WHILE), Nemesis.power_loss),
+        Fault(Sort("isolate", A_WHILE), Nemesis.isolate),
+        Fault(Sort("bridge", A_WHILE), Nemesis.bridge),
+        Fault(Sort("one-way", A_WHILE), Nemesis.one_way),
+        Fault(Sort("loss", A_WHILE), Nemesis.lose_frames),
+        Fault(Sort("delay", A_WHILE), Nemesis.delay),
+        Fault(Sort("narrow", A_WHILE), Nemesis.narrow),
+        Fault(Sort("reorder", A_WHILE), Nemesis.reorder),
+        Fault(Sort("torn-data", A_WHILE), Nemesis.tear_data),
+        Fault(Sort("torn-state", A_WHILE), Nemesis.tear_state),
+        Fault(Sort("lost-member", A_WHILE), Nemesis.lose_member),
+        Fault(Sort("pack", MOMENT, NOBODY), Nemesis.pack),
+        Fault(Sort("backup", MOMENT, NOBODY), Nemesis.back_up),
+        Fault(Sort("clone", MOMENT, NOBODY), Nemesis.clone),
+        Fault(Sort("switchover", MOMENT, NOBODY), Nemesis.switch_over),
+        Fault(Sort("two-operators", MOMENT, NOBODY), Nemesis.two_operators),
+        Fault(Sort("restart", MOMENT, NOBODY), Nemesis.restart_all),
+        Fault(Sort("kill-command", (0.3, 3.0), NOBODY), Nemesis.kill_command),
+        Fault(Sort("full-disk", A_WHILE), Nemesis.fill),
+        Fault(Sort("slow-disk", A_WHILE), Nemesis.slow_down),
+        Fault(Sort("failing-disk", A_WHILE), Nemesis.fail_syncs),
+    )
+}

@@ -1,0 +1,105 @@
+"""Operators at work during a run: what they type, on which host, and what came of it."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+from schedule import FOLLOWERS, PRIMARY
+from stage import HOSTS, Stage
+from three import HOME
+
+from indico_zodbrepl.demo.lab.namespaces import Program
+
+REASON = ("--reason", "chaos")
+END_SECONDS = 300.0
+
+
+class Operators:
+    """Types commands and lets them run.
+
+    Attributes:
+        ended: how many ended with each exit code, by command; None for those that were killed.
+
+    Args:
+        log: what they said.
+    """
+
+    def __init__(self, stage: Stage, log: Path) -> None:
+        self._stage = stage
+        self._log = log
+        self._running: list[tuple[str, str, Program]] = []
+        self.ended: dict[tuple[str, int | None], int] = {}
+
+    def type(self, host: str, *command: str) -> Program | None:
+        """Start a command on a host; return None if the host is off or frozen."""
+        if host in self._stage.off:
+            return None
+        with self._log.open("ab") as log:
+            log.write(f"--- {host}: {' '.join(command)}\n".encode())
+            log.flush()
+            program = self._stage.lab[host].popen(
+                *(HOME / "bin/zodbrepl", "-c", self._stage.lab.srv / "cluster.conf"),
+                *command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self._running.append((host, command[0], program))
+        return program
+
+    def see(self) -> None:
+        """Count the commands that have ended."""
+        for each in list(self._running):
+            host, name, program = each
+            code = program.poll()
+            if code is None and host not in self._stage.off:
+                continue
+            self._running.remove(each)
+            key = name, code
+            self.ended[key] = self.ended.get(key, 0) + 1
+
+    def finish(self) -> None:
+        """Wait for what still runs."""
+        for _, _, program in self._running:
+            program.wait(END_SECONDS)
+        self.see()
+
+    # What they do
+
+    def pack(self, chance: random.Random) -> None:
+        self.type(chance.choice(HOSTS), "pack", "--days", "0", *REASON)
+
+    def back_up(self, chance: random.Random) -> None:
+        host = chance.choice(HOSTS)
+        folder = self._stage.lab.srv / f"backup-{chance.getrandbits(16)}"
+        self.type(host, "backup", "--to", f"{host}:{folder}", *REASON)
+
+    def clone(self, chance: random.Random) -> None:
+        self.type(chance.choice(HOSTS), "clone", self._a_follower(chance), *REASON)
+
+    def switch_over(self, chance: random.Random) -> Program | None:
+        return self.type(chance.choice(HOSTS), "switchover", self._a_follower(chance), *REASON)
+
+    def two_at_once(self, chance: random.Random) -> None:
+        """Move the role to two nodes at the same time, typed on two hosts."""
+        roles = self._stage.roles()
+        for host, role in zip(chance.sample(HOSTS, 2), FOLLOWERS, strict=True):
+            self.type(host, "switchover", self._stage.node_on(roles[role]), *REASON)
+
+    def restart_all(self, chance: random.Random) -> None:
+        """Restart one node after the other, the primary last, as an upgrade does."""
+        roles, host = self._stage.roles(), chance.choice(HOSTS)
+        if host in self._stage.off:
+            return
+        nodes = [self._stage.node_on(roles[each]) for each in (*FOLLOWERS, PRIMARY)]
+        program = f"{HOME}/bin/zodbrepl -c {self._stage.lab.srv}/cluster.conf restart"
+        text = "; ".join(f"{program} {node} {' '.join(REASON)}" for node in nodes)
+        with self._log.open("ab") as log:
+            command = self._stage.lab[host].popen(
+                "sh", "-c", text, stdout=log, stderr=subprocess.STDOUT
+            )
+        self._running.append((host, "restart of all", command))
+
+    def _a_follower(self, chance: random.Random) -> str:
+        return self._stage.node_on(self._stage.roles()[chance.choice(FOLLOWERS)])

@@ -1,0 +1,81 @@
+"""Keep the programs of a host running, as systemd does with the units of `install-service`."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+from three import HOME
+
+from indico_zodbrepl.demo.lab import Lab
+from indico_zodbrepl.demo.lab.namespaces import Program
+
+RESTART_SECONDS = 2.0
+"""As RestartSec."""
+GROUP = "|".join(
+    (
+        "supervisord",
+        "dataplane.server",
+        "cluster.conf (automation|admin)",
+        "etcd.json",
+        "tunnel.cfg",
+        "postgres",
+        "mariadbd",
+    )
+)
+"""What belongs to the unit of the cluster."""
+UNITS = {"agent": ("agent",), "cluster": ("run",)}
+
+
+class Services:
+    """The two units of each host.
+
+    Args:
+        logs: a folder of this machine for what they say.
+    """
+
+    def __init__(self, lab: Lab, logs: Path) -> None:
+        self._lab = lab
+        self._logs = logs
+        self._running: dict[tuple[str, str], Program] = {}
+        self._ended: dict[tuple[str, str], float] = {}
+
+    def see(self, host: str, *units: str) -> None:
+        """Start units of a host that do not run; those that failed a moment ago have to wait.
+
+        Args:
+            units: all by default.
+        """
+        for unit in units or tuple(UNITS):
+            key = host, unit
+            program = self._running.get(key)
+            if program is not None and program.poll() is None:
+                continue
+            if program is not None and key not in self._ended:
+                self._ended[key] = time.monotonic()
+                if unit == "cluster":
+                    self._kill_group(host)
+            if time.monotonic() - self._ended.get(key, 0.0) < RESTART_SECONDS:
+                continue
+            self._ended.pop(key, None)
+            self._running[key] = self._start(host, unit)
+
+    def _start(self, host: str, unit: str) -> Program:
+        with (self._logs / f"{host}-{unit}.log").open("ab") as log:
+            return self._lab[host].popen(
+                *(HOME / "bin/zodbrepl", "-c", self._lab.srv / "cluster.conf", *UNITS[unit]),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                environ={"ZODBREPL_HOME": str(HOME)},
+            )
+
+    def _kill_group(self, host: str) -> None:
+        """Kill what the unit of the cluster has left, as KillMode=control-group does."""
+        self._lab[host].run("pkill", "-KILL", "-f", GROUP, check=False)
+
+    def forget(self, host: str) -> None:
+        """Note that a host was switched off."""
+        for unit in UNITS:
+            self._running.pop((host, unit), None)
+            self._ended.pop((host, unit), None)

@@ -1,0 +1,124 @@
+"""Where a run takes place: three hosts with disks that can fail, services, clients."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from automatic import Automatic
+from faulty_disk import Disk
+from schedule import FIRST, PRIMARY, SECOND
+from services import Services
+from sessions import Clients, boottime
+
+from indico_zodbrepl.demo.lab import Lab
+
+HOSTS = ("h1", "h2", "h3")
+
+
+class Stage:
+    """A cluster under faults; a context manager that ends it.
+
+    Attributes:
+        disks: by host.
+        off: the hosts that are switched off, and those that are frozen, on purpose: nothing is
+            started there.
+
+    Args:
+        folder: an empty one.
+        synchronous: how many secondaries acknowledge each commit.
+        seconds: how long clients may work.
+    """
+
+    def __init__(
+        self, folder: Path, *, backend: str, synchronous: int, seconds: float, seed: int
+    ) -> None:
+        self.folder = folder
+        self.off: set[str] = set()
+        with contextlib.ExitStack() as opened:
+            hosts, clients, logs = (folder / name for name in ("lab", "clients", "logs"))
+            for each in (hosts, clients, logs):
+                each.mkdir()
+            self.disks: dict[str, Disk] = {}
+            for host in HOSTS:
+                (hosts / host).mkdir()
+                self.disks[host] = opened.enter_context(Disk(hosts / host))
+            self.lab = opened.enter_context(Lab(hosts, len(HOSTS), (clients,)))
+            self.cluster = Automatic(self.lab, synchronous=synchronous, backend=backend)
+            self.services = Services(self.lab, logs)
+            for host in HOSTS:
+                self._mount_run(host)
+            for host in HOSTS:
+                self.services.see(host, "agent")
+            self.cluster.zodbrepl("h1", "up")
+            for host in HOSTS:
+                self.services.see(host)
+            self.cluster.see_whole()
+            self.began = boottime()
+            generations = int(seconds // 5) + 2
+            self.clients = Clients(self.cluster, clients, generations, self.began, seed)
+            opened.callback(self.clients.stop)
+            self.clients.prepare()
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._opened.close()
+
+    def see(self) -> None:
+        """Start what has to run and does not."""
+        for host in HOSTS:
+            if host not in self.off:
+                self.services.see(host)
+                self.clients.see(host)
+
+    def switch_off(self, host: str) -> None:
+        """Cut the power of a host; what it has written is kept."""
+        self.off.add(host)
+        self.lab[host].kill()
+        self.services.forget(host)
+
+    def _mount_run(self, host: str) -> None:
+        """Keep what a running system needs in memory, as /run is.
+
+        A socket with two names would be two on the disk, as its inodes are not those of the folder.
+        """
+        run = self.lab.srv / "var/run"
+        self.lab[host].run("mkdir", "-p", "-m", "700", run)
+        command = ("mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", str(run))
+        self.lab[host].namespaces.run(*command, privileged=True)
+
+    def switch_on(self, host: str) -> None:
+        self.lab[host].start()
+        self._mount_run(host)
+        self.off.discard(host)
+
+    def node_on(self, host: str) -> str:
+        """Return the node of a host."""
+        return next(each for each in self.cluster.nodes if self.cluster.host_of(each) == host)
+
+    def roles(self) -> dict[str, str]:
+        """Return the hosts by role, as the newest of their files about the leader has it."""
+        node = max(self._leaders(), default=(0, next(iter(self.cluster.nodes))))[1]
+        primary = self.cluster.host_of(node)
+        first, second = sorted(set(HOSTS) - {primary})
+        return {PRIMARY: primary, FIRST: first, SECOND: second}
+
+    def _leaders(self) -> Iterator[tuple[int, str]]:
+        for host in HOSTS:
+            # Beside the disk, which may hang.
+            path = self.disks[host].content / "var/leader.json"
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                found = json.loads(path.read_text())
+                yield found["epoch"], found["node"]
