@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -32,7 +33,7 @@ time.sleep(60)
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     (tmp_path / "disk").mkdir()
-    with Disk(tmp_path / "disk") as made:
+    with contextlib.closing(Disk(tmp_path / "disk")) as made:
         yield made
 
 

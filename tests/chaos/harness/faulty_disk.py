@@ -7,8 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 PROGRAM = Path(__file__).parents[1] / "disk/mount.py"
 
@@ -25,7 +23,7 @@ def missing() -> str:
 
 
 class Disk:
-    """A mounted folder; a context manager that ends it.
+    """A mounted folder; ``close`` ends it.
 
     Attributes:
         path: where it is mounted.
@@ -91,14 +89,3 @@ class Disk:
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        self.close()

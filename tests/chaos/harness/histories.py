@@ -33,7 +33,6 @@ class Kind(StrEnum):
     CYCLE = "the transactions have no order that snapshot isolation allows"
     NOT_LINEARIZABLE = "the writes of an object have no order that fits their times"
     TWO_LEADERS = "more leaders acknowledged than there were"
-    MISSING_PAGE = "a write that a page reported is missing"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +114,3 @@ def without(history: Iterable[Transaction], excused: frozenset[int]) -> list[Tra
         for each in history
         if each.number not in excused
     ]
-
-
-def window(history: Iterable[Transaction], numbers: Iterable[int]) -> list[Transaction]:
-    """Return the transactions that an anomaly names, by time."""
-    chosen = set(numbers)
-    return sorted((each for each in history if each.number in chosen), key=lambda each: each.began)

@@ -75,12 +75,7 @@ class Nemesis:
             return _nothing
         self._stage.off.add(host)
         self._stage.lab[host].freeze()
-
-        def undo() -> None:
-            self._stage.lab[host].thaw()
-            self._stage.off.discard(host)
-
-        return undo
+        return partial(self._stage.thaw, host)
 
     def power_loss(self, host: str, _chance: random.Random) -> Undo:
         """Cut the power; what was not synchronised is gone."""
@@ -113,28 +108,10 @@ class Nemesis:
 
     # Operators
 
-    def pack(self, _host: str, chance: random.Random) -> Undo:
-        self._operators.pack(chance)
-        return _nothing
-
-    def back_up(self, _host: str, chance: random.Random) -> Undo:
-        self._operators.back_up(chance)
-        return _nothing
-
-    def clone(self, _host: str, chance: random.Random) -> Undo:
-        self._operators.clone(chance)
-        return _nothing
-
-    def switch_over(self, _host: str, chance: random.Random) -> Undo:
-        self._operators.switch_over(chance)
-        return _nothing
-
-    def two_operators(self, _host: str, chance: random.Random) -> Undo:
-        self._operators.two_at_once(chance)
-        return _nothing
-
-    def restart_all(self, _host: str, chance: random.Random) -> Undo:
-        self._operators.restart_all(chance)
+    def order(
+        self, work: Callable[[Operators, random.Random], object], chance: random.Random
+    ) -> Undo:
+        work(self._operators, chance)
         return _nothing
 
     def kill_command(self, _host: str, chance: random.Random) -> Undo:
@@ -222,6 +199,12 @@ def _of_programs(
     return [Fault(Sort(f"{name}-{each}", seconds), of(each)) for each in PROGRAMS]
 
 
+def _of_operators(name: str, work: Callable[[Operators, random.Random], object]) -> Fault:
+    return Fault(
+        Sort(name, MOMENT, NOBODY), lambda nemesis, _host, chance: nemesis.order(work, chance)
+    )
+
+
 FAULTS: Mapping[str, Fault] = {
     each.sort.name: each
     for each in (
@@ -240,12 +223,12 @@ FAULTS: Mapping[str, Fault] = {
         Fault(Sort("torn-data", A_WHILE), Nemesis.tear_data),
         Fault(Sort("torn-state", A_WHILE), Nemesis.tear_state),
         Fault(Sort("lost-member", A_WHILE), Nemesis.lose_member),
-        Fault(Sort("pack", MOMENT, NOBODY), Nemesis.pack),
-        Fault(Sort("backup", MOMENT, NOBODY), Nemesis.back_up),
-        Fault(Sort("clone", MOMENT, NOBODY), Nemesis.clone),
-        Fault(Sort("switchover", MOMENT, NOBODY), Nemesis.switch_over),
-        Fault(Sort("two-operators", MOMENT, NOBODY), Nemesis.two_operators),
-        Fault(Sort("restart", MOMENT, NOBODY), Nemesis.restart_all),
+        _of_operators("pack", Operators.pack),
+        _of_operators("backup", Operators.back_up),
+        _of_operators("clone", Operators.clone),
+        _of_operators("switchover", Operators.switch_over),
+        _of_operators("two-operators", Operators.two_at_once),
+        _of_operators("restart", Operators.restart_all),
         Fault(Sort("kill-command", (0.3, 3.0), NOBODY), Nemesis.kill_command),
         Fault(Sort("full-disk", A_WHILE), Nemesis.fill),
         Fault(Sort("slow-disk", A_WHILE), Nemesis.slow_down),

@@ -39,12 +39,7 @@ class Operators:
         with self._log.open("ab") as log:
             log.write(f"--- {host}: {' '.join(command)}\n".encode())
             log.flush()
-            program = self._stage.lab[host].popen(
-                *(HOME / "bin/zodbrepl", "-c", self._stage.lab.srv / "cluster.conf"),
-                *command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+            program = self._stage.cluster.popen(host, *command, output=log.fileno())
         self._running.append((host, command[0], program))
         return program
 

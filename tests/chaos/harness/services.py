@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
-from three import HOME
+from three import Three
 
-from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
 
 RESTART_SECONDS = 2.0
@@ -25,7 +23,8 @@ GROUP = "|".join(
     )
 )
 """What belongs to the unit of the cluster."""
-UNITS = {"agent": ("agent",), "cluster": ("run",)}
+UNITS = {"agent": "agent", "cluster": "run"}
+"""The units, and the command of each."""
 
 
 class Services:
@@ -35,8 +34,8 @@ class Services:
         logs: a folder of this machine for what they say.
     """
 
-    def __init__(self, lab: Lab, logs: Path) -> None:
-        self._lab = lab
+    def __init__(self, three: Three, logs: Path) -> None:
+        self._three = three
         self._logs = logs
         self._running: dict[tuple[str, str], Program] = {}
         self._ended: dict[tuple[str, str], float] = {}
@@ -63,16 +62,11 @@ class Services:
 
     def _start(self, host: str, unit: str) -> Program:
         with (self._logs / f"{host}-{unit}.log").open("ab") as log:
-            return self._lab[host].popen(
-                *(HOME / "bin/zodbrepl", "-c", self._lab.srv / "cluster.conf", *UNITS[unit]),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                environ={"ZODBREPL_HOME": str(HOME)},
-            )
+            return self._three.popen(host, UNITS[unit], output=log.fileno())
 
     def _kill_group(self, host: str) -> None:
         """Kill what the unit of the cluster has left, as KillMode=control-group does."""
-        self._lab[host].run("pkill", "-KILL", "-f", GROUP, check=False)
+        self._three.lab[host].run("pkill", "-KILL", "-f", GROUP, check=False)
 
     def forget(self, host: str) -> None:
         """Note that a host was switched off."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 from counted import PYTHON27
@@ -17,6 +16,8 @@ PROGRAMS = Path(__file__).parents[1] / "python27"
 SPAN = 1_000_000
 """Numbers of a client between two starts."""
 PAUSE_SECONDS = 0.1
+GENERATION_SECONDS = 5.0
+"""SPAN of python27/objects.py."""
 SECTION = "<clientstorage>\n"
 
 
@@ -25,14 +26,14 @@ class Clients:
 
     Args:
         folder: of this machine, which the hosts see at the same path.
-        generations: how many sets of objects there are.
+        seconds: how long they may work.
         began: when the run began, by CLOCK_BOOTTIME.
     """
 
-    def __init__(self, three: Three, folder: Path, generations: int, began: float, seed: int):
+    def __init__(self, three: Three, folder: Path, seconds: float, began: float, seed: int):
         self._three = three
         self._folder = folder
-        self._generations = generations
+        self._generations = int(seconds / GENERATION_SECONDS) + 1
         self._began = began
         self._chance = random.Random(seed)  # noqa: S311  # repeatable on purpose
         self._programs: dict[str, Program] = {}
@@ -112,10 +113,9 @@ class Clients:
                 found += read_log(lines)
         return found
 
-    def shown(self, host: str, node: str = "") -> str:
-        """Return all objects as JSON: as a client sees them, or as a node has them."""
-        conf = self._three.lab.srv / f"var/etc/zodb-{node}.conf" if node else self._conf
-        return self._run(host, "show", conf)
+    def shown(self, node: str) -> str:
+        """Return all objects as a node has them, as JSON."""
+        return self._run("h2", "show", self._three.lab.srv / f"var/etc/zodb-{node}.conf")
 
     def see_more(self, count: int = 20) -> None:
         """Wait until so many more transactions were acknowledged."""
@@ -129,8 +129,3 @@ class Clients:
 
         goal = acknowledged() + count
         assert wait_until(lambda: acknowledged() >= goal, later(), 0.5)
-
-
-def boottime() -> float:
-    """Return the time of the clock of the clients."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -6,14 +6,13 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from automatic import Automatic
 from faulty_disk import Disk
 from schedule import FIRST, PRIMARY, SECOND
 from services import Services
-from sessions import Clients, boottime
+from sessions import Clients
+from traffic import now
 
 from indico_zodbrepl.demo.lab import Lab
 
@@ -21,7 +20,7 @@ HOSTS = ("h1", "h2", "h3")
 
 
 class Stage:
-    """A cluster under faults; a context manager that ends it.
+    """A cluster under faults; ``close`` ends it.
 
     Attributes:
         disks: by host.
@@ -46,10 +45,10 @@ class Stage:
             self.disks: dict[str, Disk] = {}
             for host in HOSTS:
                 (hosts / host).mkdir()
-                self.disks[host] = opened.enter_context(Disk(hosts / host))
+                self.disks[host] = opened.enter_context(contextlib.closing(Disk(hosts / host)))
             self.lab = opened.enter_context(Lab(hosts, len(HOSTS), (clients,)))
             self.cluster = Automatic(self.lab, synchronous=synchronous, backend=backend)
-            self.services = Services(self.lab, logs)
+            self.services = Services(self.cluster, logs)
             for host in HOSTS:
                 self._mount_run(host)
             for host in HOSTS:
@@ -58,22 +57,13 @@ class Stage:
             for host in HOSTS:
                 self.services.see(host)
             self.cluster.see_whole()
-            self.began = boottime()
-            generations = int(seconds // 5) + 2
-            self.clients = Clients(self.cluster, clients, generations, self.began, seed)
+            self.clients = Clients(self.cluster, clients, seconds, now(), seed)
             opened.callback(self.clients.stop)
             self.clients.prepare()
             self._opened = opened.pop_all()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End everything."""
         self._opened.close()
 
     def see(self) -> None:
@@ -103,6 +93,12 @@ class Stage:
         self.lab[host].start()
         self._mount_run(host)
         self.off.discard(host)
+
+    def thaw(self, host: str) -> None:
+        """Let a frozen host continue; no effect if it was switched off meanwhile."""
+        if self.lab[host].is_on:
+            self.lab[host].thaw()
+            self.off.discard(host)
 
     def node_on(self, host: str) -> str:
         """Return the node of a host."""
