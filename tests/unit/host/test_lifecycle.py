@@ -229,6 +229,25 @@ def test_nobody_waits_long_for_a_primary_that_did_not_start(cluster: Cluster) ->
     assert leaderless(cluster, {"b": states["b"]}, {"node-a": failed})
 
 
+def test_a_host_whose_only_node_can_not_be_started_starts_everything_else(tmp_path: Path) -> None:
+    (tmp_path / "cluster.conf").write_text(two_hosts.CONF.format(folder=tmp_path))
+    cluster = two_hosts.as_of(tmp_path, "one")
+    (node,) = cluster.local.nodes
+    node.data_directory.mkdir(parents=True)
+    state_file(node).write_text("")
+    states, failures = lifecycle._states(cluster, run.prepare)
+    assert states == {}
+    assert "can't be used" in failures[node.program].notice
+
+
+def test_a_cluster_none_of_whose_nodes_can_be_started_starts_nothing(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        node.data_directory.mkdir(parents=True)
+        state_file(node).write_text("")
+    with pytest.raises(OperatorError, match="the state file of node a can't be used"):
+        lifecycle._states(cluster, run.prepare)
+
+
 @pytest.mark.parametrize(("primary", "asked", "away"), [("a", [], False), ("b", ["two"], True)])
 def test_nobody_waits_long_for_a_primary_whose_host_is_away(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, primary: str, asked: list[str], *, away: bool
