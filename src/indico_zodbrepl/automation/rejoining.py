@@ -1,11 +1,11 @@
 """Let nodes of this host follow the leader again, by the plan of ``zodbrepl rejoin``.
 
-That concerns a former primary, and a follower that a take-over did not reach: its host was cut off
-at that moment, for example.
+That concerns a former primary, a follower that a take-over did not reach, because its host was cut
+off at that moment, for example, and one whose state file or data file is damaged.
 
 The plan exports the divergent transactions before it removes them.  The journal records whether
-clients were told that these were saved.  A node that needs a clone, or an operator, is left as it
-is, and the log says so.
+clients were told that these were saved.  What is damaged is kept beside the rest.  A node that
+needs a clone, or an operator, is left as it is, and the log says so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.threads import thread
 from indico_zodbrepl.automation.timing import now
-from indico_zodbrepl.cluster import Cluster, Node
+from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
@@ -27,6 +27,7 @@ from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.operations_interface import LockHeldError, LockLostError
 from indico_zodbrepl.host.promise import Fate
+from indico_zodbrepl.host.supervisor import program_states
 from indico_zodbrepl.operations import executor, planning, store
 from indico_zodbrepl.operations.executor import Observer
 from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Verdict
@@ -35,7 +36,11 @@ from indico_zodbrepl.operations.takeover import ACTOR
 
 INTERVAL_SECONDS = 2.0
 RETRY_SECONDS = 60.0
-"""The longest pause after attempts that failed, or plans that need a person."""
+"""The longest pause after attempts that failed."""
+PERSON_SECONDS = 600.0
+"""After a plan that needs a person; each attempt reads the whole data file."""
+GIVEN_UP = ("EXITED", "FATAL")
+"""States in which supervisor leaves a program that nobody stopped."""
 BEHIND_SECONDS = 20.0
 """For a take-over to reach all followers itself."""
 FIRST_SECONDS = 5.0
@@ -62,6 +67,7 @@ class Rejoiner:
         self._ended = threading.Event()
         self._not_before: dict[str, float] = {}
         self._failures: dict[str, int] = {}
+        self._damaged: set[str] = set()
         self._epoch, self._epoch_since = 0, 0.0
         self._once = Once()
         self._thread = thread("rejoin", self._run)
@@ -92,6 +98,7 @@ class Rejoiner:
             why = self._why(node, leader)
             if self._resumed(node) or not why:
                 self._failures.pop(node.name, None)
+                self._damaged.discard(node.name)
             else:
                 self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
         except LockHeldError:
@@ -103,11 +110,30 @@ class Rejoiner:
         """Return why a node has to rejoin; empty if it does not."""
         if node.name == leader.node:
             return ""
-        present = state.current(self._cluster, node)
+        present = self._state(node)
         known = history.known(node, present)
         is_former = history.may_have_own(self._cluster, node, known)
         waited = now() - self._epoch_since if leader.epoch == self._epoch else 0.0
-        return why_to_rejoin(known, present.epoch, leader, waited, is_former=is_former)
+        return why_to_rejoin(
+            known, present.epoch, leader, waited, is_former=is_former, broken=self._broken(node)
+        )
+
+    def _state(self, node: Node) -> NodeState:
+        """Return a node's state; a damaged state file is put aside."""
+        try:
+            return state.current(self._cluster, node)
+        except state.DamagedStateError as error:
+            aside = state.put_aside(node)
+            say(f"{error.notice}: {error.detail}; it is {aside} now")
+            self._damaged.add(node.name)
+            return state.current(self._cluster, node)
+
+    def _broken(self, node: Node) -> str:
+        """Return why a node's server can't start; empty if it runs or an operator stopped it."""
+        if node.name in self._damaged:
+            return "its state file was damaged"
+        program = program_states(self._cluster).get(node.program)
+        return "its server could not be started" if program and program.state in GIVEN_UP else ""
 
     def _rejoin(self, node: Node, why: str) -> None:
         led = history.known(node, state.current(self._cluster, node)).epoch
@@ -121,12 +147,13 @@ class Rejoiner:
             return
         needed = person_needed(plan)
         if needed:
-            self._later(node, f"an operator has to decide: {needed}")
+            self._later(node, f"an operator has to decide: {needed}", pause=PERSON_SECONDS)
             return
         ended = executor.execute(
             self._cluster, self._installation, told(plan, found), _Log(), ACTOR
         )
         say(f"{ended.plan.name}: {ended.outcome} ({ended.identifier})")
+        self._damaged.discard(node.name)
 
     def _resumed(self, node: Node) -> bool:
         """Continue a rejoin of the automation that was interrupted; return False without one."""
@@ -141,11 +168,13 @@ class Rejoiner:
         say(f"{ended.plan.name}: {ended.outcome} ({ended.identifier})")
         return True
 
-    def _later(self, node: Node, why: str, error: OperatorError | None = None) -> None:
+    def _later(
+        self, node: Node, why: str, error: OperatorError | None = None, pause: float = 0.0
+    ) -> None:
         failures = self._failures.get(node.name, 0)
         if not passes(error):
             self._failures[node.name] = failures + 1
-        self._not_before[node.name] = now() + pause_after(failures, error)
+        self._not_before[node.name] = now() + max(pause, pause_after(failures, error))
         self._once.say(node.name, f"node {node.name} does not rejoin: {why}")
 
 
@@ -166,7 +195,13 @@ def pause_after(failures: int, error: OperatorError | None) -> float:
 
 
 def why_to_rejoin(
-    known: Lineage, epoch: int, leader: Leader, waited: float, *, is_former: bool
+    known: Lineage,
+    epoch: int,
+    leader: Leader,
+    waited: float,
+    *,
+    is_former: bool,
+    broken: str = "",
 ) -> str:
     """Return why a node that does not lead has to rejoin; empty if it does not.  Pure.
 
@@ -175,6 +210,7 @@ def why_to_rejoin(
         epoch: in which it follows.
         waited: seconds since this host first saw the leader's epoch.
         is_former: True if it was a primary, so it may have transactions that no other node has.
+        broken: why its server does not start.
     """
     if known.condition not in (Condition.OK, Condition.DIVERGED):
         return ""  # a person decides
@@ -182,7 +218,7 @@ def why_to_rejoin(
         return f"it led in epoch {known.epoch}"
     if epoch < leader.epoch and waited >= BEHIND_SECONDS:
         return f"it was left behind in epoch {epoch}"
-    return ""
+    return broken
 
 
 def person_needed(plan: Plan) -> str:

@@ -24,6 +24,7 @@ def compare(
     *,
     seconds: float = LONG_SECONDS,
     fork: str | None = None,
+    damaged: bool = False,
 ) -> Comparison:
     """Compare a node's history with its upstream's; see ``datafs.compare``.
 
@@ -35,12 +36,24 @@ def compare(
     """
     if cluster.is_here(upstream):
         return datafs.compare(
-            installation, data_fs(node), data_fs(upstream), verified, seconds, fork=fork
+            installation,
+            data_fs(node),
+            data_fs(upstream),
+            verified,
+            seconds,
+            fork=fork,
+            damaged=damaged,
         )
     from indico_zodbrepl.host.remote.node_data import NodeData  # noqa: PLC0415 - it needs more
 
     return compare_with(
-        installation, node, NodeData(cluster, upstream), verified, seconds=seconds, fork=fork
+        installation,
+        node,
+        NodeData(cluster, upstream),
+        verified,
+        seconds=seconds,
+        fork=fork,
+        damaged=damaged,
     )
 
 
@@ -52,6 +65,7 @@ def compare_with(
     *,
     seconds: float = LONG_SECONDS,
     fork: str | None = None,
+    damaged: bool = False,
 ) -> Comparison:
     """Compare a node's history with that of a data file on another host."""
     with upstream.dialogue() as dialogue:
@@ -64,6 +78,7 @@ def compare_with(
                 seconds,
                 fork=fork,
                 connection=dialogue.stream.fileno(),
+                damaged=damaged,
             )
         except ProgramError as error:
             if error.status != datafs.DISCONNECTED:

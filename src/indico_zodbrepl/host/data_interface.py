@@ -97,13 +97,14 @@ class DataHost(Protocol):
         *,
         seconds: float = ...,
         fork: str | None = None,
+        damaged: bool = ...,
     ) -> Comparison:
         """Compare the data files of two nodes; see ``datafs.compare``."""
 
     def compare_new(self, name: str, upstream: str, *, full: bool = False) -> Comparison:
         """Compare two data files from the last verified transaction on, or completely."""
 
-    def export(self, name: str, after: str, folder: Path) -> Export:
+    def export(self, name: str, after: str, folder: Path, *, damaged: bool = ...) -> Export:
         """Export the node's transactions after ``after``; see ``datafs.export``."""
 
     def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:

@@ -67,6 +67,7 @@ def compare(
     *,
     fork: str | None = None,
     connection: int | None = None,
+    damaged: bool = False,
 ) -> Comparison:
     """Compare a file's history with its upstream's.
 
@@ -80,10 +81,13 @@ def compare(
             which it got nothing of it; None when that is unknown.
         connection: descriptor of a socket to the server of the upstream's file on another host,
             which ``upstream`` names for messages then; None if the file is here.
+        damaged: True to compare what comes before a damaged end of the file; no server may have it
+            open then.
     """
     more = [] if verified is None else ["--verified", verified]
     more += [] if fork is None else ["--fork", fork]
     more += [] if connection is None else ["--upstream-socket", str(connection)]
+    more += ["--damaged"] if damaged else []
     return _run(
         installation,
         seconds,
@@ -125,6 +129,7 @@ def export(
     seconds: float = LONG_SECONDS,
     *,
     with_blobs: bool = True,
+    damaged: bool = False,
 ) -> Export:
     """Export the transactions after ``after`` to a folder, which appears when it is complete.
 
@@ -133,8 +138,10 @@ def export(
         folder: must not exist.
         seconds: time limit.
         with_blobs: False to leave the blob files out, for a list only.
+        damaged: True to export what comes before a damaged end.
     """
     more = [] if with_blobs else ["--no-blobs"]
+    more += ["--damaged"] if damaged else []
     return _run(
         installation, seconds, Export, "export", file, "--after", after, "--to", folder, *more
     )
@@ -336,6 +343,7 @@ class Comparison:
         blobs_missing_upstream: those of them that only the upstream lacks.
         blobs_private: transactions with a blob whose content only the file's node has.
         differing_blob: the oldest of ``blobs_differing``.
+        unreadable: bytes of the file's damaged end, which were not compared.
     """
 
     relation: Relation
@@ -357,6 +365,7 @@ class Comparison:
     blobs_missing_upstream: int = 0
     blobs_private: int = 0
     differing_blob: DifferingBlob | None = None
+    unreadable: int = 0
 
     @property
     def upstream_lacks_blobs(self) -> bool:

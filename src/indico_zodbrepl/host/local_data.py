@@ -127,11 +127,11 @@ class LocalData:
 
         return following.compare(self._cluster, self._installation, name, upstream, full=full)
 
-    def export(self, name: str, after: str, folder: Path) -> Export:
+    def export(self, name: str, after: str, folder: Path, *, damaged: bool = False) -> Export:
         from indico_zodbrepl.host import datafs
 
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return datafs.export(self._installation, self._data(name), after, folder)
+        return datafs.export(self._installation, self._data(name), after, folder, damaged=damaged)
 
     def truncate(self, name: str, after: str, keep: Path, *, dry_run: bool = False) -> Truncation:
         from indico_zodbrepl.host import confirmed_commits, datafs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl.backends import backend_of
@@ -18,6 +19,10 @@ from indico_zodbrepl.host import epochs
 FORMAT = formats.STATE.known  # 1, which is still read, has no ``forced``
 KEYS = {"format", "cluster", "node", "role", "upstream", "epoch", "forced"}
 FORCED_KEYS = {"actor", "reason", "at"}
+
+
+class DamagedStateError(OperatorError):
+    """A state file is unreadable, or no state of any release."""
 
 
 class LostUpstreamError(OperatorError):
@@ -84,6 +89,17 @@ def current(cluster: Cluster, node: Node) -> NodeState:
     return state
 
 
+def put_aside(node: Node) -> Path:
+    """Rename a state file, so that ``current`` returns the ``derived`` state; return its new path.
+
+    Raises OSError.
+    """
+    path = state_file(node)
+    aside = path.with_name(f"{path.name}.damaged-{time.time():.0f}")
+    path.rename(aside)
+    return aside
+
+
 def write(node: Node, state: NodeState) -> None:
     """Replace the state file atomically; it is on disk afterwards.
 
@@ -134,13 +150,13 @@ def _read(node: Node) -> NodeState:
     except OSError as error:
         raise _refusal(node, f"can't be read: {error.strerror}") from error
     except ValueError as error:
-        raise _refusal(node, f"is no JSON: {error}") from error
+        raise _damaged(node, f"is no JSON: {error}") from error
     formats.STATE.refuse_newer(state_file(node), values)
     if isinstance(values, dict) and values.get("format") == 1:
         values.setdefault("forced", None)
     wrong = _what_is_wrong(values)
     if wrong:
-        raise _refusal(node, wrong)
+        raise _damaged(node, wrong)
     forced = values["forced"]
     state = NodeState(
         values["cluster"],
@@ -199,6 +215,11 @@ def _refusal(node: Node, detail: str, hint: str = "") -> OperatorError:
         or f"move it away; its role then follows from the records of the epoch: {move_away(path)}",
         ExitCode.REFUSED,
     )
+
+
+def _damaged(node: Node, detail: str) -> DamagedStateError:
+    error = _refusal(node, detail)
+    return DamagedStateError(error.notice, error.detail, error.hint, error.exit_code)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -92,17 +92,26 @@ def verified_against(host: Host, name: str, primary: str) -> str | None:
 
 
 def compare(
-    host: Host, node: Node, primary: Node, verified: str | None, fork: str | None
+    host: Host,
+    node: Node,
+    primary: Node,
+    verified: str | None,
+    fork: str | None,
+    *,
+    damaged: bool = False,
 ) -> tuple[Comparison | None, str]:
     """Return the comparison of two data files, or None and the problem of the first one.
 
     The files are compared from end to end; only what may have been packed away is counted from
     ``verified`` on.
+
+    Args:
+        damaged: True to compare what comes before a damaged end of the first one.
     """
     try:
-        found = host.compare(node.name, primary.name, fork=fork)
+        found = host.compare(node.name, primary.name, fork=fork, damaged=damaged)
         if fork is None and verified is not None and found.unproven(verified):
-            newer = host.compare(node.name, primary.name, verified)
+            newer = host.compare(node.name, primary.name, verified, damaged=damaged)
             found = dataclasses.replace(
                 found,
                 packed_away=newer.packed_away,

@@ -30,14 +30,23 @@ def exported_before(
 
 
 def export(
-    host: Host, node: Node, after: str, folder: Path, say: Callable[[str], None]
+    host: Host,
+    node: Node,
+    after: str,
+    folder: Path,
+    say: Callable[[str], None],
+    *,
+    damaged: bool = False,
 ) -> tuple[Export, Figures]:
     """Export a node's transactions after a given one; report what the export lacks.
+
+    Args:
+        damaged: True to export what comes before a damaged end of its data file.
 
     Returns what was done, and figures of what the export lacks, if it lacks anything.
     Raises OperatorError.
     """
-    done = host.export(node.name, after, folder)
+    done = host.export(node.name, after, folder, damaged=damaged)
     if not done.missing_blobs:
         return done, {}
     say(f"blob files that were not there, and are not in the export: {done.missing_blobs}")

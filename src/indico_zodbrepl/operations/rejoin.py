@@ -71,7 +71,7 @@ class Facts:
         following: True if the node's server follows the primary now.
         has_followers: True if other nodes are assigned to follow it.
         comparison: of its data file with the primary's; None if that is impossible.
-        damage: why its data file is unreadable; empty if it is readable or missing.
+        damage: why its data file can't be compared; empty if it can, or is missing.
         verified: the tid up to which its history is verified, 16 hex digits.
         was_writable: True if it was a primary since.
         size: bytes of its data file and its blobs, or of the primary's if they have more.
@@ -127,11 +127,18 @@ def judge(facts: Facts) -> Judgement:
     if found is None:
         return Judgement(Ending.NEEDS_SEEDING, f"its data file is damaged: {facts.damage}")
     if found.relation is Relation.EMPTY:
-        return Judgement(Ending.JOINED, "it is empty; the primary sends everything")
+        return (
+            Judgement(Ending.NEEDS_SEEDING, "no transaction of its data file can be read")
+            if found.unreadable
+            else Judgement(Ending.JOINED, "it is empty; the primary sends everything")
+        )
     common = found.common.tid if found.common else None
     obstacle = _obstacle(facts, found)
     if obstacle is not None:
         return obstacle
+    if found.relation.may_follow and found.unreadable:
+        why = f"{_unreadable(found)}; common up to {common}"
+        return Judgement(Ending.JOINED, why, common)
     if found.relation.may_follow:
         return Judgement(Ending.JOINED, f"its history is {found.relation}; nothing has to be cut")
     own = (
@@ -139,7 +146,12 @@ def judge(facts: Facts) -> Judgement:
         if found.private
         else (f"missing in the middle: {transactions(found.holes)}")
     )
+    own += f"; {_unreadable(found)}" if found.unreadable else ""
     return Judgement(Ending.JOINED, f"{own}; common up to {common}", common)
+
+
+def _unreadable(found: Comparison) -> str:
+    return f"the last {found.unreadable} bytes of its data file can't be read"
 
 
 def _obstacle(facts: Facts, found: Comparison) -> Judgement | None:
@@ -179,7 +191,7 @@ def gather(cluster: Cluster, installation: Installation, name: str) -> Facts:
     if node != primary and not problem:
         fork = find_fork(cluster, name, remembered, epoch)
         verified = verified_against(host, name, primary.name)
-        found, damage = compare(host, node, primary, verified, fork)
+        found, damage = compare(host, node, primary, verified, fork, damaged=True)
     common = found.common.tid if found is not None and found.common is not None else None
     exported = common and exported_before(cluster, installation, node, common)
     return Facts(
@@ -291,7 +303,19 @@ def _loss(facts: Facts, judged: Judgement) -> Loss | None:
             f"up to {transactions(found.private + facts.doubtful)} of {facts.node} that can't be "
             "shown to be common; a clone exports them first",
         )
-    if found is None or judged.cut_after is None or not found.private:
+    if found is None or judged.cut_after is None:
+        return None
+    if found.unreadable and facts.was_writable:
+        own = f"{transactions(found.private)} and what " if found.private else "what "
+        return Loss(
+            facts.node,
+            None,
+            None,
+            False,
+            judged.cut_after,
+            f"{own}can't be read at the end of {facts.node}'s data file; kept, then cut off",
+        )
+    if not found.private:
         return None
     how = "exported before, now cut off" if facts.exported else "exported and cut off"
     return Loss(
@@ -308,27 +332,36 @@ def _steps(cluster: Cluster, facts: Facts, judged: Judgement, commands: Commands
     node, primary = facts.node, facts.primary
     seconds = max(LEAST_SECONDS, facts.size / BYTES_PER_SECOND)
     yield Fence.of(commands, node, f"Kill {node}'s server, if it runs")
-    if judged.ending is not Ending.JOINED:
+    found = facts.comparison
+    if judged.ending is not Ending.JOINED or found is None:
         yield Mark.of(commands, node, primary, str(judged.ending), judged.why)
         return
+    damaged = found.unreadable > 0
     yield Compare.of(
-        commands, node, primary, cut_after=judged.cut_after, fork=facts.fork, seconds=seconds
+        commands,
+        node,
+        primary,
+        cut_after=judged.cut_after,
+        fork=facts.fork,
+        seconds=seconds,
+        damaged=damaged,
     )
     after = judged.cut_after
     if after is not None:
         folder = facts.exported or tail_folder(cluster, node, facts.epoch, facts.now)
-        private = facts.comparison.private if facts.comparison else 0
         reused = facts.exported is not None
-        yield Export.of(
-            commands,
-            node,
-            primary,
-            after,
-            folder=folder,
-            seconds=seconds,
-            private=private,
-            reused=reused,
-        )
+        if not found.relation.may_follow:
+            yield Export.of(
+                commands,
+                node,
+                primary,
+                after,
+                folder=folder,
+                seconds=seconds,
+                private=found.private,
+                reused=reused,
+                damaged=damaged,
+            )
         yield Cut.of(node, after, folder, seconds)
     yield Assign.of(commands, state_after(cluster, facts), may_fail=False)
     yield Mark.of(commands, node, primary)

@@ -41,10 +41,12 @@ class Compare(Step):
         cut_after: str | None,
         fork: str | None,
         seconds: float,
+        damaged: bool = False,
     ) -> Self:
+        """Make the step; ``damaged``: the end of the node's data file can't be read."""
         return cls(
             node,
-            {"against": primary, "cut_after": cut_after, "fork": fork},
+            {"against": primary, "cut_after": cut_after, "fork": fork, "damaged": damaged},
             title=f"Compare {node}'s data file with {primary}'s, from end to end",
             checks="nothing was added to it since the plan was made",
             command=commands.zodbrepl("history", node, primary, "--full"),
@@ -56,7 +58,13 @@ class Compare(Step):
         cluster = context.cluster
         node, other = cluster.node(self.subject), cluster.node(str(self.arguments["against"]))
         fork = _text(self.arguments.get("fork"))
-        found = context.host.compare(node.name, other.name, seconds=self.seconds, fork=fork)
+        found = context.host.compare(
+            node.name,
+            other.name,
+            seconds=self.seconds,
+            fork=fork,
+            damaged=bool(self.arguments.get("damaged")),
+        )
         common = found.common.tid if found.common else None
         planned = self.arguments["cut_after"]
         expected = found.relation.may_follow if planned is None else common == planned
@@ -115,13 +123,26 @@ class Export(_Quarantining):
         seconds: float,
         private: int | None,
         reused: bool = False,
+        damaged: bool = False,
     ) -> Self:
-        """Make the step; ``private``: the node's own transactions, None when that is uncertain."""
+        """Make the step.
+
+        Args:
+            private: the node's own transactions, None when that is uncertain.
+            reused: a failover's export has them.
+            damaged: the end of the node's data file can't be read.
+        """
         what = f"what {node} has after {after}"
         what += "" if private is None else f" ({private} of its own)"
         return cls(
             node,
-            {"after": after, "folder": str(folder), "private": private, "reused": reused},
+            {
+                "after": after,
+                "folder": str(folder),
+                "private": private,
+                "reused": reused,
+                "damaged": damaged,
+            },
             title=f"Use the export of {what} that is in {folder}"
             if reused
             else f"Export {what} to {folder}",
@@ -166,6 +187,7 @@ class Export(_Quarantining):
             str(self.arguments["after"]),
             folder,
             context.say,
+            damaged=bool(self.arguments.get("damaged")),
         )
         context.say(f"{transactions(done.transactions)} exported")
         told = _exported(context, self.subject, folder)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from indico_zodbrepl.automation import rejoining
 from indico_zodbrepl.automation.rejoining import (
     BEHIND_SECONDS,
     FIRST_SECONDS,
@@ -21,6 +22,7 @@ from indico_zodbrepl.automation.rejoining import (
 )
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.etcd.problems import EtcdAwayError
@@ -108,6 +110,45 @@ def test_a_former_primary_rejoins_at_once_and_a_follower_that_a_take_over_left_b
 ) -> None:
     why = why_to_rejoin(known, epoch, LEADER, waited, is_former=known.was_writable)
     assert why == expected
+
+
+def test_a_follower_whose_server_does_not_start_rejoins() -> None:
+    why = why_to_rejoin(FOLLOWER, 7, LEADER, 0.0, is_former=False, broken="its server failed")
+    assert why == "its server failed"
+    given_up = dataclasses.replace(FOLLOWER, condition=Condition.NEEDS_SEEDING)
+    assert not why_to_rejoin(given_up, 7, LEADER, 0.0, is_former=False, broken="its server failed")
+
+
+@pytest.mark.parametrize(
+    ("state_of_program", "content", "expected"),
+    [
+        ("RUNNING", None, ""),
+        ("STOPPED", None, ""),
+        ("FATAL", None, "its server could not be started"),
+        ("EXITED", None, "its server could not be started"),
+        ("STOPPED", "", "its state file was damaged"),
+        ("STOPPED", "{}", "its state file was damaged"),
+    ],
+)
+def test_a_damaged_state_file_is_kept_and_its_node_rejoins(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    state_of_program: str,
+    content: str | None,
+    expected: str,
+) -> None:
+    cluster = load(EXAMPLE, tmp_path)
+    node = cluster.node("b")
+    node.data_directory.mkdir(parents=True)
+    if content is not None:
+        state_file(node).write_text(content)
+    program = SimpleNamespace(state=state_of_program)
+    monkeypatch.setattr(rejoining, "program_states", lambda _cluster: {node.program: program})
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    assert rejoiner._why(node, LEADER) == expected
+    kept = [path.read_text() for path in node.data_directory.glob("state.json.damaged-*")]
+    assert kept == ([] if content is None else [content])
+    assert not state_file(node).exists()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,51 @@ def test_damage_and_a_server_that_runs_are_refusals(
     assert [ExitCode.REFUSED] * 2 == [each.value.exit_code for each in (damaged, in_use)]
     assert "offset" in damaged.value.detail
     assert "a server has" in in_use.value.detail
+
+
+def cut_off(data: bytes) -> bytes:
+    return data[:-40]
+
+
+def write_noise(data: bytes) -> bytes:
+    return data[:-40] + b"\xa5" * 40
+
+
+@pytest.mark.parametrize("damage", [cut_off, write_noise])
+def test_what_comes_before_a_damaged_end_is_compared_exported_and_cut(
+    installation: Installation,
+    files: tuple[Path, Path],
+    tmp_path: Path,
+    damage: Callable[[bytes], bytes],
+) -> None:
+    mine, upstream = files
+    whole = datafs.compare(installation, mine, upstream)
+    assert whole.unreadable == 0
+    assert whole.common is not None
+    mine.write_bytes(damage(mine.read_bytes()))
+    with pytest.raises(OperatorError, match="can't be compared"):
+        datafs.compare(installation, mine, upstream)
+    with pytest.raises(OperatorError, match="can't be exported"):
+        datafs.export(installation, mine, whole.common.tid, tmp_path / "refused")
+    found = datafs.compare(installation, mine, upstream, damaged=True)
+    assert (found.relation, found.private, found.common) == (whole.relation, 1, whole.common)
+    assert 0 < found.unreadable < mine.stat().st_size
+    exported = datafs.export(installation, mine, whole.common.tid, tmp_path / "tail", damaged=True)
+    assert exported.transactions == 1
+    size = mine.stat().st_size
+    datafs.truncate(installation, mine, whole.common.tid, tmp_path / "kept")
+    kept = (tmp_path / "kept/cut.bin").stat().st_size
+    assert size == mine.stat().st_size + kept
+    assert datafs.compare(installation, mine, upstream).relation is Relation.BEHIND
+
+
+def test_a_file_without_a_readable_transaction_is_empty_and_unreadable(
+    installation: Installation, files: tuple[Path, Path]
+) -> None:
+    mine, upstream = files
+    mine.write_bytes(mine.read_bytes()[:60])
+    found = datafs.compare(installation, mine, upstream, damaged=True)
+    assert (found.relation, found.unreadable) == (Relation.EMPTY, 56)
 
 
 def test_a_program_that_takes_too_long_is_ended(

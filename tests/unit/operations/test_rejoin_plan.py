@@ -128,6 +128,28 @@ def test_what_only_the_node_has_is_exported_before_it_is_cut(
     ] == steps_of(cluster, facts(comparison))
 
 
+@pytest.mark.parametrize(
+    ("comparison", "exports"),
+    [
+        (dataclasses.replace(EQUAL, unreadable=108), False),
+        (dataclasses.replace(EQUAL, relation=Relation.BEHIND, missing=3, unreadable=108), False),
+        (dataclasses.replace(DIVERGED, unreadable=108), True),
+    ],
+)
+@pytest.mark.parametrize("was_writable", [True, False])
+def test_a_damaged_end_of_a_data_file_is_kept_and_cut_off(
+    cluster: Cluster, comparison: Comparison, *, exports: bool, was_writable: bool
+) -> None:
+    found = plan(cluster, facts(comparison, was_writable=was_writable))
+    assert isinstance(found, Plan)
+    steps = {step.action: step for step in found.steps}
+    assert steps["rejoin-cut"].arguments["after"] == COMMON
+    assert steps["rejoin-compare"].arguments["damaged"] is True
+    assert ("rejoin-export" in steps) == exports
+    assert "the last 108 bytes of its data file can't be read" in found.findings[1].text
+    assert (found.loss is not None and not found.loss.exact) == was_writable
+
+
 def test_a_node_whose_blobs_differ_from_the_primarys_needs_a_clone(cluster: Cluster) -> None:
     """Its records are right, so nothing that could be cut off would help."""
     found = plan(cluster, facts(OTHER_BLOB))
@@ -168,6 +190,10 @@ def test_the_cut_is_the_point_of_no_return_and_keeps_what_it_cuts_with_the_expor
         (facts(dataclasses.replace(DIVERGED, common=None)), Ending.NEEDS_SEEDING),
         (facts(dataclasses.replace(EQUAL, relation=Relation.UNRELATED)), Ending.NEEDS_SEEDING),
         (facts(None, damage="offset 100: no transaction"), Ending.NEEDS_SEEDING),
+        (
+            facts(dataclasses.replace(EQUAL, relation=Relation.EMPTY, common=None, unreadable=9)),
+            Ending.NEEDS_SEEDING,
+        ),
         (facts(PACKED), Ending.NEEDS_SEEDING),
         (facts(dataclasses.replace(DIVERGED, conflicting=1)), Ending.QUARANTINED),
     ],

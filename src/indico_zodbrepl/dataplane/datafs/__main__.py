@@ -48,10 +48,10 @@ def digest_of(options):
 def _compare(options):
     arguments = options.file, options.upstream, options.verified, options.fork
     if options.upstream_socket is None:
-        return compare(*arguments)
+        return compare(*arguments, damaged=options.damaged)
     with contextlib.closing(
             Connection.of_descriptor(options.upstream_socket, options.upstream)) as connection:
-        return compare(*arguments, connection=connection)
+        return compare(*arguments, connection=connection, damaged=options.damaged)
 
 
 def _audit(options):
@@ -64,7 +64,8 @@ def _serve(options):
 
 
 def _export(options):
-    return export(options.file, options.after, options.to, with_blobs=not options.no_blobs)
+    return export(options.file, options.after, options.to, with_blobs=not options.no_blobs,
+                  damaged=options.damaged)
 
 
 def _truncate(options):
@@ -113,6 +114,7 @@ def _parser():
     compared.add_argument('--upstream-socket', metavar='NUMBER', type=int,
                           help='descriptor of a connection to `serve` for the upstream, '
                           'which is on another host')
+    _add_damaged(compared)
     audited = command('audit-blobs', _audit, 'blobs without a file, and files without a transaction',
                       'file')
     audited.add_argument('--newest', metavar='NUMBER', type=int,
@@ -127,6 +129,7 @@ def _parser():
     exported.add_argument('--to', metavar='FOLDER', required=True)
     exported.add_argument('--no-blobs', action='store_true',
                           help='leave the blob files out, for a list only')
+    _add_damaged(exported)
     cut = command('truncate', _truncate, 'cut off the end, after keeping it', 'file')
     _add_after(cut)
     cut.add_argument('--keep', metavar='FOLDER', required=True)
@@ -138,6 +141,10 @@ def _parser():
 def _add_after(parser):
     parser.add_argument('--after', metavar='TID', type=_tid, required=True,
                         help='the last transaction before that end')
+
+
+def _add_damaged(parser):
+    parser.add_argument('--damaged', action='store_true', help='ignore a damaged end of the file')
 
 
 def main(arguments=None):

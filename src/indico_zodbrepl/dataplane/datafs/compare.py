@@ -22,7 +22,7 @@ from indico_zodbrepl.dataplane.datafs.walk import EMPTY, Walk
 ATTEMPTS = 5
 
 
-def compare(path, upstream_path, verified=None, fork=None, connection=None):
+def compare(path, upstream_path, verified=None, fork=None, connection=None, damaged=False):
     """Compare a Data.fs with its upstream's; servers may have both of them open.
 
     Args:
@@ -33,6 +33,8 @@ def compare(path, upstream_path, verified=None, fork=None, connection=None):
             which it got none of them; None when it is not known.
         connection: a messages.Connection to a `serving.Server` of the upstream's file on another
             host; None if the file is here.
+        damaged: True to compare what comes before a damaged end of the file; no server may have the
+            file open then.
 
     Returns a dict for JSON.  Its numbers are transactions:
 
@@ -56,13 +58,14 @@ def compare(path, upstream_path, verified=None, fork=None, connection=None):
         blobs_missing_upstream: those of them that only the upstream lacks.
         blobs_private: transactions with a blob whose content only the file's folder has.
         differing_blob: the oldest of them, see BlobComparison.first; it makes the file 'diverged'.
+        unreadable: bytes of the file's damaged end, which are not compared.
 
     Raises DataFileError.
     """
     for _ in range(ATTEMPTS):
         # The follower first: the other file only grows meanwhile.
         try:
-            mine = DataFile(path)
+            mine = DataFile(path, damaged)
         except Missing:
             if os.path.lexists(path):
                 raise
@@ -94,7 +97,7 @@ def _of_an_empty_file(upstream):
 
 def _compare(mine, upstream, verified, fork):
     if mine.end == START:
-        return _of_an_empty_file(upstream)
+        return dict(_of_an_empty_file(upstream), unreadable=mine.unreadable)
     if upstream.by_digests:
         upstream.digests_until = mine.last().tid
     walk = Walk(mine, upstream, fork)

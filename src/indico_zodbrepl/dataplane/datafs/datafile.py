@@ -57,6 +57,7 @@ class DataFile(object):
         end: position after the last complete transaction; 4 if there is none.
         size: bytes of the file when it was opened; more than `end` while a transaction
             is being written, or after a server was killed in the middle of one.
+        damage: the Damaged end that follows; None if there is none.
         blobs: the Blobs in the folder beside it.
 
     Raises Missing, Damaged.
@@ -71,7 +72,9 @@ class DataFile(object):
         self._window = b''
         self._begin = 0
         try:
-            self.end, self.size = find_end(self, damaged)
+            self.end, self.size, self.damage = find_end(self)
+            if self.damage is not None and not damaged:
+                raise self.damage
         except:  # noqa: E722 raised again
             self.close()
             raise
@@ -84,6 +87,11 @@ class DataFile(object):
 
     def close(self):
         os.close(self._file)
+
+    @property
+    def unreadable(self):
+        """Return how many bytes follow the last transaction that can be read, if they are damaged."""
+        return 0 if self.damage is None else self.size - self.end
 
     def present_size(self):
         return os.fstat(self._file).st_size
@@ -264,8 +272,8 @@ STATUS = 16  # its position in the header
 PATIENCE_ENDS = 0.5  # seconds that a server has to finish writing
 
 
-def find_end(data_file, damaged=False):
-    """Return (end of the last complete transaction, size of the file).
+def find_end(data_file):
+    """Return (end of the last complete transaction, size of the file, Damaged or None).
 
     A server first appends a transaction as unfinished and then sets its status, so an unfinished
     one at the end is no error.  This is cheap unless the last one stays incomplete, for example
@@ -274,9 +282,8 @@ def find_end(data_file, damaged=False):
 
     Args:
         data_file: a DataFile; only its `raw`, `path` and `present_size` are used.
-        damaged: True to return the position of damage instead of raising Damaged.
 
-    Raises Damaged if the end is neither complete nor unfinished.
+    Damaged is an end that is neither complete nor unfinished.  Raises Damaged if the file is none.
     """
     limit = monotonic() + PATIENCE_ENDS
     while True:
@@ -286,14 +293,12 @@ def find_end(data_file, damaged=False):
             raise Damaged(data_file.path, 0, 'this is no Data.fs')
         end = START if size <= START else _from_the_end(data_file, size)
         if end is not None:
-            return end, size
+            return end, size, None
         if monotonic() > limit:
             try:
-                return _forward(data_file), size
+                return _forward(data_file), size, None
             except Damaged as error:
-                if not damaged:
-                    raise
-                return error.position, size
+                return error.position, size, error
         time.sleep(PAUSE)
 
 

@@ -43,7 +43,7 @@ def boundary(data_file, tid):
     return transaction.end
 
 
-def export(path, after, folder, named=None, with_blobs=True):
+def export(path, after, folder, named=None, with_blobs=True, damaged=False):
     """Write the transactions after `after` into a new folder, which appears when complete.
 
     The folder gets tail.fs, a Data.fs with these transactions only; tail.json, which lists them
@@ -56,6 +56,7 @@ def export(path, after, folder, named=None, with_blobs=True):
         folder: must not exist.
         named: the name of the original file in the list; its path if None.
         with_blobs: False to leave the blob files out, uncounted, as for a list only.
+        damaged: True to export what comes before a damaged end.
 
     Returns a dict for JSON: the folder, first and last tid, how many transactions, objects,
     new, changed, bytes, blobs and missing_blobs, and in `notable` what the first few of
@@ -69,7 +70,7 @@ def export(path, after, folder, named=None, with_blobs=True):
     part = folder + '.part'
     disk.remove(part)
     os.makedirs(part, 0o700)
-    with DataFile(path) as data_file:
+    with DataFile(path, damaged) as data_file:
         position = boundary(data_file, after)
         summary = _Exported(data_file, Blobs(folder_of(path)) if with_blobs else None, part,
                             os.path.abspath(named or path))

@@ -171,6 +171,7 @@ class Walk(object):
             'blobs_missing_upstream': self.blobs.missing_upstream,
             'blobs_private': len(self.blobs.own),
             'differing_blob': self.blobs.first,
+            'unreadable': self._mine.unreadable if self._mine is not None else 0,
         }
 
 
