@@ -68,7 +68,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.operations import executor
 from indico_zodbrepl.operations.restore import plan_restore
-from indico_zodbrepl.operations.restore import gather
+from indico_zodbrepl.operations.restore_facts import gather
 class Killer(executor.Observer):
     def step(self, running, index):
         step, record = running.plan.steps[index], running.records[index]

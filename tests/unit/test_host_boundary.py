@@ -42,7 +42,7 @@ VALUES = {
     "certificates": {"Role"},
     "data_interface": {"Backups"},
     "data_end": {"DataEnd"},
-    "datafs": {
+    "datafs_answers": {
         "BlobAudit",
         "Comparison",
         "Export",
@@ -123,6 +123,7 @@ ON_THIS_HOST = {
         "roles",
         "server_control",
         "state",
+        "supervisor",
     },
     # `up` and `down` start and stop the programs of the host on which they are typed.
     "cli/cluster.py": {"generated", "lifecycle", "remote", "system"},
@@ -164,7 +165,7 @@ ON_THIS_HOST = {
     "cli/admin.py": {"releases"},
     "cli/automation.py": {"releases"},
     "operations/planning.py": {"releases"},
-    "operations/upgrade.py": {"lifecycle", "releases", "stages"},
+    "operations/upgrade.py": {"lifecycle_dry_runs", "releases", "stages"},
     # A client on the host that has the folder of uploaded files moves them.
     "operations/files.py": {"disks", "recovering", "uploads"},
     "cli/files_view.py": {"uploads"},

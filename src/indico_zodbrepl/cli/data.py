@@ -19,7 +19,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 if TYPE_CHECKING:
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.host.backup_retention import Series
-    from indico_zodbrepl.host.datafs import Comparison
+    from indico_zodbrepl.host.datafs_answers import Comparison
     from indico_zodbrepl.operations.model import Plan
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -194,7 +194,8 @@ def restore(
     from indico_zodbrepl.cluster.commands import Commands
     from indico_zodbrepl.operations import store
     from indico_zodbrepl.operations.model import Plan
-    from indico_zodbrepl.operations.restore import gather, plan_restore
+    from indico_zodbrepl.operations.restore import plan_restore
+    from indico_zodbrepl.operations.restore_facts import gather
 
     app.require("restore")
     store.refuse_open(app.cluster)
@@ -427,7 +428,7 @@ def history(app: App, node: str | None, upstream: str | None, full: bool) -> Non
     """
     from indico_zodbrepl.cli.data_view import print_histories
     from indico_zodbrepl.cluster.commands import Commands
-    from indico_zodbrepl.host.datafs import Relation
+    from indico_zodbrepl.host.datafs_answers import Relation
 
     app.require("lineage")
     cluster = app.cluster

@@ -20,7 +20,7 @@ from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.probing.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import py27
 from indico_zodbrepl.host.backup import Tell
-from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.host.py27 import Argument, Program
 
 PROGRAM = "indico_zodbrepl.dataplane.backup"

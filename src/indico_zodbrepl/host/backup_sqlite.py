@@ -40,7 +40,7 @@ from indico_zodbrepl.host.backup import (
 from indico_zodbrepl.host.backup_blobs import listed
 from indico_zodbrepl.host.backup_program import Swept, Value
 from indico_zodbrepl.host.backup_retention import Series
-from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.host.node_files import BLOBS, NodeFile
 from indico_zodbrepl.host.py27 import Argument, ProgramError
 from indico_zodbrepl.host.remote_copy import Source

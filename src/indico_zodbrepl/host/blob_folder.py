@@ -16,6 +16,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import blobs, zeo_conf
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs, node_files
+from indico_zodbrepl.host.datafs_answers import BlobAudit
 
 NEWEST = 16
 """Blobs whose files are looked for before a start."""
@@ -61,7 +62,7 @@ def admit(cluster: Cluster, installation: Installation, claim: NodeState) -> lis
     )
 
 
-def lacking(node: Node, found: datafs.BlobAudit) -> str:
+def lacking(node: Node, found: BlobAudit) -> str:
     """Return which files a node lacks, in words."""
     count, first = found.missing, found.first_missing
     path = blobs(node) if first is None else blobs(node) / first.path

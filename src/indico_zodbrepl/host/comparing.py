@@ -8,7 +8,8 @@ from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.host import datafs
-from indico_zodbrepl.host.datafs import LONG_SECONDS, Comparison
+from indico_zodbrepl.host.datafs import LONG_SECONDS
+from indico_zodbrepl.host.datafs_answers import Comparison
 from indico_zodbrepl.host.py27 import ProgramError
 
 if TYPE_CHECKING:

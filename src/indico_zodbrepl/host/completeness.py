@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs, peers
-from indico_zodbrepl.host.datafs import Last
+from indico_zodbrepl.host.datafs_answers import Last
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.probing import tid

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from indico_zodbrepl.host.backup_retention import Series
     from indico_zodbrepl.host.data_end import DataEnd
-    from indico_zodbrepl.host.datafs import (
+    from indico_zodbrepl.host.datafs_answers import (
         BlobAudit,
         Comparison,
         Copy,

@@ -23,7 +23,7 @@ from indico_zodbrepl.host import (
     history,
     peers,
 )
-from indico_zodbrepl.host.datafs import Comparison, Relation
+from indico_zodbrepl.host.datafs_answers import Comparison, Relation, describe
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import host_of
 
@@ -92,9 +92,8 @@ def admit_follower(
             if completeness.is_witness(known, state.epoch) and (
                 found.relation is Relation.AHEAD or found.upstream_lacks_blobs
             ):
-                problem = (
-                    f"node {upstream.name} lacks data of epoch {state.epoch}: "
-                    + datafs.describe(found, node.name, upstream.name)
+                problem = f"node {upstream.name} lacks data of epoch {state.epoch}: " + describe(
+                    found, node.name, upstream.name
                 )
             else:
                 judged, refusal = judge(cluster, state, known, found)
@@ -198,7 +197,7 @@ def judge(
             at=known.at,
         ), None
     why = (
-        datafs.describe(found, node.name, upstream)
+        describe(found, node.name, upstream)
         if not hidden
         else (
             f"{found.packed_away} transactions, up to {found.packed_away_last}, are only on node "

@@ -6,25 +6,20 @@ starts what does not run, ``down`` stops what does.
 
 from __future__ import annotations
 
-import configparser
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import (
     Cluster,
-    IndicoInstance,
-    Node,
     NodeState,
     Role,
     check_site_conf,
     formats,
 )
-from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.cluster.files import differs, write_all
+from indico_zodbrepl.cluster.files import write_all
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.cluster.layout import Layout, state_file
+from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd import member
 from indico_zodbrepl.host import (
@@ -33,23 +28,21 @@ from indico_zodbrepl.host import (
     etcd_control,
     generated,
     orphans,
-    peers,
-    ports,
     precheck,
-    programs,
     readiness,
     releases,
     run,
     secrets,
     stages,
+    startable,
     state,
     tunnel,
     tunnel_control,
 )
-from indico_zodbrepl.host.interface import DryRun, HostAwayError, Tell, host_of, ignore
+from indico_zodbrepl.host.interface import HostAwayError, Tell, host_of, ignore
 from indico_zodbrepl.host.locking import exclusive
 from indico_zodbrepl.host.programs import STARTED, end, start, wait_for_end
-from indico_zodbrepl.host.supervisor import NOT_KNOWN, Supervisor, program_states
+from indico_zodbrepl.host.supervisor import Supervisor
 
 UP_SECONDS = 180.0
 STORAGE_SECONDS = 15.0
@@ -147,10 +140,10 @@ def _up(
     generated.make_directories(cluster)
     secrets.ensure_bench_secret(cluster)
     with exclusive(Layout(cluster).lock, seconds, progress):
-        states, failures = _states(cluster, run.prepare)
+        states, failures = startable.states(cluster, run.prepare)
         running = _running(cluster, deadline) if daemon.is_running(cluster) else None
         left = orphans.find(cluster, installation, running or ())
-        missing = _missing(cluster, states, [*(running or ()), *left], wanted)
+        missing = startable.missing(cluster, states, [*(running or ()), *left], wanted)
         files = generated.cluster_files(cluster, installation)
         outdated = generated.to_restart(cluster, files, running or ())
         write_all(files)
@@ -163,7 +156,7 @@ def _up(
             missing = [name for name in changed if name not in failures] + missing
             for instance in outdated:
                 if instance.program not in changed:
-                    progress(_with_former_settings(cluster, instance))
+                    progress(startable.with_former_settings(cluster, instance))
         connected = tunnel_control.start(
             cluster,
             [entry for entry in stages.connecting(cluster) if entry[0] not in left],
@@ -233,94 +226,6 @@ def _leave_to_automation(
                 f"{node.program} waits: it was the primary of epoch {claim.epoch}; the automation "
                 "rejoins it"
             )
-
-
-def dry_run_up(cluster: Cluster, installation: Installation, _name: str) -> DryRun:
-    """Make the checks of ``up``, and of the start of each node; change nothing."""
-    check(cluster, installation)
-    states, failures = _states(cluster, state.current)
-    known = Supervisor(cluster).states() if daemon.is_running(cluster) else None
-    running = None if known is None else {n for n, each in known.items() if each.state in STARTED}
-    left = orphans.find(cluster, installation, running or ())
-    missing = _missing(cluster, states, [*(running or ()), *left], cluster.program_names())
-    files = generated.cluster_files(cluster, installation)
-    changed = [] if running is None else _changed_programs(cluster, files)
-    new = [each for name, each in states.items() if not state_file(cluster.node(name)).exists()]
-    first = precheck.founding(cluster, _everywhere(cluster, states))
-    founds = first is not None and epochs.newest(cluster) is None
-    does = [
-        *(state.writing(cluster, each) for each in new if cluster.node(each.node).managed),
-        *(f"write {path}" for path, text in files.items() if differs(path, text)),
-        *(["start supervisord"] if running is None else []),
-        *(f"stop {program}, whose settings changed" for program in changed),
-        *tunnel_control.rereading(cluster, files, running or ()),
-        *([epochs.raising(cluster, first.epoch, first.primary)] if first and founds else []),
-    ]
-    found = [
-        _with_former_settings(cluster, instance)
-        for instance in generated.to_restart(cluster, files, running or ())
-        if instance.program not in changed
-    ]
-    problems = [_why_not(program, error) for program, error in failures.items()]
-    nodes = {cluster.node(name).program: each for name, each in states.items()}
-    for orphan, refusal in orphans.judged(cluster, installation, states, left):
-        name = orphan.program.name
-        found.append(f"{orphan} was left by a supervisord that was killed")
-        if refusal is not None:
-            problems.append(_why_not(name, refusal))
-        else:
-            does.append(f"stop {orphan}, start {name} under supervisord")
-    for stage in stages.starting(cluster, states):
-        for program, _ready in stage:
-            if program in left:
-                continue
-            if program not in missing and program not in changed:
-                found.append(f"{program} runs")
-            elif program not in nodes or founds:
-                does.append(f"start {program}")
-            else:
-                try:
-                    entry = run.dry_run(cluster, installation, nodes[program])
-                except OperatorError as error:
-                    problems.append(_why_not(program, error))
-                else:
-                    found += entry.found
-                    does += entry.does
-    return DryRun(tuple(found), tuple(dict.fromkeys(does)), tuple(problems))
-
-
-def _with_former_settings(cluster: Cluster, instance: IndicoInstance) -> str:
-    command = Commands.here(cluster).zodbrepl("restart", instance.name)
-    return f"{instance.program} runs with its former settings; to apply the new ones: {command}"
-
-
-def _why_not(program: str, error: OperatorError) -> str:
-    return f"{program} would not start: {error.notice}: {error.detail}"
-
-
-def changed_programs(cluster: Cluster, installation: Installation) -> list[str]:
-    """Return the programs that ``up`` would stop and start, as their settings change."""
-    return _changed_programs(cluster, generated.cluster_files(cluster, installation))
-
-
-def added_programs(cluster: Cluster) -> list[str]:
-    """Return the programs that the running supervisord learns of with the next ``up``."""
-    states = program_states(cluster)
-    return [name for name, each in states.items() if each.description == NOT_KNOWN]
-
-
-def _changed_programs(cluster: Cluster, files: Mapping[Path, str]) -> list[str]:
-    """Return the programs that supervisor runs with other settings than the cluster file's."""
-    path = Layout(cluster).supervisord_conf
-    before, after = configparser.RawConfigParser(), configparser.RawConfigParser()
-    before.read(path, "utf-8")
-    after.read_string(files[path])
-    return [
-        section.removeprefix("program:")
-        for section in before.sections()
-        if section.startswith("program:")
-        and (section not in after or dict(before[section]) != dict(after[section]))
-    ]
 
 
 def _primary_is_away(cluster: Cluster) -> bool:
@@ -407,70 +312,8 @@ def _end_orphans(
     return list(left)
 
 
-def dry_run_down(cluster: Cluster, installation: Installation, _name: str) -> DryRun:
-    """Make the checks of ``down``; change nothing."""
-    if not daemon.is_running(cluster):
-        left = orphans.find(cluster, installation)
-        names = [name for stage in stages.ending(cluster) for name in stage if name in left]
-        return DryRun(("supervisord does not run",), tuple(f"stop {left[name]}" for name in names))
-    staged = [program for stage in stages.ending(cluster) for program in stage]
-    names = programs.running(cluster, dict.fromkeys([*staged, *Supervisor(cluster).states()]))
-    return DryRun(
-        tuple(f"{name} runs" for name in names),
-        (*(f"stop {name}" for name in names), "stop supervisord"),
-    )
-
-
-def _states(
-    cluster: Cluster, read: Callable[[Cluster, Node], NodeState]
-) -> tuple[dict[str, NodeState], dict[str, OperatorError]]:
-    """Return the states of this host's nodes, and by program why others cannot be started.
-
-    Raises the first reason when no node of the cluster can.  Other hosts have nodes too, and need
-    this host's member of etcd and its tunnel.
-    """
-    states, failures = {}, {}
-    for node in cluster.local.nodes:
-        try:
-            states[node.name] = read(cluster, node)
-        except OperatorError as error:
-            failures[node.program] = error
-    if failures and not states and not cluster.hosts:
-        raise next(iter(failures.values()))
-    return states, failures
-
-
-def _everywhere(cluster: Cluster, here: Mapping[str, NodeState]) -> dict[str, NodeState]:
-    """Return the states of this host's nodes, and of the nodes of hosts that answer."""
-    others = [node.name for node in cluster.nodes if not cluster.is_here(node)]
-    return {**here, **peers.of_nodes(cluster, others, host_of(cluster).state)}
-
-
-def _missing(
-    cluster: Cluster,
-    states: Mapping[str, NodeState],
-    running: Collection[str] | None,
-    wanted: Iterable[str],
-) -> list[str]:
-    """Return the wanted programs that don't run and can be started: their ports are free.
-
-    Raises OperatorError (exit 5) when a port is taken.
-    """
-    unstartable = {node.program for node in cluster.local.nodes if node.name not in states}
-    missing = [name for name in wanted if name not in unstartable and name not in (running or ())]
-    ports.check_free(
-        cluster,
-        [
-            endpoint
-            for endpoint in stages.needed(cluster, states)
-            if stages.program_of(cluster, endpoint) in missing
-        ],
-    )
-    return missing
-
-
 def _found(cluster: Cluster, states: Mapping[str, NodeState], progress: Tell) -> None:
-    raised = precheck.found(cluster, _everywhere(cluster, states))
+    raised = precheck.found(cluster, startable.everywhere(cluster, states))
     for keeper, problem in (raised.failed if raised else {}).items():
         progress(f"{keeper} has no record of the epoch: {problem}")
 

@@ -19,7 +19,7 @@ from indico_zodbrepl.errors import OperatorError
 if TYPE_CHECKING:
     from indico_zodbrepl.host.data_end import DataEnd
     from indico_zodbrepl.host.data_interface import Backups, Report
-    from indico_zodbrepl.host.datafs import (
+    from indico_zodbrepl.host.datafs_answers import (
         BlobAudit,
         Comparison,
         Copy,

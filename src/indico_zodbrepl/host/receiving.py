@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.datafs import FAILURES, Progress
+from indico_zodbrepl.host.datafs import FAILURES
+from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.node_files import BLOCK, Range, ReplacedError
 from indico_zodbrepl.host.part_file import GarbledError, PartFile

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from indico_zodbrepl.cluster.files import sync_folder
-from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.host.node_files import BLOBS, BLOCK, NodeFile, Range
 from indico_zodbrepl.host.part_file import PartFile
 from indico_zodbrepl.host.receiving import Receiving, Streams, sizes

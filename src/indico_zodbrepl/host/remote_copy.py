@@ -18,7 +18,8 @@ from indico_zodbrepl.cluster.files import sync_folder
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import datafs, node_files
-from indico_zodbrepl.host.datafs import FAILURES, Copy, Progress
+from indico_zodbrepl.host.datafs import FAILURES
+from indico_zodbrepl.host.datafs_answers import Copy, Progress
 from indico_zodbrepl.host.locking import note_pid, take
 from indico_zodbrepl.host.node_files import (
     ATTEMPTS,

@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import confirmed_commits, datafs, node_files
-from indico_zodbrepl.host.datafs import Copy, Progress
+from indico_zodbrepl.host.datafs_answers import Copy, Progress
 
 PART, FORMER_PART = "clone", "seed"
 """Folder in a node's data directory where a copy grows until it is complete; its name in earlier

@@ -18,7 +18,8 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import control_socket
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.probing import typed_json
-from indico_zodbrepl.probing.answers import Acknowledging, AcknowledgingAnswer, read_acknowledging
+from indico_zodbrepl.probing.answers import Acknowledging
+from indico_zodbrepl.probing.reading import AcknowledgingAnswer, read_acknowledging
 from indico_zodbrepl.probing.wire import ProbeError
 
 # Seconds for an answer, in addition to the duration of a longer request.

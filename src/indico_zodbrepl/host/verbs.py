@@ -16,7 +16,7 @@ from indico_zodbrepl.host import (
     acknowledging,
     fencing,
     forcing,
-    lifecycle,
+    lifecycle_dry_runs,
     roles,
     run,
     starts,
@@ -182,8 +182,8 @@ DRY_RUNS: Mapping[str, Callable[..., DryRun]] = {
     "force_start": forcing.dry_run,
     "restart_node": starts.check_restart_node,
     "restart_instance": starts.check_restart_instance,
-    "up": lifecycle.dry_run_up,
-    "down": lifecycle.dry_run_down,
+    "up": lifecycle_dry_runs.dry_run_up,
+    "down": lifecycle_dry_runs.dry_run_down,
     "stop_stage": stopping.dry_run,
 }
 """The checks of each verb by its name in the interface."""

@@ -7,8 +7,8 @@ import dataclasses
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host import comparing, datafs, epochs, history, node_files
-from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host import comparing, epochs, history, node_files
+from indico_zodbrepl.host.datafs_answers import Relation, describe
 from indico_zodbrepl.host.history import Condition
 
 SECONDS = 3600.0
@@ -66,11 +66,11 @@ def verify(
     elif found.upstream_lacks_blobs:
         raise OperatorError(
             f"node {primary} lacks blob files that node {name} has",
-            datafs.describe(found, name, primary),
+            describe(found, name, primary),
             f"copy them from the folder {node_files.BLOBS} of node {name}'s data directory",
         )
     else:
-        why = datafs.describe(found, name, primary)
+        why = describe(found, name, primary)
         new = dataclasses.replace(known, condition=Condition.DIVERGED, detail=why)
     if not history.replace(node, known, dataclasses.replace(new, at=epochs.now())):
         return None

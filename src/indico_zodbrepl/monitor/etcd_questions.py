@@ -15,7 +15,7 @@ from indico_zodbrepl.etcd.keys import Key, Keys, Member, Store
 from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.monitor.findings import Results
 from indico_zodbrepl.monitor.host_status import Automation, Candidate, Pause
-from indico_zodbrepl.probing.answers import clean
+from indico_zodbrepl.probing.reading import clean
 
 SECONDS = 0.8
 """For the answer; a round of probes takes no longer without etcd."""

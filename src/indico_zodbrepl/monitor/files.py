@@ -19,7 +19,7 @@ from indico_zodbrepl.host.operations_interface import Holder
 from indico_zodbrepl.monitor.findings import Results
 from indico_zodbrepl.monitor.node_status import StartRefusal
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation
-from indico_zodbrepl.probing.answers import clean
+from indico_zodbrepl.probing.reading import clean
 
 Jobs = Iterator[tuple[str, Callable[[], Results]]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.datafs_answers import Comparison
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.node_status import NodeStatus

@@ -15,7 +15,7 @@ from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host.datafs_answers import Relation
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.operations.candidates import lost_count, transactions

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.datafs_answers import Comparison
 from indico_zodbrepl.host.history import Lineage
 from indico_zodbrepl.host.interface import Host
 from indico_zodbrepl.operations import journal

@@ -10,7 +10,7 @@ from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.datafs import Export
+from indico_zodbrepl.host.datafs_answers import Export
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.operations.model import Figures, Loss, Plan
 

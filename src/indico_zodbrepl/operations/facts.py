@@ -14,7 +14,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.datafs_answers import Comparison
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.interface import Host, answer_deadline, host_of
 from indico_zodbrepl.host.last_seen import LastSeen

@@ -14,7 +14,7 @@ from indico_zodbrepl.backends import backend_of, can
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, NodeState
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.datafs import Comparison, describe
+from indico_zodbrepl.host.datafs_answers import Comparison, describe
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.node_status import NodeStatus
 from indico_zodbrepl.monitor.promotion import states_after

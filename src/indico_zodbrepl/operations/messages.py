@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from indico_zodbrepl.cluster.commands import Commands
-from indico_zodbrepl.host.datafs import Progress as CopyProgress
+from indico_zodbrepl.host.datafs_answers import Progress as CopyProgress
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.model import Figures, JsonValue
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress

@@ -15,7 +15,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
-from indico_zodbrepl.host.datafs import Comparison, Relation, describe
+from indico_zodbrepl.host.datafs_answers import Comparison, Relation, describe
 from indico_zodbrepl.host.interface import host_of
 from indico_zodbrepl.host.promise import Fate, fate
 from indico_zodbrepl.operations.candidates import transactions

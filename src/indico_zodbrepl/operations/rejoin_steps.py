@@ -7,7 +7,7 @@ from typing import Self
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.datafs import Truncation, describe
+from indico_zodbrepl.host.datafs_answers import Truncation, describe
 from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.operations.candidates import transactions

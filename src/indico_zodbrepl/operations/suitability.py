@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from indico_zodbrepl.cluster import Cluster
-from indico_zodbrepl.host.datafs import BlobAudit
+from indico_zodbrepl.host.datafs_answers import BlobAudit
 from indico_zodbrepl.host.disks import Room, gib
 from indico_zodbrepl.host.system import Folder, System
 from indico_zodbrepl.operations.model import Finding, Verdict

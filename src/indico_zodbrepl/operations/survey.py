@@ -18,7 +18,7 @@ from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd import leadership
-from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.datafs_answers import Comparison
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.host.interface import Host, HostAwayError, host_of
 from indico_zodbrepl.host.last_seen import LastSeen

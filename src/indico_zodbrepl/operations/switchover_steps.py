@@ -8,7 +8,7 @@ from typing import Self
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host.datafs import Relation, describe
+from indico_zodbrepl.host.datafs_answers import Relation, describe
 from indico_zodbrepl.host.interface import STOP_SECONDS
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.operations.roles import QUICK_SECONDS

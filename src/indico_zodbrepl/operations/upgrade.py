@@ -14,7 +14,7 @@ from indico_zodbrepl.cluster import Cluster, formats
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.formats import Found
 from indico_zodbrepl.cluster.installation import Installation
-from indico_zodbrepl.host import lifecycle, releases, stages
+from indico_zodbrepl.host import lifecycle_dry_runs, releases, stages
 from indico_zodbrepl.host.releases import Running
 from indico_zodbrepl.operations import store
 from indico_zodbrepl.probing.answers import ServerRole
@@ -54,8 +54,8 @@ def survey(cluster: Cluster, installation: Installation) -> Upgrade:
         releases.last(cluster),
         running,
         tuple(formats.newer(cluster)),
-        tuple(lifecycle.changed_programs(cluster, installation)) if running else (),
-        tuple(lifecycle.added_programs(cluster)) if running else (),
+        tuple(lifecycle_dry_runs.changed_programs(cluster, installation)) if running else (),
+        tuple(lifecycle_dry_runs.added_programs(cluster)) if running else (),
     )
 
 

@@ -9,7 +9,7 @@ import time
 from typing import cast
 
 from indico_zodbrepl.cluster.places import Address
-from indico_zodbrepl.probing import answers
+from indico_zodbrepl.probing import reading
 from indico_zodbrepl.probing.answers import HistoryAnswer, IndicoAnswer, MissingAnswer, ServerAnswer
 from indico_zodbrepl.probing.wire import MAX_ANSWER, FailureKind, ProbeError, conversation, frame
 
@@ -27,17 +27,17 @@ def probe_server(address: Address, deadline: float) -> ServerAnswer:
     Raises:
         ProbeError: no usable answer in time.
     """
-    return answers.read_server_answer(_ask(address, b"ruok", deadline))
+    return reading.read_server_answer(_ask(address, b"ruok", deadline))
 
 
 def probe_missing(address: Address, after: int, deadline: float) -> MissingAnswer:
     """Ask a server how many transactions it holds after a tid; see ``probe_server``."""
-    return answers.read_missing_answer(_ask(address, b"since%016x" % after, deadline))
+    return reading.read_missing_answer(_ask(address, b"since%016x" % after, deadline))
 
 
 def probe_history(address: Address, transaction: int, deadline: float) -> HistoryAnswer:
     """Ask a server whether its history holds a transaction; see ``probe_server``."""
-    return answers.read_history_answer(_ask(address, b"history%016x" % transaction, deadline))
+    return reading.read_history_answer(_ask(address, b"history%016x" % transaction, deadline))
 
 
 def _ask(address: Address, request: bytes, deadline: float) -> bytes:
@@ -46,7 +46,7 @@ def _ask(address: Address, request: bytes, deadline: float) -> bytes:
         protocol = peer.receive_frame()
         if not protocol[:1].isalpha() or len(protocol) > 16:
             raise ProbeError(
-                FailureKind.MALFORMED, f"does not speak ZEO: {answers.clean(repr(protocol[:16]))}"
+                FailureKind.MALFORMED, f"does not speak ZEO: {reading.clean(repr(protocol[:16]))}"
             )
         return peer.receive_frame()
 
@@ -68,7 +68,7 @@ def probe_indico(address: Address, deadline: float) -> IndicoAnswer:
     status, body = _read_response(raw)
     if status not in (200, 503):
         raise ProbeError(FailureKind.MALFORMED, f"answered HTTP {status} to {HEALTH_PATH}")
-    return answers.read_indico_answer(body)
+    return reading.read_indico_answer(body)
 
 
 def indico_release(address: Address) -> str | None:
@@ -96,5 +96,5 @@ def _read_response(raw: bytes) -> tuple[int, bytes]:
         return response.status, response.read(MAX_ANSWER)
     except (http.client.HTTPException, ValueError):
         raise ProbeError(
-            FailureKind.MALFORMED, f"does not speak HTTP: {answers.clean(repr(raw[:20]))}"
+            FailureKind.MALFORMED, f"does not speak HTTP: {reading.clean(repr(raw[:20]))}"
         ) from None

@@ -13,7 +13,7 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.cluster.model import Role
 from indico_zodbrepl.errors import OperatorError
-from indico_zodbrepl.host.datafs import Comparison
+from indico_zodbrepl.host.datafs_answers import Comparison
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.operations import rejoin, survey
 from indico_zodbrepl.operations.candidates import choose

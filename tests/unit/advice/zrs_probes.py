@@ -11,7 +11,7 @@ from zrs_model import INDICO, Member, Program, Supervisor, World, common
 from indico_zodbrepl.cluster.lookup import root_of
 from indico_zodbrepl.cluster.model import NodeState, Role
 from indico_zodbrepl.host.data_end import DataEnd
-from indico_zodbrepl.host.datafs import Common, Comparison, Relation
+from indico_zodbrepl.host.datafs_answers import Common, Comparison, Relation
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.interface import SUPERVISOR_AWAY
 from indico_zodbrepl.monitor.assessment import assess

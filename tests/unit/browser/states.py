@@ -25,7 +25,7 @@ from situations import (
 )
 
 from indico_zodbrepl.cluster.model import Cluster, Role
-from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host.datafs_answers import Relation
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import EpochWord, OpenOperation, Snapshot

@@ -20,7 +20,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import backup_retention
 from indico_zodbrepl.host.backup import Keeper, Made, keeper_of, staged_folder
 from indico_zodbrepl.host.backup_sqlite import SQLiteKeeper
-from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.datafs_answers import Progress
 
 HOME = Path(__file__).parents[3]
 FIRST = 0x040D000000000000

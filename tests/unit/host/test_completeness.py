@@ -14,6 +14,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.host import completeness, datafs, history
 from indico_zodbrepl.host.completeness import Witness, is_witness, newest
+from indico_zodbrepl.host.datafs_answers import Last
 from indico_zodbrepl.host.history import Condition
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
@@ -61,10 +62,10 @@ def test_a_primary_that_takes_writes_meanwhile_is_not_refused(
         history.write(node, COMPARED)
     numbers = itertools.count(1)
 
-    def last(_installation: Installation, file: Path, _seconds: float = 0.0) -> datafs.Last:
+    def last(_installation: Installation, file: Path, _seconds: float = 0.0) -> Last:
         if file != data_fs(cluster.node("a")):
             time.sleep(0.2)  # meanwhile a is read, if anybody does so
-        return datafs.Last(f"{next(numbers):016x}", None, 100, 100)
+        return Last(f"{next(numbers):016x}", None, 100, 100)
 
     monkeypatch.setattr(datafs, "last", last)
     claim = NodeState(cluster.name, "a", Role.PRIMARY, None, 3)

@@ -11,7 +11,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import data_end, datafs
 from indico_zodbrepl.host.data_end import DataEnd
-from indico_zodbrepl.host.datafs import Last
+from indico_zodbrepl.host.datafs_answers import Last
 
 MAGIC = b"FS21"
 NOWHERE = Installation(Path("/nowhere"))

@@ -12,7 +12,7 @@ import pytest
 from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs
-from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host.datafs_answers import Progress, Relation
 
 COMMITS = """
 import sys
@@ -84,7 +84,7 @@ def test_a_diverged_file_is_compared_exported_cut_and_compared_again(
 def test_a_copy_reports_its_progress(
     installation: Installation, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    told: list[datafs.Progress] = []
+    told: list[Progress] = []
     copied = datafs.copy(installation, files[0], tmp_path / "copy.fs", told.append)
 
     assert files[0].read_bytes() == (tmp_path / "copy.fs").read_bytes()
@@ -94,7 +94,7 @@ def test_a_copy_reports_its_progress(
 def test_an_error_of_who_watches_a_copy_ends_the_copy(
     installation: Installation, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    def fail(progress: datafs.Progress) -> None:
+    def fail(progress: Progress) -> None:
         raise LookupError(progress.stage)
 
     with pytest.raises(LookupError, match="data"):

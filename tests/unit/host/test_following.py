@@ -13,7 +13,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs, history
-from indico_zodbrepl.host.datafs import Common, Comparison, DifferingBlob, Relation
+from indico_zodbrepl.host.datafs_answers import Common, Comparison, DifferingBlob, Relation
 from indico_zodbrepl.host.following import admit_follower
 from indico_zodbrepl.host.history import Condition, Lineage
 

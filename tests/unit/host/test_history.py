@@ -14,7 +14,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs, lineage_file
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs, following, history
-from indico_zodbrepl.host.datafs import Common, Comparison, Relation
+from indico_zodbrepl.host.datafs_answers import Common, Comparison, Relation
 from indico_zodbrepl.host.history import Condition, Lineage
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
@@ -56,8 +56,10 @@ class Compared:
         _seconds: float = 0.0,
         *,
         fork: str | None = None,
+        damaged: bool = False,
     ) -> Comparison:
         assert None is fork
+        assert not damaged
         self.verified.append(verified)
         if isinstance(self.answer, OperatorError):
             raise self.answer

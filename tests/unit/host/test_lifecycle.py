@@ -20,7 +20,16 @@ from indico_zodbrepl.cluster.lookup import node_named
 from indico_zodbrepl.cluster.model import Node
 from indico_zodbrepl.cluster.programs import Admin, IndicoInstance, Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.host import epochs, generated, lifecycle, readiness, run, stages, state
+from indico_zodbrepl.host import (
+    epochs,
+    generated,
+    lifecycle,
+    readiness,
+    run,
+    stages,
+    startable,
+    state,
+)
 from indico_zodbrepl.host.epochs import EpochRecord
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.locking import exclusive
@@ -235,7 +244,7 @@ def test_a_host_whose_only_node_can_not_be_started_starts_everything_else(tmp_pa
     (node,) = cluster.local.nodes
     node.data_directory.mkdir(parents=True)
     state_file(node).write_text("")
-    states, failures = lifecycle._states(cluster, run.prepare)
+    states, failures = startable.states(cluster, run.prepare)
     assert states == {}
     assert "can't be used" in failures[node.program].notice
 
@@ -245,7 +254,7 @@ def test_a_cluster_none_of_whose_nodes_can_be_started_starts_nothing(cluster: Cl
         node.data_directory.mkdir(parents=True)
         state_file(node).write_text("")
     with pytest.raises(OperatorError, match="the state file of node a can't be used"):
-        lifecycle._states(cluster, run.prepare)
+        startable.states(cluster, run.prepare)
 
 
 @pytest.mark.parametrize(("primary", "asked", "away"), [("a", [], False), ("b", ["two"], True)])

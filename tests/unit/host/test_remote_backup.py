@@ -19,7 +19,7 @@ from indico_zodbrepl.host.backup import BackupFolder, Made, staged_folder
 from indico_zodbrepl.host.backup_datafs import DataFsKeeper
 from indico_zodbrepl.host.backup_folder import is_of_backup
 from indico_zodbrepl.host.backup_sqlite import SQLiteKeeper
-from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.node_files import BLOCK
 from indico_zodbrepl.host.remote.backups import SeveralBackups

@@ -25,7 +25,7 @@ from indico_zodbrepl.host import (
     verifying,
 )
 from indico_zodbrepl.host.certificates import Role
-from indico_zodbrepl.host.datafs import Comparison, Relation
+from indico_zodbrepl.host.datafs_answers import Comparison, Relation, describe
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.remote.dialogues import Dialogue
@@ -101,7 +101,7 @@ def test_files_of_blobs_are_compared_by_digests(hosts: TwoHosts) -> None:
         found.blobs_private,
     )
     assert "9437184 bytes on node a, 9437184 bytes on node b, other content" in (
-        datafs.describe(found, "a", "b")
+        describe(found, "a", "b")
     )
     for path in blobs(other).rglob("*.blob"):
         path.unlink()

@@ -15,7 +15,7 @@ from two_hosts import TwoHosts, grow, two_hosts
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host import datafs, node_files, receiving_files, remote_copy, replacing
-from indico_zodbrepl.host.datafs import Copy, Progress
+from indico_zodbrepl.host.datafs_answers import Copy, Progress
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.locking import take
 from indico_zodbrepl.host.node_files import BLOCK, DATA, INDEX, Range

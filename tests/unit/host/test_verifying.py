@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster import Cluster, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import datafs, history
-from indico_zodbrepl.host.datafs import Common, Comparison, DifferingBlob, Relation
+from indico_zodbrepl.host.datafs_answers import Common, Comparison, DifferingBlob, Relation
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.verifying import Verified, verify
 

@@ -9,7 +9,7 @@ from indico_zodbrepl.monitor.node_status import Mark
 from indico_zodbrepl.monitor.snapshot import Snapshot, State
 from indico_zodbrepl.operations.procedures import Procedure
 from indico_zodbrepl.operations.recommend import procedures as advise
-from indico_zodbrepl.probing.answers import read_indico_answer
+from indico_zodbrepl.probing.reading import read_indico_answer
 
 FAILURE = "ImportError: No module named conf"
 

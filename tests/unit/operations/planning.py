@@ -14,7 +14,7 @@ from situations import HOME, TID, TID_TIME
 
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.model import Cluster, Node, NodeState, Role
-from indico_zodbrepl.host.datafs import Common, Comparison, Relation
+from indico_zodbrepl.host.datafs_answers import Common, Comparison, Relation
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.assessment import assess

@@ -23,7 +23,7 @@ from situations import program as supervised
 
 from indico_zodbrepl.cluster.model import Cluster, NodeState, Role, Synchronous
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
-from indico_zodbrepl.host.datafs import Common, Relation
+from indico_zodbrepl.host.datafs_answers import Common, Relation
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.monitor.snapshot import EpochWord
 from indico_zodbrepl.operations import evidence

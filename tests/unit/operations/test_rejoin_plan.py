@@ -11,7 +11,7 @@ import pytest
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.host import promise
-from indico_zodbrepl.host.datafs import Common, Comparison, DifferingBlob, Relation
+from indico_zodbrepl.host.datafs_answers import Common, Comparison, DifferingBlob, Relation
 from indico_zodbrepl.operations.model import KINDS, Plan, Refusal, Verdict, plan_from_json
 from indico_zodbrepl.operations.rejoin import Ending, Facts, judge, plan_rejoin
 

@@ -12,7 +12,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import data_fs
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import datafs, history
-from indico_zodbrepl.host.datafs import Common, Comparison, Export, Relation
+from indico_zodbrepl.host.datafs_answers import Common, Comparison, Export, Relation
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.operations import rejoin_steps
 from indico_zodbrepl.operations.model import Context, Figures, Plan, Step

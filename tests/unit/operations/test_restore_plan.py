@@ -12,7 +12,8 @@ from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.host.backup import Backup, BackupFolder, Newer, iso, moment
 from indico_zodbrepl.host.last_seen import LastSeen
 from indico_zodbrepl.operations.model import KINDS, Plan, Refusal, plan_from_json
-from indico_zodbrepl.operations.restore import Other, RestoreFacts, plan_restore
+from indico_zodbrepl.operations.restore import plan_restore
+from indico_zodbrepl.operations.restore_facts import Other, RestoreFacts
 
 HOME = Path(__file__).parents[3]
 GIGABYTE = 2**30

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, load
-from indico_zodbrepl.host.datafs import BlobAudit, MissingBlob
+from indico_zodbrepl.host.datafs_answers import BlobAudit, MissingBlob
 from indico_zodbrepl.host.disks import Disk
 from indico_zodbrepl.host.system import Folder, Port, Secret, System
 from indico_zodbrepl.operations import suitability

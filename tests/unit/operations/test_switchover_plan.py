@@ -9,7 +9,7 @@ from planning import COMMANDS, cluster_of, compared, situation, steps_of
 from situations import REFUSED, server, state
 
 from indico_zodbrepl.cluster.model import Role
-from indico_zodbrepl.host.datafs import Relation
+from indico_zodbrepl.host.datafs_answers import Relation
 from indico_zodbrepl.operations.model import Plan, Refusal, Verdict, plan_from_json
 from indico_zodbrepl.operations.switchover import plan_switchover
 from indico_zodbrepl.probing.answers import ServerRole

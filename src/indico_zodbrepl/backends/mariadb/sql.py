@@ -23,7 +23,7 @@ from indico_zodbrepl.backends.mariadb import config
 from indico_zodbrepl.backends.passwords import PasswordFile
 from indico_zodbrepl.cluster import Cluster, Node
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.probing.answers import clean
+from indico_zodbrepl.probing.reading import clean
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 Row = dict[str, Any]

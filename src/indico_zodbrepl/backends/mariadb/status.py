@@ -28,8 +28,8 @@ from indico_zodbrepl.probing.answers import (
     Replication,
     ServerAnswer,
     ServerRole,
-    clean,
 )
+from indico_zodbrepl.probing.reading import clean
 
 YES = "Yes"
 # The primary's logs do not hold what the follower requests.

@@ -25,8 +25,8 @@ from indico_zodbrepl.probing.answers import (
     Replication,
     ServerAnswer,
     ServerRole,
-    clean,
 )
+from indico_zodbrepl.probing.reading import clean
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 RUNNING = "RUNNING"

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 
 from indico_zodbrepl.cluster import Address
-from indico_zodbrepl.probing.answers import clean
+from indico_zodbrepl.probing.reading import clean
 from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)

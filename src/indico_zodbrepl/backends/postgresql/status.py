@@ -21,9 +21,9 @@ from indico_zodbrepl.probing.answers import (
     Replication,
     ServerAnswer,
     ServerRole,
-    clean,
 )
 from indico_zodbrepl.probing.comparison import Comparison, Membership
+from indico_zodbrepl.probing.reading import clean
 from indico_zodbrepl.probing.wire import ProbeError
 
 MIB = 1024 * 1024

@@ -19,7 +19,7 @@ from indico_zodbrepl.cluster import Cluster, Node, Role
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.backup import Keeper, keeper_of
 from indico_zodbrepl.host.backup import Made as Backup
-from indico_zodbrepl.host.datafs import Progress
+from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.probing.waiting import wait_until
 
 NONE, PRIMARY, SECONDARY = "none", "primary", "secondary"

@@ -45,6 +45,7 @@ from indico_zodbrepl.host import (
     writers,
 )
 from indico_zodbrepl.host.data_interface import Backups
+from indico_zodbrepl.host.datafs_answers import Progress
 from indico_zodbrepl.host.interface import Host
 from indico_zodbrepl.host.remote.administration import HostAdministration
 from indico_zodbrepl.probing import typed_json
@@ -160,8 +161,8 @@ def names_of_types() -> dict[str, Any]:
         "NodeState": NodeState,
         "Role": Role,
         "OperatorError": OperatorError,
-        "Report": Callable[[datafs.Progress], None],
-        "Progress": datafs.Progress,
+        "Report": Callable[[Progress], None],
+        "Progress": Progress,
         "Walked": statistics.Progress,
         "Path": Path,
         "Any": Any,
