@@ -1,7 +1,7 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo demo-hosts test test-rest test-all test-indico scenarios faults figures storage-figures load-figures page-figures
+.PHONY: demo demo-hosts test test-rest test-all test-indico scenarios faults chaos figures storage-figures load-figures page-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
@@ -26,6 +26,12 @@ scenarios:
 # 30 minutes of random faults on three nodes; each acknowledged key is accounted for after each.
 faults:
 	@trap : INT; ./bootstrap && bin/control-python tests/scenarios/random_faults.py --minutes 30 $(if $(SEED),--seed $(SEED))
+
+# Random faults on three hosts for MINUTES, and a judgement of what clients saw.
+chaos:
+	@trap : INT; ./bootstrap && bin/control-python tests/chaos/chaos.py --minutes $(or $(MINUTES),3) \
+		--backend $(or $(BACKEND),zrs) --synchronous $(or $(SYNCHRONOUS),1) \
+		$(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(INTO),--into $(INTO))
 
 # How long failovers, switchovers, comparisons of data files and clones take, medians of five.
 figures:

@@ -1,41 +1,45 @@
 """Random faults on three hosts, and a judgement of what clients saw.
 
     bin/control-python tests/chaos/chaos.py [--minutes M] [--seed N] [--faults A,B]
-        [--backend NAME] [--synchronous K]
+        [--backend NAME] [--synchronous K] [--sabotage NAME] [--into FILE]
+    bin/control-python tests/chaos/chaos.py --table FILE
 
-The same seed repeats the same schedule of faults.
+The same seed repeats the same schedule of faults.  The exit code is 1 if anything was wrong; then
+the seed, the part of the history that shows it, and a folder with all logs are printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import os
 import random
+import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "harness"), str(HERE.parent / "hosts/harness")]
 
-import leaders  # noqa: E402
-import list_appends  # noqa: E402
-import registers  # noqa: E402
-from histories import Transaction  # noqa: E402
-from logs import final_state  # noqa: E402
-from nemesis import FAULTS, Nemesis, Undo  # noqa: E402
+from judgement import PATIENCE_SECONDS, Told, Verdict, judge, window  # noqa: E402
+from nemesis import FAULTS, Nemesis, Undo, faults_of  # noqa: E402
 from operators import Operators  # noqa: E402
-from registers import Access  # noqa: E402
+from resources import measure  # noqa: E402
+from sabotage import SABOTAGES  # noqa: E402
 from schedule import Step, plan  # noqa: E402
 from stage import Stage  # noqa: E402
 from three import PATIENCE  # noqa: E402
-from traffic import now  # noqa: E402
 
-from indico_zodbrepl.probing.waiting import wait_until  # noqa: E402
-
-RECOVERY_SECONDS = 180.0
 SHOWN = 20
+"""Anomalies, and transactions of each, that are printed; files have all of them."""
+COLUMNS = (
+    *("backend", "synchronous", "seed", "minutes", "faults", "transactions", "acknowledged"),
+    *("refused", "unknown_kept", "unknown_gone", "excused", "terms", "healthy", "anomalies"),
+)
 
 
 def main() -> None:
@@ -45,8 +49,18 @@ def main() -> None:
     options.add_argument("--faults", default="", help="names, separated by commas; all by default")
     options.add_argument("--backend", default="zrs")
     options.add_argument("--synchronous", type=int, default=1)
+    options.add_argument("--sabotage", choices=SABOTAGES, default="", help="a defect to be found")
+    options.add_argument("--into", type=Path, help="file to which a line with the result is added")
+    options.add_argument("--table", type=Path, help="print the results in a file; run nothing")
     given = options.parse_args()
-    names = given.faults.split(",") if given.faults else list(FAULTS)
+    if given.table:
+        print_table(given.table)
+        return
+    possible = faults_of(given.backend)
+    names = given.faults.split(",") if given.faults else possible
+    unknown = sorted(set(names) - set(possible))
+    if unknown:
+        options.error(f"no such faults: {', '.join(unknown)}; there are {', '.join(possible)}")
     steps = plan(given.seed, 60 * given.minutes, [FAULTS[name].sort for name in names])
     print(f"seed {given.seed}: {len(steps)} faults", flush=True)
     with tempfile.TemporaryDirectory(prefix="zodbrepl-chaos-") as folder:
@@ -54,15 +68,36 @@ def main() -> None:
             Path(folder),
             backend=given.backend,
             synchronous=given.synchronous,
-            seconds=60 * given.minutes + RECOVERY_SECONDS + PATIENCE,
+            seconds=60 * given.minutes + PATIENCE_SECONDS + PATIENCE,
             seed=given.seed,
+            sabotage=given.sabotage,
         )
         with contextlib.closing(stage):
-            run(stage, steps, 60 * given.minutes)
-            judge(stage, given.synchronous)
+            used = measure(stage)
+            ended = run(stage, steps, 60 * given.minutes)
+            verdict, history = judge(stage, used, exports_excuse=not given.synchronous)
+        result = {
+            "backend": given.backend,
+            "synchronous": given.synchronous,
+            "seed": given.seed,
+            "minutes": given.minutes,
+            "faults": len(steps),
+            "load": os.getloadavg()[0],
+            "commands": ended,
+            **verdict.figures(),
+        }
+        print(json.dumps(result))
+        if given.into:
+            with given.into.open("a") as file:
+                file.write(json.dumps(result) + "\n")
+        if verdict.failures:
+            print_failures(verdict, history)
+            print(f"seed {given.seed}; everything that was logged is in {kept(Path(folder))}")
+    sys.exit(1 if verdict.failures else 0)
 
 
-def run(stage: Stage, steps: list[Step], seconds: float) -> None:
+def run(stage: Stage, steps: list[Step], seconds: float) -> dict[str, int]:
+    """Let the faults of a schedule strike; return how often commands had each exit code."""
     operators = Operators(stage, stage.folder / "logs/commands.log")
     nemesis = Nemesis(stage, operators)
     began = time.monotonic()
@@ -83,51 +118,42 @@ def run(stage: Stage, steps: list[Step], seconds: float) -> None:
         operators.see()
         time.sleep(0.1)
     operators.finish()
+    for each in nemesis.notes:
+        print("damage:", each)
     ended = sorted(operators.ended.items(), key=str)
-    print("commands:", ", ".join(f"{name} {code}: {count}" for (name, code), count in ended))
-    print("damage:", "; ".join(nemesis.notes))
+    return {f"{name} {code}": count for (name, code), count in ended}
 
 
-def judge(stage: Stage, synchronous: int) -> None:
-    began = time.monotonic()
+def print_failures(verdict: Verdict, history: list[Told]) -> None:
+    for each in verdict.failures[:SHOWN]:
+        print("FAILURE", each)
+    shown = [(list(window(each, history)), each) for each in verdict.anomalies]
+    if shown:
+        lines, anomaly = min(shown, key=lambda each: len(each[0]))
+        print(f"The smallest part of the history that shows one: {anomaly}")
+        for line in lines[:SHOWN]:
+            print("   ", line)
 
-    def is_whole() -> bool:
-        stage.see()
-        return stage.cluster.is_whole()
 
-    whole = wait_until(is_whole, began + RECOVERY_SECONDS, 1.0)
-    print(f"whole: {whole} after {time.monotonic() - began:.0f} s")
-    if not whole:
-        print(stage.cluster.zodbrepl("h2", "status", code=None).stdout)
-    stage.clients.see_more()
-    stage.clients.stop()
-    history = stage.clients.history()
-    shown = {node: stage.clients.shown(node) for node in stage.cluster.nodes}
-    same = len(set(shown.values())) == 1
-    print("all nodes have the same:", same)
-    end = now()
-    lists, values = final_state(shown[stage.cluster.primary("h2")])
-    exported = frozenset(stage.cluster.exported()) if not synchronous else frozenset()
-    found = list_appends.judge(history.transactions, lists, exported)
-    terms = stage.cluster.epoch()
-    anomalies = [
-        *found.anomalies,
-        *registers.judge(history.accesses, values, end, exported),
-        *leaders.judge(history.transactions, terms),
-    ]
-    print(
-        f"{len(history.transactions)} transactions on lists, {len(history.accesses)} on values, "
-        f"{history.failed} failed; {found.acknowledged} acknowledged, "
-        f"{found.unknown_kept}+{found.unknown_gone} unknown, {found.excused} exported; "
-        f"{terms} terms"
-    )
-    told: dict[int, Transaction | Access] = {each.number: each for each in history.transactions}
-    told |= {each.number: each for each in history.accesses}
-    for anomaly in anomalies[:SHOWN]:
-        print(anomaly)
-        for number in anomaly.numbers[:SHOWN]:
-            print("   ", told.get(number))
-    sys.exit(1 if anomalies or not whole or not same else 0)
+def kept(folder: Path) -> Path:
+    """Copy the logs of a run to a folder that stays; return it."""
+    target = Path(tempfile.mkdtemp(prefix="zodbrepl-chaos-logs-"))
+    for name in ("logs", "clients"):
+        shutil.copytree(folder / name, target / name)
+    for host in sorted((folder / "lab").iterdir()):
+        for name in ("log", "operations", "lost-tails"):
+            logs = host / "var" / name
+            if logs.is_dir():
+                shutil.copytree(logs, target / host.name / name)
+    return target
+
+
+def print_table(path: Path) -> None:
+    results: list[dict[str, Any]] = list(map(json.loads, path.read_text().splitlines()))
+    print("|", " | ".join(each.replace("_", " ") for each in COLUMNS), "|")
+    print("|" + "---|" * len(COLUMNS))
+    for each in results:
+        print("|", " | ".join(str(each[name]) for name in COLUMNS), "|")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -11,17 +12,10 @@ from pathlib import Path
 from damage import lose_member, tear_data, tear_state
 from operators import REASON, Operators
 from schedule import NOBODY, Sort, Step
+from services import PROGRAMS
 from stage import HOSTS, Stage
 
 Undo = Callable[[], object]
-PROGRAMS = {
-    "server": r"dataplane.server.main|postgres|mariadbd",
-    "agent": r"cluster.conf agent$",
-    "automation": r"cluster.conf automation$",
-    "etcd": r"etcd.json",
-    "supervisord": r"bin/supervisord",
-}
-"""How the processes of a host are found."""
 MOMENT = (1.0, 1.0)
 A_WHILE = (2.0, 15.0)
 
@@ -103,6 +97,44 @@ class Nemesis:
         def undo() -> None:
             start()
             self._operators.type(host, "etcd", "replace", *REASON)
+
+        return undo
+
+    def lose_quorum(self, _host: str, chance: random.Random) -> Undo:
+        """Let two of the three members of etcd stand still."""
+        hosts = chance.sample(HOSTS, 2)
+        for host in hosts:
+            self._signal(host, "etcd", "STOP")
+
+        def undo() -> None:
+            for host in hosts:
+                self._signal(host, "etcd", "CONT")
+
+        return undo
+
+    # Clocks
+
+    def jump(self, host: str, chance: random.Random) -> Undo:
+        self._stage.clocks[host].put(chance.choice((-60, 60)))
+        return partial(self._stage.clocks[host].put, 0)
+
+    def drift(self, host: str, chance: random.Random) -> Undo:
+        """Let a clock run at twice its speed, or stand still; it is set right at the end."""
+        ended, sign = threading.Event(), chance.choice((-1, 1))
+
+        def run() -> None:
+            seconds = 0
+            while not ended.wait(1.0):
+                seconds += sign
+                self._stage.clocks[host].put(seconds)
+            self._stage.clocks[host].put(0)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+
+        def undo() -> None:
+            ended.set()
+            thread.join()
 
         return undo
 
@@ -223,6 +255,9 @@ FAULTS: Mapping[str, Fault] = {
         Fault(Sort("torn-data", A_WHILE), Nemesis.tear_data),
         Fault(Sort("torn-state", A_WHILE), Nemesis.tear_state),
         Fault(Sort("lost-member", A_WHILE), Nemesis.lose_member),
+        Fault(Sort("lost-quorum", A_WHILE, NOBODY), Nemesis.lose_quorum),
+        Fault(Sort("clock-jump", A_WHILE), Nemesis.jump),
+        Fault(Sort("clock-drift", A_WHILE), Nemesis.drift),
         _of_operators("pack", Operators.pack),
         _of_operators("backup", Operators.back_up),
         _of_operators("clone", Operators.clone),
@@ -235,3 +270,24 @@ FAULTS: Mapping[str, Fault] = {
         Fault(Sort("failing-disk", A_WHILE), Nemesis.fail_syncs),
     )
 }
+
+
+def faults_of(backend: str) -> list[str]:
+    """Return the names of the faults that a cluster of a backend can have."""
+    if backend == "zrs":
+        return list(FAULTS)
+    # NEO has no etcd, no automation and no primary, and nobody repairs a file of its storages.
+    neo = (
+        "etcd",
+        "automation",
+        "torn",
+        "member",
+        "quorum",
+        "switchover",
+        "two",
+        "clone",
+        "command",
+    )
+    # Other database servers check and repair their own files.
+    absent = neo if backend == "neo" else ("torn-data",)
+    return [name for name in FAULTS if not any(each in name for each in absent)]

@@ -15,6 +15,7 @@ GROUP = "|".join(
     (
         "supervisord",
         "dataplane.server",
+        "dataplane.neo",
         "cluster.conf (automation|admin)",
         "etcd.json",
         "tunnel.cfg",
@@ -23,6 +24,15 @@ GROUP = "|".join(
     )
 )
 """What belongs to the unit of the cluster."""
+PROGRAMS = {
+    "server": r"dataplane.server.main|dataplane.neo|postgres|mariadbd",
+    "agent": r"cluster.conf agent$",
+    "automation": r"cluster.conf automation$",
+    "admin": r"cluster.conf admin",
+    "etcd": r"etcd.json",
+    "supervisord": r"bin/supervisord",
+}
+"""How the processes of a host are found."""
 UNITS = {"agent": "agent", "cluster": "run"}
 """The units, and the command of each."""
 

@@ -113,9 +113,10 @@ class Clients:
                 found += read_log(lines)
         return found
 
-    def shown(self, node: str) -> str:
-        """Return all objects as a node has them, as JSON."""
-        return self._run("h2", "show", self._three.lab.srv / f"var/etc/zodb-{node}.conf")
+    def shown(self, node: str = "") -> str:
+        """Return all objects as JSON: as a node has them, or as clients do."""
+        name = f"zodb-{node}.conf" if node else "zodb.conf"
+        return self._run("h3", "show", self._three.lab.srv / "var/etc" / name)
 
     def see_more(self, count: int = 20) -> None:
         """Wait until so many more transactions were acknowledged."""

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from authors import Authors, section
 from automatic import Automatic
 from faulty_disk import Disk
+from neo_hosts import MASTERS, STORAGES, NeoHosts
+from sabotage import changed_files
 from schedule import FIRST, PRIMARY, SECOND
 from services import Services
 from sessions import Clients
+from three import HOME
 from traffic import now
 
 from indico_zodbrepl.demo.lab import Lab
+
+sys.path.insert(0, str(HOME / "tests/dataplane"))
+
+ChangedClock = importlib.import_module("changed_clock").ChangedClock
 
 HOSTS = ("h1", "h2", "h3")
 
@@ -24,6 +36,7 @@ class Stage:
 
     Attributes:
         disks: by host.
+        clocks: the wall clocks by host; ``put`` sets one so many seconds ahead, but not for etcd.
         off: the hosts that are switched off, and those that are frozen, on purpose: nothing is
             started there.
 
@@ -31,10 +44,18 @@ class Stage:
         folder: an empty one.
         synchronous: how many secondaries acknowledge each commit.
         seconds: how long clients may work.
+        sabotage: the name of a defect that all hosts have.
     """
 
     def __init__(
-        self, folder: Path, *, backend: str, synchronous: int, seconds: float, seed: int
+        self,
+        folder: Path,
+        *,
+        backend: str,
+        synchronous: int,
+        seconds: float,
+        seed: int,
+        sabotage: str = "",
     ) -> None:
         self.folder = folder
         self.off: set[str] = set()
@@ -46,20 +67,38 @@ class Stage:
             for host in HOSTS:
                 (hosts / host).mkdir()
                 self.disks[host] = opened.enter_context(contextlib.closing(Disk(hosts / host)))
+            self._etc = clients / "etc"
+            self._changed = changed_files(sabotage, clients) if sabotage else {}
+            self.clocks: dict[str, Any] = {}
+            for host in HOSTS:
+                self.clocks[host] = ChangedClock(clients / f"clock-{host}")
+                shutil.copytree("/etc", self._etc / host, symlinks=True)
+                preloaded = self.clocks[host].environment["LD_PRELOAD"]
+                (self._etc / host / "ld.so.preload").write_text(f"{preloaded}\n")
             self.lab = opened.enter_context(Lab(hosts, len(HOSTS), (clients,)))
-            self.cluster = Automatic(self.lab, synchronous=synchronous, backend=backend)
+            self.cluster: Automatic | NeoHosts = (
+                NeoHosts(self.lab, section=section(HOSTS))
+                if backend == "neo"
+                else Automatic(
+                    self.lab, synchronous=synchronous, backend=backend, more=section(HOSTS)
+                )
+            )
             self.services = Services(self.cluster, logs)
             for host in HOSTS:
-                self._mount_run(host)
+                self._mount(host)
             for host in HOSTS:
                 self.services.see(host, "agent")
             self.cluster.zodbrepl("h1", "up")
             for host in HOSTS:
                 self.services.see(host)
+            self.authors = Authors(self.cluster, HOSTS)
+            self.authors.prepare("h1")
             self.cluster.see_whole()
             self.clients = Clients(self.cluster, clients, seconds, now(), seed)
             opened.callback(self.clients.stop)
             self.clients.prepare()
+            self.authors.start()
+            opened.callback(self.authors.close)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -79,19 +118,23 @@ class Stage:
         self.lab[host].kill()
         self.services.forget(host)
 
-    def _mount_run(self, host: str) -> None:
-        """Keep what a running system needs in memory, as /run is.
+    def _mount(self, host: str) -> None:
+        """Give a host its own clock, and keep what a running system needs in memory, as /run is.
 
         A socket with two names would be two on the disk, as its inodes are not those of the folder.
         """
         run = self.lab.srv / "var/run"
         self.lab[host].run("mkdir", "-p", "-m", "700", run)
-        command = ("mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", str(run))
-        self.lab[host].namespaces.run(*command, privileged=True)
+        for command in (
+            ("mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", str(run)),
+            ("mount", "--bind", str(self._etc / host), "/etc"),
+            *(("mount", "--bind", str(to), str(at)) for at, to in self._changed.items()),
+        ):
+            self.lab[host].namespaces.run(*command, privileged=True)
 
     def switch_on(self, host: str) -> None:
         self.lab[host].start()
-        self._mount_run(host)
+        self._mount(host)
         self.off.discard(host)
 
     def thaw(self, host: str) -> None:
@@ -100,16 +143,41 @@ class Stage:
             self.lab[host].thaw()
             self.off.discard(host)
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that have data; and one of NEO's host that has none."""
+        if isinstance(self.cluster, NeoHosts):
+            return (*STORAGES, max(MASTERS))
+        return self.cluster.nodes
+
     def node_on(self, host: str) -> str:
         """Return the node of a host."""
-        return next(each for each in self.cluster.nodes if self.cluster.host_of(each) == host)
+        return next(each for each in self.nodes if self.cluster.host_of(each) == host)
 
     def roles(self) -> dict[str, str]:
-        """Return the hosts by role, as the newest of their files about the leader has it."""
-        node = max(self._leaders(), default=(0, next(iter(self.cluster.nodes))))[1]
+        """Return the hosts by role, as the newest of their files about the leader has it.
+
+        Of NEO, the first host counts as the primary's: all of them elect a leader.
+        """
+        node = max(self._leaders(), default=(0, self.nodes[0]))[1]
         primary = self.cluster.host_of(node)
         first, second = sorted(set(HOSTS) - {primary})
         return {PRIMARY: primary, FIRST: first, SECOND: second}
+
+    def views(self) -> dict[str, str]:
+        """Return all objects as each node has them, as JSON; the cluster has to be whole."""
+        if not isinstance(self.cluster, NeoHosts):
+            return {node: self.clients.shown(node) for node in self.nodes}
+        found = {}
+        for node, host in STORAGES.items():
+            (other,) = set(STORAGES.values()) - {host}
+            self.switch_off(other)
+            found[node] = self.clients.shown()
+            self.switch_on(other)
+            for each in HOSTS:
+                self.services.see(each)
+            self.cluster.see_whole()
+        return found
 
     def _leaders(self) -> Iterator[tuple[int, str]]:
         for host in HOSTS:

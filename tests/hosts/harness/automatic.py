@@ -13,14 +13,12 @@ from counted import exported_numbers
 from three import HOME, Three, later
 
 from indico_zodbrepl.demo.lab import Lab
-from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.etcd.keys import ROOT
 from indico_zodbrepl.host import certificates
 from indico_zodbrepl.probing.waiting import wait_until
 
 CLIENT_PORT, PEER_PORT = 8141, 8142
 HOSTS = frozenset({"h1", "h2", "h3"})
-WHOLE_SECONDS = 300.0
 ETCDCTL = {"ETCDCTL_API": "3"}
 
 
@@ -72,18 +70,6 @@ class Automatic(Three):
         self.agents(stopped)
         for name in stopped:
             self.zodbrepl(name, "up", code=None)
-
-    def see_whole(self) -> None:
-        """Wait until the cluster is healthy and no operation is open."""
-        assert self.is_whole_soon(), self.zodbrepl("h2", "status", code=None).stdout
-
-    def is_whole_soon(self) -> bool:
-        """Wait for a healthy cluster without open operations; return False without one."""
-        return wait_until(self.is_whole, time.monotonic() + WHOLE_SECONDS, 2.0)
-
-    def is_whole(self) -> bool:
-        done = self.zodbrepl("h2", "status", "--json", code=None)
-        return done.returncode == ExitCode.OK and not json.loads(done.stdout)["operations"]
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ os._exit(0)
 class NeoHosts(Three):
     """Three hosts; h1 and h2 hold a copy of the data each, h3 has a vote only."""
 
-    def __init__(self, lab: Lab, encryption: str = "tls") -> None:
-        super().__init__(lab, encryption)
+    def __init__(self, lab: Lab, encryption: str = "tls", *, section: str = "") -> None:
+        super().__init__(lab, encryption, section=section)
 
     def _text(self) -> str:
         lines = [
@@ -35,6 +35,7 @@ class NeoHosts(Three):
             "backend neo",
             f"encryption {self.encryption}",
             f"var-directory {self.lab.srv}/var",
+            self._section,
             *("<neo>", "replicas 1", "partitions 4", f"hung-after {HUNG_AFTER}", "</neo>"),
         ]
         for host in self.lab:

@@ -16,12 +16,14 @@ import indico_zodbrepl
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.demo.lab import Lab
 from indico_zodbrepl.demo.lab.namespaces import Program
+from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.host import authority, certificates, secrets
 from indico_zodbrepl.host.certificates import Role
 from indico_zodbrepl.probing.waiting import wait_until
 
 HOME = Path(os.environ.get("ZODBREPL_HOME") or Path(indico_zodbrepl.__file__).resolve().parents[2])
 PATIENCE = 90.0
+WHOLE_SECONDS = 300.0
 NODES = {"a": "h1", "b": "h2", "c": "h3"}
 """The hosts of the nodes; the first node is the primary."""
 Answer = subprocess.CompletedProcess[str]
@@ -120,6 +122,18 @@ class Three:
             self.zodbrepl(host, "status", "--json", code=None).stdout
         )
         return found
+
+    def see_whole(self) -> None:
+        """Wait until the cluster is healthy and no operation is open."""
+        assert self.is_whole_soon(), self.zodbrepl("h2", "status", code=None).stdout
+
+    def is_whole_soon(self) -> bool:
+        """Wait for a healthy cluster without open operations; return False without one."""
+        return wait_until(self.is_whole, time.monotonic() + WHOLE_SECONDS, 2.0)
+
+    def is_whole(self) -> bool:
+        done = self.zodbrepl("h2", "status", "--json", code=None)
+        return done.returncode == ExitCode.OK and not json.loads(done.stdout)["operations"]
 
     def primary(self, host: str) -> str:
         """Return the one node that takes writes, as a host sees it; wait until there is one."""

@@ -1,0 +1,155 @@
+"""Judge a run when its faults are over: what clients saw, what each node has, what was used."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import leaders
+import list_appends
+import registers
+import web_writes
+from automatic import Automatic
+from counted import exported_numbers
+from histories import Anomaly, Transaction
+from logs import final_state
+from registers import Access
+from resources import Measured, grown, measure
+from stage import Stage
+from traffic import Outcome, now
+from web_writes import WebWrite
+
+from indico_zodbrepl.probing.waiting import wait_until
+
+Told = Transaction | Access | WebWrite
+HEALTHY_SECONDS = 60.0
+"""The cluster has to be healthy so soon after the last fault, without help."""
+PATIENCE_SECONDS = 300.0
+SHOWN = 20
+"""Anomalies, and transactions of each, that are printed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What came of a run.
+
+    Attributes:
+        healthy: seconds until the cluster was; None if it never was.
+        transactions: that clients began to commit.
+        excused: acknowledged ones that an export has, where that is allowed.
+        same: True if all nodes have the same objects.
+        terms: how many times a node became the leader; None of NEO, which does not count them.
+        grown: what is used more than at the beginning.
+    """
+
+    healthy: float | None
+    transactions: int
+    acknowledged: int
+    refused: int
+    unknown_kept: int
+    unknown_gone: int
+    excused: int
+    same: bool
+    terms: int | None
+    grown: tuple[str, ...]
+    anomalies: tuple[Anomaly, ...]
+
+    @property
+    def failures(self) -> list[str]:
+        """Return why the run failed, a line each; empty if it passed.  Pure."""
+        found = [str(each) for each in self.anomalies]
+        if self.healthy is None:
+            found.append(f"the cluster was not healthy within {PATIENCE_SECONDS:.0f} s")
+        elif self.healthy > HEALTHY_SECONDS:
+            found.append(f"the cluster was healthy only after {self.healthy:.0f} s")
+        if not self.same:
+            found.append("the nodes do not have the same data")
+        return [*found, *self.grown]
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures for a table.  Pure."""
+        found = dataclasses.asdict(self)
+        return {**found, "anomalies": len(self.anomalies), "grown": len(self.grown)}
+
+
+def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdict, list[Told]]:
+    """Wait until the cluster is healthy, end the clients, and judge their history; return it too.
+
+    Args:
+        used: what the programs used at the beginning.
+        exports_excuse: True if an acknowledged commit may be in a recovery export alone.
+    """
+    healthy = _seconds_until_healthy(stage)
+    if healthy is not None:
+        stage.clients.see_more()
+    after = measure(stage)
+    stage.clients.stop()
+    stage.authors.close()
+    history, written = stage.clients.history(), list(stage.authors.history)
+    shown = stage.views() if healthy is not None else {"": stage.clients.shown()}
+    lists, values = final_state(next(iter(shown.values())))
+    exported = exported_numbers(stage.cluster) if exports_excuse else set()
+    excuses = frozenset(exported)
+    found = list_appends.judge(history.transactions, lists, excuses)
+    terms = stage.cluster.epoch() if isinstance(stage.cluster, Automatic) else None
+    anomalies = (
+        *found.anomalies,
+        *registers.judge(history.accesses, values, now(), excuses),
+        *(leaders.judge(history.transactions, terms) if terms else ()),
+        *web_writes.judge(written, stage.authors.titles("h2"), stage.authors.files("h2")),
+    )
+    everything: list[Told] = [*history.transactions, *history.accesses, *written]
+    outcomes = [each.outcome for each in everything]
+    verdict = Verdict(
+        healthy=healthy,
+        transactions=len(everything),
+        acknowledged=outcomes.count(Outcome.ACKNOWLEDGED),
+        refused=outcomes.count(Outcome.REFUSED) + history.failed,
+        unknown_kept=found.unknown_kept,
+        unknown_gone=found.unknown_gone,
+        excused=found.excused,
+        same=len(set(shown.values())) == 1,
+        terms=terms,
+        grown=tuple(grown(used, after)),
+        anomalies=anomalies,
+    )
+    return verdict, everything
+
+
+def _seconds_until_healthy(stage: Stage) -> float | None:
+    began = time.monotonic()
+
+    def is_whole() -> bool:
+        stage.see()
+        return stage.cluster.is_whole()
+
+    whole = wait_until(is_whole, began + PATIENCE_SECONDS, 1.0)
+    return round(time.monotonic() - began, 1) if whole else None
+
+
+def window(anomaly: Anomaly, history: Sequence[Told]) -> Iterator[Told]:
+    """Yield the part of a history that shows an anomaly, by time.  Pure.
+
+    That is what clients did to the same objects, from the beginning of the first transaction that
+    shows it to the end of the last one.
+    """
+    shown = [each for each in history if each.number in anomaly.numbers]
+    if not shown:
+        return
+    begin = min(each.began for each in shown)
+    end = max((each.ended for each in shown if each.ended < math.inf), default=math.inf)
+    keys = set().union(*map(_keys, shown))
+    for each in sorted(history, key=lambda each: each.began):
+        if each.began <= end and each.ended >= begin and keys & _keys(each):
+            yield each
+
+
+def _keys(each: Told) -> set[str]:
+    if isinstance(each, Access):
+        return {each.key}
+    if isinstance(each, WebWrite):
+        return {each.place}
+    return {*each.read, *each.appended}
