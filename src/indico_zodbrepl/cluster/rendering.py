@@ -147,7 +147,7 @@ def _program(program: Program, installation: Installation, layout: Layout) -> st
             "autorestart": "unexpected",
             "exitcodes": ",".join(str(int(code)) for code in program.final_exits),
             "startsecs": START_SECONDS,
-            "startretries": 3,
+            "startretries": START_RETRIES if program.final_exits else ENDLESS_RETRIES,
             "stopsignal": program.stop_signal,
             "stopwaitsecs": program.stop_seconds,
             "killasgroup": "true",
@@ -166,6 +166,9 @@ def _section(name: str, values: Mapping[str, object]) -> str:
 
 # Supervisor counts an exit within this time as a failed start, whatever its code.
 START_SECONDS = 1
+START_RETRIES = 3
+# A full disk may last for hours. Supervisor's pause grows by a second with each try.
+ENDLESS_RETRIES = 100_000
 
 # Threads of an Indico instance: its health check answers while a request waits.
 INDICO_THREADS = 4
@@ -184,7 +187,8 @@ class Program:
     Attributes:
         stop_seconds: time to stop after the signal before it is killed.
         final_exits: exit codes after which it is not restarted: a requested stop, or a problem that
-            an operator must solve first.
+            an operator must solve first.  Without any, it is also started again and again if it
+            fails soon after each start.
         environment: variables in addition to the common ones.
         stop_signal: the signal that stops it, without SIG.
     """

@@ -229,3 +229,18 @@ def test_an_incomplete_installation_names_what_is_missing(tmp_path: Path) -> Non
     assert ExitCode.NOT_INSTALLED == caught.value.exit_code
     assert str(tmp_path / "bin" / "supervisord") in caught.value.detail
     assert f"cd {tmp_path} && ./bootstrap" == caught.value.hint
+
+
+def test_a_program_without_final_exits_is_started_again_without_end(
+    cluster: Cluster, installation: Installation
+) -> None:
+    """The disk of a member of etcd may be full for hours."""
+    ending = admin_program(cluster, installation)
+    endless = dataclasses.replace(ending, name="etcd", final_exits=())
+    options = read_by_supervisor(cluster, installation, [ending, endless])
+    retries = {each.name: each.startretries for each in programs_of(options)}
+    assert retries == {"admin": 3, "etcd": 100_000}
+
+
+def programs_of(options: Any) -> list[Any]:
+    return [each for group in options.process_group_configs for each in group.process_configs]
