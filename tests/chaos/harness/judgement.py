@@ -27,7 +27,7 @@ from indico_zodbrepl.probing.waiting import wait_until
 Told = Transaction | Access | WebWrite
 HEALTHY_SECONDS = 60.0
 """The cluster has to be healthy so soon after the last fault, without help."""
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 120.0
 SHOWN = 20
 """Anomalies, and transactions of each, that are printed."""
 
@@ -126,7 +126,10 @@ def _seconds_until_healthy(stage: Stage) -> float | None:
         stage.see()
         return stage.cluster.is_whole()
 
-    whole = wait_until(is_whole, began + PATIENCE_SECONDS, 1.0)
+    whole = wait_until(is_whole, began + HEALTHY_SECONDS, 1.0)
+    if not whole:
+        print(stage.cluster.zodbrepl("h2", "status", code=None).stdout, flush=True)
+        whole = wait_until(is_whole, began + PATIENCE_SECONDS, 1.0)
     return round(time.monotonic() - began, 1) if whole else None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from automatic import Automatic
 from damage import lose_member, tear_data, tear_state
 from operators import REASON, Operators
 from schedule import NOBODY, Sort, Step
@@ -91,7 +92,12 @@ class Nemesis:
         return self._damage(host, lambda node, var: tear_state(node, var, chance))
 
     def lose_member(self, host: str, _chance: random.Random) -> Undo:
-        """Remove the data of a member of etcd; an operator replaces it afterwards."""
+        """Remove the data of a member of etcd; an operator replaces it afterwards.
+
+        Without effect while not all members serve: a second one would leave no majority.
+        """
+        if not self._has_all_members():
+            return _nothing
         start = self._damage(host, lambda _node, var: lose_member(var))
 
         def undo() -> None:
@@ -99,6 +105,12 @@ class Nemesis:
             self._operators.type(host, "etcd", "replace", *REASON)
 
         return undo
+
+    def _has_all_members(self) -> bool:
+        cluster = self._stage.cluster
+        if self._stage.off or not isinstance(cluster, Automatic):
+            return False
+        return len(cluster.members()) == len(HOSTS)
 
     def lose_quorum(self, _host: str, chance: random.Random) -> Undo:
         """Let two of the three members of etcd stand still."""
