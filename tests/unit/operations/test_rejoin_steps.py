@@ -102,7 +102,7 @@ def test_blobs_that_could_not_be_exported_are_reported(
         missing_blobs=2,
         notable=(),
     )
-    monkeypatch.setattr(datafs, "export", lambda *_arguments: done)
+    monkeypatch.setattr(datafs, "export", lambda *_arguments, **_options: done)
     said: list[str] = []
     figures = step(rejoin_steps.Export, after=COMMON, folder=str(folder), private=1).do(
         dataclasses.replace(context(cluster), say=said.append)
