@@ -139,7 +139,9 @@ def kept(folder: Path) -> Path:
     """Copy the logs of a run to a folder that stays; return it."""
     target = Path(tempfile.mkdtemp(prefix="zodbrepl-chaos-logs-"))
     for name in ("logs", "clients"):
-        shutil.copytree(folder / name, target / name)
+        shutil.copytree(
+            folder / name, target / name, symlinks=True, ignore=shutil.ignore_patterns("etc")
+        )
     for host in sorted((folder / "lab").iterdir()):
         for name in ("log", "operations", "lost-tails"):
             logs = host / "var" / name

@@ -20,7 +20,7 @@ def test_a_program_may_use_on_one_host_what_it_used_on_another() -> None:
 
 @pytest.mark.parametrize(
     ("what", "value"),
-    [("processes", 6), ("memory", 300_000), ("threads", 40), ("files", 100), ("sockets", 80)],
+    [("processes", 6), ("memory", 300_000), ("threads", 40), ("files", 300), ("sockets", 80)],
 )
 def test_what_grows_beyond_that_is_named(what: str, value: int) -> None:
     usage = dataclasses.replace(BEFORE["h1"]["server"], **{what: value})

@@ -50,7 +50,7 @@ ALLOWED: Mapping[str, tuple[float, int]] = {
     "processes": (2.0, 3),
     "memory": (2.0, 100_000),
     "threads": (1.5, 10),
-    "files": (1.5, 30),
+    "files": (2.0, 100),
     "sockets": (1.5, 30),
 }
 """A factor and an addition to what a program used on any host before: roles move between them."""
