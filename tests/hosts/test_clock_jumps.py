@@ -1,31 +1,22 @@
 """The wall clocks of hosts jump by an hour: nobody takes over, and no commit is refused.
 
-The kernel has one wall clock for all hosts of a lab.  So a library that each program of a host
-loads before the C library adds an offset to it.  That concerns the storage servers, the agents,
-the automation, supervisord, the commands and the clients, but not etcd, which reads the clock
-without the C library; etcd's members keep the time of this machine.
+That concerns the storage servers, the agents, the automation, supervisord, the commands and the
+clients, but not etcd: its members keep the time of this machine.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from automatic import Automatic
-from three import HOME
+from clocks import HostClock
 from traffic import Outcome, Traffic, now
 
 from indico_zodbrepl.demo.lab import Lab
-
-sys.path.insert(0, str(HOME / "tests/dataplane"))
-
-ChangedClock = importlib.import_module("changed_clock").ChangedClock
 
 pytestmark = [
     pytest.mark.skipif(
@@ -44,20 +35,17 @@ LEFT = "ClientDisconnected: Closed"
 
 
 @pytest.fixture(scope="module")
-def clocks(shared_lab: Lab) -> dict[str, Any]:
+def clocks(shared_lab: Lab) -> dict[str, HostClock]:
     """The wall clock of each host, which all its programs use."""
     found = {}
     for host in shared_lab:
-        seen = shared_lab.srv / "clock"
-        found[host.name] = ChangedClock(host.folder / "clock", seen)
-        host.run("cp", "-a", "/etc", shared_lab.srv / "etc")
-        (host.folder / "etc/ld.so.preload").write_text(f"{seen}/clock.so\n")
-        host.namespaces.run("mount", "--bind", str(shared_lab.srv / "etc"), "/etc", privileged=True)
+        found[host.name] = HostClock(host.folder / "clock", shared_lab.srv / "clock")
+        found[host.name].mount(shared_lab, host.name)
     return found
 
 
 @pytest.fixture(scope="module")
-def cluster(shared_lab: Lab, clocks: dict[str, Any]) -> Iterator[Automatic]:
+def cluster(shared_lab: Lab, clocks: dict[str, HostClock]) -> Iterator[Automatic]:
     assert clocks
     made = Automatic(shared_lab, lease=LEASE, synchronous=1)
     made.up()
@@ -67,7 +55,7 @@ def cluster(shared_lab: Lab, clocks: dict[str, Any]) -> Iterator[Automatic]:
 
 @pytest.mark.parametrize("where", ["the primary's host", "another host", "all hosts"])
 def test_jumps_of_an_hour_change_nothing(
-    cluster: Automatic, clocks: dict[str, Any], where: str
+    cluster: Automatic, clocks: dict[str, HostClock], where: str
 ) -> None:
     primary, epoch = cluster.primary("h2"), cluster.epoch()
     host = cluster.host_of(primary)

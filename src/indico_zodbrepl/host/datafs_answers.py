@@ -1,4 +1,4 @@
-"""What the data plane's program says of Data.fs files."""
+"""The answers of the data plane's program about Data.fs files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``up`` and ``down`` would do; nothing is changed."""
+"""Predict what ``up`` and ``down`` would do, without changing anything."""
 
 from __future__ import annotations
 

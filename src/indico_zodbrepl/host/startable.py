@@ -1,4 +1,4 @@
-"""What of a cluster can be started on this host."""
+"""Find the programs of a cluster that can be started on this host."""
 
 from __future__ import annotations
 

@@ -92,11 +92,16 @@ def current(cluster: Cluster, node: Node) -> NodeState:
 def put_aside(node: Node) -> Path:
     """Rename a state file, so that ``current`` returns the ``derived`` state; return its new path.
 
-    Raises OSError.
+    Raises OperatorError (exit 1) if it cannot be renamed.
     """
     path = state_file(node)
     aside = path.with_name(f"{path.name}.damaged-{time.time():.0f}")
-    path.rename(aside)
+    try:
+        path.rename(aside)
+    except OSError as error:
+        raise OperatorError(
+            f"the state file of node {node.name} can't be renamed", f"{path}: {error.strerror}"
+        ) from error
     return aside
 
 
@@ -150,13 +155,13 @@ def _read(node: Node) -> NodeState:
     except OSError as error:
         raise _refusal(node, f"can't be read: {error.strerror}") from error
     except ValueError as error:
-        raise _damaged(node, f"is no JSON: {error}") from error
+        raise _refusal(node, f"is no JSON: {error}", kind=DamagedStateError) from error
     formats.STATE.refuse_newer(state_file(node), values)
     if isinstance(values, dict) and values.get("format") == 1:
         values.setdefault("forced", None)
     wrong = _what_is_wrong(values)
     if wrong:
-        raise _damaged(node, wrong)
+        raise _refusal(node, wrong, kind=DamagedStateError)
     forced = values["forced"]
     state = NodeState(
         values["cluster"],
@@ -206,20 +211,17 @@ def _is_forced(value: Any) -> bool:
     )
 
 
-def _refusal(node: Node, detail: str, hint: str = "") -> OperatorError:
+def _refusal(
+    node: Node, detail: str, hint: str = "", kind: type[OperatorError] = OperatorError
+) -> OperatorError:
     path = state_file(node)
-    return OperatorError(
+    return kind(
         f"the state file of node {node.name} can't be used",
         f"{path}: {detail}",
         hint
         or f"move it away; its role then follows from the records of the epoch: {move_away(path)}",
         ExitCode.REFUSED,
     )
-
-
-def _damaged(node: Node, detail: str) -> DamagedStateError:
-    error = _refusal(node, detail)
-    return DamagedStateError(error.notice, error.detail, error.hint, error.exit_code)
 
 
 @dataclasses.dataclass(frozen=True)

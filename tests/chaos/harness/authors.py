@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import os
@@ -13,14 +12,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
-from counted import PYTHON27
+from balanced import ADMIN, begin_indico, python27
 from requests.adapters import HTTPAdapter
 from three import HOME, Three, later
 from traffic import Outcome, now
+from uploads import digest
 from web_writes import ATTACHED, CHANGED, CREATED, WebWrite
 
 from indico_zodbrepl.cluster import load
-from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.probing.waiting import wait_until
 
 sys.path.insert(0, str(HOME / "tests/integration"))
@@ -30,13 +29,6 @@ from indico_load import event_in, rpc_succeeded
 
 PORT = 8101
 PROGRAMS = HOME / "tests/chaos/python27"
-ADMIN = {
-    "login": "admin",
-    "password": "secret",
-    "email": "admin@example.org",
-    "first_name": "Ada",
-    "last_name": "Admin",
-}
 CATEGORY = "0"
 PAUSE_SECONDS = 0.5
 SIZE = 200_000
@@ -49,8 +41,12 @@ def section(hosts: Iterable[str]) -> str:
     """Return the lines of a cluster file for an Indico on each host."""
     lines = ["files blobs"]
     for host in hosts:
-        lines += [f"<indico at-{host}>", f"host {host}", f"port {PORT}", "</indico>"]
+        lines += [f"<indico {_instance(host)}>", f"host {host}", f"port {PORT}", "</indico>"]
     return "\n".join(lines)
+
+
+def _instance(host: str) -> str:
+    return f"at-{host}"
 
 
 class Through(HTTPAdapter):
@@ -87,16 +83,7 @@ class Authors:
 
     def prepare(self, host: str) -> None:
         """Put an Indico with an administrator into the database."""
-        path = self._three.lab[host].folder / "admin.json"
-        path.touch(0o600)
-        path.write_text(json.dumps(ADMIN))
-        program = "indico_zodbrepl.dataplane.indico.firstrun"
-        self._python27(host, "-m", program, "--admin-file", str(self._three.lab.srv / "admin.json"))
-
-    def _python27(self, host: str, *arguments: str) -> str:
-        conf = self._three.lab.srv / f"var/etc/at-{host}/indico.conf"
-        environ = Installation(HOME).environment27(INDICO_CONF=str(conf), ZODBREPL_HOME=str(HOME))
-        return self._three.lab[host].run(PYTHON27, *arguments, environ=environ).stdout
+        begin_indico(self._three, host, _instance(host))
 
     def start(self) -> None:
         for number, host in enumerate(self._ports, 1):
@@ -132,7 +119,7 @@ class Authors:
         """Return the titles of all events by their ids, as the storage has them."""
         conf = self._three.lab.srv / "var/etc/zodb.conf"
         found: dict[str, str] = json.loads(
-            self._python27(host, str(PROGRAMS / "titles.py"), str(conf))
+            python27(self._three, host, _instance(host), PROGRAMS / "titles.py", conf)
         )
         return found
 
@@ -145,10 +132,6 @@ class Authors:
                 if answer.status_code == requests.codes.ok:
                     found[each.place] = digest(answer.content)
         return found
-
-
-def digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 class _Author:

@@ -28,8 +28,6 @@ Told = Transaction | Access | WebWrite
 HEALTHY_SECONDS = 60.0
 """The cluster has to be healthy so soon after the last fault, without help."""
 PATIENCE_SECONDS = 120.0
-SHOWN = 20
-"""Anomalies, and transactions of each, that are printed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,8 +89,7 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
     history, written = stage.clients.history(), list(stage.authors.history)
     shown = stage.views() if healthy is not None else {"": stage.clients.shown()}
     lists, values = final_state(next(iter(shown.values())))
-    exported = exported_numbers(stage.cluster) if exports_excuse else set()
-    excuses = frozenset(exported)
+    excuses = frozenset(exported_numbers(stage.cluster) if exports_excuse else ())
     found = list_appends.judge(history.transactions, lists, excuses)
     terms = stage.cluster.epoch() if isinstance(stage.cluster, Automatic) else None
     anomalies = (

@@ -284,22 +284,20 @@ FAULTS: Mapping[str, Fault] = {
 }
 
 
+NOT_OF_NEO = frozenset(
+    (
+        *("kill-etcd", "freeze-etcd", "lost-member", "lost-quorum"),
+        *("kill-automation", "freeze-automation"),
+        *("switchover", "two-operators", "kill-command", "clone"),
+        *("torn-data", "torn-state"),
+    )
+)
+"""It has no etcd, no automation and no primary, and nobody repairs a file of its storages."""
+NOT_OF_DATABASE_SERVERS = frozenset({"torn-data"})
+"""They check and repair their own files."""
+
+
 def faults_of(backend: str) -> list[str]:
     """Return the names of the faults that a cluster of a backend can have."""
-    if backend == "zrs":
-        return list(FAULTS)
-    # NEO has no etcd, no automation and no primary, and nobody repairs a file of its storages.
-    neo = (
-        "etcd",
-        "automation",
-        "torn",
-        "member",
-        "quorum",
-        "switchover",
-        "two",
-        "clone",
-        "command",
-    )
-    # Other database servers check and repair their own files.
-    absent = neo if backend == "neo" else ("torn-data",)
-    return [name for name in FAULTS if not any(each in name for each in absent)]
+    absent = {"zrs": frozenset[str](), "neo": NOT_OF_NEO}.get(backend, NOT_OF_DATABASE_SERVERS)
+    return [name for name in FAULTS if name not in absent]

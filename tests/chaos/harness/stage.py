@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
-import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from authors import Authors, section
 from automatic import Automatic
+from clocks import HostClock
 from faulty_disk import Disk
 from neo_hosts import MASTERS, STORAGES, NeoHosts
 from sabotage import changed_files
 from schedule import FIRST, PRIMARY, SECOND
 from services import Services
 from sessions import Clients
-from three import HOME
 from traffic import now
 
 from indico_zodbrepl.demo.lab import Lab
-
-sys.path.insert(0, str(HOME / "tests/dataplane"))
-
-ChangedClock = importlib.import_module("changed_clock").ChangedClock
 
 HOSTS = ("h1", "h2", "h3")
 
@@ -67,14 +59,9 @@ class Stage:
             for host in HOSTS:
                 (hosts / host).mkdir()
                 self.disks[host] = opened.enter_context(contextlib.closing(Disk(hosts / host)))
-            self._etc = clients / "etc"
             self._changed = changed_files(sabotage, clients) if sabotage else {}
-            self.clocks: dict[str, Any] = {}
-            for host in HOSTS:
-                self.clocks[host] = ChangedClock(clients / f"clock-{host}")
-                shutil.copytree("/etc", self._etc / host, symlinks=True)
-                preloaded = self.clocks[host].environment["LD_PRELOAD"]
-                (self._etc / host / "ld.so.preload").write_text(f"{preloaded}\n")
+            folders = {host: clients / f"clock-{host}" for host in HOSTS}
+            self.clocks = {host: HostClock(each, each) for host, each in folders.items()}
             self.lab = opened.enter_context(Lab(hosts, len(HOSTS), (clients,)))
             self.cluster: Automatic | NeoHosts = (
                 NeoHosts(self.lab, section=section(HOSTS))
@@ -127,10 +114,10 @@ class Stage:
         self.lab[host].run("mkdir", "-p", "-m", "700", run)
         for command in (
             ("mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", str(run)),
-            ("mount", "--bind", str(self._etc / host), "/etc"),
             *(("mount", "--bind", str(to), str(at)) for at, to in self._changed.items()),
         ):
             self.lab[host].namespaces.run(*command, privileged=True)
+        self.clocks[host].mount(self.lab, host)
 
     def switch_on(self, host: str) -> None:
         self.lab[host].start()

@@ -38,6 +38,27 @@ SERVED = re.compile(r" (?:writable|readable)/(\w+) ")
 """The instance in a line of HAProxy's log."""
 
 
+def environment(three: Three, instance: str) -> dict[str, str]:
+    """Return the variables with which programs on any host find an Indico."""
+    conf = three.lab.srv / f"var/etc/{instance}/indico.conf"
+    return Installation(HOME).environment27(INDICO_CONF=str(conf), ZODBREPL_HOME=str(HOME))
+
+
+def python27(three: Three, host: str, instance: str, *arguments: str | Path) -> str:
+    """Run Python 2.7 on a host with the configuration of an instance; return what it prints."""
+    command = (Installation(HOME).python27, *arguments)
+    return three.lab[host].run(*command, environ=environment(three, instance)).stdout
+
+
+def begin_indico(three: Three, host: str, instance: str) -> None:
+    """Put an Indico with the administrator ADMIN into the database."""
+    admin = three.lab[host].folder / "admin.json"
+    admin.touch(0o600)
+    admin.write_text(json.dumps(ADMIN))
+    program = "indico_zodbrepl.dataplane.indico.firstrun"
+    python27(three, host, instance, "-m", program, "--admin-file", three.lab.srv / "admin.json")
+
+
 class Balanced:
     """Three hosts with their nodes, and Indico on two of them.
 
@@ -72,26 +93,17 @@ class Balanced:
         """Start everything, and put an Indico with an administrator into the database."""
         self.three.agents()
         self.three.zodbrepl("h1", "up")
-        admin = self.three.lab["h1"].folder / "admin.json"
-        admin.touch(0o600)
-        admin.write_text(json.dumps(ADMIN))
-        program = "indico_zodbrepl.dataplane.indico.firstrun"
-        self.python27("h1", "-m", program, "--admin-file", str(self.three.lab.srv / "admin.json"))
+        begin_indico(self.three, "h1", "one")
         self.start_balancer()
 
     def python27(self, host: str, *arguments: str | Path) -> str:
         """Run Python 2.7 on a host with the configuration of the first instance."""
-        return (
-            self.three.lab[host]
-            .run(self.installation.python27, *arguments, environ=self.environment)
-            .stdout
-        )
+        return python27(self.three, host, "one", *arguments)
 
     @property
     def environment(self) -> dict[str, str]:
         """Return the variables with which programs on any host find Indico."""
-        conf = self.three.lab.srv / "var/etc/one/indico.conf"
-        return self.installation.environment27(INDICO_CONF=str(conf), ZODBREPL_HOME=str(HOME))
+        return environment(self.three, "one")
 
     # The balancer
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -149,6 +151,23 @@ def test_a_damaged_state_file_is_kept_and_its_node_rejoins(
     kept = [path.read_text() for path in node.data_directory.glob("state.json.damaged-*")]
     assert kept == ([] if content is None else [content])
     assert not state_file(node).exists()
+
+
+def test_a_damaged_state_file_that_can_not_be_renamed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_path: Path, _target: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    cluster = load(EXAMPLE, tmp_path)
+    node = cluster.node("b")
+    node.data_directory.mkdir(parents=True)
+    state_file(node).write_text("")
+    monkeypatch.setattr(Path, "rename", fail)
+    Rejoiner(cluster, Installation(tmp_path), lambda: LEADER).look(node, LEADER)
+    said = capsys.readouterr()
+    assert "the state file of node b can't be renamed" in said.out + said.err
+    assert state_file(node).read_text() == ""
 
 
 @pytest.mark.parametrize(
