@@ -216,6 +216,8 @@ def why_to_rejoin(
         return ""  # a person decides
     if is_former:
         return f"it led in epoch {known.epoch}"
+    if known.condition is Condition.DIVERGED:
+        return "it has transactions that the cluster never had"
     if epoch < leader.epoch and waited >= BEHIND_SECONDS:
         return f"it was left behind in epoch {epoch}"
     return broken

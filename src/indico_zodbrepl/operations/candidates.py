@@ -71,14 +71,21 @@ def incomplete(situation: Situation, primary: str, new: NodeStatus) -> str:
 
 
 def losses_of_others(situation: Situation, primary: str, new: NodeStatus) -> Iterator[Loss]:
-    """Yield what other followers have and ``new`` lacks; choosing them would keep it."""
+    """Yield what other followers have and ``new`` lacks; choosing them would keep it.
+
+    Nodes whose stopped data only their own server can read are not compared; their last
+    transactions tell.
+    """
     for node in situation.snapshot.nodes:
-        found = situation.comparisons.get(node.name)
-        if node.name in (primary, new.name) or not isinstance(found, Comparison):
+        if node.name in (primary, new.name):
             continue
-        exact = _exact(node.name, new, found)
-        if exact is not None:
-            yield exact
+        found = situation.comparisons.get(node.name)
+        if isinstance(found, Comparison):
+            known = _exact(node.name, new, found)
+        else:
+            known = _newer(situation, node, new) if found is None else None
+        if known is not None:
+            yield known
 
 
 def _exact(holder: str, new: NodeStatus, found: Comparison) -> Loss | None:
@@ -96,6 +103,18 @@ def _exact(holder: str, new: NodeStatus, found: Comparison) -> Loss | None:
         after,
         f"{transactions(count)} that only {holder} has and {new.name} lacks{span}",
     )
+
+
+def _newer(situation: Situation, node: NodeStatus, new: NodeStatus) -> Loss | None:
+    """Return the loss of a follower that was not compared, if it has a newer transaction."""
+    last = node.last_tid or 0
+    if last <= (new.last_tid or 0) or not is_fit(situation, node):
+        return None
+    after = None if new.last_tid is None else f"{new.last_tid:016x}"
+    seconds = _span(new.last_tid or 0, last)
+    made = "" if seconds is None else f", the last one {seconds:.1f} s newer"
+    text = f"at least one transaction that {node.name} has and {new.name} lacks{made}"
+    return Loss(node.name, None, seconds, False, after, text)
 
 
 def _estimate(situation: Situation, primary: str, new: NodeStatus, why: str) -> Loss:

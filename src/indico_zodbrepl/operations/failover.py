@@ -344,7 +344,7 @@ def _steps(choice: _Choice, commands: Commands, reason: str) -> Iterator[Step]:
     for name in (old, *choice.ahead):
         if not situation.is_away(name):
             yield Fence.of(commands, name)
-    for name in (old, *choice.ahead):
+    for name in (*choice.ahead, old):  # the others have a part of what the old primary has
         found = situation.comparisons.get(name)
         if isinstance(found, Comparison):
             folder = tail_folder(choice.cluster, name, epoch, situation.now)
@@ -379,9 +379,11 @@ def _afterwards(
     epoch = choice.after[new].epoch
     # Only its own server can read such a node, after crash recovery: do it once the others work
     # again.
-    if not can(choice.cluster, "lineage") and old in situation.disks:
-        folder = tail_folder(choice.cluster, old, epoch, situation.now)
-        yield KeepAfterwards.of(old, new, folder)
+    if not can(choice.cluster, "lineage"):
+        for name in (*choice.ahead, old):
+            if name in situation.disks:
+                folder = tail_folder(choice.cluster, name, epoch, situation.now)
+                yield KeepAfterwards.of(name, new, folder)
     for state in followers:
         if state.node == old or situation.snapshot.node(state.node).reachable:
             yield SeeFollowing.of(commands, state.node, state.upstream or "")

@@ -96,11 +96,21 @@ class Operation:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Return all figures; a later step's replaces an earlier one's of the same name."""
-        return {
-            **self.told,
-            **{key: value for record in self.records for key, value in record.figures.items()},
-        }
+        """Return all figures; a later step's replaces an earlier one's of the same name.
+
+        Of several nodes that diverged from one primary, all are named, and what is lost is what
+        the one with the most has: the others got a part of the same.
+        """
+        merged: dict[str, Any] = {**self.told}
+        for record in self.records:
+            diverged = [*merged.get("diverged", ()), *record.figures.get("diverged", ())]
+            lost = merged.get("lost_transactions", 0)
+            merged |= record.figures
+            if diverged:
+                merged["diverged"] = [*dict.fromkeys(diverged)]
+            if lost:
+                merged["lost_transactions"] = max(lost, merged["lost_transactions"])
+        return merged
 
     def no_undo(self) -> str:
         """Return why it can't be undone, as far as its records say; empty if it can."""

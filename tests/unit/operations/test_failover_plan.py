@@ -349,8 +349,8 @@ def test_an_older_one_that_is_named_loses_what_the_newer_has_and_fences_it() -> 
     assert [
         "fence a",
         "fence c",
-        "export-tail a",
         "export-tail c",
+        "export-tail a",
         "promote b",
         "see-writable one",
         "see-writable two",

@@ -31,6 +31,8 @@ _SETTINGS = (
     "primary_conninfo=",
     "primary_slot_name=",
     "archive_mode=off",
+    # A standby may lie beyond the point where the upstream's timeline began.
+    "recovery_target_timeline=current",
 )
 
 
