@@ -77,6 +77,15 @@ def test_etcd_that_runs_and_does_not_answer_in_time_has_slow_disks_or_a_slow_net
     assert [True, True] == ["`bin/zodbrepl up` on each" in hint for hint in hints]
 
 
+def test_a_member_that_seems_lost_while_the_others_hang_is_not_to_be_replaced() -> None:
+    made = dataclasses.replace(cluster(), automatic=True)
+    hanging = Health((*WHOLE[:2], dataclasses.replace(WHOLE[2], problem="it knows no leader")))
+    seen = snapshot(made, automation=Automation(3.0, LATE), etcd=hanging).warnings
+    [lost] = [each for each in seen if "do not serve" in each.text]
+    assert "fsync time of their disks" in lost.hint
+    assert "replace" not in lost.hint
+
+
 def test_a_full_database_is_critical() -> None:
     [alert] = alerts(dataclasses.replace(WHOLE[0], full=True))
     assert alert.level is Level.CRITICAL

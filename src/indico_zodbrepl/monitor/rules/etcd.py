@@ -108,12 +108,16 @@ def disks_and_network(facts: Facts) -> str:
 def _lost(facts: Facts, found: Health) -> Alert:
     lost = [each for each in found.members if each.problem]
     spare = len(found.serving) - found.needed
+    known = facts.findings.automation
+    disagree = known is not None and bool(known.problem) and found.most_run
     return Alert(
         Level.WARNING,
         "",
         f"{len(lost)} of {len(found.members)} members of etcd do not serve",
         f"{_reasons(lost)}. The majority survives the loss of {spare} more.",
-        f"there: `{facts.commands.zodbrepl('up')}`; if it stops again, such as with a full disk, "
+        disks_and_network(facts)
+        if disagree
+        else f"there: `{facts.commands.zodbrepl('up')}`; if it stops again, such as with a full disk, "
         f"make room first (`{facts.commands.show_log(Etcd.program)}`); if its disk was lost: "
         f"`{facts.commands.zodbrepl('etcd', 'replace')}`",
     )
