@@ -56,7 +56,8 @@ def check(cluster: Cluster) -> None:
     """Check that the member of this host can start.
 
     Raises OperatorError: exit 4, etcd is missing; exit 8, the host's certificate can't be used, or
-    the member's data is lost, or the keys in etcd are of another cluster.
+    the keys in etcd are of another cluster.  Lost data of the member stop that alone; see
+    ``start``.
     """
     if cluster.automatic and cluster.here is not None:
         identity(cluster)
@@ -67,15 +68,6 @@ def check(cluster: Cluster) -> None:
     check_installed()
     host = cluster.host(cluster.here or "")
     certificates.check_host(Layout(cluster).tls, host, datetime.datetime.now(datetime.UTC))
-    layout = Layout(cluster)
-    if layout.etcd_founded.exists() and not has_data(cluster) and not layout.etcd_joins.exists():
-        raise OperatorError(
-            "the data of etcd on this host is lost",
-            f"{member.data_directory(cluster)} is empty, and {layout.etcd_founded} says that it "
-            "was not; a member that starts without its data could forget what it has agreed to",
-            "while the other members run: bin/zodbrepl etcd replace; or restore the folder",
-            ExitCode.REFUSED,
-        )
 
 
 def _check_existing(cluster: Cluster) -> None:
@@ -124,7 +116,8 @@ def start(
 ) -> programs.Started:
     """Start the member, or restart it if it runs with former files; wait until it listens.
 
-    It may lack a majority then: the members of other hosts start at other times.
+    It may lack a majority then: the members of other hosts start at other times.  One whose data is
+    lost is not started, and is among the failures.
 
     Args:
         stage: its stage; empty without a member.
@@ -145,9 +138,15 @@ def start(
     if NAME not in done.failures:
         _record(cluster)
         if has_data(cluster):
-            Layout(cluster).etcd_joins.unlink(missing_ok=True)
-            _write(Layout(cluster).etcd_founded, "")
+            settle(cluster)
     return done
+
+
+def settle(cluster: Cluster) -> None:
+    """Record that the member has data; supervisor must not let it join again without them."""
+    Layout(cluster).etcd_joins.unlink(missing_ok=True)
+    _write(Layout(cluster).etcd_conf, config(cluster))
+    _write(Layout(cluster).etcd_founded, "")
 
 
 def _amnesia(cluster: Cluster) -> OperatorError | None:
@@ -158,6 +157,15 @@ def _amnesia(cluster: Cluster) -> OperatorError | None:
     """
     if has_data(cluster) or Layout(cluster).etcd_joins.exists():
         return None
+    founded = Layout(cluster).etcd_founded
+    if founded.exists():
+        return OperatorError(
+            "the data of etcd on this host is lost",
+            f"{member.data_directory(cluster)} is empty, and {founded} says that it was not; a "
+            "member that starts without its data could forget what it has agreed to",
+            "while the other members run: bin/zodbrepl etcd replace; or restore the folder",
+            ExitCode.REFUSED,
+        )
     try:
         listed = listed_by_others(cluster, FOUND_SECONDS)
     except EtcdError:

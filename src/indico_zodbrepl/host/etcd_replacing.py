@@ -81,6 +81,7 @@ def replace(cluster: Cluster, installation: Installation, progress: Tell = ignor
                 "bin/zodbrepl up; then bin/zodbrepl status",
                 ExitCode.TIMED_OUT,
             )
+        etcd_control.settle(cluster)
         progress("the new member serves")
 
 

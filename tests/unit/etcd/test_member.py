@@ -130,16 +130,19 @@ def test_a_member_founds_nothing_new_beside_existing_ones(cluster: Cluster) -> N
     assert values(cluster)["initial-cluster-state"] == "existing"
 
 
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="lacks etcd-server")
 def test_a_member_that_lost_its_data_does_not_start(certified: Cluster) -> None:
-    etcd_control.check(certified)
-    layout = Layout(certified)
-    layout.etcd_founded.touch()
-    with pytest.raises(OperatorError) as caught:
-        etcd_control.check(certified)
-    assert caught.value.exit_code is ExitCode.REFUSED
-    assert "etcd replace" in caught.value.hint
-    (member.data_directory(certified) / "member").mkdir(parents=True)
+    Layout(certified).etcd_founded.touch()
+    stage = [(etcd_control.NAME, lambda: "")]
+    done = etcd_control.start(certified, stage, [etcd_control.NAME], 0.0, lambda _text: None)
+    assert not done.programs
+    refusal = done.failures[etcd_control.NAME]
+    assert refusal.exit_code is ExitCode.REFUSED
+    assert "etcd replace" in refusal.hint
+
+
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="lacks etcd-server")
+def test_the_lost_data_of_a_member_keep_a_host_from_nothing_else(certified: Cluster) -> None:
+    Layout(certified).etcd_founded.touch()
     etcd_control.check(certified)
 
 
