@@ -51,6 +51,10 @@ class EpochRecord:
     reason: str
 
 
+class DamagedRecordError(OperatorError):
+    """A record is no JSON, or no record of any release."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Raised:
     """The result of ``raise_everywhere``, by the host of each record.
@@ -128,8 +132,11 @@ def read(cluster: Cluster, path: Path) -> EpochRecord | None:
     except OSError as error:
         raise _refusal(path, f"can't be read: {error.strerror}") from error
     except ValueError as error:
-        raise _refusal(path, f"is no JSON: {error}") from error
+        raise _refusal(path, f"is no JSON: {error}", kind=DamagedRecordError) from error
     formats.EPOCH.refuse_newer(path, values)
+    if not isinstance(values, dict) or set(values) != set(KEYS):
+        wrong = f"its keys are not {', '.join(sorted(KEYS))}"
+        raise _refusal(path, wrong, kind=DamagedRecordError)
     wrong = _what_is_wrong(cluster, values)
     if wrong:
         raise _refusal(path, wrong)
@@ -242,6 +249,33 @@ def raise_record(
     return True
 
 
+def replace_damaged(cluster: Cluster, path: Path) -> tuple[Path, EpochRecord] | None:
+    """Replace a damaged record of this host by the newest one of the other hosts.
+
+    None if fewer than ``quorum`` other records are readable: with as many, one of them has the
+    latest epoch that a majority knew, whatever the damaged one said.
+
+    Returns:
+        the new path of the damaged record, and the record that replaced it.
+
+    Raises:
+        OperatorError (exit 1) if the files can't be written; as ``raise_record``.
+    """
+    records = [each for each in all_of(cluster).values() if isinstance(each, EpochRecord)]
+    known = newest_of(records, quorum(cluster))
+    if known is None or len(records) < quorum(cluster):
+        return None
+    aside = path.with_name(f"{path.name}.damaged-{time.time():.0f}")
+    try:
+        path.rename(aside)
+    except OSError as error:
+        raise OperatorError(
+            "the record of the epoch can't be renamed", f"{path}: {error.strerror}"
+        ) from error
+    raise_record(cluster, path, known)
+    return aside, known
+
+
 def raise_everywhere(cluster: Cluster, epoch: int, primary: str, reason: str) -> Raised:
     """Raise every reachable record; never raises OperatorError itself."""
     record = EpochRecord(cluster.name, epoch, primary, now(), reason)
@@ -264,9 +298,7 @@ def raising(cluster: Cluster, epoch: int, primary: str) -> str:
     return f"raise the records of {', '.join(keepers(cluster))} to epoch {epoch}, primary {primary}"
 
 
-def _what_is_wrong(cluster: Cluster, values: Any) -> str | None:
-    if not isinstance(values, dict) or set(values) != set(KEYS):
-        return f"its keys are not {', '.join(sorted(KEYS))}"
+def _what_is_wrong(cluster: Cluster, values: Mapping[str, Any]) -> str:
     wrong = [key for key, kind in KEYS.items() if type(values[key]) is not kind]
     if wrong:
         return f"{wrong[0]} is {values[wrong[0]]!r}"
@@ -276,11 +308,13 @@ def _what_is_wrong(cluster: Cluster, values: Any) -> str | None:
         return f"it belongs to cluster {values['cluster']!r}, not {cluster.name!r}"
     if values["epoch"] < 1:
         return f"its epoch is {values['epoch']}, not a whole number from 1"
-    return None
+    return ""
 
 
-def _refusal(path: Path, detail: str, hint: str = "") -> OperatorError:
-    return OperatorError(
+def _refusal(
+    path: Path, detail: str, hint: str = "", kind: type[OperatorError] = OperatorError
+) -> OperatorError:
+    return kind(
         "the record of the epoch can't be used",
         f"{path}: {detail}",
         hint or f"copy it from another keeper, or move it away: {path}",

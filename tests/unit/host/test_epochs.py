@@ -159,3 +159,20 @@ def test_a_record_that_can_not_be_trusted_is_refused(
     assert ExitCode.REFUSED == caught.value.exit_code
     assert caught.value.detail.startswith(f"{path}: ")
     assert complaint in caught.value.detail
+
+
+def test_a_damaged_record_stays_while_fewer_than_a_majority_of_the_others_are_readable(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The damaged one may have had an epoch that none of the rest knows."""
+    epochs.raise_everywhere(cluster, 2, "b", "test")
+    paths = list(epochs.paths(cluster).values())
+    paths[0].write_text("damaged")
+    monkeypatch.setattr(epochs, "quorum", lambda _cluster: len(paths))
+    assert epochs.replace_damaged(cluster, paths[0]) is None
+    assert paths[0].read_text() == "damaged"
+    monkeypatch.setattr(epochs, "quorum", lambda _cluster: len(paths) - 1)
+    replaced = epochs.replace_damaged(cluster, paths[0])
+    assert replaced is not None
+    assert replaced[0].read_text() == "damaged"
+    assert epochs.read(cluster, paths[0]) == replaced[1]

@@ -2,7 +2,8 @@
 
 It keeps a former primary of its host from taking writes, lets a primary go on without secondaries
 once a majority of the hosts has recorded that, directs the clients of its host to the
-primary, and copies the files of operations that other hosts have written while this one was away.
+primary, replaces a damaged record of the epoch, and copies the files of operations that other
+hosts have written while this one was away.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from indico_zodbrepl.host import (
     leader_file,
     promise,
 )
-from indico_zodbrepl.host.epochs import EpochRecord
+from indico_zodbrepl.host.epochs import DamagedRecordError, EpochRecord
 from indico_zodbrepl.host.interface import Host, host_of
 from indico_zodbrepl.host.local import LocalHost
 
@@ -116,7 +117,14 @@ class Duties:
     def _raise_own(self, cluster: Cluster, newest: EpochRecord) -> None:
         """Copy the newest record to this host, which missed it."""
         for keeper, path in epochs.paths(cluster).items():
-            own = epochs.read(cluster, path)
+            try:
+                own = epochs.read(cluster, path)
+            except DamagedRecordError:
+                replaced = epochs.replace_damaged(cluster, path)
+                if replaced is None:
+                    raise
+                aside, own = replaced
+                self._log(f"{keeper}: its damaged record is {aside} now; epoch {own.epoch}")
             refuted = (
                 own is not None and own.epoch == newest.epoch and own.primary != newest.primary
             )

@@ -131,3 +131,21 @@ def test_a_former_primary_is_silenced_once_when_its_server_listens_and_not_befor
     assert wait_until(lambda: silenced, time.monotonic() + PATIENCE)
     look_again(cluster)
     assert silenced == ["a"]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"format": 1, "clu', b"\xff\xfe\x00"])
+def test_a_damaged_record_is_kept_and_replaced_by_that_of_the_others(
+    cluster: Cluster, request: pytest.FixtureRequest, content: bytes
+) -> None:
+    path = Layout(cluster).instance_epoch_record(cluster.indico[0])
+    path.write_bytes(content)
+    request.getfixturevalue("silenced")
+    assert wait_until(
+        lambda: any(path.parent.glob(f"{path.name}.damaged-*")) and path.exists(),
+        time.monotonic() + PATIENCE,
+    )
+    record = epochs.read(cluster, path)
+    assert record is not None
+    assert (record.epoch, record.primary) == (2, "b")
+    [aside] = path.parent.glob(f"{path.name}.damaged-*")
+    assert aside.read_bytes() == content
