@@ -117,8 +117,8 @@ def _lost(facts: Facts, found: Health) -> Alert:
         f"{_reasons(lost)}. The majority survives the loss of {spare} more.",
         disks_and_network(facts)
         if disagree
-        else f"there: `{facts.commands.zodbrepl('up')}`; if it stops again, such as with a full disk, "
-        f"make room first (`{facts.commands.show_log(Etcd.program)}`); if its disk was lost: "
+        else f"there: `{facts.commands.zodbrepl('up')}`; if it stops again, such as with a full "
+        f"disk, make room first (`{facts.commands.show_log(Etcd.program)}`); if its disk was lost: "
         f"`{facts.commands.zodbrepl('etcd', 'replace')}`",
     )
 
