@@ -157,3 +157,13 @@ def test_what_failed_to_be_synchronised_stays_lost(folder: Folder) -> None:
     folder.sync("data")
     assert 1 == folder.log.lose()
     assert {"data": "one "} == folder.content
+
+
+def test_all_changes_of_a_file_share_a_descriptor(folder: Folder) -> None:
+    """A program may write more often in half a minute than another may have files open."""
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        folder.write("a", "x")
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    folder.sync("a")
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -60,6 +60,7 @@ class Unsynced:
         self._removed = removed
         self._clock = clock
         self._changes: list[_Change] = []
+        self._descriptors: dict[int, tuple[int, int]] = {}
         self._kept = 0
 
     def __len__(self) -> int:
@@ -80,14 +81,27 @@ class Unsynced:
     def _note_content(self, descriptor: int, number: int, offset: int, length: int) -> None:
         size = os.fstat(descriptor).st_size
         before = os.pread(descriptor, max(length, 0), offset)
-        kept = os.dup(descriptor)
+        kept = self._hold(number, descriptor)
 
         def undo() -> None:
             os.ftruncate(kept, size)
             os.pwrite(kept, before, offset)
-            os.close(kept)
+            self._release(number)
 
-        self._note(_Change(self._clock(), undo, lambda: os.close(kept), number))
+        self._note(_Change(self._clock(), undo, lambda: self._release(number), number))
+
+    def _hold(self, number: int, descriptor: int) -> int:
+        """Return a descriptor of a file that stays open; all changes of the file share it."""
+        kept, users = self._descriptors.get(number) or (os.dup(descriptor), 0)
+        self._descriptors[number] = kept, users + 1
+        return kept
+
+    def _release(self, number: int) -> None:
+        kept, users = self._descriptors.pop(number)
+        if users > 1:
+            self._descriptors[number] = kept, users - 1
+        else:
+            os.close(kept)
 
     # After, or instead of, a change
 

@@ -20,6 +20,7 @@ from uploads import digest
 from web_writes import ATTACHED, CHANGED, CREATED, WebWrite
 
 from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster.model import FileStore
 from indico_zodbrepl.probing.waiting import wait_until
 
 sys.path.insert(0, str(HOME / "tests/integration"))
@@ -37,9 +38,13 @@ SPAN = 1_000_000_000
 """Numbers of an author; the other clients have lower ones."""
 
 
-def section(hosts: Iterable[str]) -> str:
-    """Return the lines of a cluster file for an Indico on each host."""
-    lines = ["files blobs"]
+def section(hosts: Iterable[str], *, blobs: bool) -> str:
+    """Return the lines of a cluster file for an Indico on each host.
+
+    Args:
+        blobs: True if the database keeps uploaded files.
+    """
+    lines = ["files blobs"] if blobs else []
     for host in hosts:
         lines += [f"<indico {_instance(host)}>", f"host {host}", f"port {PORT}", "</indico>"]
     return "\n".join(lines)
@@ -76,6 +81,7 @@ class Authors:
         self.history: list[WebWrite] = []
         self._three = three
         cluster = load(three.lab[hosts[0]].folder / "cluster.conf", HOME)
+        self._attaches = cluster.files is FileStore.BLOBS
         self._inside = {host.name: host.inner_address for host in cluster.hosts}
         self._ports = {host: three.lab[host].forward(PORT, self._inside[host]) for host in hosts}
         self._ends = threading.Event()
@@ -87,7 +93,13 @@ class Authors:
 
     def start(self) -> None:
         for number, host in enumerate(self._ports, 1):
-            author = _Author(host, self.browser(host), number * SPAN, self.history.append)
+            author = _Author(
+                host,
+                self.browser(host),
+                number * SPAN,
+                self.history.append,
+                attaches=self._attaches,
+            )
             thread = threading.Thread(target=author.work, args=(self._ends,), daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -138,16 +150,25 @@ class _Author:
     """Somebody who works at one Indico; the title of the first event changes again and again."""
 
     def __init__(
-        self, name: str, browser: IndicoBrowser, first: int, note: Callable[[WebWrite], None]
+        self,
+        name: str,
+        browser: IndicoBrowser,
+        first: int,
+        note: Callable[[WebWrite], None],
+        *,
+        attaches: bool,
     ) -> None:
         self._name = name
         self._browser = browser
         self._numbers = itertools.count(first)
         self._note = note
         self._own = ""
+        self._turns = [self._create, self._change]
+        if attaches:
+            self._turns += [self._attach, self._change]
 
     def work(self, ends: threading.Event) -> None:
-        turns = itertools.cycle((self._create, self._change, self._attach, self._change))
+        turns = itertools.cycle(self._turns)
         while not ends.wait(PAUSE_SECONDS):
             (next(turns) if self._own else self._begin)(next(self._numbers))
 

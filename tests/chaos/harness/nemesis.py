@@ -86,10 +86,23 @@ class Nemesis:
         return partial(self._stage.switch_on, host)
 
     def tear_data(self, host: str, chance: random.Random) -> Undo:
-        return self._damage(host, lambda node, _var: tear_data(node, chance))
+        return self._tear(host, lambda node, _var: tear_data(node, chance))
 
     def tear_state(self, host: str, chance: random.Random) -> Undo:
-        return self._damage(host, lambda node, var: tear_state(node, var, chance))
+        return self._tear(host, lambda node, var: tear_state(node, var, chance))
+
+    def _tear(self, host: str, damage: Callable[[Path, Path], str]) -> Undo:
+        """Damage files; without effect while not all nodes follow.
+
+        What a commit left on a node and the one that confirmed it must not be damaged on both.
+        """
+        if not self._is_whole():
+            self.notes.append(f"{host}: nothing, as not all nodes followed")
+            return _nothing
+        return self._damage(host, damage)
+
+    def _is_whole(self) -> bool:
+        return not self._stage.off and self._stage.cluster.is_whole()
 
     def lose_member(self, host: str, _chance: random.Random) -> Undo:
         """Remove the data of a member of etcd; an operator replaces it afterwards.

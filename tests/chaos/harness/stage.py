@@ -63,12 +63,11 @@ class Stage:
             folders = {host: clients / f"clock-{host}" for host in HOSTS}
             self.clocks = {host: HostClock(each, each) for host, each in folders.items()}
             self.lab = opened.enter_context(Lab(hosts, len(HOSTS), (clients,)))
+            instances = section(HOSTS, blobs=backend != "neo")
             self.cluster: Automatic | NeoHosts = (
-                NeoHosts(self.lab, section=section(HOSTS))
+                NeoHosts(self.lab, section=instances)
                 if backend == "neo"
-                else Automatic(
-                    self.lab, synchronous=synchronous, backend=backend, more=section(HOSTS)
-                )
+                else Automatic(self.lab, synchronous=synchronous, backend=backend, more=instances)
             )
             self.services = Services(self.cluster, logs)
             for host in HOSTS:
