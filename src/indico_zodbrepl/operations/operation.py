@@ -103,7 +103,8 @@ class Operation:
         """
         merged: dict[str, Any] = {**self.told}
         for record in self.records:
-            diverged = [*merged.get("diverged", ()), *record.figures.get("diverged", ())]
+            both: list[Any] = [merged.get("diverged", []), record.figures.get("diverged", [])]
+            diverged = [name for names in both for name in names]
             lost = merged.get("lost_transactions", 0)
             merged |= record.figures
             if diverged:

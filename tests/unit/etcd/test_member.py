@@ -132,8 +132,13 @@ def test_a_member_founds_nothing_new_beside_existing_ones(cluster: Cluster) -> N
 
 def test_a_member_that_lost_its_data_does_not_start(certified: Cluster) -> None:
     Layout(certified).etcd_founded.touch()
-    stage = [(etcd_control.NAME, lambda: "")]
-    done = etcd_control.start(certified, stage, [etcd_control.NAME], 0.0, lambda _text: None)
+    done = etcd_control.start(
+        certified,
+        [(etcd_control.NAME, lambda: None)],
+        [etcd_control.NAME],
+        0.0,
+        lambda _text: None,
+    )
     assert not done.programs
     refusal = done.failures[etcd_control.NAME]
     assert refusal.exit_code is ExitCode.REFUSED
