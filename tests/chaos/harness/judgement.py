@@ -41,6 +41,7 @@ class Verdict:
         same: True if all nodes have the same objects.
         terms: how many times a node became the leader; None of NEO, which does not count them.
         grown: what is used more than at the beginning.
+        idle: the clients of which no transaction was acknowledged; a run without them proves less.
     """
 
     healthy: float | None
@@ -53,6 +54,7 @@ class Verdict:
     same: bool
     terms: int | None
     grown: tuple[str, ...]
+    idle: tuple[str, ...]
     anomalies: tuple[Anomaly, ...]
 
     @property
@@ -65,12 +67,18 @@ class Verdict:
             found.append(f"the cluster was healthy only after {self.healthy:.0f} s")
         if not self.same:
             found.append("the nodes do not have the same data")
+        found += [f"no transaction of client {each} was acknowledged" for each in self.idle]
         return [*found, *self.grown]
 
     def figures(self) -> dict[str, Any]:
         """Return the figures for a table.  Pure."""
         found = dataclasses.asdict(self)
-        return {**found, "anomalies": len(self.anomalies), "grown": len(self.grown)}
+        return {
+            **found,
+            "anomalies": len(self.anomalies),
+            "grown": len(self.grown),
+            "idle": len(self.idle),
+        }
 
 
 def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdict, list[Told]]:
@@ -111,6 +119,7 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
         same=len(set(shown.values())) == 1,
         terms=terms,
         grown=tuple(grown(used, after)),
+        idle=tuple(stage.clients.idle()),
         anomalies=anomalies,
     )
     return verdict, everything

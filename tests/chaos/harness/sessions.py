@@ -18,7 +18,11 @@ SPAN = 1_000_000
 PAUSE_SECONDS = 0.1
 GENERATION_SECONDS = 5.0
 """SPAN of python27/objects.py."""
-SECTION = "<clientstorage>\n"
+CACHES = {
+    "<clientstorage>\n": "    cache-path {folder}/zeo\n",
+    "<relstorage>\n": "    cache-local-dir {folder}\n",
+}
+"""What puts the cache into a file, by the section; NEO has no such cache."""
 
 
 class Clients:
@@ -93,8 +97,9 @@ class Clients:
         folder.mkdir(exist_ok=True)
         text = (self._three.lab[host].folder / "var/etc/zodb.conf").read_text()
         conf = self._folder / f"{place}.conf"
-        lines = f"    client {place}\n    var {folder}\n"
-        conf.write_text(text.replace(SECTION, SECTION + lines))
+        for section, line in CACHES.items():
+            text = text.replace(section, section + line.format(folder=folder))
+        conf.write_text(text)
         return conf
 
     def stop(self) -> None:
@@ -113,6 +118,14 @@ class Clients:
                 found += read_log(lines)
         return found
 
+    def idle(self) -> list[str]:
+        """Return the clients of which no transaction was acknowledged."""
+        return [place for place in self.places if not self._acknowledged(place)]
+
+    def _acknowledged(self, place: str) -> int:
+        path = self._folder / f"{place}.log"
+        return path.read_text().count('"acknowledged"') if path.exists() else 0
+
     def shown(self, node: str = "") -> str:
         """Return all objects as JSON: as a node has them, or as clients do."""
         name = f"zodb-{node}.conf" if node else "zodb.conf"
@@ -122,11 +135,7 @@ class Clients:
         """Wait until so many more transactions were acknowledged."""
 
         def acknowledged() -> int:
-            return sum(
-                (self._folder / f"{place}.log").read_text().count('"acknowledged"')
-                for place in self.places
-                if (self._folder / f"{place}.log").exists()
-            )
+            return sum(map(self._acknowledged, self.places))
 
         goal = acknowledged() + count
         assert wait_until(lambda: acknowledged() >= goal, later(), 0.5)

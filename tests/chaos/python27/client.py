@@ -51,6 +51,7 @@ class Client(object):
         self._connection = db.open()
         self._drops = 0
         self._known = {}
+        self._seen = {}
         self._work = {
             'append': self._append,
             'look': self._look,
@@ -63,6 +64,7 @@ class Client(object):
         kind = self._chance.choice(KINDS)
         began, server = boottime(), self._server()
         called = False
+        self._seen = {}
         try:
             transaction.begin()
             self._see_drops()
@@ -73,6 +75,7 @@ class Client(object):
                 call=number, session=self._name(), kind=kind, began=began, read=read, to=to
             )
             called = True
+            self._known.update(self._seen)  # never what no call tells
             transaction.commit()
         except Exception as error:
             transaction.abort()
@@ -114,7 +117,7 @@ class Client(object):
             same = next(
                 place for place, pair in enumerate(map(None, known, seen)) if pair[0] != pair[1]
             )
-        self._known[key] = seen
+        self._seen[key] = seen
         return [same, seen[same:]]
 
     def _value(self, generation):
