@@ -49,12 +49,15 @@ def complete(
 
 
 def is_missing(cluster: Cluster, record: Leader) -> bool:
-    """Return True if a take-over by the automation has no complete operation in the journal."""
+    """Return True if a take-over by the automation has no ended operation in the journal."""
     if not record.why.startswith("node "):
         return False
     entries, _notices = journal.read(cluster)
     return not any(
-        each.plan.operation == "failover" and each.plan.epoch >= record.epoch for each in entries
+        each.plan.operation == "failover"
+        and each.plan.epoch >= record.epoch
+        and not each.outcome.is_open
+        for each in entries
     )
 
 

@@ -98,7 +98,7 @@ def _operations(cluster: Cluster, host: Host) -> Results:
                         found.append(operation)
     except FileNotFoundError:
         pass  # there was no operation yet, or a file has just been replaced
-    holder = host.likely_lock_holder() if found and cluster.hosts else None
+    holder = host.likely_lock_holder() if found else None
     yield (
         ("operations", ""),
         tuple(
@@ -137,17 +137,14 @@ def _operation(path: str, _modified: int, _size: int) -> tuple[OpenOperation, Ho
 def _with_process(
     operation: OpenOperation, process: Holder, here: str | None, holder: Holder | None
 ) -> OpenOperation:
-    """Return an operation with ``at_work``: by its process here, or by the lock of its host's."""
-    if operation.outcome != "running" or not process.pid:
+    """Return an operation with ``at_work``: its process holds the lock.
+
+    Its number alone proves nothing: after a restart of the machine another process has it.
+    """
+    if operation.outcome != "running" or holder is None:
         return operation
-    if process.host not in ("", here):
-        same = holder is not None and (holder.pid, holder.host) == (process.pid, process.host)
-        return dataclasses.replace(operation, at_work=same)
-    try:
-        command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return operation
-    return dataclasses.replace(operation, at_work=b"zodbrepl" in command)
+    both = [(each.pid, each.host or here or "") for each in (process, holder)]
+    return dataclasses.replace(operation, at_work=both[0] == both[1])
 
 
 def start_refusal(found: OperatorError | None) -> StartRefusal | None:

@@ -13,8 +13,9 @@ from situations import cluster
 
 from indico_zodbrepl.cluster.layout import Layout, lineage_file
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.host import history
+from indico_zodbrepl.host import history, operation_lock
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.host.operations_interface import Holder
 from indico_zodbrepl.host.supervisor import last_refusal
 from indico_zodbrepl.monitor import files
 from indico_zodbrepl.monitor.node_status import StartRefusal
@@ -93,6 +94,16 @@ def test_operations_that_ended_are_left_out_and_a_dead_process_is_noticed(here: 
     ]
     write_operation(here, "1-failover", outcome="undone", pid=2**22 + 1, began=5.0)
     assert ["3-clone"] == [each.identifier for each in found(here)["operations", ""]]
+
+
+def test_an_operation_is_running_while_its_process_holds_the_lock(here: Cluster) -> None:
+    """Another process may have its number after a restart of the machine."""
+    write_operation(here, "1-failover", pid=os.getpid(), began=5.0)
+    assert [False] == [each.at_work for each in found(here)["operations", ""]]
+    with operation_lock.held(here, Holder(os.getpid())):
+        assert [True] == [each.at_work for each in found(here)["operations", ""]]
+    with operation_lock.held(here, Holder(1)):
+        assert [False] == [each.at_work for each in found(here)["operations", ""]]
 
 
 def test_an_operation_that_nobody_can_read_counts_as_open(here: Cluster) -> None:
