@@ -15,7 +15,7 @@ from indico_zodbrepl.probing.waiting import wait_until
 PROGRAMS = Path(__file__).parents[1] / "python27"
 SPAN = 1_000_000
 """Numbers of a client between two starts."""
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.3
 GENERATION_SECONDS = 5.0
 """SPAN of python27/objects.py."""
 CACHES = {
