@@ -1,11 +1,11 @@
 """Random faults on three hosts, and a judgement of what clients saw.
 
-    bin/control-python tests/chaos/chaos.py [--minutes M] [--seed N] [--faults A,B]
+    bin/control-python tests/chaos/chaos.py [--minutes M] [--seed N,...] [--faults A,B]
         [--backend NAME] [--synchronous K] [--sabotage NAME] [--into FILE]
     bin/control-python tests/chaos/chaos.py --table FILE
 
-The same seed repeats the same schedule of faults.  The exit code is 1 if anything was wrong; then
-the seed, the part of the history that shows it, and a folder with all logs are printed.
+The same seed repeats the same schedule of faults; several share the time.  The exit code is 1 if
+anything was wrong; then the seed, the part of the history that shows it, and a folder with all logs are printed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nemesis import FAULTS, Nemesis, Undo, faults_of  # noqa: E402
 from operators import Operators  # noqa: E402
 from resources import measure  # noqa: E402
 from sabotage import SABOTAGES  # noqa: E402
-from schedule import Step, plan  # noqa: E402
+from schedule import Step, plan_of  # noqa: E402
 from stage import Stage  # noqa: E402
 from three import PATIENCE  # noqa: E402
 
@@ -45,7 +45,7 @@ COLUMNS = (
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--minutes", type=float, default=3.0)
-    options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    options.add_argument("--seed", default=str(random.SystemRandom().randrange(10**6)))
     options.add_argument("--faults", default="", help="names, separated by commas; all by default")
     options.add_argument("--backend", default="zrs")
     options.add_argument("--synchronous", type=int, default=1)
@@ -61,7 +61,8 @@ def main() -> None:
     unknown = sorted(set(names) - set(possible))
     if unknown:
         options.error(f"no such faults: {', '.join(unknown)}; there are {', '.join(possible)}")
-    steps = plan(given.seed, 60 * given.minutes, [FAULTS[name].sort for name in names])
+    seeds = [int(each) for each in given.seed.split(",")]
+    steps = plan_of(seeds, 60 * given.minutes, [FAULTS[name].sort for name in names])
     print(f"seed {given.seed}: {len(steps)} faults", flush=True)
     with tempfile.TemporaryDirectory(prefix="zodbrepl-chaos-") as folder:
         stage = Stage(
@@ -69,7 +70,7 @@ def main() -> None:
             backend=given.backend,
             synchronous=given.synchronous,
             seconds=60 * given.minutes + PATIENCE_SECONDS + PATIENCE,
-            seed=given.seed,
+            seed=seeds[0],
             sabotage=given.sabotage,
         )
         with contextlib.closing(stage):

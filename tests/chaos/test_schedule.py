@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from schedule import ANY, NOBODY, QUIET_SECONDS, Sort, plan
+from schedule import ANY, NOBODY, QUIET_SECONDS, Sort, plan, plan_of
 
 SORTS = [
     Sort("isolate", (3.0, 12.0)),
@@ -36,6 +36,15 @@ def test_faults_are_over_when_the_run_ends() -> None:
         assert found[0].at >= QUIET_SECONDS
         assert max(each.until for each in found) <= 180
         assert [each.at for each in found] == sorted(each.at for each in found)
+
+
+def test_several_seeds_share_the_time() -> None:
+    found = plan_of([7, 8], 600, SORTS)
+    first, second = plan(7, 300, SORTS), plan(8, 300, SORTS)
+    assert found[: len(first)] == first
+    assert [each.fault for each in found[len(first) :]] == [each.fault for each in second]
+    assert found[len(first)].at == 300 + second[0].at
+    assert max(each.until for each in found) <= 600
 
 
 def test_some_faults_strike_together_and_most_do_not() -> None:

@@ -89,6 +89,16 @@ def plan(seed: int, seconds: float, sorts: Sequence[Sort]) -> list[Step]:
     return found
 
 
+def plan_of(seeds: Sequence[int], seconds: float, sorts: Sequence[Sort]) -> list[Step]:
+    """Return the faults of several schedules, one after the other; each has the same time."""
+    part = seconds / len(seeds)
+    return [
+        dataclasses.replace(step, at=round(number * part + step.at, 1))
+        for number, seed in enumerate(seeds)
+        for step in plan(seed, part, sorts)
+    ]
+
+
 def _in_turn(chance: random.Random, sorts: Sequence[Sort]) -> Iterator[Sort]:
     while sorts:
         yield from chance.sample(sorts, len(sorts))
