@@ -5,7 +5,8 @@
     bin/control-python tests/chaos/chaos.py --table FILE
 
 The same seed repeats the same schedule of faults; several share the time.  The exit code is 1 if
-anything was wrong; then the seed, the part of the history that shows it, and a folder with all logs are printed.
+anything was wrong; then the seed, the part of the history that shows it, and a folder with all logs
+are printed.
 """
 
 from __future__ import annotations
