@@ -46,7 +46,7 @@ BEHIND_SECONDS = 20.0
 FIRST_SECONDS = 5.0
 """After the first such attempt; each further one doubles the pause.
 
-After one that met a network fault, or a failover that was completed at the same time, it stays so.
+After one that met a network fault, or a failover that is not complete, it stays so.
 """
 
 
@@ -180,7 +180,8 @@ class Rejoiner:
 
 def passes(error: OperatorError | None) -> bool:
     """Return True for an error that ends without anybody's help.  Pure."""
-    return isinstance(error, HostAwayError | EtcdAwayError | LockLostError)
+    kinds = HostAwayError | EtcdAwayError | LockLostError | store.UnfinishedError
+    return isinstance(error, kinds)
 
 
 def pause_after(failures: int, error: OperatorError | None) -> float:

@@ -188,6 +188,10 @@ def put_away(found: Damaged) -> Path:
     return kept
 
 
+class UnfinishedError(OperatorError):
+    """An operation was interrupted and has to end first."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Damaged:
     """A damaged file of an operation, and its problem."""
@@ -296,7 +300,7 @@ def refuse_unfinished(
         found.plan.operation, found.plan.target, beginning, target
     ):
         resume = Commands.here(cluster).zodbrepl("resume")
-        raise OperatorError(
+        raise UnfinishedError(
             f"{found.plan.name} was interrupted",
             f"{found.identifier}, by {found.actor}: {found.outcome}; "
             f"{found.process} no longer works on it",

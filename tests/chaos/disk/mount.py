@@ -229,8 +229,9 @@ def main() -> None:
         allow_other=True,
         default_permissions=True,
         use_ino=True,
-        attr_timeout=0,  # another name of a file, or a loss of power, changes attributes
-        entry_timeout=0,
+        # Another name of a file, and a loss of power, change attributes too; hosts are off for longer.
+        attr_timeout=0.5,
+        entry_timeout=0.5,
     )
 
 

@@ -31,7 +31,7 @@ from indico_load import event_in, rpc_succeeded
 PORT = 8101
 PROGRAMS = HOME / "tests/chaos/python27"
 CATEGORY = "0"
-PAUSE_SECONDS = 0.5
+PAUSE_SECONDS = 1.0
 SIZE = 200_000
 """Bytes of a file."""
 SPAN = 1_000_000_000

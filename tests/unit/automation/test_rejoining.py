@@ -207,6 +207,7 @@ def test_a_rejoin_is_tried_again_soon_when_a_host_did_not_answer() -> None:
         HostAwayError("host h2 does not answer"),
         EtcdAwayError([], 1.0, unknown=False),
         LockLostError("the automation took over"),
+        store.UnfinishedError("failover to b was interrupted"),
     ):
         assert passes(passing)
         assert {FIRST_SECONDS} == {pause_after(failures, passing) for failures in range(20)}
