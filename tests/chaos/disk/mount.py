@@ -229,7 +229,7 @@ def main() -> None:
         allow_other=True,
         default_permissions=True,
         use_ino=True,
-        # Another name of a file, and a loss of power, change attributes too; hosts are off for longer.
+        # Another name of a file, and a loss of power, change attributes too; that is soon seen.
         attr_timeout=0.5,
         entry_timeout=0.5,
     )
