@@ -25,12 +25,15 @@ FOLLOW_SECONDS = 60.0
 INDICO_SECONDS = 60.0
 VERIFY_SECONDS = 15.0
 CATCH_UP_SECONDS = 3600.0
+STARTS_LATER = "starts_later"
+"""The figure of a follower whose server does not run."""
 
 
 class SeeFollowing(Step):
     """Wait until a node follows its upstream and has what the primary had at the start.
 
-    One that was demoted in place is now compared with its upstream, as at a start.
+    One that was demoted in place is now compared with its upstream, as at a start.  Nobody waits for
+    one whose server does not run.
     """
 
     action = "see-following"
@@ -50,6 +53,8 @@ class SeeFollowing(Step):
 
     def do(self, context: Context) -> Figures:
         cluster = context.cluster
+        if STARTS_LATER in context.results.get(("follow", self.subject), {}):
+            return {}
         wait(
             context,
             self,

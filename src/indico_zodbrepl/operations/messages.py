@@ -54,6 +54,7 @@ FIGURES = {
     "restored_files": "uploaded files restored",
     "restored_to": "restored to transaction",
     "resumed_bytes": "copied by an earlier attempt",
+    "starts_later": "follows when it starts",
     "turned_in_place": "demoted without a restart of its server",
     "unread_bytes": "could not be read",
     "verified_tid": "verified up to transaction",

@@ -13,7 +13,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd import leadership
 from indico_zodbrepl.host.interface import CHANGE_SECONDS, START_SECONDS, STOP_SECONDS
 from indico_zodbrepl.host.server_control import NoServerError, ServerRefusedError
-from indico_zodbrepl.operations.checks import INDICO_SECONDS, gap, wait_writable
+from indico_zodbrepl.operations.checks import INDICO_SECONDS, STARTS_LATER, gap, wait_writable
 from indico_zodbrepl.operations.facts import ask, replication
 from indico_zodbrepl.operations.model import Context, Figures, Step
 from indico_zodbrepl.probing import tid
@@ -225,7 +225,7 @@ class Follow(_NewState):
         wanted = self.wanted(context)
         if replication(context.cluster, self.subject) is None and self._is_assigned(context):
             context.say(f"{self.subject} does not run; it will follow when it starts")
-            return {}
+            return {STARTS_LATER: [self.subject]}
         changed = context.host.follow(
             self.subject,
             upstream=str(wanted.upstream),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.role_changes import Changed
 from indico_zodbrepl.operations import roles
+from indico_zodbrepl.operations.checks import SeeFollowing
 from indico_zodbrepl.operations.model import Step
 from indico_zodbrepl.operations.roles import Follow
 
@@ -65,8 +67,10 @@ def test_one_that_does_not_run_follows_from_its_next_start_on(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(monkeypatch, [False], None)
-    follow().do(context(cluster))
+    figures = follow().do(context(cluster))
     assert ["assign"] == server.done
+    later = dataclasses.replace(context(cluster), results={("follow", "b"): figures})
+    assert step(SeeFollowing, upstream="a").do(later) == {}, "it waits for nothing"
 
 
 def test_one_that_answers_late_is_no_server_that_does_not_run(
