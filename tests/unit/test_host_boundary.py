@@ -222,7 +222,6 @@ OPENS_FILES = {
     "convert/planning.py": "the data of clusters that are down, on this host",
     "demo/hosts": "sockets in folders of the demo, by a short path",
     "demo/lab": "the namespaces that stand for hosts",
-    "monitor/files.py": "the processes of the control host's operations",
 }
 
 

@@ -32,8 +32,8 @@ STARTS_LATER = "starts_later"
 class SeeFollowing(Step):
     """Wait until a node follows its upstream and has what the primary had at the start.
 
-    One that was demoted in place is now compared with its upstream, as at a start.  Nobody waits for
-    one whose server does not run.
+    One that was demoted in place is now compared with its upstream, as at a start.  Nothing
+    waits for one whose server does not run.
     """
 
     action = "see-following"
