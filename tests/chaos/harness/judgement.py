@@ -28,6 +28,8 @@ Told = Transaction | Access | WebWrite
 HEALTHY_SECONDS = 60.0
 """The cluster has to be healthy so soon after the last fault, without help."""
 PATIENCE_SECONDS = 120.0
+LOOK_SECONDS = 4.0
+"""Each look costs a second of a processor."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,10 +134,10 @@ def _seconds_until_healthy(stage: Stage) -> float | None:
         stage.see()
         return stage.cluster.is_whole()
 
-    whole = wait_until(is_whole, began + HEALTHY_SECONDS, 1.0)
+    whole = wait_until(is_whole, began + HEALTHY_SECONDS, LOOK_SECONDS)
     if not whole:
         print(stage.cluster.zodbrepl("h2", "status", code=None).stdout, flush=True)
-        whole = wait_until(is_whole, began + PATIENCE_SECONDS, 1.0)
+        whole = wait_until(is_whole, began + PATIENCE_SECONDS, LOOK_SECONDS)
     return round(time.monotonic() - began, 1) if whole else None
 
 
