@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,13 +39,15 @@ SPAN = 1_000_000_000
 """Numbers of an author; the other clients have lower ones."""
 
 
-def section(hosts: Iterable[str], *, blobs: bool) -> str:
+def section(hosts: Iterable[str], archive: Path | None = None) -> str:
     """Return the lines of a cluster file for an Indico on each host.
 
     Args:
-        blobs: True if the database keeps uploaded files.
+        archive: a folder for uploaded files that all hosts share; None if the database keeps them.
     """
-    lines = ["files blobs"] if blobs else []
+    lines = ["files blobs"]
+    if archive is not None:
+        lines = ["files archive", f"archive-directory {archive}"]
     for host in hosts:
         lines += [f"<indico {_instance(host)}>", f"host {host}", f"port {PORT}", "</indico>"]
     return "\n".join(lines)

@@ -63,7 +63,10 @@ class Stage:
             folders = {host: clients / f"clock-{host}" for host in HOSTS}
             self.clocks = {host: HostClock(each, each) for host, each in folders.items()}
             self.lab = opened.enter_context(Lab(hosts, len(HOSTS), (clients,)))
-            instances = section(HOSTS, blobs=backend != "neo")
+            archive = clients / "archive" if backend == "neo" else None
+            if archive is not None:
+                archive.mkdir()
+            instances = section(HOSTS, archive)
             self.cluster: Automatic | NeoHosts = (
                 NeoHosts(self.lab, section=instances)
                 if backend == "neo"
