@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from authors import Authors, section
@@ -59,7 +59,7 @@ class Stage:
             for host in HOSTS:
                 (hosts / host).mkdir()
                 self.disks[host] = opened.enter_context(contextlib.closing(Disk(hosts / host)))
-            self._changed = changed_files(sabotage, clients) if sabotage else {}
+            self._changed: Mapping[Path, Path] = {}
             folders = {host: clients / f"clock-{host}" for host in HOSTS}
             self.clocks = {host: HostClock(each, each) for host, each in folders.items()}
             self.lab = opened.enter_context(Lab(hosts, len(HOSTS), (clients,)))
@@ -86,9 +86,21 @@ class Stage:
             self.clients = Clients(self.cluster, clients, seconds, now(), seed)
             opened.callback(self.clients.stop)
             self.clients.prepare()
+            if sabotage:
+                self._spoil(changed_files(sabotage, clients))
             self.authors.start()
             opened.callback(self.authors.close)
             self._opened = opened.pop_all()
+
+    def _spoil(self, changed: Mapping[Path, Path]) -> None:
+        """Give all hosts changed source files, and start them anew."""
+        self._changed = changed
+        for host in HOSTS:
+            self.switch_off(host)
+        for host in HOSTS:
+            self.switch_on(host)
+            self.services.see(host)
+        self.cluster.see_whole()
 
     def close(self) -> None:
         """End everything."""
