@@ -1,7 +1,7 @@
 # All commands set everything up first when that is needed; see README.md.
 # The trap lets a Ctrl-C reach the program alone, which then ends what it started.
 
-.PHONY: demo demo-hosts test test-rest test-all test-indico scenarios faults chaos figures storage-figures load-figures page-figures
+.PHONY: demo demo-hosts test test-chaos test-rest test-all test-indico scenarios faults chaos figures storage-figures load-figures page-figures
 
 demo:
 	@trap : INT; ./bootstrap && bin/zodbrepl demo; code=$$?; [ $$code -eq 130 ] || exit $$code
@@ -13,11 +13,16 @@ demo-hosts:
 test:
 	@trap : INT; ./bootstrap && tests/run
 
+# Three minutes of random faults on three hosts for each family of storages; about 15 minutes.
+test-chaos:
+	@trap : INT; ./bootstrap && tests/run --exhaustive chaos
+
 # Operations killed at every step, and repeats of what `make test` covers.
 test-rest:
-	@trap : INT; ./bootstrap && tests/run --exhaustive
+	@trap : INT; ./bootstrap && tests/run --exhaustive unit integration dataplane scenarios base \
+		bulkloader patches hosts
 
-test-all: test test-rest
+test-all: test test-chaos test-rest
 
 # Faults against real clusters, with a table of what was lost, exported and shown.
 scenarios:
