@@ -1,4 +1,4 @@
-"""Servers whose files reach the disk only when a test lets them."""
+"""Servers whose files reach the disk only when a test lets them, or fail to."""
 from processes import FORKED
 
 SLOW = '''
@@ -14,6 +14,32 @@ os.fsync = waiting
 sys.modules['ZODB.FileStorage.FileStorage'].fsync = waiting  # a class has the same name
 os._exit(server.main(%r))
 '''
+
+FAILING = '''
+import errno, os, sys
+from indico_zodbrepl.dataplane.server import main as server
+fsync = os.fsync
+def failing(descriptor):
+    path = os.readlink('/proc/self/fd/%%d' %% descriptor)
+    if os.path.exists(%r) and path.endswith('Data.fs'):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    fsync(descriptor)
+os.fsync = failing
+sys.modules['ZODB.FileStorage.FileStorage'].fsync = failing
+os._exit(server.main(%r))
+'''
+
+
+def start_failing(processes, node, mark):
+    """Starts a node's server, whose data file can't be synchronised while another file exists.
+
+    Args:
+        mark: py.path.local of that file.
+    """
+    node.process = processes.start(
+        [FORKED, '-c', FAILING % (str(mark), node.command()[3:])],
+        node.name, node.port)
+    node.ruok()
 
 
 def start_slow(processes, node, brake, name='incoming-'):

@@ -76,3 +76,27 @@ def newest(cluster: Automatic, host: str, operation: str) -> dict[str, Any]:
 
 def notices(cluster: Automatic, host: str) -> str:
     return " ".join(each["text"] for each in cluster.status(host)["warnings"])
+
+
+def test_a_take_over_that_was_cut_short_is_completed_when_its_host_is_back(
+    cluster: Automatic,
+) -> None:
+    """The new primary's host dies while it waits for the former one, and both come back."""
+    former = cluster.primary("h2")
+    first = cluster.host_of(former)
+    rest = [each.name for each in cluster.lab if each.name != first]
+    cluster.lab[first].kill()
+    assert wait_until(lambda: is_replaced(cluster, rest[0], former), later())
+    new = cluster.primary(rest[0])
+    second = cluster.host_of(new)
+    (third,) = set(rest) - {second}
+    assert wait_until(lambda: outcome(cluster, third) == "running", later(), 0.05)
+    cluster.lab[second].kill()
+    for host in (second, first):
+        cluster.heal_host(host)
+    cluster.see_whole()
+    assert outcome(cluster, third) in ("done", "incomplete")
+
+
+def outcome(cluster: Automatic, host: str) -> str:
+    return str(newest(cluster, host, "failover")["outcome"])

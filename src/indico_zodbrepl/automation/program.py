@@ -84,6 +84,7 @@ class Automation:
         self._once = Once()
         self._nodes = [node for node in cluster.local.nodes if node.managed]
         self._obstacle = ""
+        self._completed: set[int] = set()  # epochs whose take-over this process completes
         self._rejoining = Rejoiner(cluster, installation, self._calm_leader)
         self._publisher = Publisher(
             cluster, self._store, self._view, lambda: self._reign, lambda: self._obstacle
@@ -153,6 +154,7 @@ class Automation:
         if own.leads(reign.epoch) or self._waits_for_lease(reign):
             say(f"node {own.node} leads in epoch {reign.epoch}")
             reign.promoted()
+            self._complete_if_needed(reign.stored.record)
         elif not self._operates(self._view.known):
             reign.give_up(f"no operation promotes node {own.node} any more")
 
@@ -323,6 +325,10 @@ class Automation:
             self._start_completion(record, None)
 
     def _start_completion(self, record: Leader, won: Won | None) -> None:
+        if record.epoch in self._completed:
+            return
+        self._completed.add(record.epoch)
+
         def run() -> None:
             while not self._ended.is_set() and self._reign is not None and not self._reign.over:
                 try:

@@ -73,6 +73,7 @@ from indico_zodbrepl.dataplane.datafs import blob_files
 from indico_zodbrepl.dataplane.server.acknowledgement_states import DEGRADE, REFUSE, Settings
 from indico_zodbrepl.dataplane.server.control import ServerControl
 from indico_zodbrepl.dataplane.server.control_socket import ControlSocket
+from indico_zodbrepl.dataplane.server.failed_finish import end_after_it
 from indico_zodbrepl.dataplane.server.log import log_to_stderr
 from indico_zodbrepl.dataplane.server.role_change import leave_out_ids
 from indico_zodbrepl.dataplane.server.shutdown import Termination, drain_and_close
@@ -155,6 +156,7 @@ class NodeServer(ZEOServer):
         for opener in self.options.storages:
             storage = open_storage(opener)
             self.storages[opener.name] = storage
+            end_after_it(storage, FINISH_FAILED)
             # The first epoch's primary has no predecessor.
             if self.options.epoch > 1 and isinstance(storage, Primary):
                 leave_out_ids(storage)
@@ -284,6 +286,7 @@ DATA_LOCKED = 5
 DATA_UNREADABLE = 6
 WRONG_LIBRARY = 7
 FORCED = 8
+FINISH_FAILED = 9
 
 
 class Refusal(Exception):
