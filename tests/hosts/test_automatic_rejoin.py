@@ -6,7 +6,6 @@ lease ends.  Nobody types a command before the export is recovered.
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import Any
 
@@ -77,28 +76,3 @@ def newest(cluster: Automatic, host: str, operation: str) -> dict[str, Any]:
 
 def notices(cluster: Automatic, host: str) -> str:
     return " ".join(each["text"] for each in cluster.status(host)["warnings"])
-
-
-def test_a_take_over_that_was_cut_short_is_completed_when_its_host_is_back(
-    cluster: Automatic,
-) -> None:
-    """The new primary's host dies while it waits for the former one, and both come back."""
-    former = cluster.primary("h2")
-    first = cluster.host_of(former)
-    rest = [each.name for each in cluster.lab if each.name != first]
-    folders = [cluster.lab[host].folder / "var/operations" for host in rest]
-    before = {path for folder in folders for path in folder.glob("*")}
-    cluster.lab[first].kill()
-
-    def completing() -> str:
-        """Return the host that completes the take-over; empty before one does."""
-        begun = {path for folder in folders for path in folder.glob("*.json")} - before
-        return str(json.loads(begun.pop().read_text())["host"]) if begun else ""
-
-    assert wait_until(lambda: bool(completing()), later(), 0.01)
-    second = completing()
-    cluster.lab[second].kill()
-    for host in (second, first):
-        cluster.heal_host(host)
-    cluster.see_whole()
-    assert newest(cluster, second, "failover")["outcome"] in ("done", "incomplete")

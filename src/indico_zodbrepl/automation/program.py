@@ -343,6 +343,7 @@ class Automation:
                     self._ended.wait(COMPLETE_SECONDS)
                 else:
                     return
+            self._completed.discard(record.epoch)  # it may lead in the same epoch again
 
         thread("completion", run).start()
 

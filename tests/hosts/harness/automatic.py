@@ -59,12 +59,6 @@ class Automatic(Three):
         self.zodbrepl("h1", "up", code=None)
         self.see_whole()
 
-    def heal_host(self, name: str) -> None:
-        """Start a host that was killed, and what runs on it."""
-        self.lab[name].start()
-        self.agents([name])
-        self.zodbrepl(name, "up", "--this-host", code=None)
-
     def heal(self) -> None:
         """Undo all faults: every host, agent and program runs."""
         self.lab.network.heal()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from indico_zodbrepl.automation import completion
+from indico_zodbrepl.automation import completion, program
+from indico_zodbrepl.automation.decisions import Own
 from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.operations import journal, operation
@@ -44,3 +49,35 @@ def test_a_role_that_nobody_took_over_needs_no_operation(tmp_path: Path) -> None
     cluster = load(EXAMPLE, tmp_path)
     first = Leader("a", "h1", 1, 1, why="the first leader")
     assert not completion.is_missing(cluster, first)
+
+
+def test_a_node_that_is_promoted_after_a_restart_has_its_take_over_completed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program was killed between the take-over and the promotion."""
+    done: list[Leader] = []
+    called = threading.Event()
+
+    def complete(_cluster: object, _installation: object, record: Leader, _none: object) -> None:
+        done.append(record)
+        called.set()
+
+    monkeypatch.setattr(program, "store_of", lambda _cluster: SimpleNamespace())
+    monkeypatch.setattr(completion, "is_missing", lambda _cluster, _record: True)
+    monkeypatch.setattr(completion, "complete", complete)
+    cluster = load(EXAMPLE, tmp_path)
+    made = program.Automation(cluster, Installation(tmp_path))
+    monkeypatch.setattr(made, "_own", lambda node: Own(node.name, "primary", 2, 2))
+    reign: Any = SimpleNamespace(
+        node=cluster.node("b"),
+        epoch=2,
+        leads=False,
+        over=False,
+        stored=SimpleNamespace(record=TAKEN_OVER),
+        promoted=lambda: None,
+    )
+    made._reign = reign
+    for _ in range(2):
+        made._tend(reign)
+    assert called.wait(20)
+    assert done == [TAKEN_OVER]
