@@ -136,6 +136,20 @@ def test_what_killed_processes_have_left_is_removed_a_day_later(opened, tmpdir):
     assert [False, False, True, True] == [each.exists() for each in files]
 
 
+def test_content_that_a_loss_of_power_has_emptied_is_fetched_again(opened, tmpdir):
+    path = save(opened('writer'), CONTENT)
+    open(path, 'w').close()
+    with opened('writer').open().root()['file'].open() as source:
+        assert CONTENT == source.read()
+
+
+def test_what_is_saved_is_on_the_disk_before_it_is_in_the_cache(opened, monkeypatch):
+    synchronised = []
+    monkeypatch.setattr(os, 'fsync', lambda file: synchronised.append(os.fstat(file).st_ino))
+    path = save(opened('writer'), CONTENT)
+    assert os.stat(path).st_ino in synchronised
+
+
 def test_a_commit_succeeds_even_if_its_content_can_not_be_cached(opened, tmpdir, monkeypatch):
     def full(*_):
         raise IOError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -10,19 +10,21 @@ needs a clone, or an operator, is left as it is, and the log says so.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable
 
 from indico_zodbrepl.automation.log import Once, say
 from indico_zodbrepl.automation.threads import thread
-from indico_zodbrepl.automation.timing import now
+from indico_zodbrepl.automation.timing import ORDER_SECONDS, now
 from indico_zodbrepl.cluster import Cluster, Node, NodeState
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.etcd.problems import EtcdAwayError
 from indico_zodbrepl.host import history, promise, state
+from indico_zodbrepl.host.engine_control import control_of
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.operations_interface import LockHeldError, LockLostError
@@ -114,9 +116,21 @@ class Rejoiner:
         known = history.known(node, present)
         is_former = history.may_have_own(self._cluster, node, known)
         waited = now() - self._epoch_since if leader.epoch == self._epoch else 0.0
+        epoch = present.epoch
+        if waited >= BEHIND_SECONDS:
+            epoch = min(epoch, self._served(node) or epoch)
         return why_to_rejoin(
-            known, present.epoch, leader, waited, is_former=is_former, broken=self._broken(node)
+            known, epoch, leader, waited, is_former=is_former, broken=self._broken(node)
         )
+
+    def _served(self, node: Node) -> int:
+        """Return the epoch of a node's running server; 0 if none answers.
+
+        Its state file may have been changed while the server started.
+        """
+        with contextlib.suppress(OperatorError):
+            return control_of(self._cluster, node).status(ORDER_SECONDS).epoch
+        return 0
 
     def _state(self, node: Node) -> NodeState:
         """Return a node's state; a damaged state file is put aside."""
@@ -208,7 +222,7 @@ def why_to_rejoin(
 
     Args:
         known: its history.
-        epoch: in which it follows.
+        epoch: in which it follows, by its state file and its running server.
         waited: seconds since this host first saw the leader's epoch.
         is_former: True if it was a primary, so it may have transactions that no other node has.
         broken: why its server does not start.

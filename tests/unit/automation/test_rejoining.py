@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from indico_zodbrepl.automation import rejoining
+from indico_zodbrepl.automation import rejoining, timing
 from indico_zodbrepl.automation.rejoining import (
     BEHIND_SECONDS,
     FIRST_SECONDS,
@@ -22,12 +22,13 @@ from indico_zodbrepl.automation.rejoining import (
     told,
     why_to_rejoin,
 )
-from indico_zodbrepl.cluster import load
+from indico_zodbrepl.cluster import NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.layout import state_file
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.etcd.keys import Leader
 from indico_zodbrepl.etcd.problems import EtcdAwayError
+from indico_zodbrepl.host import history, state
 from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.operations_interface import LockLostError
@@ -151,6 +152,32 @@ def test_a_damaged_state_file_is_kept_and_its_node_rejoins(
     kept = [path.read_text() for path in node.data_directory.glob("state.json.damaged-*")]
     assert kept == ([] if content is None else [content])
     assert not state_file(node).exists()
+
+
+@pytest.mark.parametrize(
+    ("served", "expected"), [(6, "it was left behind in epoch 6"), (7, ""), (None, "")]
+)
+def test_a_server_of_an_earlier_epoch_than_its_state_file_rejoins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: int | None, expected: str
+) -> None:
+    """The file was changed for a take-over while the server started."""
+
+    def status(_seconds: float) -> SimpleNamespace:
+        if served is None:
+            raise OperatorError("no server runs")
+        return SimpleNamespace(epoch=served)
+
+    monkeypatch.setattr(rejoining, "control_of", lambda *_: SimpleNamespace(status=status))
+    cluster = load(EXAMPLE, tmp_path)
+    node = cluster.node("b")
+    node.data_directory.mkdir(parents=True)
+    state.write(node, NodeState(cluster.name, "b", Role.SECONDARY, "a", 7))
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    monkeypatch.setattr(rejoiner, "_broken", lambda _node: "")
+    monkeypatch.setattr(history, "known", lambda *_: FOLLOWER)
+    rejoiner._epoch = LEADER.epoch
+    rejoiner._epoch_since = timing.now() - BEHIND_SECONDS - 1
+    assert rejoiner._why(node, LEADER) == expected
 
 
 def test_a_damaged_state_file_that_can_not_be_renamed_ends_nothing(

@@ -13,6 +13,10 @@ ZEO copies a blob that is stored into the cache, and leaves the copy there if th
 succeed: each attempt of an upload that meets conflicts.  It does not count these files as the cache's.
 They are removed at the end of the transaction, and those of killed processes a day later.  (What is
 in the folder for temporary files is removed by `indico.uploaded`.)
+
+After a loss of power, a file of the cache may be empty that was not on the disk yet.  What is stored is
+on the disk before it is in the cache; other empty files are removed when the cache is opened, and are
+then fetched again.  (Indico takes no file of another length than the one it saved.)
 """
 from __future__ import absolute_import
 
@@ -31,6 +35,7 @@ RECEIVED = '.dl'
 # In a folder of the cache: what is not content yet.
 PARTIAL = re.compile(r'.*\.(tmp-?|dl)$')
 FOLDER = re.compile(r'\d+$')
+CONTENT = '.blob'
 ABANDONED = 86400  # seconds after which no transaction uses a file any more
 
 
@@ -43,19 +48,26 @@ def temporary_directory(storage):
 
 
 def remove_abandoned(storage):
-    """Remove what killed processes have left in the cache of a `ClientStorage`."""
+    """Remove what killed processes and losses of power have left in the cache of a `ClientStorage`."""
     for name in os.listdir(storage.blob_dir):
         if not FOLDER.match(name):
             continue
         folder = os.path.join(storage.blob_dir, name)
         for path in [os.path.join(folder, each) for each in os.listdir(folder)
-                     if PARTIAL.match(each)]:
+                     if PARTIAL.match(each) or each.endswith(CONTENT)]:
             try:
-                if os.path.getmtime(path) < time.time() - ABANDONED:
+                if _is_abandoned(path):
                     os.unlink(path)
             except OSError as error:  # another process of the host does the same
                 if error.errno != errno.ENOENT:
                     raise
+
+
+def _is_abandoned(path):
+    status = os.stat(path)
+    if path.endswith(CONTENT):
+        return not status.st_size
+    return status.st_mtime < time.time() - ABANDONED
 
 
 def without_remains(storage, end):
@@ -83,12 +95,22 @@ def without_remains(storage, end):
 def tolerant(update):
     """Return ZEO's method that puts committed blobs into the cache: it may fail, they are saved."""
     @functools.wraps(update)
-    def call(*args):
+    def call(committed, tid):
         try:
-            update(*args)
+            for _, path in committed.blobs:
+                _synchronise(path)
+            update(committed, tid)
         except (EnvironmentError, LockError) as error:
             log.error('a committed blob is not put into the cache: %s', error)
     return call
+
+
+def _synchronise(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class Receiver(object):
