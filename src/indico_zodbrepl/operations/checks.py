@@ -21,6 +21,7 @@ from indico_zodbrepl.probing.wire import ProbeError
 POLL_SECONDS = 0.01
 CATCH_UP_POLL_SECONDS = 0.2
 TELL_SECONDS = 2.0
+LOCK_SECONDS = 2.0
 FOLLOW_SECONDS = 60.0
 INDICO_SECONDS = 60.0
 VERIFY_SECONDS = 15.0
@@ -282,10 +283,16 @@ def wait(
         every: seconds between two calls.
         deadline: a moment of ``time.monotonic``; None: shortly before the step's time ends.
 
-    Raises OperatorError: exit 7 at the deadline; what ``missing`` raises.
+    Raises OperatorError: exit 7 at the deadline; what ``missing`` raises; LockLostError if another
+    operation has replaced this one, which may have made the wait pointless.
     """
+    checked = time.monotonic()
 
     def lacks() -> str | None:
+        nonlocal checked
+        if time.monotonic() >= checked + LOCK_SECONDS:
+            context.check_lock()
+            checked = time.monotonic()
         try:
             return missing()
         except ProbeError as error:

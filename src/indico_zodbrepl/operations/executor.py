@@ -422,6 +422,7 @@ class _Run:
             results,
             self._observer.say,
             self._now.began,
+            self._check_lock,
         )
 
 

@@ -72,6 +72,8 @@ class Context:
             also what it returned the last time.
         say: shows one line to the operator.
         began: when the operation began, seconds since 1970.
+        check_lock: raises LockLostError if another operation has replaced this one; a step that
+            waits for long calls it now and then.
     """
 
     cluster: Cluster
@@ -80,6 +82,7 @@ class Context:
     results: Mapping[tuple[str, str], Figures]
     say: Callable[[str], None]
     began: float
+    check_lock: Callable[[], None] = lambda: None
 
     @property
     def host(self) -> Host:

@@ -12,8 +12,9 @@ from test_untouched import cluster, context, step
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.local import LocalHost
+from indico_zodbrepl.host.operations_interface import LockLostError
 from indico_zodbrepl.host.role_changes import Changed
-from indico_zodbrepl.operations import roles
+from indico_zodbrepl.operations import checks, roles
 from indico_zodbrepl.operations.checks import SeeFollowing
 from indico_zodbrepl.operations.model import Step
 from indico_zodbrepl.operations.roles import Follow
@@ -89,3 +90,17 @@ def test_an_assignment_that_fails_for_another_reason_fails_the_step(
     with pytest.raises(OperatorError, match="the state can't be written"):
         follow().do(context(cluster))
     assert ["assign"] == server.done
+
+
+def test_a_wait_ends_when_another_operation_has_replaced_its_own(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold the lock of its host for as long as its step may last, and keep others away."""
+
+    def check_lock() -> None:
+        raise LockLostError("the automation took over")
+
+    monkeypatch.setattr(checks, "LOCK_SECONDS", 0.0)
+    preempted = dataclasses.replace(context(cluster), check_lock=check_lock)
+    with pytest.raises(LockLostError):
+        checks.wait(preempted, step(SeeFollowing, upstream="a"), lambda: "its link is down")
