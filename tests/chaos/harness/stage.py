@@ -86,10 +86,10 @@ class Stage:
             self.clients = Clients(self.cluster, clients, seconds, now(), seed)
             opened.callback(self.clients.stop)
             self.clients.prepare()
-            if sabotage:
-                self._spoil(changed_files(sabotage, clients))
             self.authors.start()
             opened.callback(self.authors.close)
+            if sabotage:
+                self._spoil(changed_files(sabotage, clients))
             self._opened = opened.pop_all()
 
     def _spoil(self, changed: Mapping[Path, Path]) -> None:
