@@ -383,7 +383,8 @@ def _afterwards(
         for name in (*choice.ahead, old):
             if name in situation.disks:
                 folder = tail_folder(choice.cluster, name, epoch, situation.now)
-                yield KeepAfterwards.of(name, new, folder)
+                keep = KeepAfterwards.of if name == old else KeepAfterwards.of_follower
+                yield keep(name, new, folder)
     for state in followers:
         if state.node == old or situation.snapshot.node(state.node).reachable:
             yield SeeFollowing.of(commands, state.node, state.upstream or "")

@@ -21,7 +21,7 @@ from indico_zodbrepl.cluster.lookup import node_with_program
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.epochs import now
 from indico_zodbrepl.host.history import Condition, Lineage
-from indico_zodbrepl.host.interface import host_of
+from indico_zodbrepl.host.interface import START_SECONDS, host_of
 from indico_zodbrepl.host.sql_export import DiffersError, Divergent, UnreadableError
 from indico_zodbrepl.operations.candidates import transactions
 from indico_zodbrepl.operations.checks import CATCH_UP_SECONDS, CatchUp
@@ -296,16 +296,31 @@ class KeepTail(Step):
 
 
 class KeepAfterwards(KeepTail):
-    """The same after a failover: the exported node does not start before it rejoins."""
+    """The same after a failover: the exported node does not start before it rejoins.
+
+    A follower that only seemed to be ahead, because it was asked later, is started again.
+    """
 
     action = "failover-keep-tail"
     afterwards = True
+
+    @classmethod
+    def of_follower(cls, node: str, against: str, folder: Path) -> Self:
+        """Make the step of a follower that seems to be ahead of the new primary."""
+        made = cls.of(node, against, folder)
+        return dataclasses.replace(
+            made,
+            arguments={**made.arguments, "follows": True},
+            title=f"{made.title}; else start it",
+        )
 
     def do(self, context: Context) -> Figures:
         # An interrupted attempt may have left its server running.
         context.host.fence(self.subject)
         told = super().do(context)
         if not told["lost_transactions"]:
+            if self.arguments.get("follows") and not told["aside"]:
+                context.host.start_node(self.subject, progress=context.say, seconds=START_SECONDS)
             return told
         context.host.mark(
             self.subject,
