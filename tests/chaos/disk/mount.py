@@ -229,8 +229,7 @@ def main() -> None:
         allow_other=True,
         default_permissions=True,
         use_ino=True,
-        # Another name of a file, and a loss of power, change attributes too; that is soon seen.
-        attr_timeout=0.5,
+        attr_timeout=0,  # another name of a file, or a loss of power, changes attributes
         entry_timeout=0.5,
     )
 
