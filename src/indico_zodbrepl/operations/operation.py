@@ -27,6 +27,11 @@ class Progress(enum.StrEnum):
     UNDONE = "undone"
 
 
+NODES = frozenset({"diverged", "starts_later"})
+"""Figures that name nodes."""
+LOST = "lost_transactions"
+
+
 class Outcome(enum.StrEnum):
     """Outcome of an operation.
 
@@ -98,19 +103,17 @@ class Operation:
     def figures(self) -> dict[str, Any]:
         """Return all figures; a later step's replaces an earlier one's of the same name.
 
-        Of several nodes that diverged from one primary, all are named, and what is lost is what
-        the one with the most has: the others got a part of the same.
+        Steps about several nodes add their names.  Of several that diverged from one primary, what
+        is lost is what the one with the most has: the others got a part of the same.
         """
         merged: dict[str, Any] = {**self.told}
         for record in self.records:
-            both: list[Any] = [merged.get("diverged", []), record.figures.get("diverged", [])]
-            diverged = [name for names in both for name in names]
-            lost = merged.get("lost_transactions", 0)
-            merged |= record.figures
-            if diverged:
-                merged["diverged"] = [*dict.fromkeys(diverged)]
-            if lost:
-                merged["lost_transactions"] = max(lost, merged["lost_transactions"])
+            before, merged = merged, {**merged, **record.figures}
+            both = before.keys() & record.figures.keys()
+            for name in both & NODES:
+                merged[name] = [*dict.fromkeys([*before[name], *merged[name]])]
+            if LOST in both:
+                merged[LOST] = max(before[LOST], merged[LOST])
         return merged
 
     def no_undo(self) -> str:
@@ -232,7 +235,7 @@ def _require_kinds(read: Operation) -> None:
         each[name]
         for each in figures
         if isinstance(each, dict)
-        for name in ("diverged", "exported_objects")
+        for name in (*sorted(NODES), "exported_objects")
         if name in each
     ]
     texts += [name for each in lists if isinstance(each, list) for name in each]

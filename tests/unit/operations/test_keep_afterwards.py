@@ -11,7 +11,10 @@ from test_untouched import cluster, context
 from indico_zodbrepl.cluster import Cluster
 from indico_zodbrepl.host.local import LocalHost
 from indico_zodbrepl.host.sql_export import Divergent
+from indico_zodbrepl.operations import operation
+from indico_zodbrepl.operations.model import Figures, Plan
 from indico_zodbrepl.operations.native_rejoin import KeepAfterwards
+from indico_zodbrepl.operations.operation import StepRecord
 
 __all__ = ["cluster"]  # a fixture
 
@@ -53,3 +56,21 @@ def test_a_follower_that_only_seemed_to_be_ahead_is_started_again(
     figures = make("b", "a", tmp_path / "tail").do(context(cluster))
     assert starts == started
     assert figures["lost_transactions"] == lost
+
+
+def test_all_nodes_of_an_operation_are_named_and_nothing_is_counted_twice() -> None:
+    plan = Plan("failover", "b", "a", "a was lost", 2, (), None, ())
+    figures: list[Figures] = [
+        {"diverged": ["c"], "lost_transactions": 1, "exported_to": "c-2"},
+        {"starts_later": ["d"]},
+        {"diverged": ["a"], "lost_transactions": 3, "exported_to": "a-2"},
+        {"starts_later": ["e"], "lost_transactions": 0},
+    ]
+    made = operation.new("demo", plan, "anne", 1.8e9)
+    done = made.later(records=tuple(StepRecord(figures=each) for each in figures))
+    assert done.figures == {
+        "diverged": ["c", "a"],
+        "starts_later": ["d", "e"],
+        "lost_transactions": 3,
+        "exported_to": "a-2",
+    }
