@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
 def digest(path: Path) -> str:
     """Return the SHA-256 of a small file, in hexadecimal.  Raises OSError."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def put_aside(path: Path) -> Path:
+    """Rename a damaged file, so that a new one can replace it; return its new path.
+
+    Raises OSError.
+    """
+    aside = path.with_name(f"{path.name}.damaged-{time.time():.0f}")
+    path.rename(aside)
+    return aside
 
 
 def keep_spare(folder: Path) -> None:

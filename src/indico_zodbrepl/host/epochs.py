@@ -19,7 +19,7 @@ from typing import Any
 
 from indico_zodbrepl.backends import backend_of
 from indico_zodbrepl.cluster import Cluster, formats
-from indico_zodbrepl.cluster.files import write_atomically
+from indico_zodbrepl.cluster.files import put_aside, write_atomically
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.host.interface import HostAwayError, host_of
@@ -265,9 +265,8 @@ def replace_damaged(cluster: Cluster, path: Path) -> tuple[Path, EpochRecord] | 
     known = newest_of(records, quorum(cluster))
     if known is None or len(records) < quorum(cluster):
         return None
-    aside = path.with_name(f"{path.name}.damaged-{time.time():.0f}")
     try:
-        path.rename(aside)
+        aside = put_aside(path)
     except OSError as error:
         raise OperatorError(
             "the record of the epoch can't be renamed", f"{path}: {error.strerror}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from indico_zodbrepl.backends import backend_of
-from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role, formats
+from indico_zodbrepl.cluster import Cluster, Forced, Node, NodeState, Role, files, formats
 from indico_zodbrepl.cluster.commands import Commands, move_away
 from indico_zodbrepl.cluster.files import keep_spare, write_atomically
 from indico_zodbrepl.cluster.layout import Layout, state_file
@@ -95,14 +95,12 @@ def put_aside(node: Node) -> Path:
     Raises OperatorError (exit 1) if it cannot be renamed.
     """
     path = state_file(node)
-    aside = path.with_name(f"{path.name}.damaged-{time.time():.0f}")
     try:
-        path.rename(aside)
+        return files.put_aside(path)
     except OSError as error:
         raise OperatorError(
             f"the state file of node {node.name} can't be renamed", f"{path}: {error.strerror}"
         ) from error
-    return aside
 
 
 def write(node: Node, state: NodeState) -> None:
