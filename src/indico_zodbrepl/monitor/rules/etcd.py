@@ -92,7 +92,8 @@ def _no_majority(facts: Facts, found: Health) -> Alert:
         disks_and_network(facts)
         if found.most_run
         else f"start the hosts of these members: `{facts.commands.zodbrepl('up')}` on each; if "
-        f"they are lost for good: {HOW_TO}",
+        "they run, see the fsync time of their disks: "
+        f"`{facts.commands.zodbrepl('check', '--system')}`; if they are lost for good: {HOW_TO}",
     )
 
 
