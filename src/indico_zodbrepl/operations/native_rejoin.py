@@ -213,7 +213,7 @@ class KeepTail(Step):
 
     action = "rejoin-keep-tail"
     afterwards: ClassVar[bool] = False
-    """Seconds; the cluster already works again, and continues without this step if necessary."""
+    """True if the cluster already works again, and continues without this step if necessary."""
 
     @classmethod
     def of(cls, node: str, against: str, folder: Path) -> Self:
