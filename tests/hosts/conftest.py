@@ -24,7 +24,7 @@ HEAVY = frozenset(
     f"tests/hosts/{name}.py"
     for name in ("test_automatic_sql", "test_sql_on_hosts", "test_indico_on_hosts")
 )
-"""Modules whose three hosts need both processors: at once, their leases of seconds would end."""
+"""Modules whose three hosts need both processors: two of them side by side make leases end."""
 
 # Where the tests run in the background SIGINT is ignored, and programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

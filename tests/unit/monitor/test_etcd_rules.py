@@ -54,6 +54,7 @@ def test_without_a_majority_it_says_when_writes_stop() -> None:
     assert "1 of 3 members serve, 2 are needed" in alert.text
     assert "refuses writes after 3 s" in alert.detail
     assert "start the hosts of these members" in alert.hint
+    assert "see the fsync time of their disks" in alert.hint
 
 
 def test_members_that_run_and_do_not_agree_are_no_lost_hosts() -> None:
