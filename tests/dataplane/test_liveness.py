@@ -1,4 +1,5 @@
 """How a storage is known to be, although nobody waits for it."""
+import contextlib
 import logging
 import threading
 
@@ -6,6 +7,7 @@ import pytest
 from relstorage.adapters.interfaces import ReplicaClosedException
 
 from indico_zodbrepl.dataplane.client.liveness import Liveness, Sight
+from indico_zodbrepl.dataplane.client.storage_calls import StorageCalls
 
 from processes import wait_for
 
@@ -19,7 +21,7 @@ class View(object):
         self.sight, self.failure = SEEN, None
         self.hangs = threading.Event()
         self.replaced = False
-        self.looks = self.cuts = self.closed = 0
+        self.looks = self.cuts = self.closed = self.elsewhere = 0
 
     def look(self):
         self.looks += 1
@@ -33,6 +35,9 @@ class View(object):
     def cut(self):
         self.cuts += 1
         self.hangs.clear()
+
+    def read_elsewhere(self):
+        self.elsewhere += 1
 
     def cut_replaced(self):
         if self.replaced:
@@ -51,6 +56,11 @@ class QuickLiveness(Liveness):
 
     interval = 0.02
     limit = 0.2
+
+
+class Patient(QuickLiveness):
+
+    limit = 1000
 
 
 @pytest.fixture
@@ -104,9 +114,6 @@ def test_a_look_that_hangs_is_no_connection_and_is_cut(liveness, view):
 
 
 def test_a_look_at_a_replaced_server_ends_long_before_the_limit(view):
-    class Patient(QuickLiveness):
-        limit = 1000
-
     liveness = Patient(view, 'the storage')
     view.hangs.set()
     looks = view.looks
@@ -117,10 +124,33 @@ def test_a_look_at_a_replaced_server_ends_long_before_the_limit(view):
     assert view.cuts == 0
 
 
-def test_closing_it_ends_its_threads_even_while_a_look_hangs(view):
-    class Patient(QuickLiveness):
-        limit = 1000
+def test_who_waits_for_a_silent_server_reads_from_another_one_long_before_the_limit(view):
+    calls = StorageCalls()
+    with contextlib.closing(Patient(view, 'the storage', calls)):
+        calls.begin()
+        wait_for(lambda: view.looks > 3, 'looks that succeed')
+        assert view.elsewhere == 0
+        view.hangs.set()
+        wait_for(lambda: view.elsewhere, 'the end of the silence')
+        looks = view.looks
+        view.hangs.clear()
+        wait_for(lambda: view.looks > looks + 3, 'further looks')
+        assert (1, 0) == (view.elsewhere, view.cuts)
 
+
+def test_a_server_is_left_to_itself_while_nobody_waits_for_it(view):
+    calls = StorageCalls()
+    with contextlib.closing(Patient(view, 'the storage', calls)) as liveness:
+        view.hangs.set()
+        looks = view.looks
+        wait_for(lambda: view.looks > looks, 'a look that hangs')
+        wait_for(lambda: liveness._silent > 3, 'a silent server')
+        assert view.elsewhere == 0
+        calls.begin()
+        wait_for(lambda: view.elsewhere, 'the end of the silence')
+
+
+def test_closing_it_ends_its_threads_even_while_a_look_hangs(view):
     liveness = Patient(view, 'the storage')
     view.hangs.set()
     looks = view.looks

@@ -15,6 +15,7 @@ from indico_zodbrepl.dataplane.client.views import SQLView
 
 from processes import PATIENCE
 
+VIEWS = 'indico_zodbrepl.dataplane.client.views'
 TIMEOUT = 5
 FROZEN = '''\
 %%import indico_zodbrepl.dataplane.mariadb
@@ -144,11 +145,15 @@ class Adapter(object):
         self.replica_selector = self.ro_replica_selector = selector
         self.broken, self.opened, self.closed = set(), [], []
         self.read_only = []
+        self.while_opening, self.chosen = None, []
 
     def open(self, replica_selector=None, read_only=False):
         self.read_only.append(read_only)
         server = (replica_selector or self.replica_selector).current()
         self.opened.append(server)
+        if self.while_opening is not None:
+            self.while_opening()
+            self.chosen.append(self.ro_replica_selector.current())
         connection = Connection(server, self.broken)
         return connection, connection
 
@@ -167,8 +172,8 @@ class Adapter(object):
 
 @pytest.fixture
 def adapter(file, monkeypatch, clock):
-    monkeypatch.setattr('indico_zodbrepl.dataplane.client.views._descriptor', lambda connection: None)
-    monkeypatch.setattr('indico_zodbrepl.dataplane.client.views._peer', lambda descriptor: None)
+    monkeypatch.setattr(VIEWS + '._descriptor', lambda connection: None)
+    monkeypatch.setattr(VIEWS + '._ends', lambda descriptor: (None, None))
     return Adapter(selector_of(file, 'a', 'b'))
 
 
@@ -178,7 +183,7 @@ def view(adapter):
 
 
 def test_everybody_leaves_a_server_that_hangs_in_a_look(view, adapter, monkeypatch):
-    monkeypatch.setattr('indico_zodbrepl.dataplane.client.views.os.listdir', lambda path: [])
+    monkeypatch.setattr(VIEWS + '.os.listdir', lambda path: [])
     assert 'a' == view.look().server
     view.cut()
     assert 'b' == adapter.replica_selector.current() == adapter.ro_replica_selector.current()
@@ -187,21 +192,59 @@ def test_everybody_leaves_a_server_that_hangs_in_a_look(view, adapter, monkeypat
 
 def test_only_connections_to_a_replaced_server_are_ended(file, adapter, view, monkeypatch):
     """An isolated primary leaves calls without an answer, and says nothing."""
-    listening = {server: socket.socket() for server in 'ab'}
-    ends = {}
-    for server, each in listening.items():
-        each.bind(('127.0.0.1', 0))
-        each.listen(1)
-        ends[server] = socket.create_connection(each.getsockname()), each.accept()[0]
-    name = 'indico_zodbrepl.dataplane.client.views.'
-    monkeypatch.setattr(name + '_descriptor', lambda connection: connection.replica)
-    monkeypatch.setattr(name + '_peer', lambda server: ends[server][0].getpeername())
+    ends = {server: connected() for server in 'ab'}
+    monkeypatch.setattr(VIEWS + '._descriptor', lambda connection: connection.replica)
+    monkeypatch.setattr(VIEWS + '._ends', lambda server: ends_of(ends[server][0]))
     adapter.replica_selector.leave('a')
     view.look()
     adapter.replica_selector.prefer('a')
     view.look()
     view.cut_replaced()
     assert [b'', 'silent'] == [received(ends[server][1]) for server in 'ba']
+
+
+def connected():
+    """Returns the ends of a connection; the first one is its client's."""
+    with contextlib.closing(socket.socket()) as listening:
+        listening.bind(('127.0.0.1', 0))
+        listening.listen(1)
+        return socket.create_connection(listening.getsockname()), listening.accept()[0]
+
+
+def ends_of(end):
+    return end.getsockname(), end.getpeername()
+
+
+def test_readers_leave_a_silent_server_and_writers_wait_for_it(adapter, view, monkeypatch):
+    reader, writer = connected(), connected()
+    opening = iter([writer[0], reader[0], writer[0]])
+    monkeypatch.setattr(VIEWS + '._ends', lambda descriptor: ends_of(next(opening)))
+    view.look()
+    connections = [
+        adapter.open(replica_selector=each)[0]
+        for each in (adapter.ro_replica_selector, adapter.replica_selector)]
+    view.read_elsewhere()
+    assert ['b', 'a'] == [
+        adapter.ro_replica_selector.current(), adapter.replica_selector.current()]
+    assert [b'', 'silent'] == [received(reader[1]), received(writer[1])]
+    view.cut_replaced()
+    assert 'silent' == received(writer[1])
+    view.look()
+    assert 'a' == adapter.ro_replica_selector.current()
+    assert ['a', 'a'] == [each.replica for each in connections]
+
+
+def test_readers_stay_while_the_look_retries_a_silent_server_that_was_left(view, adapter, clock):
+    for each in (adapter.replica_selector, adapter.ro_replica_selector):
+        each.leave('a')
+    view.look()
+    clock.now += TIMEOUT
+    adapter.while_opening = view.read_elsewhere
+    view.look()
+    assert ['b', 'a'] == adapter.opened
+    assert ['b'] == adapter.chosen
+    view.look()
+    assert 'a' == adapter.ro_replica_selector.current()
 
 
 def received(end):

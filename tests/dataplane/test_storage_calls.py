@@ -72,7 +72,8 @@ def test_no_thread_takes_a_count_away_from_another():
 
     def count():
         for _ in range(5000):
-            calls.add(0.001)
+            calls.begin()
+            calls.end(0.001)
     threads = [threading.Thread(target=count) for _ in range(8)]
     for each in threads:
         each.start()
@@ -81,3 +82,17 @@ def test_no_thread_takes_a_count_away_from_another():
     figures = calls.figures()
     assert 40000 == figures['count']
     assert abs(40 - figures['seconds']) < 0.001
+    assert not calls.are_under_way()
+
+
+def test_it_tells_whether_a_thread_waits_for_the_storage():
+    calls = StorageCalls()
+    thread = threading.Thread(target=calls.begin)
+    thread.start()
+    thread.join()
+    assert calls.are_under_way()
+    calls.begin()
+    calls.begin()
+    calls.end(0.001)
+    calls.end(0.001)
+    assert calls.are_under_way()

@@ -51,6 +51,7 @@ def main() -> None:
         each.add_argument("--lease", type=float, default=3.0)
         each.add_argument("--synchronous", type=int, default=0)
         each.add_argument("--backend", default="zrs")
+        each.add_argument("--round-trip", type=float, default=0.0, help="ms that the network adds")
     table = commands.add_parser("table", help="print the table of such files")
     table.add_argument("files", nargs="+", type=Path)
     given = options.parse_args()
@@ -62,7 +63,11 @@ def main() -> None:
         Lab(Path(folder), 3) as lab,
     ):
         cluster = Automatic(
-            lab, lease=given.lease, synchronous=given.synchronous, backend=given.backend
+            lab,
+            lease=given.lease,
+            synchronous=given.synchronous,
+            backend=given.backend,
+            round_trip_ms=given.round_trip,
         )
         cluster.up()
         if given.command == "calm":
@@ -82,6 +87,7 @@ def strike_all(cluster: Automatic, given: argparse.Namespace) -> None:
             "backend": given.backend,
             "fault": name,
             "lease": given.lease,
+            "round_trip_ms": given.round_trip,
             "synchronous": given.synchronous,
         }
         line = json.dumps({**settings, "load": os.getloadavg()[0], **result})
@@ -131,17 +137,18 @@ def busy(count: int) -> Iterator[None]:
 
 def print_table(paths: list[Path]) -> None:
     """Print the table of all rounds in some files."""
-    found: dict[tuple[str, str, float, int], list[dict[str, Any]]] = defaultdict(list)
+    found: dict[tuple[str, str, float, int, float], list[dict[str, Any]]] = defaultdict(list)
     for path in paths:
         for line in map(json.loads, path.read_text().splitlines()):
-            key = line["backend"], line["fault"], line["lease"], line["synchronous"]
-            found[key].append(line)
+            settings = (line[each] for each in ("backend", "fault", "lease", "synchronous"))
+            found[*settings, line.get("round_trip_ms", 0.0)].append(line)
     print(
-        "| backend | fault | lease | synchronous | rounds | first commit: median | 95 % | max "
+        "| backend | fault | lease | synchronous | round trip | rounds "
+        "| first commit: median | 95 % | max "
         "| pause of commits: median | 95 % | max | read gap, max | take-overs | acknowledged "
         "| missing | not exported | by no leader | load |"
     )
-    print("|---" * 18 + "|")
+    print("|---" * 19 + "|")
     order = list(FAULTS)
     for key, lines in sorted(
         found.items(), key=lambda each: (each[0][0], each[0][2:], order.index(each[0][1]))
@@ -149,9 +156,9 @@ def print_table(paths: list[Path]) -> None:
         print(row(key, lines))
 
 
-def row(key: tuple[str, str, float, int], lines: list[dict[str, Any]]) -> str:
+def row(key: tuple[str, str, float, int, float], lines: list[dict[str, Any]]) -> str:
     """Return the line of a fault; without a failover there is no first commit of a successor."""
-    backend, fault, lease, synchronous = key
+    backend, fault, lease, synchronous, round_trip = key
     firsts = [line["first"] for line in lines if line["first"] is not None]
     takeovers = Counter(line["takeovers"] for line in lines)
     loads = [line["load"] for line in lines]
@@ -160,6 +167,7 @@ def row(key: tuple[str, str, float, int], lines: list[dict[str, Any]]) -> str:
         fault,
         f"{lease:g}",
         str(synchronous),
+        f"{round_trip:g} ms",
         str(len(lines)),
         figures(firsts),
         figures([line["pause"] for line in lines]),

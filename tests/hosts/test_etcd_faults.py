@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from counted import Counted, served
+from counted import Counted, exported_numbers, served
 from elected import CLIENT_PORT, LEASE, Elected
 from three import HOME, later
 
@@ -25,6 +25,7 @@ from indico_zodbrepl.probing.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(etcd_control.find() is None, reason="lacks etcd-server")
 
+HOSTS = ("h1", "h2", "h3")
 SMALL = "h3"
 """The host whose member has a small disk."""
 DISK = "170m"
@@ -217,29 +218,60 @@ def test_a_compaction_that_a_frozen_host_misses_confuses_nobody(three: Faulty) -
 
 
 def test_an_old_snapshot_under_a_running_cluster_moves_no_role(three: Faulty) -> None:
-    hosts = ("h1", "h2", "h3")
-    for host in hosts:
+    target = lead_since_a_snapshot(three)
+    with same_leader(three, 5_000_000):
+        restore_snapshot(three)
+        for host in HOSTS:
+            three.member(host, "start")
+    assert three.primary("h1") == target
+
+
+def test_an_old_snapshot_is_no_reason_to_stay_without_a_primary(three: Faulty) -> None:
+    """The host of the primary is lost at the same time: the key names an older leader."""
+    lead_since_a_snapshot(three)
+    before = three.see_leader("h2")
+    with Counted(three, "h2", 8_000_000) as writer:
+        restore_snapshot(three)
+        three.lab["h1"].kill()
+        for host in ("h2", "h3"):
+            three.member(host, "start")
+        three.see_leader("h2", before["node"])
+        writer.see_more()
+        three.restore()
+        writer.see_more()
+    after = three.see_leader("h2")
+    assert after["epoch"] > before["epoch"]
+    kept = served(three, "h2", after["node"]) | exported_numbers(three)
+    assert not set(writer.acknowledged) - kept
+
+
+def lead_since_a_snapshot(three: Faulty) -> str:
+    """Let node a lead since a snapshot of etcd, kept on each host, in which another node leads."""
+    if three.see_leader("h1")["node"] == "a":
+        three.zodbrepl("h1", "switchover", "b", "--reason", "before the snapshot")
+    data = three.lab.srv / "var/etcd"
+    for host in HOSTS:
         three.member(host, "stop")
-    for host in hosts:
-        data = three.lab.srv / "var/etcd"
+    for host in HOSTS:
         three.lab[host].run("cp", "-a", f"{data}/member", str(three.lab.srv / "snapshot"))
-    for host in hosts:
+    for host in HOSTS:
         three.member(host, "start")
     before = three.see_leader("h1")
-    target = "b" if before["node"] != "b" else "a"
     # Candidates that nobody elected have left the primary for a moment.
     assert wait_until(lambda: three.status("h1")["state"] == "healthy", later())
     assert three.primary("h1") == before["node"]
-    three.zodbrepl("h1", "switchover", target, "--reason", "after the snapshot")
-    with same_leader(three, 5_000_000):
-        for host in hosts:
-            three.member(host, "stop")
-        for host in hosts:
-            data = three.lab.srv / "var/etcd"
-            three.lab[host].run("rm", "-r", f"{data}/member")
-            three.lab[host].run("mv", str(three.lab.srv / "snapshot"), f"{data}/member")
-        for host in hosts:
-            three.member(host, "start")
+    three.zodbrepl("h1", "switchover", "a", "--reason", "after the snapshot")
+    return "a"
+
+
+def restore_snapshot(three: Faulty) -> None:
+    """Give all members their data of the snapshot; they are stopped."""
+    data = three.lab.srv / "var/etcd"
+    for host in HOSTS:
+        three.member(host, "stop")
+    for host in HOSTS:
+        three.lab[host].run("rm", "-r", f"{data}/member")
+        three.lab[host].run("mv", str(three.lab.srv / "snapshot"), f"{data}/member")
 
 
 def test_without_a_leader_key_and_a_primary_the_status_names_the_command(three: Faulty) -> None:

@@ -40,9 +40,10 @@ def test_how_often_and_after_which_pauses_a_request_is_tried(tree, site):
         'conflict after a long time': [0.05, None],
         'missing objects': [0.05] * 3,
         'read-only': [None],
-        'disconnected soon': [0.25, 0.25],
+        'disconnected soon': [0.02, 0.04],
+        'disconnected for long': [0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5, 0.5],
         'disconnected late': [None],
-        'disconnected, then read-only': [0.25, None],
+        'disconnected, then read-only': [0.02, None],
     } == decided
 
 

@@ -29,6 +29,7 @@ class Automatic(Three):
         lease: seconds; the cluster file's ``lease``.
         synchronous: secondaries that acknowledge each commit.
         backend, more: of the cluster file; ``more`` are further lines.
+        round_trip_ms: what the network adds to each round trip between two hosts.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Automatic(Three):
         synchronous: int = 0,
         backend: str = "zrs",
         more: str = "",
+        round_trip_ms: float = 0.0,
     ) -> None:
         self._lease = lease
+        self._round_trip_ms = round_trip_ms
         lines = (
             "automatic true",
             f"lease {lease:g}",
@@ -52,6 +55,13 @@ class Automatic(Three):
             more,
         )
         super().__init__(lab, "tls", backend=backend, section="\n".join(lines))
+        self._slow()
+
+    def _slow(self) -> None:
+        """Delay each frame at both of its hosts, so that a round trip is delayed four times."""
+        if self._round_trip_ms:
+            for host in self.lab:
+                self.lab.network.slow(host.name, delay_ms=self._round_trip_ms / 4)
 
     def up(self) -> None:
         """Start all programs of all hosts, and wait until the cluster is whole."""
@@ -62,6 +72,7 @@ class Automatic(Three):
     def heal(self) -> None:
         """Undo all faults: every host, agent and program runs."""
         self.lab.network.heal()
+        self._slow()
         for host in self.lab:
             if host.is_on:
                 host.thaw()

@@ -27,6 +27,7 @@ print json.dumps({
     'missing objects': pauses(*[(0, POSKeyError('\0' * 8))] * 3),
     'read-only': pauses((0, ReadOnlyError())),
     'disconnected soon': pauses((0, ClientDisconnected()), (3.9, ClientDisconnected())),
+    'disconnected for long': pauses(*[(0, ClientDisconnected())] * 8),
     'disconnected late': pauses((4, ClientDisconnected())),
     'disconnected, then read-only': pauses((0, ClientDisconnected()), (0.3, ReadOnlyError())),
 })

@@ -3,6 +3,9 @@
 A ZEO client notices a lost connection.  A database driver notices it only on
 use, never notices a frozen server, and a FileStorage does not notice a missing disk.  So one
 thread checks the storage each second, and a second thread interrupts a check that hangs.
+
+With automatic failover nobody should wait to read until a lost server is replaced.  So while a call
+is under way the storage is checked at once, and if the server is silent, others are read from.
 """
 from __future__ import absolute_import
 
@@ -19,7 +22,8 @@ log = logging.getLogger(__name__)
 
 CUT_AGAIN = 3  # intervals; for a check that was not interrupted, or a server that stays away
 LATE = 2  # intervals; for a check at a server that another one has replaced
-PARTS = 4  # of an interval; after each, replaced servers are looked for
+PARTS = 12  # of an interval; after each, silent and replaced servers are looked for
+SILENT = 3  # parts; for a check while somebody waits, if others can be read from
 CLOSE_LIMIT = 2.0  # seconds; after that, a hanging check is abandoned
 
 # server: 'host:port', or None without one; read_only: True if it refuses writes; last_tid: 8
@@ -34,12 +38,14 @@ class Liveness(object):
     """A monitor of a storage with two daemon threads.  Any thread may read its state.
 
     Args:
-        view: checks the storage, with four methods.  look() returns a Sight or
+        view: checks the storage, with five methods.  look() returns a Sight or
             raises any Exception; only one thread calls it.  cut() interrupts
             whatever hangs, in all threads.  cut_replaced() interrupts only what waits for
-            a server that another one has replaced.  close() releases the rest.  All but
-            look() may be called during look().
+            a server that another one has replaced.  read_elsewhere() interrupts only what reads
+            from the server, and lets others be read from until look() has succeeded again.
+            close() releases the rest.  All but look() may be called during look().
         name: of the storage, for the log.
+        calls: the `StorageCalls` for which `read_elsewhere` is called; None for never.
 
     Attributes:
         interval: seconds between two checks.
@@ -55,9 +61,14 @@ class Liveness(object):
     limit = 8.0
     read_only_since = None
 
-    def __init__(self, view, name):
+    def __init__(self, view, name, calls=None):
         self._view = view
         self._name = name
+        self._calls = calls
+        self._look_number = 0
+        self._looking = False
+        self._unanswered = 0, 0  # the number of a look, and the parts since it was first seen
+        self._wake = threading.Event()
         self._patience = max(1, int(self.limit / self.interval))
         self._sight = NOTHING
         self._failure = None
@@ -96,6 +107,7 @@ class Liveness(object):
         if self._closing.is_set():
             return
         self._closing.set()
+        self._wake.set()
         if self._pid != os.getpid():
             return
         looking, guarding = self._threads
@@ -107,15 +119,18 @@ class Liveness(object):
         self._view.close()
 
     def _look(self):
-        while True:
+        while not self._closing.is_set():
+            self._look_number += 1
+            self._looking = True
             try:
                 self._seen(self._view.look(), None)
             except Exception as error:  # any exception means that the storage does not serve
                 self._seen(self._sight, error)
+            self._looking = False
             # A lost server may be back, or replaced, in a moment.
-            if self._closing.wait(
-                    self.interval / (4 if self._failure else 1)):
-                return
+            self._wake.wait(self.interval / (4 if self._failure else 1))
+            if not self._closing.is_set():
+                self._wake.clear()
 
     def _seen(self, sight, failure):
         if self._closing.is_set():
@@ -136,6 +151,8 @@ class Liveness(object):
     def _guard(self):
         part = 0
         while not self._closing.wait(self.interval / PARTS):
+            if self._calls is not None:
+                self._listen()
             if self._silent >= LATE:
                 self._view.cut_replaced()
             part = (part + 1) % PARTS
@@ -147,6 +164,20 @@ class Liveness(object):
                 log.warning('%s does not answer; ending what waits for it',
                             self._name)
                 self._view.cut()
+
+    def _listen(self):
+        """Let others be read from if the server is silent while a call is under way."""
+        if not self._calls.are_under_way():
+            self._unanswered = 0, 0
+            return
+        number, parts = self._unanswered
+        if not self._looking:
+            self._wake.set()
+        parts = parts + 1 if number == self._look_number and self._looking else 0
+        self._unanswered = self._look_number, parts
+        if parts == SILENT:
+            log.info('%s does not answer; reading from another server', self._name)
+            self._view.read_elsewhere()
 
 
 def _close(reference):

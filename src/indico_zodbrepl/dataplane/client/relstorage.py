@@ -21,7 +21,7 @@ from indico_zodbrepl.dataplane.programs.clock import monotonic
 
 @zope.interface.implementer(IReplicaSelector)
 class Replicas(object):
-    """One choice of a server for all threads.  Thread-safe.
+    """One choice of a server for all threads, to write to or to read from.  Thread-safe.
 
     RelStorage's own selector returns to the first server after some seconds, whether
     or not it serves, so that threads wait for a frozen one again and again.  This one

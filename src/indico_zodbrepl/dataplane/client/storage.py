@@ -14,6 +14,7 @@
 from __future__ import absolute_import
 
 import functools
+import os
 import sys
 import time
 
@@ -26,7 +27,7 @@ from ZODB.config import FileStorage as FileStorageSection
 from ZODB.interfaces import IMVCCStorage
 from ZODB.POSException import ReadOnlyError
 
-from indico_zodbrepl.dataplane.client import blob_cache, blob_upload, older_servers
+from indico_zodbrepl.dataplane.client import blob_cache, blob_upload, leader, older_servers
 from indico_zodbrepl.dataplane.client.liveness import Liveness
 from indico_zodbrepl.dataplane.client.reconnection import Watchdog, what_is_missing
 from indico_zodbrepl.dataplane.client.relstorage import LostTransactions
@@ -113,7 +114,9 @@ class IndicoStorage(object):
         else:
             view = view_of(base)
             if view is not None:
-                self.liveness = Liveness(view, place_of(base))
+                is_automatic = leader.VARIABLE in os.environ
+                self.liveness = Liveness(
+                    view, place_of(base), self.calls if is_automatic else None)
                 self._waits = getattr(view, 'waits', None)
                 self._owns_liveness = True
             if is_on_sqlite(base):
@@ -221,13 +224,14 @@ def _translating(method, calls, translate=translated):
     @functools.wraps(method, assigned=named, updated=())
     def call(*args, **kwargs):
         begun = monotonic()
+        calls.begin()
         try:
             return method(*args, **kwargs)
         except Exception as error:
             raised = translate(error)
             six.reraise(type(raised), raised, sys.exc_info()[2])
         finally:
-            calls.add(monotonic() - begun)
+            calls.end(monotonic() - begun)
     return call
 
 

@@ -5,6 +5,8 @@ import contextlib
 import errno
 import os
 import socket
+import threading
+import weakref
 
 from relstorage.storage import RelStorage
 from ZODB.FileStorage import FileStorage
@@ -80,20 +82,29 @@ class SQLView(object):
         self._manager = adapter.connmanager
         self._connection = self._cursor = None
         self._shows_nothing = False
+        self._retrying = False  # the first server, while another one is used
         self._servers = {}  # address: the server as the file of servers names it, or None
+        self._reading = None
+        self._readers = weakref.WeakKeyDictionary()  # an open connection: both ends of its socket
+        self._lock = threading.Lock()  # for the readers
         self.waits = CommitWaits()
         self._open = self._manager.open
         self._manager.open = self._opening
         self._replicas = None
         if self._manager.replica_selector is not None:
-            self._replicas = Replicas(self._manager.replica_selector)
-            if self._manager.ro_replica_selector is self._manager.replica_selector:
-                self._manager.ro_replica_selector = self._replicas
+            selector = self._manager.replica_selector
+            self._replicas = Replicas(selector)
+            if self._manager.ro_replica_selector is selector:
+                self._reading = self._manager.ro_replica_selector = Replicas(selector)
             self._manager.replica_selector = self._replicas
 
     def _opening(self, *args, **kwargs):
         connection, cursor = self._open(*args, **kwargs)
-        self._servers[_peer(_descriptor(connection))] = getattr(connection, 'replica', None)
+        ends = _ends(_descriptor(connection))
+        self._servers[ends[1]] = getattr(connection, 'replica', None)
+        if self._reading is not None and kwargs.get('replica_selector') is self._reading:
+            with self._lock:
+                self._readers[connection] = ends
         return connection, cursor
 
     def look(self):
@@ -130,6 +141,7 @@ class SQLView(object):
             return
         used = self._connection, self._cursor
         self._connection = self._cursor = None
+        self._retrying = True
         try:
             self._connection, self._cursor = self._opened(
                 replica_selector=Only(first))
@@ -142,6 +154,8 @@ class SQLView(object):
         else:
             self._replicas.prefer(first)
             self._manager.rollback_and_close(*used)
+        finally:
+            self._retrying = False
 
     def _ask(self):
         tid = self._adapter.txncontrol.get_tid(self._cursor)
@@ -152,8 +166,10 @@ class SQLView(object):
             read_only = bool(self._cursor.fetchall()[0][0])
         refusal = self._refusal()
         self._connection.rollback()
+        if self._reading is not None:
+            self._reading.prefer(self._connection.replica)
         if refusal is not None and self.waits.are_late:
-            self._shut(self._servers)
+            self._shut(addresses=self._servers)
         return Sight(
             _server(self._connection, self._manager), read_only or refusal is not None,
             p64(tid) if tid else None, refusal)
@@ -186,8 +202,9 @@ class SQLView(object):
         """
         connection = self._connection
         if self._replicas is not None and connection is not None:
-            self._replicas.leave(connection.replica)
-        self._shut(self._servers)
+            for each in self._selectors:
+                each.leave(connection.replica)
+        self._shut(addresses=self._servers)
 
     def cut_replaced(self):
         """Shut down the sockets to servers that are not the one to use.
@@ -195,13 +212,27 @@ class SQLView(object):
         The file of servers names a new primary while an isolated one leaves calls without an answer.
         """
         if self._replicas is not None:
-            used = self._replicas.current()
-            self._shut([
-                address for address, server in self._servers.items() if server != used])
+            used = [each.current() for each in self._selectors]
+            self._shut(addresses=[
+                address for address, server in self._servers.items() if server not in used])
 
-    def _shut(self, addresses):
+    def read_elsewhere(self):
+        """Read from another server until a look has succeeded; what is being written still waits."""
+        if self._reading is None or self._retrying:
+            return
+        silent = self._replicas.current()
+        self._reading.leave(silent)
+        with self._lock:
+            readers = list(self._readers.items())
+        self._shut(sockets=[ends for each, ends in readers if each.replica == silent])
+
+    @property
+    def _selectors(self):
+        return [each for each in (self._replicas, self._reading) if each is not None]
+
+    def _shut(self, addresses=(), sockets=()):
         for descriptor in map(int, os.listdir('/proc/self/fd')):
-            _shut(descriptor, addresses)
+            _shut(descriptor, addresses, sockets)
 
     def close(self):
         self._manager.open = self._open
@@ -231,7 +262,7 @@ class SQLiteView(SQLView):
     def cut(self):
         """Do nothing: there is no socket, and SQLite limits its statements."""
 
-    cut_replaced = cut
+    cut_replaced = read_elsewhere = cut
 
 
 class FileView(object):
@@ -254,7 +285,7 @@ class FileView(object):
     def cut(self):
         """Do nothing: a call that waits for a disk cannot be interrupted."""
 
-    cut_replaced = cut
+    cut_replaced = read_elsewhere = cut
 
     def close(self):
         pass
@@ -290,12 +321,14 @@ def _descriptor(connection):
     return connection._sock.fileno()  # PyMySQL
 
 
-def _peer(descriptor):
+def _ends(descriptor):
+    """Return the own address and the peer's of a socket."""
     with contextlib.closing(_copy(descriptor)) as copy:
-        return copy.getpeername()
+        return copy.getsockname(), copy.getpeername()
 
 
-def _shut(descriptor, peers):
+def _shut(descriptor, peers, sockets):
+    """Shut down a socket if it is connected to one of the peers, or has one of the pairs of ends."""
     try:
         # The owner of the original may close it meanwhile.
         copy = _copy(descriptor)
@@ -305,7 +338,8 @@ def _shut(descriptor, peers):
         return
     with contextlib.closing(copy):
         try:
-            if copy.getpeername() in peers:
+            peer = copy.getpeername()
+            if peer in peers or (copy.getsockname(), peer) in sockets:
                 copy.shutdown(socket.SHUT_RDWR)
         except socket.error as error:
             if error.errno not in (errno.ENOTSOCK, errno.ENOTCONN):
