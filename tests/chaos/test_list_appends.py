@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -74,7 +75,7 @@ def test_an_exported_append_is_no_loss_of_an_asynchronous_cluster() -> None:
         did(1, append="x", x=[]),
         did(2, append="x", x=[1]),
         did(3, "h2", x=[1, 2]),
-        did(4, "h2", append="x", x=[1]),
+        did(4, "h2.1", append="x", x=[1]),
     ]
     assert set() == kinds(history, (2,), x=[1, 4])
     assert {Kind.LOST, Kind.DIRTY_READ} == kinds(history, x=[1, 4])
@@ -201,3 +202,33 @@ def test_a_long_good_history_is_judged_good(sessions: int) -> None:
         for key in append:
             final[key].append(number)
     assert set() == kinds(history, x=final["x"], y=final["y"], z=final["z"])
+
+
+LOST_AND_REPLACED = [
+    did(1, append="x", x=[]),
+    did(2, append="x", x=[1]),
+    did(3, "h2", append="y", y=[]),
+]
+
+
+def test_a_session_must_not_outlive_a_lost_transaction_that_it_has_seen() -> None:
+    """Otherwise its cache may go on to show what is lost."""
+    final = {"x": [1], "y": [3]}
+    assert set() == kinds(LOST_AND_REPLACED, exported=(2,), **final)
+    for later in (did(4, x=[1], y=[3]), did(4, append="y", y=[3])):
+        shown = {**final, "y": [3, 4]} if later.appended else final
+        assert {Kind.WENT_BACK} == kinds([*LOST_AND_REPLACED, later], exported=(2,), **shown)
+        dropped = dataclasses.replace(later, session="h1.1")
+        assert set() == kinds([*LOST_AND_REPLACED, dropped], exported=(2,), **shown)
+
+
+def test_a_session_may_go_on_if_what_is_lost_was_acknowledged_to_nobody_or_not_seen() -> None:
+    unknown = [
+        LOST_AND_REPLACED[0],
+        dataclasses.replace(LOST_AND_REPLACED[1], outcome=UNKNOWN, ended=math.inf),
+        *LOST_AND_REPLACED[2:],
+        did(4, x=[1], y=[3]),
+    ]
+    assert set() == kinds(unknown, exported=(2,), x=[1], y=[3])
+    other = [*LOST_AND_REPLACED, did(4, "h2", x=[1], y=[3])]
+    assert set() == kinds(other, exported=(2,), x=[1], y=[3])

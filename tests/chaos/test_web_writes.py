@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from histories import Kind
 from traffic import Outcome
-from web_writes import ATTACHED, CHANGED, CREATED, WebWrite, judge
+from web_writes import ATTACHED, CHANGED, CREATED, WebWrite, excused, judge
 
 SAVED, UNKNOWN = Outcome.ACKNOWLEDGED, Outcome.UNKNOWN
 
@@ -58,3 +58,12 @@ def test_the_order_of_changes_is_that_of_their_times() -> None:
     turned = [dataclasses.replace(each, began=-each.began) for each in HISTORY]
     (found,) = judge(turned, TITLES, FILES)
     assert found.numbers == (3,)
+
+
+def test_what_only_a_recovery_export_has_is_no_loss() -> None:
+    exports = b"...first...new...5.bin..."
+    left = excused(HISTORY, exports)
+    assert [] == list(judge(left, {"7": "old"}, {}))
+    (found,) = judge(left, {}, {})  # the earlier title is in no export
+    assert found.numbers == (3,)
+    assert HISTORY == excused(HISTORY, b"...second...")

@@ -47,7 +47,8 @@ def test_another_node_takes_over_and_nothing_acknowledged_is_lost(
     assert (1, 0, 0) == (found["takeovers"], found["missing"], found["seen_and_gone"])
     assert (0, 0) == (found["by_no_leader"], found["refused_kept"])
     assert found["first"] is not None
-    assert found["read_gap"] < found["first"] / 2  # readers do not wait for the successor
+    if name == "host isolated":  # its readers do not wait for the successor
+        assert found["read_gap"] < found["first"] / 2
     epoch = cluster.epoch()
     failovers = [
         each

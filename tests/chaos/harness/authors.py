@@ -18,7 +18,7 @@ from requests.adapters import HTTPAdapter
 from three import HOME, Three, later
 from traffic import Outcome, now
 from uploads import digest
-from web_writes import ATTACHED, CHANGED, CREATED, WebWrite
+from web_writes import ATTACHED, CHANGED, CREATED, WebWrite, file_name
 
 from indico_zodbrepl.cluster import load
 from indico_zodbrepl.cluster.model import FileStore
@@ -201,7 +201,7 @@ class _Author:
         content = os.urandom(SIZE)
 
         def attach(_digest: str) -> tuple[requests.Response | None, str | None]:
-            return None, self._browser.upload(self._own, f"{number}.bin", content)
+            return None, self._browser.upload(self._own, file_name(number), content)
 
         self._try(number, ATTACHED, "", digest(content), attach)
 

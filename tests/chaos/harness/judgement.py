@@ -13,7 +13,7 @@ import list_appends
 import registers
 import web_writes
 from automatic import Automatic
-from counted import exported_numbers
+from counted import exported_numbers, exported_records
 from histories import Anomaly, Transaction
 from logs import final_state
 from registers import Access
@@ -101,12 +101,14 @@ def judge(stage: Stage, used: Measured, *, exports_excuse: bool) -> tuple[Verdic
     lists, values = final_state(next(iter(shown.values())))
     excuses = frozenset(exported_numbers(stage.cluster) if exports_excuse else ())
     found = list_appends.judge(history.transactions, lists, excuses)
+    exports = exported_records(stage.cluster) if exports_excuse else b""
+    judged = web_writes.excused(written, exports)
     terms = stage.cluster.epoch() if isinstance(stage.cluster, Automatic) else None
     anomalies = (
         *found.anomalies,
         *registers.judge(history.accesses, values, now(), excuses),
         *(leaders.judge(history.transactions, terms) if terms else ()),
-        *web_writes.judge(written, stage.authors.titles("h2"), stage.authors.files("h2")),
+        *web_writes.judge(judged, stage.authors.titles("h2"), stage.authors.files("h2")),
     )
     everything: list[Told] = [*history.transactions, *history.accesses, *written]
     outcomes = [each.outcome for each in everything]

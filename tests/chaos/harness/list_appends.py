@@ -9,6 +9,7 @@ Alvaro, "Elle: inferring isolation anomalies from experimental observations", VL
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from histories import Anomaly, Kind, Lists, Transaction, without
@@ -59,6 +60,7 @@ def judge(
                 found.append(anomaly)
     found += _overwritten(known, lists, sights)
     found += _went_back(known, lists, sights)
+    found += _outlived(history, held, excused)
     if not found:
         # What is wrong with a single list is in most cases a cycle too, which says less.
         found += cycle(known, final, sights)
@@ -189,3 +191,39 @@ def _went_back(
                 if position is not None:
                     place = each.session, key
                     written[place] = max(written.get(place, (0, 0)), (position + 1, each.number))
+
+
+def _outlived(
+    history: Iterable[Transaction], held: set[int], excused: frozenset[int]
+) -> Iterator[Anomaly]:
+    """Find sessions that saw a lost transaction, and afterwards what replaced it.
+
+    What is lost is the end of one server's history.  So a transaction that is held, and began after
+    a lost one was acknowledged, was committed at another server, which never had the lost one.  A
+    client that turns to that server has to begin another session.
+    """
+    writers = {each.number: each for each in history if each.appended}
+    lost = {
+        number
+        for number in excused & writers.keys()
+        if writers[number].outcome is Outcome.ACKNOWLEDGED
+    }
+    if not lost:
+        return
+    first_seen: dict[
+        str, tuple[float, int]
+    ] = {}  # when the first lost one that a session saw ended
+    for each in sorted(history, key=lambda each: each.began):
+        seen = {number for values in each.read.values() for number in values} & writers.keys()
+        if each.outcome is Outcome.ACKNOWLEDGED and each.appended:
+            seen.add(each.number)
+        since, witness = first_seen.get(each.session, (math.inf, 0))
+        newer = sorted(number for number in seen & held if writers[number].began > since)
+        if newer:
+            said = (
+                f"{each.number} saw {newer[0]}, after the session had seen {witness}, which is lost"
+            )
+            yield Anomaly(Kind.WENT_BACK, said, (witness, newer[0], each.number))
+        for number in sorted(seen & lost):
+            candidate = (writers[number].ended, number)
+            first_seen[each.session] = min(first_seen.get(each.session, candidate), candidate)

@@ -47,6 +47,30 @@ class WebWrite:
         )
 
 
+def excused(history: Iterable[WebWrite], exports: bytes) -> list[WebWrite]:
+    """Return a history in which what a recovery export holds counts as of unknown outcome.
+
+    Args:
+        exports: the content of all exports.
+    """
+    return [
+        dataclasses.replace(each, outcome=Outcome.UNKNOWN)
+        if each.outcome is Outcome.ACKNOWLEDGED and _mark(each).encode() in exports
+        else each
+        for each in history
+    ]
+
+
+def _mark(write: WebWrite) -> str:
+    """Return a text that only the objects which a request has written contain."""
+    return file_name(write.number) if write.what == ATTACHED else write.value
+
+
+def file_name(number: int) -> str:
+    """Return the name of the file that a request attaches."""
+    return f"{number}.bin"
+
+
 def judge(
     history: Sequence[WebWrite], titles: Mapping[str, str], files: Mapping[str, str]
 ) -> Iterator[Anomaly]:

@@ -147,10 +147,20 @@ def exported_numbers(three: Three) -> set[int]:
     return {int(each["description"]) for each in _exported(three) if each["description"].isdigit()}
 
 
+def exported_records(three: Three) -> bytes:
+    """Return the transactions in recovery exports with their objects, as the exports hold them."""
+    return b"".join(path.read_bytes() for path in _exports(three, "tail.fs"))
+
+
 def _exported(three: Three) -> list[dict[str, Any]]:
     return [
         transaction
-        for host in three.lab
-        for path in Path(host.folder).glob("var/lost-tails/*/tail.json")
+        for path in _exports(three, "tail.json")
         for transaction in json.loads(path.read_text())["transactions"]
     ]
+
+
+def _exports(three: Three, name: str) -> list[Path]:
+    """Return a file of each recovery export."""
+    folders = [Path(host.folder) for host in three.lab]
+    return [path for each in folders for path in each.glob(f"var/lost-tails/*/{name}")]
