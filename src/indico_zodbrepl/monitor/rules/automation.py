@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from indico_zodbrepl.monitor.findings import HostReport
 from indico_zodbrepl.monitor.host_status import Automation
 from indico_zodbrepl.monitor.node_status import NodeStatus
-from indico_zodbrepl.monitor.rules.etcd import disks_and_network
+from indico_zodbrepl.monitor.rules.etcd import disks_and_network, start_members
 from indico_zodbrepl.monitor.rules.facts import Facts
 from indico_zodbrepl.probing.answers import Alert, Hold, Level
 
@@ -33,7 +33,7 @@ def warnings(facts: Facts) -> Iterator[Alert]:
 
 
 def _unknown(facts: Facts, found: Automation) -> Alert:
-    command, etcd = facts.commands.zodbrepl, facts.findings.etcd
+    etcd = facts.findings.etcd
     if found.hint:
         return Alert(
             Level.CRITICAL,
@@ -49,10 +49,7 @@ def _unknown(facts: Facts, found: Automation) -> Alert:
         "the state of the automatic failover is unknown: etcd does not answer here",
         f"{found.problem}. Without a majority of etcd's members the primary refuses writes "
         f"{found.lease:g} s later, and no node takes over.",
-        disks_and_network(facts)
-        if etcd is not None and etcd.most_run
-        else f"bring the hosts of etcd back: `{command('up')}` on each; if a majority of them is "
-        f"lost for good: {QUORUM}",
+        disks_and_network(facts) if etcd is not None and etcd.most_run else start_members(facts),
     )
 
 

@@ -76,7 +76,8 @@ def _older(facts: Facts) -> Iterator[Alert]:
         f"know epoch {known}",
         "A snapshot of etcd was restored, or its keys were changed by hand. It may name a former "
         "leader.",
-        f"stop the cluster with `{facts.commands.zodbrepl('down')}` and rebuild etcd: {HOW_TO}",
+        "the automation writes the key again within seconds; if it does not, stop the cluster with "
+        f"`{facts.commands.zodbrepl('down')}` and rebuild etcd: {HOW_TO}",
     )
 
 
@@ -89,11 +90,16 @@ def _no_majority(facts: Facts, found: Health) -> Alert:
         f"{found.needed} are needed",
         f"{_reasons(lost)}. No lease can be renewed: the primary refuses writes after "
         f"{facts.cluster.lease:g} s, and no node takes over. Pages stay readable.",
-        disks_and_network(facts)
-        if found.most_run
-        else f"start the hosts of these members: `{facts.commands.zodbrepl('up')}` on each; if "
-        "they run, see the fsync time of their disks: "
-        f"`{facts.commands.zodbrepl('check', '--system')}`; if they are lost for good: {HOW_TO}",
+        disks_and_network(facts) if found.most_run else start_members(facts),
+    )
+
+
+def start_members(facts: Facts) -> str:
+    """Return what to do if a majority of the members does not answer."""
+    return (
+        f"start the hosts of these members: `{facts.commands.zodbrepl('up')}` on each; if they run, "
+        f"see the fsync time of their disks: `{facts.commands.zodbrepl('check', '--system')}`; if "
+        f"they are lost for good: {HOW_TO}"
     )
 
 
