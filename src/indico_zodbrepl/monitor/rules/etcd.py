@@ -97,9 +97,9 @@ def _no_majority(facts: Facts, found: Health) -> Alert:
 def start_members(facts: Facts) -> str:
     """Return what to do if a majority of the members does not answer."""
     return (
-        f"start the hosts of these members: `{facts.commands.zodbrepl('up')}` on each; if they run, "
-        f"see the fsync time of their disks: `{facts.commands.zodbrepl('check', '--system')}`; if "
-        f"they are lost for good: {HOW_TO}"
+        f"start the hosts of these members: `{facts.commands.zodbrepl('up')}` on each; if they "
+        f"run, see the fsync time of their disks: "
+        f"`{facts.commands.zodbrepl('check', '--system')}`; if they are lost for good: {HOW_TO}"
     )
 
 
