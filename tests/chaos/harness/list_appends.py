@@ -210,9 +210,8 @@ def _outlived(
     }
     if not lost:
         return
-    first_seen: dict[
-        str, tuple[float, int]
-    ] = {}  # when the first lost one that a session saw ended
+    # For each session, the lost one that it saw and that ended first.
+    first_seen: dict[str, tuple[float, int]] = {}
     for each in sorted(history, key=lambda each: each.began):
         seen = {number for values in each.read.values() for number in values} & writers.keys()
         if each.outcome is Outcome.ACKNOWLEDGED and each.appended:
@@ -220,10 +219,9 @@ def _outlived(
         since, witness = first_seen.get(each.session, (math.inf, 0))
         newer = sorted(number for number in seen & held if writers[number].began > since)
         if newer:
-            said = (
-                f"{each.number} saw {newer[0]}, after the session had seen {witness}, which is lost"
-            )
+            said = f"{each.number} saw {newer[0]}, after {witness} was seen, which is lost"
             yield Anomaly(Kind.WENT_BACK, said, (witness, newer[0], each.number))
+            del first_seen[each.session]  # once is enough
         for number in sorted(seen & lost):
             candidate = (writers[number].ended, number)
             first_seen[each.session] = min(first_seen.get(each.session, candidate), candidate)
