@@ -135,7 +135,7 @@ class Replication:
         connected: True if the link to the upstream is up; None without upstream.
         followers: addresses from which others follow.
         pid: 0 if unknown.
-        size: bytes of the data.
+        size: bytes of the data; None if they could not be counted in time.
         held: why it lets no commit begin; None if it does.
         min_followers: number of followers required for writes.
         refused: followers that it refused because their last transaction is not in its history.
@@ -158,7 +158,7 @@ class Replication:
     connected: bool | None
     followers: tuple[str, ...]
     pid: int
-    size: int
+    size: int | None
     read_only: bool
     held: Hold | None = None
     min_followers: int = 0

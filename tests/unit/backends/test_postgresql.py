@@ -13,7 +13,7 @@ import ZConfig.schemaless
 from psycopg import conninfo
 
 from indico_zodbrepl.backends import backend_of, relstorage
-from indico_zodbrepl.backends.postgresql import config, programs, replication, sql
+from indico_zodbrepl.backends.postgresql import config, programs, replication, sql, status
 from indico_zodbrepl.backends.postgresql.programs import NEEDED, Identity, Programs
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
 from indico_zodbrepl.cluster.installation import Installation
@@ -21,6 +21,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Synchronous
 from indico_zodbrepl.cluster.settings import PostgreSQLSettings
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.probing.wire import FailureKind, ProbeError
 
 HOME = Path(__file__).parents[3]
 
@@ -284,3 +285,11 @@ def test_the_clients_files_are_well_formed(cluster: Cluster) -> None:
     for text in config.client_files(cluster).values():
         parsed = ZConfig.schemaless.loadConfigFile(io.StringIO(text))
         assert parsed.sections[0].type in ("indicostorage", "relstorage")
+
+
+def test_a_server_that_takes_long_to_count_its_bytes_has_a_status_without_them() -> None:
+    def run(_statement: str) -> list[sql.Row]:
+        raise ProbeError(FailureKind.MALFORMED, "canceling statement due to statement timeout")
+
+    assert status.size_of(run) is None
+    assert 8192 == status.size_of(lambda _statement: [("8192",)])

@@ -34,6 +34,8 @@ MUCH_WAL = 1024 * MIB
 # For a follower that is further behind, a lower bound is reported.
 MOST_COUNTED = 10000
 
+SIZE_MILLISECONDS = 200
+
 Run = Callable[[str], list[sql.Row]]
 
 
@@ -62,7 +64,6 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
                 its_node,
                 epoch,
                 read_only,
-                size,
                 clients,
                 position,
                 timeline,
@@ -76,6 +77,7 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         last = last_tid(run, history, objects)
         follows = recovering == "t"
         links = _links(run, follows)
+        size = size_of(run)
     receiver, followers, slots = links
     acknowledging, held = None, None
     if not follows:
@@ -107,7 +109,7 @@ def ask(cluster: Cluster, node: Node, deadline: float) -> ServerAnswer:
         connected=receiver.streams if follows else None,
         followers=tuple(each.name for each in followers if each.state == "streaming"),
         pid=0,
-        size=int(size or 0),
+        size=size,
         read_only=follows or read_only == "on",
         held=held,
         min_followers=1 if synchronous and not follows else 0,
@@ -252,7 +254,6 @@ _SERVER = f"""
 SELECT pg_is_in_recovery(), current_setting('zodbrepl.cluster', true),
        current_setting('zodbrepl.node', true), current_setting('zodbrepl.epoch', true),
        current_setting('default_transaction_read_only'),
-       pg_database_size(current_database()),
        (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND backend_type = 'client backend' AND application_name <> 'zodbrepl'),
        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
@@ -331,6 +332,21 @@ def _compared(
         # because no server sends it any more.
         membership = Membership.HELD if found else None
     return Comparison(primary.name, reference, missing, membership)
+
+
+def size_of(run: Run) -> int | None:
+    """Return the bytes of the database, or None if that takes too long.
+
+    PostgreSQL looks at each file.  On a slow disk that may take seconds, in which it serves.
+    """
+    try:
+        ((found,),) = run(
+            f"SET statement_timeout = {SIZE_MILLISECONDS}; "
+            "SELECT pg_database_size(current_database())"
+        )
+    except ProbeError:
+        return None
+    return int(found or 0)
 
 
 def last_tid(run: Run, history: str | None, objects: str | None) -> int:
