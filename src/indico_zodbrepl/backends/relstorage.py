@@ -147,11 +147,14 @@ def bare(storage: str) -> str:
 
 
 def replica_conf(cluster: Cluster, primary: str) -> str:
-    """Return the order in which clients try the servers: the primary first.
+    """Return the order in which clients try the servers: the primary first, then those here.
 
-    Clients write to the server in the first line, and look at the file before each use.
+    Clients write to the server in the first line, and look at the file before each use.  If the
+    network of this host is lost, they can still read from its own server.
     """
-    ordered = sorted(cluster.nodes, key=lambda node: node.name != primary)
+    ordered = sorted(
+        cluster.nodes, key=lambda node: (node.name != primary, not cluster.is_here(node))
+    )
     return "# Generated; the primary is first. Clients look at it often.\n" + "".join(
         f"{node.storage_address}\n" for node in ordered
     )

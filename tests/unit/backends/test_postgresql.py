@@ -132,6 +132,21 @@ def test_clients_take_the_primary_first(cluster: Cluster) -> None:
     ]
 
 
+def test_clients_of_a_host_take_its_own_server_before_those_of_other_hosts(tmp_path: Path) -> None:
+    lines = ["name test", "backend relstorage-postgresql", f"var-directory {tmp_path}/var"]
+    for number, name in enumerate("abc", 1):
+        lines += [f"<host h{number}>", f"  address 10.77.0.1{number}", "</host>"]
+        lines += [f"<node {name}>", f"  host h{number}", f"  storage-port 820{number}"]
+        role = ["role primary"] if name == "a" else ["role secondary", "upstream a"]
+        lines += [f"  data-directory {tmp_path}/{name}", *role, "</node>"]
+    path = tmp_path / "cluster.conf"
+    path.write_text("\n".join([*lines, "<admin>", "host h1", "port 8131", "</admin>", ""]))
+    cluster = dataclasses.replace(load(path, tmp_path), here="h3")
+    lines = relstorage.replica_conf(cluster, "b").splitlines()[1:]
+    addresses = {name: str(cluster.node(name).storage_address) for name in "abc"}
+    assert [addresses[each] for each in "bca"] == lines
+
+
 @pytest.mark.parametrize("history", [True, False])
 def test_clients_make_no_tables_and_go_back_when_their_server_knows_less(
     cluster: Cluster, history: bool

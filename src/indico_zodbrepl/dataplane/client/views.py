@@ -222,6 +222,8 @@ class SQLView(object):
             return
         silent = self._replicas.current()
         self._reading.leave(silent)
+        if self._reading.current() == silent:
+            return  # there is no other one
         with self._lock:
             readers = list(self._readers.items())
         self._shut(sockets=[ends for each, ends in readers if each.replica == silent])
