@@ -49,11 +49,12 @@ def section(hosts: Iterable[str], archive: Path | None = None) -> str:
     if archive is not None:
         lines = ["files archive", f"archive-directory {archive}"]
     for host in hosts:
-        lines += [f"<indico {_instance(host)}>", f"host {host}", f"port {PORT}", "</indico>"]
+        lines += [f"<indico {instance_at(host)}>", f"host {host}", f"port {PORT}", "</indico>"]
     return "\n".join(lines)
 
 
-def _instance(host: str) -> str:
+def instance_at(host: str) -> str:
+    """Return the name of the Indico on a host."""
     return f"at-{host}"
 
 
@@ -92,7 +93,7 @@ class Authors:
 
     def prepare(self, host: str) -> None:
         """Put an Indico with an administrator into the database."""
-        begin_indico(self._three, host, _instance(host))
+        begin_indico(self._three, host, instance_at(host))
 
     def start(self) -> None:
         for number, host in enumerate(self._ports, 1):
@@ -134,7 +135,7 @@ class Authors:
         """Return the titles of all events by their ids, as the storage has them."""
         conf = self._three.lab.srv / "var/etc/zodb.conf"
         found: dict[str, str] = json.loads(
-            python27(self._three, host, _instance(host), PROGRAMS / "titles.py", conf)
+            python27(self._three, host, instance_at(host), PROGRAMS / "titles.py", conf)
         )
         return found
 

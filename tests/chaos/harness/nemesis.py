@@ -288,7 +288,7 @@ FAULTS: Mapping[str, Fault] = {
         _of_operators("clone", Operators.clone),
         _of_operators("switchover", Operators.switch_over),
         _of_operators("two-operators", Operators.two_at_once),
-        _of_operators("restart", Operators.restart_all),
+        _of_operators("restart", Operators.upgrade),
         Fault(Sort("kill-command", (0.3, 3.0), NOBODY), Nemesis.kill_command),
         Fault(Sort("full-disk", A_WHILE), Nemesis.fill),
         Fault(Sort("slow-disk", A_WHILE), Nemesis.slow_down),

@@ -6,6 +6,8 @@ import random
 import subprocess
 from pathlib import Path
 
+from authors import instance_at
+from neo_hosts import NeoHosts
 from schedule import FOLLOWERS, PRIMARY
 from stage import HOSTS, Stage
 from three import HOME
@@ -82,19 +84,24 @@ class Operators:
         for host, role in zip(chance.sample(HOSTS, 2), FOLLOWERS, strict=True):
             self.type(host, "switchover", self._stage.node_on(roles[role]), *REASON)
 
-    def restart_all(self, chance: random.Random) -> None:
-        """Restart one node after the other, the primary last, as an upgrade does."""
+    def upgrade(self, chance: random.Random) -> None:
+        """Do what a rolling upgrade does: restart everything one by one, then type ``up``."""
         roles, host = self._stage.roles(), chance.choice(HOSTS)
         if host in self._stage.off:
             return
-        nodes = [self._stage.node_on(roles[each]) for each in (*FOLLOWERS, PRIMARY)]
-        program = f"{HOME}/bin/zodbrepl -c {self._stage.lab.srv}/cluster.conf restart"
-        text = "; ".join(f"{program} {node} {' '.join(REASON)}" for node in nodes)
+        first, second, last = (self._stage.node_on(roles[each]) for each in (*FOLLOWERS, PRIMARY))
+        commands = [f"restart {first}", f"restart {second}"]
+        if not isinstance(self._stage.cluster, NeoHosts):
+            commands.append(f"switchover {first}")
+        commands += [f"restart {each}" for each in (last, *map(instance_at, HOSTS))]
+        program = f"{HOME}/bin/zodbrepl -c {self._stage.lab.srv}/cluster.conf"
+        text = "; ".join(f"{program} {each} {' '.join(REASON)}" for each in commands)
+        text += f"; {program} up"
         with self._log.open("ab") as log:
             command = self._stage.lab[host].popen(
                 "sh", "-c", text, stdout=log, stderr=subprocess.STDOUT
             )
-        self._running.append((host, "restart of all", command))
+        self._running.append((host, "rolling upgrade", command))
 
     def _a_follower(self, chance: random.Random) -> str:
         return self._stage.node_on(self._stage.roles()[chance.choice(FOLLOWERS)])
