@@ -226,8 +226,8 @@ report-port = {port}
 rpl-semi-sync-master-enabled = {waits}
 rpl-semi-sync-master-wait-point = AFTER_SYNC
 rpl-semi-sync-master-timeout = {semi_sync_timeout}
-# A replica that stops connects to its upstream once more, to end what that sends. A candidate whose
-# upstream does not answer should not be late because of that.
+# A replica that stops connects to its upstream once more, to end its session there. If the upstream
+# does not answer, that must not delay a candidate.
 rpl-semi-sync-slave-kill-conn-timeout = 1
 # A replica acknowledges a transaction that is in its relay log; on disk only with 1.
 sync-relay-log = {sync_relay_log}

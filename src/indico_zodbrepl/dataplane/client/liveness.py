@@ -5,7 +5,7 @@ use, never notices a frozen server, and a FileStorage does not notice a missing 
 thread checks the storage each second, and a second thread interrupts a check that hangs.
 
 With automatic failover nobody should wait to read until a lost server is replaced.  So while a call
-is under way the storage is checked at once, and if the server is silent, others are read from.
+is under way, the storage is checked at once; if its server is silent, another one is read from.
 """
 from __future__ import absolute_import
 
@@ -45,7 +45,7 @@ class Liveness(object):
             from the server, and lets others be read from until look() has succeeded again.
             close() releases the rest.  All but look() may be called during look().
         name: of the storage, for the log.
-        calls: the `StorageCalls` for which `read_elsewhere` is called; None for never.
+        calls: the `StorageCalls` that may wait for a silent server; None to never read elsewhere.
 
     Attributes:
         interval: seconds between two checks.
@@ -166,7 +166,7 @@ class Liveness(object):
                 self._view.cut()
 
     def _listen(self):
-        """Let others be read from if the server is silent while a call is under way."""
+        """Read from another server if this one is silent while a call is under way."""
         if not self._calls.are_under_way():
             self._unanswered = 0, 0
             return

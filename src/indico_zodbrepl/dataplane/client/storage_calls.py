@@ -12,7 +12,7 @@ class StorageCalls(object):
     """
 
     def __init__(self):
-        # One's [count, seconds, calls under way] is changed by itself only.
+        # Each thread changes only its own [count, seconds, calls under way].
         self._of_threads = {}
 
     def begin(self):
