@@ -7,7 +7,7 @@ import datetime
 import hashlib
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -218,12 +218,25 @@ def restart_if_outdated(cluster: Cluster, deadline: float, progress: Tell = igno
     """
     if not is_outdated(cluster):
         return False
-    seconds = max(0.0, deadline - time.monotonic())
-    with exclusive(Layout(cluster).etcd_lock, seconds, progress):
+    with left_alone(cluster, deadline, progress):
         if not is_outdated(cluster) or not programs.running(cluster, [NAME]):
             return False
         _restart(cluster, deadline)
         return True
+
+
+@contextlib.contextmanager
+def left_alone(cluster: Cluster, deadline: float, progress: Tell = ignore) -> Iterator[None]:
+    """Keep ``up`` and the agent of this host from restarting its member meanwhile.
+
+    Raises OperatorError: exit 7, one of them still does so at the deadline.
+    """
+    if not member.runs_here(cluster):
+        yield
+        return
+    seconds = max(0.0, deadline - time.monotonic())
+    with exclusive(Layout(cluster).etcd_lock, seconds, progress, f"start of {NAME}"):
+        yield
 
 
 def is_outdated(cluster: Cluster) -> bool:

@@ -41,6 +41,7 @@ from indico_zodbrepl.host import (
 )
 from indico_zodbrepl.host.interface import HostAwayError, Tell, host_of, ignore
 from indico_zodbrepl.host.locking import exclusive
+from indico_zodbrepl.host.orphans import Orphan
 from indico_zodbrepl.host.programs import STARTED, end, start, wait_for_end
 from indico_zodbrepl.host.supervisor import Supervisor
 
@@ -141,9 +142,9 @@ def _up(
     secrets.ensure_bench_secret(cluster)
     with exclusive(Layout(cluster).lock, seconds, progress):
         states, failures = startable.states(cluster, run.prepare)
-        running = _running(cluster, deadline) if daemon.is_running(cluster) else None
-        left = orphans.find(cluster, installation, running or ())
-        missing = startable.missing(cluster, states, [*(running or ()), *left], wanted)
+        running, left, missing = _to_start(
+            cluster, installation, states, wanted, deadline=deadline, progress=progress
+        )
         files = generated.cluster_files(cluster, installation)
         outdated = generated.to_restart(cluster, files, running or ())
         write_all(files)
@@ -209,6 +210,26 @@ def _up(
     if failures:
         raise _partly_up(failures)
     return started
+
+
+def _to_start(
+    cluster: Cluster,
+    installation: Installation,
+    states: Mapping[str, NodeState],
+    wanted: Collection[str],
+    *,
+    deadline: float,
+    progress: Tell,
+) -> tuple[set[str] | None, dict[str, Orphan], list[str]]:
+    """Return the running programs, those that supervisord lost, and those to start.
+
+    The first is None without supervisord.  A member of etcd that the agent restarts just now is
+    waited for: it would not run, and have its ports.
+    """
+    with etcd_control.left_alone(cluster, deadline, progress):
+        running = _running(cluster, deadline) if daemon.is_running(cluster) else None
+        left = orphans.find(cluster, installation, running or ())
+        return running, left, startable.missing(cluster, states, [*(running or ()), *left], wanted)
 
 
 def _leave_to_automation(

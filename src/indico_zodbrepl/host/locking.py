@@ -23,13 +23,19 @@ FOLDER_POLL_SECONDS = 0.002
 
 
 @contextlib.contextmanager
-def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> Iterator[None]:
+def exclusive(
+    path: Path,
+    seconds: float,
+    progress: Callable[[str], None],
+    what: str = "'up' or 'down'",
+) -> Iterator[None]:
     """Hold a lock file; the end of its process releases it in any case.
 
     Args:
         path: the lock file; its folder exists.
         seconds: how long to wait for another holder.
         progress: called once if it has to wait.
+        what: what another holder does, for people.
 
     Raises OperatorError: exit 7 if another process still holds it after ``seconds``, exit 8 if the
     file belongs to another user.
@@ -43,13 +49,13 @@ def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> It
             if take(lock.fileno()):
                 return False
             if not told:
-                progress(f"waiting: {_holder(lock)}")
+                progress(f"waiting: another {what} is running ({_holder(lock)})")
                 told = True
             return True
 
         if wait_while(is_held, deadline, POLL_SECONDS):
             raise OperatorError(
-                _holder(lock),
+                f"another {what} is running ({_holder(lock)})",
                 f"{path} is still held after {seconds:g} s",
                 "wait until it has ended",
                 ExitCode.TIMED_OUT,
@@ -60,7 +66,7 @@ def exclusive(path: Path, seconds: float, progress: Callable[[str], None]) -> It
 
 def _holder(lock: TextIO) -> str:
     lock.seek(0)
-    return f"another 'up' or 'down' is running (process {lock.read().strip()})"
+    return f"process {lock.read().strip()}"
 
 
 def note_pid(lock: int) -> None:

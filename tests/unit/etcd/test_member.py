@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from indico_zodbrepl.cluster import Cluster, NodeState, Role, load
+from indico_zodbrepl.cluster.installation import Installation, home_from_environment
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.places import Address
 from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.etcd import connection, member
-from indico_zodbrepl.host import authority, certificates, etcd_control, generated, stages, tunnel
+from indico_zodbrepl.host import (
+    authority,
+    certificates,
+    daemon,
+    etcd_control,
+    generated,
+    lifecycle,
+    stages,
+    tunnel,
+)
+from indico_zodbrepl.host.supervisor import ProgramState, Supervisor
+from indico_zodbrepl.probing.waiting import wait_until
 
 HOSTS = """\
 name two
@@ -149,6 +165,37 @@ def test_a_member_that_lost_its_data_does_not_start(certified: Cluster) -> None:
 def test_the_lost_data_of_a_member_keep_a_host_from_nothing_else(certified: Cluster) -> None:
     Layout(certified).etcd_founded.touch()
     etcd_control.check(certified)
+
+
+def test_up_waits_for_a_member_that_the_agent_is_restarting(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between stop and start it does not run, but has its ports again at once."""
+    restarted = threading.Event()
+
+    def states(_supervisor: Supervisor) -> dict[str, ProgramState]:
+        state = "RUNNING" if restarted.is_set() else "STOPPED"
+        return {"etcd": ProgramState("etcd", state, 7, "")}
+
+    monkeypatch.setattr(Supervisor, "states", states)
+    monkeypatch.setattr(daemon, "is_running", lambda _cluster: True)
+    Layout(cluster).run.mkdir(parents=True)
+    waits: list[str] = []
+
+    def to_start() -> list[str]:
+        installation = Installation(home_from_environment())
+        soon = time.monotonic() + 20
+        return lifecycle._to_start(
+            cluster, installation, {}, ["etcd"], deadline=soon, progress=waits.append
+        )[2]
+
+    with ThreadPoolExecutor() as pool:
+        with etcd_control.left_alone(cluster, time.monotonic() + 1):
+            missing = pool.submit(to_start)
+            assert wait_until(lambda: bool(waits), time.monotonic() + 20)
+            restarted.set()
+        assert missing.result() == []
+    assert waits == [f"waiting: another start of etcd is running (process {os.getpid()})"]
 
 
 def test_a_host_without_etcd_names_the_package(
