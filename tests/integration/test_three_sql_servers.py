@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +18,9 @@ from test_sql_engines import (
     wait_until_healthy,
 )
 
-from indico_zodbrepl.backends.mariadb.sql import administration
+from indico_zodbrepl.backends import native_of
 from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.host.fencing import freeze
-from indico_zodbrepl.host.guarded import server_of
 from indico_zodbrepl.monitor import take_snapshot
 
 THREE: Roles = {"a": ("primary", None), "b": ("secondary", "a"), "c": ("secondary", "a")}
@@ -76,9 +72,9 @@ def test_one_that_is_ahead_of_a_chosen_primary_keeps_its_transactions_out_of_the
 ) -> None:
     """They are exported, and it follows again after a rejoin."""
     with Writer(three) as writer:
-        with receiving_nothing(three, "b"):
-            writer.goes_on()
-            freeze(servers_of(three, "a"))
+        receives_nothing(three, "b")
+        writer.goes_on()
+        freeze(servers_of(three, "a"))
         said = succeed(three, "failover", "b", "--reason", "a is frozen")
         writer.goes_on()
     assert "c: is ahead of b: at least one transaction" in " ".join(said.split())
@@ -93,26 +89,8 @@ def test_one_that_is_ahead_of_a_chosen_primary_keeps_its_transactions_out_of_the
     assert exported == {*Layout(three.cluster).lost_tails.glob("*")}
 
 
-@contextlib.contextmanager
-def receiving_nothing(three: ClusterUnderTest, node: str) -> Iterator[None]:
-    """Cut a follower off from its primary meanwhile; its server runs."""
-    if three.backend == "relstorage-mariadb":
-        with administration(three.cluster.node(node), time.monotonic() + ANSWER_SECONDS) as server:
-            server.rows("STOP SLAVE IO_THREAD")
-        yield
-        return
-    ended = threading.Event()
-
-    def end_its_receiver() -> None:
-        command = ("pkill", "-f", f"-P{server_of(three.pid_of(f'node-{node}'))}", "walreceiver")
-        while not ended.is_set():
-            subprocess.run(command, check=False)
-
-    ending = threading.Thread(target=end_its_receiver)
-    ending.start()
-    time.sleep(1.0)  # for what was under way
-    try:
-        yield
-    finally:
-        ended.set()
-        ending.join()
+def receives_nothing(three: ClusterUnderTest, node: str) -> None:
+    """Let a follower leave its primary; its server runs, and follows nobody."""
+    native_of(three.cluster).detach(
+        three.cluster, three.cluster.node(node), time.monotonic() + ANSWER_SECONDS
+    )
