@@ -48,8 +48,13 @@ BEHIND_SECONDS = 20.0
 FIRST_SECONDS = 5.0
 """After the first such attempt; each further one doubles the pause.
 
-After one that met a network fault, or a failover that is not complete, it stays so.
+After one that met a network fault, a failover that is not complete, or a primary that does not
+serve, it stays so.
 """
+
+
+class OthersNotReadyError(OperatorError):
+    """A node can't rejoin at the moment; what it has is not the reason."""
 
 
 class Rejoiner:
@@ -156,8 +161,10 @@ class Rejoiner:
             self._cluster, self._installation, Request("rejoin", node.name, why)
         )
         if isinstance(plan, Refusal):
-            if any(each.verdict is Verdict.AGAINST for each in plan.findings):
-                self._later(node, f"{plan.notice}; {plan.hint}".rstrip("; "))
+            against = [each for each in plan.findings if each.verdict is Verdict.AGAINST]
+            if against:
+                stays = any(each.subject == node.name for each in against)
+                raise (OperatorError if stays else OthersNotReadyError)(plan.notice, plan.hint)
             return
         needed = person_needed(plan)
         if needed:
@@ -194,7 +201,9 @@ class Rejoiner:
 
 def passes(error: OperatorError | None) -> bool:
     """Return True for an error that ends without anybody's help.  Pure."""
-    kinds = HostAwayError | EtcdAwayError | LockLostError | store.UnfinishedError
+    kinds = (
+        HostAwayError | EtcdAwayError | LockLostError | store.UnfinishedError | OthersNotReadyError
+    )
     return isinstance(error, kinds)
 
 

@@ -33,8 +33,8 @@ from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.operations_interface import LockLostError
 from indico_zodbrepl.host.promise import Fate, Promise, fate, parse
-from indico_zodbrepl.operations import executor, store
-from indico_zodbrepl.operations.model import JsonValue, Loss, Plan, Verdict
+from indico_zodbrepl.operations import executor, planning, store
+from indico_zodbrepl.operations.model import Finding, JsonValue, Loss, Plan, Refusal, Verdict
 from indico_zodbrepl.operations.rejoin_steps import Mark
 
 EXAMPLE = Path(__file__).parents[3] / "etc" / "cluster.conf"
@@ -243,3 +243,23 @@ def test_a_rejoin_is_tried_again_soon_when_a_host_did_not_answer() -> None:
         assert not passes(reason)
         pauses = [pause_after(failures, reason) for failures in (0, 1, 2, 3, 4, 10_000)]
         assert [5.0, 10.0, 20.0, 40.0, RETRY_SECONDS, RETRY_SECONDS] == pauses
+
+
+@pytest.mark.parametrize(("subject", "pauses"), [("b", [5.0] * 5), ("a", [5, 10, 20, 40, 60])])
+def test_a_node_rejoins_soon_after_its_primary_serves_however_long_that_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subject: str, pauses: list[float]
+) -> None:
+    """What a node has itself may take longer; each attempt may read its whole data file."""
+    against = Refusal("it can't rejoin", "", (Finding(Verdict.AGAINST, subject, "why"),))
+    cluster = load(EXAMPLE, tmp_path)
+    node = cluster.node("a")
+    monkeypatch.setattr(planning, "prepare", lambda *_: against)
+    monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
+    monkeypatch.setattr(rejoining, "now", lambda: 1000.0)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    monkeypatch.setattr(rejoiner, "_why", lambda *_: "it led")
+    found = []
+    for _attempt in pauses:
+        rejoiner.look(node, LEADER)
+        found.append(rejoiner._not_before["a"] - 1000.0)
+    assert found == pauses
