@@ -20,6 +20,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def main() -> None:
             seed=seeds[0],
             sabotage=given.sabotage,
         )
-        with contextlib.closing(stage):
+        with contextlib.closing(stage), logs_kept(Path(folder), given.seed):
             used = measure(stage)
             ended = run(stage, steps, 60 * given.minutes)
             verdict, history = judge(stage, used, exports_excuse=not given.synchronous)
@@ -94,7 +95,7 @@ def main() -> None:
                 file.write(json.dumps(result) + "\n")
         if verdict.failures:
             print_failures(verdict, history)
-            print(f"seed {given.seed}; everything that was logged is in {kept(Path(folder))}")
+            print_logs(Path(folder), given.seed)
     sys.exit(1 if verdict.failures else 0)
 
 
@@ -135,6 +136,20 @@ def print_failures(verdict: Verdict, history: list[Told]) -> None:
         print(f"The smallest part of the history that shows one: {anomaly}")
         for line in lines[:SHOWN]:
             print("   ", line)
+
+
+@contextlib.contextmanager
+def logs_kept(folder: Path, seed: str) -> Iterator[None]:
+    """Keep the logs of a run that could not be judged."""
+    try:
+        yield
+    except Exception:
+        print_logs(folder, seed)
+        raise
+
+
+def print_logs(folder: Path, seed: str) -> None:
+    print(f"seed {seed}; everything that was logged is in {kept(folder)}", flush=True)
 
 
 def kept(folder: Path) -> Path:

@@ -150,15 +150,6 @@ def test_the_kernel_writes_back_what_is_old(folder: Folder) -> None:
     assert {"data": "one two"} == folder.content
 
 
-def test_what_failed_to_be_synchronised_stays_lost(folder: Folder) -> None:
-    folder.write("data", "two ")
-    folder.fail("data")
-    folder.write("data", "three")
-    folder.sync("data")
-    assert 1 == folder.log.lose()
-    assert {"data": "one "} == folder.content
-
-
 def test_all_changes_of_a_file_share_a_descriptor(folder: Folder) -> None:
     """A program may write more often in half a minute than another may have files open."""
     before = len(os.listdir("/proc/self/fd"))
@@ -167,3 +158,30 @@ def test_all_changes_of_a_file_share_a_descriptor(folder: Folder) -> None:
     assert len(os.listdir("/proc/self/fd")) == before + 1
     folder.sync("a")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_failed_once_stays_lost_until_it_is_written_again(folder: Folder) -> None:
+    folder.write("data", "two ")
+    folder.fail("data")
+    folder.sync("data")
+    folder.write("data", "three")
+    folder.sync("data")
+    assert 1 == folder.log.lose()
+    assert {"data": "one \0\0\0\0three"} == folder.content
+    folder.write("data", "t", 4)
+    folder.write("data", "wo ", 5)
+    folder.fail("data")
+    folder.write("data", "two", 4)
+    folder.write("data", " ", 7)
+    folder.sync("data")
+    assert 0 == folder.log.lose()
+    assert {"data": "one two three"} == folder.content
+
+
+def test_a_part_that_failed_stays_lost_if_not_all_of_it_is_written_again(folder: Folder) -> None:
+    folder.write("data", "two")
+    folder.fail("data")
+    folder.write("data", "tw", 4)
+    folder.sync("data")
+    assert 1 == folder.log.lose()
+    assert {"data": "one "} == folder.content

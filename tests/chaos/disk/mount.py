@@ -155,7 +155,8 @@ class Disk(mfusepy.Operations):
         return os.pread(fh, size, offset)
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
-        self._need_room()
+        if offset + len(data) > os.fstat(fh).st_size:  # what is overwritten has its room
+            self._need_room()
         self._unsynced.writes(fh, offset, len(data))
         return os.pwrite(fh, data, offset)
 

@@ -9,7 +9,8 @@ latest first.  A change is noted no more
 - when it is as old as `AGE_SECONDS`: the kernel writes back what is old.
 
 After a synchronisation that failed, Linux considers the content clean although it is not on the
-disk, and a later one succeeds.  So such changes stay noted for ever.
+disk, and a later one succeeds.  So such changes stay noted until the same part of the file is
+written again and synchronised.  If the file has grown since, they leave zeros.
 
 Not thread-safe.
 """
@@ -32,15 +33,18 @@ class _Change:
     """Something to undo.
 
     Attributes:
-        file: the number of the file whose content changed; 0 for a change of names.
+        undo: called with ``failed``.
         settle: called when it is noted no more.
+        file: the number of the file whose content changed; 0 for a change of names.
+        part: offsets of the beginning and the end of what was written; empty for other changes.
         failed: True if a synchronisation of it has failed.
     """
 
     at: float
-    undo: Callable[[], None]
+    undo: Callable[[bool], None]
     settle: Callable[[], None]
     file: int = 0
+    part: tuple[int, int] = (0, 0)
     failed: bool = False
 
 
@@ -71,24 +75,32 @@ class Unsynced:
     def writes(self, descriptor: int, offset: int, length: int) -> None:
         """Note that a part of an open file is about to be overwritten, or that it grows."""
         status = os.fstat(descriptor)
-        self._note_content(descriptor, status.st_ino, offset, min(status.st_size - offset, length))
+        known = min(status.st_size - offset, length)
+        part = offset, offset + length
+        self._note_content(descriptor, status.st_ino, offset, known, part)
 
     def truncates(self, descriptor: int, length: int) -> None:
         """Note that an open file is about to get another length."""
         status = os.fstat(descriptor)
-        self._note_content(descriptor, status.st_ino, length, status.st_size - length)
+        self._note_content(descriptor, status.st_ino, length, status.st_size - length, (0, 0))
 
-    def _note_content(self, descriptor: int, number: int, offset: int, length: int) -> None:
+    def _note_content(
+        self, descriptor: int, number: int, offset: int, length: int, part: tuple[int, int]
+    ) -> None:
         size = os.fstat(descriptor).st_size
         before = os.pread(descriptor, max(length, 0), offset)
         kept = self._hold(number, descriptor)
 
-        def undo() -> None:
-            os.ftruncate(kept, size)
-            os.pwrite(kept, before, offset)
+        def undo(failed: bool) -> None:
+            grown = failed and os.fstat(kept).st_size > part[1] > part[0]
+            if grown:  # what follows is on the disk
+                os.pwrite(kept, before.ljust(part[1] - offset, b"\0"), offset)
+            else:
+                os.ftruncate(kept, size)
+                os.pwrite(kept, before, offset)
             self._release(number)
 
-        self._note(_Change(self._clock(), undo, lambda: self._release(number), number))
+        self._note(_Change(self._clock(), undo, lambda: self._release(number), number, part))
 
     def _hold(self, number: int, descriptor: int) -> int:
         """Return a descriptor of a file that stays open; all changes of the file share it."""
@@ -108,7 +120,7 @@ class Unsynced:
     def made(self, path: Path) -> None:
         """Note that a file or a folder was made."""
 
-        def undo() -> None:
+        def undo(_failed: bool) -> None:
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
         self._note(_Change(self._clock(), undo, _nothing))
@@ -118,7 +130,7 @@ class Unsynced:
         status = path.stat()
         path.rmdir()
 
-        def undo() -> None:
+        def undo(_failed: bool) -> None:
             path.mkdir()
             os.chown(path, status.st_uid, status.st_gid)
             path.chmod(status.st_mode)
@@ -129,7 +141,7 @@ class Unsynced:
         """Remove a file."""
         kept = self._aside(path)
 
-        def undo() -> None:
+        def undo(_failed: bool) -> None:
             kept.rename(path)
 
         self._note(_Change(self._clock(), undo, kept.unlink))
@@ -141,7 +153,7 @@ class Unsynced:
             replaced = self._aside(new)
         old.rename(new)
 
-        def undo() -> None:
+        def undo(_failed: bool) -> None:
             new.rename(old)
             if replaced is not None:
                 replaced.rename(new)
@@ -167,6 +179,12 @@ class Unsynced:
         Args:
             number: the file's inode; 0 for a folder.
         """
+        written: list[tuple[int, int]] = []
+        for each in reversed(self._changes):
+            if each.file == number and each.failed:
+                each.failed = not _covers(written, each.part)
+            elif each.file == number:
+                written.append(each.part)
         self._settle(lambda each: not each.failed and each.file in (0, number))
 
     def sync_failed(self, number: int) -> None:
@@ -196,6 +214,15 @@ class Unsynced:
         for each in reversed(self._changes):
             # A name may depend on one whose change is on the disk.
             with contextlib.suppress(FileNotFoundError, FileExistsError):
-                each.undo()
+                each.undo(each.failed)
         self._changes = []
         return count
+
+
+def _covers(parts: list[tuple[int, int]], wanted: tuple[int, int]) -> bool:
+    """Return True if parts of a file together contain another one, which is not empty."""
+    reached, end = wanted
+    for first, last in sorted(parts):
+        if first <= reached:
+            reached = max(reached, last)
+    return wanted[0] < end <= reached

@@ -2,7 +2,7 @@
 
 FileStorage closes its file when it can't finish a transaction, for example because the disk could
 not synchronise it.  It is unknown then whether the transaction is on the disk.  A server that went
-on would fail each call, and follow nobody.  A new process reads what is on the disk.
+on would fail each call, and follow nobody.  A new process writes it again: see `last_transaction`.
 """
 from __future__ import absolute_import
 
@@ -33,7 +33,7 @@ def end_after_it(storage, status):
             return finish(*arguments)
         except Exception as error:
             logger.critical('a transaction could not be finished (%s), and %s is closed; this '
-                            'server ends, so that a new one reads what is on the disk',
+                            'server ends, so that a new one writes it to the disk again',
                             error, base.getName())
             logging.shutdown()
             os._exit(status)

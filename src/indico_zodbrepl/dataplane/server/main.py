@@ -42,7 +42,8 @@ followers what they lack, for at most 10 seconds, and ends.
 exit status: 0 ended by a signal, 1 unforeseen error, 2 wrong command line or
 configuration, 3 replication port not available, 4 storage port not available,
 5 data file locked by another server, 6 data file unreadable or damaged,
-7 libraries this server was not written for, 8 ended by force.
+7 libraries this server was not written for, 8 ended by force, 9 the disk can't
+synchronise the data file: a new server writes the last transaction again.
 """
 from __future__ import absolute_import
 
@@ -70,6 +71,7 @@ with without_pkg_resources():
     from indico_zodbrepl.dataplane.server.storage_server import NodeStorageServer
 
 from indico_zodbrepl.dataplane.datafs import blob_files
+from indico_zodbrepl.dataplane.server import last_transaction
 from indico_zodbrepl.dataplane.server.acknowledgement_states import DEGRADE, REFUSE, Settings
 from indico_zodbrepl.dataplane.server.control import ServerControl
 from indico_zodbrepl.dataplane.server.control_socket import ControlSocket
@@ -260,6 +262,7 @@ def main(arguments=None):
         repairs.apply()
         repairs.repair_last_tid()
         blob_files.install()
+        last_transaction.install()
         links.install(options.reconnect_delay, server.identity(), options.members)
         server.main()
     except repairs.UnknownVersion as error:
@@ -337,6 +340,8 @@ def open_storage(opener):
     except (FileStorageError, CorruptedError) as error:
         raise Refusal(DATA_UNREADABLE, '%s is damaged or no ZODB data file: '
                       '%s: %s' % (path, type(error).__name__, error))
+    except last_transaction.NotOnDisk as error:
+        raise Refusal(FINISH_FAILED, error)
     except EnvironmentError as error:
         raise Refusal(DATA_UNREADABLE, 'cannot open %s: %s' % (
             error.filename or path, error.strerror or error))

@@ -86,9 +86,6 @@ class Confirming(object):
             logger.warning('its upstream is of epoch %s and gets no confirmations: the cluster is in '
                            'epoch %d', question.epoch, self._identity.epoch())
             return
-        if question.level == FSYNC:
-            # An earlier process may have been killed before it did that.
-            os.fsync(inside(self._storage)._file.fileno())
         self._question = question
         self._send(answer(self._identity.node, question, self._storage.lastTransaction()))
         self._forward(question)
