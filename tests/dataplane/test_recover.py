@@ -1,6 +1,7 @@
 """Lost transactions made again: on top of what the database has now, or not at all."""
 import json
 import os
+import pickle
 import shutil
 
 import pytest
@@ -13,7 +14,7 @@ from ZODB.FileStorage import FileStorage
 from ZODB.utils import p64, u64
 
 from data_files import restore
-from indico_zodbrepl.dataplane.recover import program
+from indico_zodbrepl.dataplane.recover import program, records
 from indico_zodbrepl.dataplane.datafs.export import export
 
 
@@ -126,6 +127,11 @@ def run(history, capsys):
     return run
 
 
+def record(state):
+    """A record of an object with that state."""
+    return pickle.dumps(PersistentMapping, 1) + pickle.dumps(state, 1)
+
+
 def outcomes(said):
     return [each['outcome'] for each in said['transactions']]
 
@@ -154,6 +160,36 @@ def test_a_change_is_shown_field_by_field_and_nothing_is_written(history, run):
     assert 'first' in difference['old']
     assert 'lost' in difference['new']
     assert (0, None, before) == (status, said['written'], history.last())
+
+
+@pytest.mark.parametrize('field, value', [
+    ('accessKey', 'sesame'), ('_accessKey', 'sesame'), ('_modifKey', 'sesame'),
+    ('password', 'sesame'), ('_roomBookingDBPassword', 'sesame'), ('_moderatorPin', '4711'),
+    ('_signKey', 'sesame'), ('_key', 'sesame'), ('key', 'sesame'), ('_APIToken', 'sesame'),
+    ('_secret', 'sesame'), ('_checkInUUID', 'sesame'), ('_randomId', 'sesame'),
+    ('_lastQuery', 'ak=sesame'), ('_PluginOption__value', 'sesame'),
+    ('_bookingParams', {'title': 'x', 'accessPassword': 'sesame'}),
+    ('rooms', [{'inner': ({'pin': 'sesame'},)}]),
+    ('data', ['0b1c7a30-0a64-4cf1-8d0a-0b62a9b7b1c4']),
+    ('algorithm', '$2a$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW'),
+    ('0b1c7a30-0a64-4cf1-8d0a-0b62a9b7b1c4', 'x'),
+])
+def test_a_protected_value_is_marked_wherever_it_is_in_the_field(history, run, field, value):
+    def protect(root):
+        root['notes'][field] = value
+    tail = history.lose(protect)
+    (difference,) = changed(run('show', tail)[1])[0]['differences']
+    assert difference['protected']
+    (found,) = records.differences(None, record({field: value}))
+    assert found['protected']
+
+
+@pytest.mark.parametrize('field, value', [
+    ('title', 'Keys and passwords'), ('keywords', 'x'), ('_contactInfo', 'x'),
+    ('_modificationDS', 'x'), ('room', ['4-3', {'name': 'Main'}])])
+def test_other_values_are_not_marked(field, value):
+    (found,) = records.differences(None, record({field: value}))
+    assert not found['protected']
 
 
 def test_an_object_that_both_sides_changed_is_left_with_all_of_its_transaction(history, run):

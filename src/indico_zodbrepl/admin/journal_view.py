@@ -46,6 +46,7 @@ KINDS = {
     "node-promote": _("node promoted"),
     "node-follow": _("upstream changed"),
     "force": _("start forced"),
+    "values-shown": _("protected values shown"),
 }
 """Names of operations that are not words."""
 OPTIONS = {"--from": "source", "--days": "days"}

@@ -20,7 +20,7 @@ LEVEL = click.option(
     type=click.Choice(["viewer", "operator"]),
     default="viewer",
     show_default=True,
-    help="A viewer sees everything; an operator also starts operations.",
+    help="A viewer sees all but protected data; an operator also starts operations.",
 )
 PASSWORD_FILE = click.option(
     "--password-file",

@@ -62,7 +62,7 @@ def transaction_lines(transaction: LostTransaction) -> Iterator[str]:
             continue
         outcome = f"{each.outcome}: {each.why}" if each.why else each.outcome
         yield f"  {each.oid}  {each.what}, {each.relation}; {outcome}"
-        for change in each.differences[:SHOWN_FIELDS]:
+        for change in [shown.masked for shown in each.differences[:SHOWN_FIELDS]]:
             yield f"      {change.field}: {_side(change.old)} -> {_side(change.new)}"
         if len(each.differences) > SHOWN_FIELDS:
             yield f"      and {len(each.differences) - SHOWN_FIELDS} more fields"

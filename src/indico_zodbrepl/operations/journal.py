@@ -37,6 +37,21 @@ def append(cluster: Cluster, entry: Operation) -> None:
         append_line(Layout(cluster).journal, line.encode())
 
 
+def note(cluster: Cluster, what: str, subject: str, reason: str, actor: str) -> None:
+    """Append an entry for something that is done at once and has no plan.
+
+    Args:
+        what: the kind of operation, one word.
+        subject: what it was about.
+
+    Raises OperatorError.
+    """
+    now = time.time()
+    plan = Plan(what, subject, "", reason, 0, (), None, ())
+    begun = operation.new(cluster.name, plan, actor, now, cluster.here)
+    append(cluster, begun.later(ended=now, outcome=Outcome.DONE))
+
+
 def read(cluster: Cluster) -> tuple[list[Operation], list[str]]:
     """Return all operations in the order of their beginning, and a notice for each damaged line.
 

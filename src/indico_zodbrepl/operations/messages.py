@@ -198,7 +198,9 @@ def _lost(commands: Commands, ended: Operation) -> Iterator[Ending]:
 def _recovered(ended: Operation) -> Iterator[Ending]:
     figures = ended.figures
     if figures.get("event") is not None:
-        yield Ending(f"{figures.get('title')!r} is event {figures['event']} now.")
+        title = figures.get("title")
+        what = "The recovered event" if title is None else repr(title)
+        yield Ending(f"{what} is event {figures['event']} now.")
     elif figures.get("written") is not None:
         yield Ending(
             f"Recovered in transaction {figures['written']}: "

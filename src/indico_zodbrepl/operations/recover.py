@@ -7,6 +7,7 @@ notes there what was recovered.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,15 +22,35 @@ from indico_zodbrepl.probing import typed_json
 ALL = "all"
 FILE = "tail.fs"
 APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"
+MASK = "********"
+"""Stands for a protected value."""
+
+
+IDENTIFIER = re.compile("[A-Za-z_]+")
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A field of an object's state or a key of a collection; None: missing on that side."""
+    """A field of an object's state or a key of a collection; None: missing on that side.
+
+    Attributes:
+        protected: True if a value is, or contains, a password, an access key or the like.  The
+            default is for a host of an earlier release, which does not say it.
+    """
 
     field: str
     old: str | None
     new: str | None
+    protected: bool = True
+
+    @property
+    def masked(self) -> Difference:
+        """Return it without protected values; the name may be an API key, in an index of them."""
+        if not self.protected:
+            return self
+        field = self.field if IDENTIFIER.fullmatch(self.field) else MASK
+        old, new = (None if each is None else MASK for each in (self.old, self.new))
+        return Difference(field, old, new)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -355,7 +355,7 @@ def test_only_operators_download_and_a_viewer_is_told_why(
 ) -> None:
     past.keep(of, entry := past.failover(past.tail(of)))
     path = f"/journal/{entry.identifier}"
-    assert "Only operators can download" in text_of(soup(viewer(client), path), ".tail")
+    assert "Only operators can see or download" in text_of(soup(viewer(client), path), ".tail")
     assert 403 == viewer(client).get(f"{path}/tail", buffered=True).status_code
     assert 303 == anonymous(client).get(f"{path}/tail", buffered=True).status_code
     assert 303 == anonymous(client).get("/journal").status_code

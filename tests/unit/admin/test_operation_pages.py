@@ -277,6 +277,9 @@ def test_a_viewer_sees_the_plan_and_why_there_is_no_button(
     page = watching.get(AT)
     assert "Data loss" in text(page)
     assert "victor is a viewer. Only operators can begin operations." in text(page)
+    assert "Includes:" in client.get(AT).text
+    assert "Includes:" not in page.text, "what would be lost is protected"
+    assert not any(html.escape(name) in page.text for name in NAMES)
     assert '<form class="confirm"' not in page.text
     assert 403 == watching.post(AT, data={"reason": "x", "confirm": "b"}).status_code
     assert [] == begun.calls

@@ -27,7 +27,7 @@ TREE = LostObject(
     "changed",
     "conflicts",
     "both sides changed the same part",
-    (Difference("3", None, "-> 3d5"),),
+    (Difference("3", None, "-> 3d5", protected=False),),
 )
 EVENT = LostObject("00000000000003d5", 'Conference 3 "Lost"', "new", "applies", "", ())
 NOTE = LostObject(
@@ -36,7 +36,7 @@ NOTE = LostObject(
     "unchanged",
     "applies",
     "",
-    (Difference("title", "Old", "Big"),),
+    (Difference("title", "Old", "Big", protected=False),),
 )
 FINE = LostTransaction("0400000000000001", "ann", "edit", "applies", (NOTE,))
 UPLOAD = LostObject(
@@ -98,6 +98,19 @@ def test_what_was_lost_is_shown_with_what_stands_against_it(
     assert "conflicts: both sides changed the same part" in done.output
     assert "1 can be recovered, 1 conflict, 0 already present" in done.output
     assert f"bin/zodbrepl recover {tmp_path} --all" in done.output
+
+
+def test_protected_values_are_masked_in_the_output_which_logs_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = (Difference("_accessKey", None, "sesame"), Difference("0b1c-3", "-> 1", None))
+    note = dataclasses.replace(NOTE, differences=fields)
+    fine = dataclasses.replace(FINE, objects=(note,))
+    answer = Recovery("a-2-x", "0400000000000000", None, 1, (fine,))
+    monkeypatch.setattr(recovering, "show", lambda *_arguments: answer)
+    lines = run(tmp_path).output.splitlines()
+    assert "      _accessKey: (nothing) -> '********'" in lines
+    assert "      ********: '********' -> (nothing)" in lines
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ FIELDS = {"account": "users", "token": "tokens"}
 
 
 class Level(enum.StrEnum):
-    """A viewer can read everything; an operator can also begin operations."""
+    """A viewer can read all but protected data; an operator also begins operations."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"

@@ -88,6 +88,21 @@ def why_not_operate() -> str:
     return ""
 
 
+def why_not_see_contents() -> str:
+    """Return why the present request may not see what recovery exports hold; empty if it may.
+
+    Read-only mode does not matter.  But an export has all data that Indico protects, such as
+    passwords.
+    """
+    found = person()
+    if found is not None and found.level is Level.OPERATOR:
+        return ""
+    return _(
+        "Only operators can see or download the contents of recovery exports: they are protected "
+        "data."
+    )
+
+
 def accounts() -> Accounts:
     """Return the accounts and tokens of the page.  Raises OperatorError."""
     return cast(Reader, current_app.extensions[sessions.EXTENSION]).accounts()
@@ -124,7 +139,11 @@ def install(app: Flask, admin: Admin, outer: str | None = None) -> None:
         return response
 
     app.jinja_env.globals.update(
-        may_operate=lambda: not why_not_operate(), why_not_operate=why_not_operate, person=person
+        may_operate=lambda: not why_not_operate(),
+        may_see_contents=lambda: not why_not_see_contents(),
+        why_not_operate=why_not_operate,
+        why_not_see_contents=why_not_see_contents,
+        person=person,
     )
 
 

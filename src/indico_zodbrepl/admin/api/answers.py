@@ -243,7 +243,8 @@ class OperationWhole:
         loss: the data that it loses, as planned; null if none.
         findings: facts that the plan is based on.
         steps: in order.
-        figures: what it found or measured, including its steps.
+        figures: what it found or measured, including its steps; for viewers without names of lost
+            objects.
         remark: why it was abandoned, or what remains to be done; may be empty.
     """
 
@@ -275,7 +276,7 @@ class JobAnswer:
         actor: who started it.
         began, ended: seconds since 1970; ended is null while it runs.
         exit_code: null while it runs, or if the page was restarted before it ended.
-        output: its last lines.
+        output: its last lines; empty for viewers, as they may name protected data.
     """
 
     id: str

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request, url_for
 from flask.typing import ResponseReturnValue
 
-from indico_zodbrepl.admin import journal_view
+from indico_zodbrepl.admin import journal_view, visibility
 from indico_zodbrepl.admin.access.gate import actor, operator
 from indico_zodbrepl.admin.api import answers, exchange
 from indico_zodbrepl.admin.api.answers import Begun, Operations, PlanAnswer, Work
@@ -67,7 +67,7 @@ def list_operations() -> ResponseReturnValue:
         return problem(400, f"limit is not a number from 1 to {MOST}", f"it is {limit[:40]!r}")
     if asked.get("outcome") not in (None, *Outcome):
         return problem(400, "there is no such outcome", f"outcomes: {', '.join(Outcome)}")
-    entries, notices = journal_view.read(here().cluster)
+    entries, notices = visibility.journal(here().cluster)
     wanted = Wanted(
         kind=asked.get("operation", ""),
         node=asked.get("node", ""),
@@ -79,7 +79,11 @@ def list_operations() -> ResponseReturnValue:
     return reply(
         Operations(
             tuple(answers.in_short(each, _href(each.identifier)) for each in found),
-            tuple(answers.job_answer(job) for job in here().jobs.recent() if job.ended is None),
+            tuple(
+                answers.job_answer(visibility.job(job))
+                for job in here().jobs.recent()
+                if job.ended is None
+            ),
             f"{url_for('.list_operations')}?{urlencode(further)}" if more else None,
             notices,
         )
@@ -155,8 +159,9 @@ def one(identifier: str) -> ResponseReturnValue:
     if operation is not None:
         now = opened(here().cluster)
         present = now.operation if _is(now, operation.identifier) else None
-        whole = answers.whole(present or operation, at_work=bool(present) and now.at_work)
-    return reply(answers.work(job, whole))
+        shown = visibility.operation(present or operation)
+        whole = answers.whole(shown, at_work=bool(present) and now.at_work)
+    return reply(answers.work(None if job is None else visibility.job(job), whole))
 
 
 @blueprint.post("/<identifier>/resume")

@@ -10,9 +10,8 @@ from flask import Blueprint, Response, abort, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
-from indico_zodbrepl.admin import exports, journal_view
-from indico_zodbrepl.admin.access.accounts import Level
-from indico_zodbrepl.admin.access.gate import person
+from indico_zodbrepl.admin import exports, visibility
+from indico_zodbrepl.admin.access.gate import why_not_see_contents
 from indico_zodbrepl.admin.filters import sentence
 from indico_zodbrepl.admin.journal_view import (
     FilterForm,
@@ -43,7 +42,7 @@ _downloads = threading.BoundedSemaphore(DOWNLOADS)
 @blueprint.get("/journal")
 def show() -> ResponseReturnValue:
     site = here()
-    entries, notices = journal_view.read(site.cluster)
+    entries, notices = visibility.journal(site.cluster)
     form = FilterForm(formdata=request.args)
     form.offer(choices(entries, [node.name for node in site.cluster.nodes]))
     valid = form.validate()
@@ -85,7 +84,6 @@ def entry(identifier: str) -> str:
         figures=list(messages.figures_in_words(found.figures)),
         wording=messages,
         exports=exports.of_operation(site.cluster, found),
-        why_not_download=_why_not_download(),
         command=Commands(site.cluster, site.home).zodbrepl("journal", found.identifier),
         **live,
     )
@@ -94,8 +92,8 @@ def entry(identifier: str) -> str:
 @blueprint.get("/journal/<identifier>/tail")
 def tail(identifier: str) -> Response:
     """Download a recovery export of the operation: ``name``, or the last one."""
-    if _why_not_download():
-        abort(403, _why_not_download())
+    if why_not_see_contents():
+        abort(403, why_not_see_contents())
     export = _export_of(_one(identifier), request.args.get("name"))
     if not _downloads.acquire(blocking=False):
         abort(
@@ -114,7 +112,7 @@ def tail(identifier: str) -> Response:
 
 
 def _one(identifier: str) -> Operation:
-    entries, _notices = journal_view.read(here().cluster)
+    entries, _notices = visibility.journal(here().cluster)
     try:
         return journal.find(entries, identifier)
     except OperatorError as error:
@@ -128,7 +126,7 @@ def _present(found: Operation) -> tuple[Operation, bool]:
     now = opened(here().cluster)
     if now.operation is None or now.operation.identifier != found.identifier:
         return found, False
-    return now.operation, now.at_work
+    return visibility.operation(now.operation), now.at_work
 
 
 def _export_of(found: Operation, name: str | None) -> RecoveryExport:
@@ -140,15 +138,3 @@ def _export_of(found: Operation, name: str | None) -> RecoveryExport:
     if export is None:
         abort(404, _("The export has been removed: %(folder)s", folder=folder))
     return export
-
-
-def _why_not_download() -> str:
-    """Return why the present request may not download exports; empty if it may.
-
-    Read-only mode does not matter.  But an export has all data that Indico protects, such as
-    passwords.
-    """
-    found = person()
-    if found is not None and found.level is Level.OPERATOR:
-        return ""
-    return _("Only operators can download exports: they contain protected data.")

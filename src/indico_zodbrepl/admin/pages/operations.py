@@ -8,7 +8,7 @@ from flask import Blueprint, abort, flash, redirect, render_template, request, u
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
-from indico_zodbrepl.admin import exports, journal_view, operation_view
+from indico_zodbrepl.admin import exports, journal_view, operation_view, visibility
 from indico_zodbrepl.admin.access.gate import actor, operator
 from indico_zodbrepl.admin.forms import Confirmation, PauseForm, Reasoned
 from indico_zodbrepl.admin.jobs import Job
@@ -124,6 +124,7 @@ def _begun(kind: str, shown: Planned | EndPreview, form: Confirmation) -> Respon
 def _followed(job: Job | None, operation: Operation | None, now: Opened) -> str:
     """Return the page of a job, of an operation, or of both."""
     site = here()
+    operation = None if operation is None else visibility.operation(operation)
     at_work = operation is not None and _is_at_work(operation, job, now)
     told = (
         []

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
 from indico_zodbrepl.admin import exports
-from indico_zodbrepl.admin.access.gate import actor, operator
+from indico_zodbrepl.admin.access.gate import actor, operator, why_not_see_contents
 from indico_zodbrepl.admin.forms import Confirmation
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.admin.surveys import Survey, surveys
@@ -21,7 +21,7 @@ from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.exports_interface import RecoveryExport
-from indico_zodbrepl.operations import recover, store
+from indico_zodbrepl.operations import journal, recover, store
 
 blueprint = Blueprint("recover", __name__)
 PICK = re.compile("[0-9a-f]{16}(:[0-9a-f]{16})?")
@@ -49,6 +49,8 @@ def former(name: str = "") -> ResponseReturnValue:
 @blueprint.get("/recover/<name>")
 def export(name: str) -> ResponseReturnValue:
     """Compare an export with the database; with picks, do a dry run of them."""
+    if why_not_see_contents():
+        abort(403, why_not_see_contents())
     found = _export(name)
     picks, event = _picked(request.args)
     look = _look(found, picks, event)
@@ -75,6 +77,33 @@ def begin(name: str) -> ResponseReturnValue:
     store.refuse_at_work(here().cluster)
     begun = here().jobs.run(_arguments(found, picks, event), actor())
     return redirect(url_for("operations.job", identifier=begun.identifier), 303)
+
+
+@blueprint.post("/recover/<name>/protected")
+@operator
+def reveal(name: str) -> ResponseReturnValue:
+    """Show the protected values of an object of a comparison, once the journal says so."""
+    found = _export(name)
+    picks, event = _picked(request.args)
+    look = surveys().get(request.form.get("survey", ""), _key(found, picks, event))
+    if look is None or not look.is_over or look.future.exception() is not None:
+        flash(_("The comparison has expired. This is a new one."))
+        return redirect(_address(found, picks, event), 303)
+    wanted = request.form.get("object", "")
+    if wanted not in _objects(look.future.result()):
+        abort(404, _("The comparison has no such object."))
+    tid, oid = wanted.split(":")
+    journal.note(
+        here().cluster, "values-shown", found.name, f"transaction {tid}, object {oid}", actor()
+    )
+    return _shown(found, picks, event, look, None, revealed=wanted)
+
+
+def _objects(compared: recover.Recovery | recover.RecoveredEvent) -> set[str]:
+    """Return the picks of all single objects of a comparison."""
+    if not isinstance(compared, recover.Recovery):
+        return set()
+    return {f"{each.tid}:{lost.oid}" for each in compared.transactions for lost in each.objects}
 
 
 def _export(name: str) -> RecoveryExport:
@@ -172,8 +201,20 @@ def _arguments(found: RecoveryExport, picks: Sequence[str], event: str) -> list[
 
 
 def _shown(
-    found: RecoveryExport, picks: Sequence[str], event: str, look: Survey, form: Confirmation | None
+    found: RecoveryExport,
+    picks: Sequence[str],
+    event: str,
+    look: Survey,
+    form: Confirmation | None,
+    *,
+    revealed: str = "",
 ) -> ResponseReturnValue:
+    """Return the page of a comparison or dry run.
+
+    Args:
+        form: the confirmation that was sent; None if none was.
+        revealed: the object whose protected values are shown, as a pick; empty for none.
+    """
     error = look.future.exception()
     if error is not None and not isinstance(error, OperatorError):
         raise error
@@ -187,6 +228,7 @@ def _shown(
         event=event,
         error=error,
         form=form,
+        revealed=revealed,
         found=compared if isinstance(compared, recover.Recovery) else None,
         brought=compared if isinstance(compared, recover.RecoveredEvent) else None,
         told=told,

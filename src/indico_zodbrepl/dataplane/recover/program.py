@@ -16,6 +16,8 @@ Prints one JSON object on standard output:
 "what", "relation", "outcome", "why", "differences", "file", "file_name"}]}], "written": null or tid,
 "objects_written"}
 
+A difference is {"field", "old", "new", "protected"}; see `protected`.  Its values are in clear.
+
 `file` is the path of a blob's file in the export, null if it is missing there; `file_name` is its
 path in Indico's archive, null if the same selection does not tell it.
 

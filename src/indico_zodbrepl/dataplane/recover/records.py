@@ -8,6 +8,8 @@ import zodbpickle.pickletools_2
 from ZODB._compat import PersistentUnpickler
 from ZODB.utils import p64, u64
 
+from indico_zodbrepl.dataplane.recover.protected import is_protected
+
 TEXT_LIMIT = 300  # maximum characters of a displayed value
 DEPTH_LIMIT = 4
 FILE_FIELDS = 5  # of a file in Indico's repository: path, blob, size, sha256, created
@@ -133,40 +135,41 @@ def state_of(data):
     return unpickler.load()
 
 
-def fields(data):
-    """Return {name: text} of a record's state; a state that is no dict is the field 'state'."""
-    try:
-        state = state_of(data)
-    except Exception as error:  # any exception: the pickle's classes are not loaded
-        return {u'state': u'not readable: %s: %s' % (type(error).__name__, error)}
-    if not isinstance(state, dict):
-        return {u'state': text_of(state)}
-    return {_unicode(name): text_of(value) for name, value in state.items()}
-
-
 def differences(old, new):
-    """Return [{'field', 'old', 'new'}] of two records; None for a missing field.
+    """Return [{'field', 'old', 'new', 'protected'}] of two records; None for a missing field.
 
-    Of a BTree 'field' is a key; of a set it is 'item' with the item.
+    Of a BTree 'field' is a key; of a set it is 'item' with the item; of a state that is no dict it
+    is 'state'.
 
     Args:
         old: a record, or None.
         new: a record, or None.
     """
-    before, after = (_items_or_fields(data) if data else {} for data in (old, new))
-    return [{'field': name, 'old': before.get(name), 'new': after.get(name)}
-            for name in sorted(set(before) | set(after))
-            if before.get(name) != after.get(name)]
+    before, after = (_fields(data) if data else {} for data in (old, new))
+    found = []
+    for name in sorted(set(before) | set(after)):
+        sides = [side.get(name) for side in (before, after)]
+        texts = [text_of(side[1]) if side else None for side in sides]
+        if texts[0] != texts[1]:
+            found.append({'field': name, 'old': texts[0], 'new': texts[1],
+                          'protected': any(is_protected(*side) for side in sides if side)})
+    return found
 
 
-def _items_or_fields(data):
+def _fields(data):
+    """Return {text of the name: (name, value)} of a record's state."""
     items = _items(data)
-    if items is None:
-        return fields(data)
-    texts = map(text_of, items)
-    if 'Set' in class_of(data).rpartition('.')[2]:
-        return {u'item ' + text: text for text in texts}
-    return dict(zip(texts[::2], texts[1::2]))
+    if items is not None:
+        if 'Set' in class_of(data).rpartition('.')[2]:
+            return {u'item ' + text_of(item): (item, item) for item in items}
+        return {text_of(key): (key, value) for key, value in zip(items[::2], items[1::2])}
+    try:
+        state = state_of(data)
+    except Exception as error:  # any exception: the pickle's classes are not loaded
+        return {u'state': (None, u'not readable: %s: %s' % (type(error).__name__, error))}
+    if not isinstance(state, dict):
+        return {u'state': (None, state)}
+    return {_unicode(name): (name, value) for name, value in state.items()}
 
 
 def _items(data):

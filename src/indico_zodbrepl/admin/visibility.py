@@ -1,0 +1,48 @@
+"""What a request may see of operations and jobs: a viewer sees no contents of exports."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from indico_zodbrepl.admin import journal_view
+from indico_zodbrepl.admin.access.gate import why_not_see_contents
+from indico_zodbrepl.admin.jobs import Job
+from indico_zodbrepl.cluster.model import Cluster
+from indico_zodbrepl.operations.model import Figures
+from indico_zodbrepl.operations.operation import Operation
+
+CONTENTS = frozenset({"exported_objects", "title"})
+"""Figures that name what an export holds."""
+
+
+def journal(cluster: Cluster) -> journal_view.Journal:
+    """Return what the sender may see of the journal.  Raises OperatorError."""
+    entries, notices = journal_view.read(cluster)
+    return tuple(map(operation, entries)), notices
+
+
+def operation(entry: Operation) -> Operation:
+    """Return what the sender may see of an operation."""
+    return without_contents(entry) if why_not_see_contents() else entry
+
+
+def job(found: Job) -> Job:
+    """Return what the sender may see of a job: its output may name what an export holds."""
+    return dataclasses.replace(found, output=()) if why_not_see_contents() else found
+
+
+def without_contents(entry: Operation) -> Operation:
+    """Return an operation without the figures that name what its exports hold."""
+    if CONTENTS.isdisjoint(entry.figures):
+        return entry
+    return dataclasses.replace(
+        entry,
+        told=_without(entry.told),
+        records=tuple(
+            dataclasses.replace(each, figures=_without(each.figures)) for each in entry.records
+        ),
+    )
+
+
+def _without(figures: Figures) -> Figures:
+    return {name: value for name, value in figures.items() if name not in CONTENTS}
