@@ -104,7 +104,7 @@ class Overview:
 
     @property
     def next_step(self) -> Offer | None:
-        """Return the next safe step, if the page can begin it."""
+        """Return the suggested operation, if the page can begin it."""
         return next((offer for offer in self.offers if offer.urgent and not offer.why_not), None)
 
     def offers_of(self, name: str) -> list[Offer]:

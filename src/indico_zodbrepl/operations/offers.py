@@ -31,6 +31,8 @@ class Offer:
         why_not: why it is not possible now, in whole sentences, commands in backquotes; empty
             when it is.
         urgent: True for the first possible recommendation; for one offer at most.
+        may_lose: True if transactions that only another node has may be lost; its plan says how
+            many, if that can be known.
     """
 
     operation: str
@@ -39,6 +41,7 @@ class Offer:
     purpose: str
     why_not: str = ""
     urgent: bool = False
+    may_lose: bool = False
 
 
 def offers(
@@ -107,6 +110,9 @@ def _endings(snapshot: Snapshot, found: Operation | None) -> Iterator[Offer]:
         f"Resume the {name}",
         "does the remaining steps; completed ones are kept",
         busy,
+        may_lose=found.plan.operation in ("failover", "restore")
+        and found.plan.loss is not None
+        and found.plan.loss.transactions != 0,
     )
     yield Offer(
         "undo",
@@ -195,7 +201,9 @@ class _Offers:
         else:
             title = f"Clone node {name}"
             purpose = "gives it a new copy of the data; the old data is kept"
-        return Offer(operation, name, title, purpose, self._refusals.of(operation, node))
+        may_lose = operation == "failover" and not self._elects
+        why_not = self._refusals.of(operation, node)
+        return Offer(operation, name, title, purpose, why_not, may_lose=may_lose)
 
     def _restart(self, node: NodeStatus) -> Offer:
         stopped = (

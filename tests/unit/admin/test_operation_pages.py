@@ -145,9 +145,9 @@ def filled(page: TestResponse, **changes: str) -> dict[str, str]:
 # What is offered
 
 
-def test_what_applies_comes_first_and_the_next_safe_step_is_marked(client: FlaskClient) -> None:
+def test_what_applies_comes_first_and_the_suggested_step_is_marked(client: FlaskClient) -> None:
     shown = text(client.get("/operations"))
-    assert "Next safe step" in shown
+    assert "The next safe step." in shown
     assert (
         shown.index("Fail over to b")
         < shown.index("Not possible now")

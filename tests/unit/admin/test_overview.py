@@ -16,7 +16,7 @@ import pytest
 import situations
 import states
 from flask.testing import FlaskClient
-from situations import PRIMARY_KILLED, SECONDARY_KILLED, server
+from situations import PRIMARY_KILLED, SECONDARY_KILLED, program, server
 
 from indico_zodbrepl.admin.app import create_app
 from indico_zodbrepl.admin.overview_model import Overviews
@@ -123,6 +123,33 @@ def test_the_next_safe_step_is_a_link_to_its_plan(
     shown = part(overview(page_of, cluster, **situation), "situation")
     assert f'<a id="next-step" class="button" href="{step}">' in shown
     assert "The next safe step." in shown
+
+
+def test_a_step_that_may_lose_data_is_suggested_in_red_and_never_called_safe(
+    page_of: Serve, cluster: Cluster
+) -> None:
+    given_up = {**PRIMARY_KILLED, "programs": {"node-a": program("node-a", "FATAL")}}
+    client = page_of(cluster, lambda: situations.snapshot(cluster, **given_up))
+    shown = part(client.get("/").text, "situation")
+    failover = "/operations/failover?node=b"
+    assert f'<a id="next-step" class="button risky" href="{failover}">' in shown
+    assert '<strong class="risk">Suggested; may lose data.</strong>' in shown
+    listed = client.get("/operations").text
+    assert re.search(r'<li class="urgent risky">\s*<p class="level">', listed)
+    assert "Suggested; may lose data." in words(listed)
+    node = client.get("/node/b").text
+    assert 'class="button risky"' in node
+    for page in (shown, listed, node):
+        assert "safe step" not in page
+
+
+def test_a_failover_that_is_not_suggested_may_lose_data_too(
+    page_of: Serve, cluster: Cluster
+) -> None:
+    client = page_of(cluster, lambda: situations.snapshot(cluster, **PRIMARY_KILLED))
+    listed = words(client.get("/operations").text)
+    assert "May lose data. Fail over to b" in listed
+    assert "The next safe step. Start node a" in listed
 
 
 def test_a_fenced_primary_is_neither_marked_as_in_order_nor_called_writable(

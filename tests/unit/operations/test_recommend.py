@@ -22,7 +22,7 @@ from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.host.history import Condition
 from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
 from indico_zodbrepl.operations import operation
-from indico_zodbrepl.operations.model import Plan
+from indico_zodbrepl.operations.model import Loss, Plan
 from indico_zodbrepl.operations.offers import Offer, offers
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.planning import OPERATIONS
@@ -224,6 +224,37 @@ def test_without_supervisor_nothing_is_restarted() -> None:
 
 def test_a_cluster_of_which_nothing_runs_is_started_as_a_whole() -> None:
     assert [] == urgent(of(cluster(), snapshot(**situations.ALL_STOPPED)))
+
+
+def test_a_failover_may_lose_data_and_what_comes_without_a_loss_may_not() -> None:
+    found = of(cluster(), snapshot(**PRIMARY_KILLED)).values()
+    assert {"failover"} == {each.operation for each in found if each.may_lose}
+
+
+def test_a_failover_of_an_engine_that_elects_its_leader_loses_nothing() -> None:
+    hangs = engines.NEO
+    found = of(hangs.cluster, hangs.snapshot).values()
+    assert {"failover"} <= {each.operation for each in found}
+    assert not any(each.may_lose for each in found)
+
+
+@pytest.mark.parametrize(
+    ("operation", "lost", "may_lose"),
+    [
+        ("failover", Loss("a", 76, 1.0, True, None, "76 transactions"), True),
+        ("failover", Loss("a", None, None, False, None, "unknown"), True),
+        ("failover", Loss("a", 0, 0.0, True, None, "none"), False),
+        ("failover", None, False),
+        ("rejoin", Loss("a", 76, 1.0, True, None, "76, exported before"), False),
+    ],
+)
+def test_to_resume_an_operation_may_lose_what_its_plan_says(
+    operation: str, lost: Loss | None, *, may_lose: bool
+) -> None:
+    open_one = begun(Progress.DONE, Progress.PENDING, Progress.PENDING)
+    plan = dataclasses.replace(open_one.plan, operation=operation, loss=lost)
+    found = of(cluster(), snapshot(), dataclasses.replace(open_one, plan=plan))
+    assert may_lose == found["resume", ""].may_lose
 
 
 def test_nothing_is_offered_while_nothing_is_known() -> None:
