@@ -16,6 +16,7 @@ from werkzeug.datastructures import ImmutableDict
 from indico_zodbrepl.admin import filters, languages
 from indico_zodbrepl.admin.access import gate, login, sessions
 from indico_zodbrepl.admin.api import exchange
+from indico_zodbrepl.admin.loss_notice import loss_notice
 from indico_zodbrepl.admin.pages import (
     access,
     api,
@@ -77,7 +78,9 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
     on = cluster.admin.on
     gate.install(app, cluster.admin, None if on is None else cluster.host(on).address)
     filters.register(app)
-    app.jinja_env.globals.update(cluster=cluster, home=home, navigation=_navigation)
+    app.jinja_env.globals.update(
+        cluster=cluster, home=home, navigation=_navigation, loss_notice=loss_notice
+    )
     for page in PAGES:
         app.register_blueprint(page.blueprint)
     login.limit_failures(app, "access.log_in")

@@ -83,6 +83,16 @@ class Reasoned(Confirmation):
     )
 
 
+class DecisionForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
+    """What was decided about lost transactions."""
+
+    reason = StringField(
+        _("Decision and reason, for the journal"),
+        [DataRequired(_("Say what you decided, and why.")), Length(max=MOST_CHARACTERS)],
+        [_stripped],
+    )
+
+
 class PauseForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
     """Why the automatic failover is paused."""
 

@@ -22,6 +22,7 @@ from indico_zodbrepl.cluster.layout import Layout
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import ExitCode
 from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations.losses import DECIDED, Loss, losses
 from indico_zodbrepl.operations.operation import Operation, Outcome
 from indico_zodbrepl.operations.planning import Request
 
@@ -46,6 +47,7 @@ KINDS = {
     "node-promote": _("node promoted"),
     "node-follow": _("upstream changed"),
     "force": _("start forced"),
+    DECIDED: _("decision about a loss"),
     "values-shown": _("protected values shown"),
 }
 """Names of operations that are not words."""
@@ -219,6 +221,15 @@ def read(cluster: Cluster) -> Journal:
 
     Threads: any.
     """
+    return _latest(cluster)[0]
+
+
+def lost(cluster: Cluster) -> tuple[Loss, ...]:
+    """Return the losses in the journal, newest first; as ``read``."""
+    return _latest(cluster)[1]
+
+
+def _latest(cluster: Cluster) -> tuple[Journal, tuple[Loss, ...]]:
     try:
         found = os.stat(Layout(cluster).journal)
     except OSError:
@@ -227,13 +238,13 @@ def read(cluster: Cluster) -> Journal:
 
 
 @functools.lru_cache(maxsize=2)
-def _of_state(cluster: Cluster, _state: tuple[int, int, int]) -> Journal:
+def _of_state(cluster: Cluster, _state: tuple[int, int, int]) -> tuple[Journal, tuple[Loss, ...]]:
     return _read(cluster)
 
 
-def _read(cluster: Cluster) -> Journal:
+def _read(cluster: Cluster) -> tuple[Journal, tuple[Loss, ...]]:
     entries, notices = journal.read(cluster)
-    return tuple(entries), tuple(notices)
+    return (tuple(entries), tuple(notices)), losses(entries)
 
 
 def asked(command: str) -> Request | None:

@@ -24,6 +24,7 @@ OUTCOMES = {
 
 FIGURES = {
     "after": "bytes after",
+    "already_there": "in the database already",
     "aside": "data moved aside",
     "before": "bytes before",
     "caught_up_to": "caught up to transaction",

@@ -156,6 +156,7 @@ def apply(
                 "written": done.written,
                 "objects": done.objects_written,
                 "transactions": list(taken),
+                "already_there": [each.tid for each in done.transactions if each.outcome == HAS_IT],
                 "left": done.count(CONFLICTS),
             }
         )

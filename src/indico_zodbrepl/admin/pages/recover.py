@@ -11,9 +11,9 @@ from flask import Blueprint, abort, flash, redirect, render_template, request, u
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
-from indico_zodbrepl.admin import exports
+from indico_zodbrepl.admin import exports, journal_view
 from indico_zodbrepl.admin.access.gate import actor, operator, why_not_see_contents
-from indico_zodbrepl.admin.forms import Confirmation
+from indico_zodbrepl.admin.forms import Confirmation, DecisionForm
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.admin.surveys import Survey, surveys
 from indico_zodbrepl.backends import require
@@ -22,6 +22,7 @@ from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host.exports_interface import RecoveryExport
 from indico_zodbrepl.operations import journal, recover, store
+from indico_zodbrepl.operations.losses import DECIDED, Loss
 
 blueprint = Blueprint("recover", __name__)
 PICK = re.compile("[0-9a-f]{16}(:[0-9a-f]{16})?")
@@ -32,9 +33,41 @@ MOST_SHOWN = 200
 
 @blueprint.get("/recover")
 def show() -> str:
+    listed = exports.every(here().cluster)
+    lost = {each.name: each for each in journal_view.lost(here().cluster)}
+    names = {each.name for each in listed}
+    others = [each for each in lost.values() if each.name not in names]
     return render_template(
-        "recover.html", exports=exports.every(here().cluster), **here().context()
+        "recover.html", exports=listed, lost=lost, others=others, **here().context()
     )
+
+
+@blueprint.get("/recover/<name>/decide")
+def decision(name: str) -> str:
+    """Show the form to decide about a loss."""
+    return _decision(_lost(name), DecisionForm())
+
+
+@blueprint.post("/recover/<name>/decide")
+@operator
+def decide(name: str) -> ResponseReturnValue:
+    """Journal what the sender decided about a loss."""
+    found, form = _lost(name), DecisionForm()
+    if not form.validate_on_submit():
+        return _decision(found, form), 400
+    journal.note(here().cluster, DECIDED, found.name, form.reason.data or "", actor())
+    return redirect(url_for(".show"), 303)
+
+
+def _lost(name: str) -> Loss:
+    found = next((each for each in journal_view.lost(here().cluster) if each.name == name), None)
+    if found is None:
+        abort(404, _("The journal has no loss of that name."))
+    return found
+
+
+def _decision(found: Loss, form: DecisionForm) -> str:
+    return render_template("recover_decide.html", loss=found, form=form, **here().context())
 
 
 @blueprint.get("/salvage")
