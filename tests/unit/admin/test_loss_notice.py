@@ -9,14 +9,14 @@ from pathlib import Path
 
 import past
 import pytest
-from exported_tails import text
+from exported_tails import DataPlane, text
 from flask.testing import FlaskClient
 
 from indico_zodbrepl.admin import journal_view
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import exports
-from indico_zodbrepl.operations import journal
+from indico_zodbrepl.operations import journal, recover
 from indico_zodbrepl.operations.model import Loss
 from indico_zodbrepl.operations.operation import Operation, Outcome, StepRecord
 
@@ -115,6 +115,16 @@ def test_an_operator_decides_and_the_journal_has_name_and_reason(
     assert "Decision about a loss" in text(client.get(f"/journal/{entry.identifier}"))
     assert 303 == decide(client, past.TAIL)
     assert NOTICE not in text(client.get("/"))
+
+
+def test_the_page_of_an_export_says_who_decided_about_it(
+    client: FlaskClient, of: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recover, "show", DataPlane().show)
+    past.keep(of, past.failover(past.tail(of)))
+    assert "Decided by: nobody yet Decide" in text(client.get(f"/recover/{past.TAIL}"))
+    assert 303 == decide(client, past.TAIL)
+    assert "Decided by: alice (admin page), " in text(client.get(f"/recover/{past.TAIL}"))
 
 
 def test_a_decision_needs_a_reason_and_a_loss(client: FlaskClient, of: Cluster) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import past
 import pytest
+import situations
 
-from indico_zodbrepl.operations import operation
+from indico_zodbrepl.cluster.installation import Installation
+from indico_zodbrepl.operations import journal, operation, recover
 from indico_zodbrepl.operations.losses import DECIDED, losses
 from indico_zodbrepl.operations.model import Loss, Plan
 from indico_zodbrepl.operations.operation import Operation, Outcome, Progress, StepRecord
@@ -72,6 +74,21 @@ def test_what_was_recovered_is_counted_once_and_only_whole_transactions(
 ) -> None:
     (found,) = losses([EXPORTED, *recoveries])
     assert (recovered, recovered < 3) == (found.recovered, found.is_open)
+
+
+def test_a_recovery_journals_what_it_wrote_and_what_the_database_had_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = dataclasses.replace(situations.cluster(), var_directory=tmp_path)
+    transactions = tuple(
+        recover.LostTransaction(each, "", "", outcome, ())
+        for each, outcome in zip(TIDS, ("applies", "has it", "has it"), strict=True)
+    )
+    answer = recover.Recovery(past.TAIL, "0400000000000000", "0400000000000009", 1, transactions)
+    monkeypatch.setattr(recover, "_run", lambda *_arguments: answer)
+    recover.apply(cluster, Installation(tmp_path), tmp_path / past.TAIL, [recover.ALL])
+    (found,) = losses([EXPORTED, *journal.read(cluster)[0]])
+    assert (3, False) == (found.recovered, found.is_open)
 
 
 def test_the_last_decision_about_a_loss_counts() -> None:

@@ -34,7 +34,7 @@ MOST_SHOWN = 200
 @blueprint.get("/recover")
 def show() -> str:
     listed = exports.every(here().cluster)
-    lost = {each.name: each for each in journal_view.lost(here().cluster)}
+    lost = _losses()
     names = {each.name for each in listed}
     others = [each for each in lost.values() if each.name not in names]
     return render_template(
@@ -59,8 +59,12 @@ def decide(name: str) -> ResponseReturnValue:
     return redirect(url_for(".show"), 303)
 
 
+def _losses() -> dict[str, Loss]:
+    return {each.name: each for each in journal_view.lost(here().cluster)}
+
+
 def _lost(name: str) -> Loss:
-    found = next((each for each in journal_view.lost(here().cluster) if each.name == name), None)
+    found = _losses().get(name)
     if found is None:
         abort(404, _("The journal has no loss of that name."))
     return found
@@ -262,6 +266,7 @@ def _shown(
         error=error,
         form=form,
         revealed=revealed,
+        loss=_losses().get(found.name),
         found=compared if isinstance(compared, recover.Recovery) else None,
         brought=compared if isinstance(compared, recover.RecoveredEvent) else None,
         told=told,
