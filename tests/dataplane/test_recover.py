@@ -192,6 +192,19 @@ def test_other_values_are_not_marked(field, value):
     assert not found['protected']
 
 
+def test_a_state_with_many_references_to_itself_is_read_once():
+    inner = []
+    inner += [inner] * 1000
+    nested = [inner]
+    for _ in range(100):
+        nested = [nested, nested]
+    (found,) = records.differences(None, record({'x': nested}))
+    assert not found['protected']
+    nested[0].append({'pin': 4711})
+    (found,) = records.differences(None, record({'x': nested}))
+    assert found['protected']
+
+
 def test_an_object_that_both_sides_changed_is_left_with_all_of_its_transaction(history, run):
     def edit_both(root):
         edit(root)

@@ -20,7 +20,7 @@ class LossNotice:
         uncounted: number of exports without a known number of transactions.
         pending: number of losses that are not exported yet.
         oldest: when the oldest loss was, seconds since 1970.
-        age: the same as seconds before now.
+        age: the same as seconds before now, whole minutes: a page is sent again when it changes.
     """
 
     exports: int
@@ -51,5 +51,5 @@ def loss_notice() -> LossNotice | None:
         counts.count(None),
         len(found) - len(exports),
         oldest,
-        max(0.0, time.time() - oldest),
+        max(0.0, (time.time() - oldest) // 60 * 60),
     )

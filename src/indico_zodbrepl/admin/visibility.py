@@ -18,7 +18,9 @@ CONTENTS = frozenset({"exported_objects", "title"})
 def journal(cluster: Cluster) -> journal_view.Journal:
     """Return what the sender may see of the journal.  Raises OperatorError."""
     entries, notices = journal_view.read(cluster)
-    return tuple(map(operation, entries)), notices
+    if why_not_see_contents():
+        entries = tuple(map(without_contents, entries))
+    return entries, notices
 
 
 def operation(entry: Operation) -> Operation:
@@ -33,7 +35,8 @@ def job(found: Job) -> Job:
 
 def without_contents(entry: Operation) -> Operation:
     """Return an operation without the figures that name what its exports hold."""
-    if CONTENTS.isdisjoint(entry.figures):
+    all_figures = (entry.told, *(record.figures for record in entry.records))
+    if all(map(CONTENTS.isdisjoint, all_figures)):
         return entry
     return dataclasses.replace(
         entry,

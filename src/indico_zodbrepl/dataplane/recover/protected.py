@@ -15,7 +15,6 @@ NAME = re.compile(
 FORM = re.compile(
     r'[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\$2[abxy]?\$[0-9]{2}\$',
     re.IGNORECASE)
-DEPTH_LIMIT = 20
 
 
 def is_protected(name, *values):
@@ -25,22 +24,26 @@ def is_protected(name, *values):
         name: of an attribute, or a key of a collection.
         values: parts of the states of records, as `records.state_of` returns them.
     """
-    return _is_name(name) or any(_is_within(value, 0) for value in values)
+    if _is_name(name):
+        return True
+    seen, todo = set(), list(values)
+    while todo:
+        value = todo.pop()
+        if isinstance(value, basestring):
+            if FORM.search(value):
+                return True
+        elif id(value) not in seen:  # a state may refer to a part of it many times
+            seen.add(id(value))
+            if isinstance(value, dict):
+                if any(map(_is_name, value)):
+                    return True
+                todo += value.values()
+            elif isinstance(value, (list, tuple, set, frozenset)):
+                todo += value
+            else:  # perhaps a stand-in for an instance of a class that the pickle names
+                todo += [getattr(value, part, None) for part in ('args', 'state')]
+    return False
 
 
 def _is_name(name):
     return isinstance(name, basestring) and bool(NAME.search(name) or FORM.search(name))
-
-
-def _is_within(value, depth):
-    if depth > DEPTH_LIMIT:
-        return True
-    if isinstance(value, basestring):
-        return FORM.search(value) is not None
-    if isinstance(value, dict):
-        return any(_is_name(key) or _is_within(each, depth + 1) for key, each in value.items())
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return any(_is_within(each, depth + 1) for each in value)
-    # an instance of a class that a pickle names
-    parts = [getattr(value, part, None) for part in ('args', 'state')]
-    return any(_is_within(part, depth + 1) for part in parts if part is not None)
