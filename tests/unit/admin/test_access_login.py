@@ -256,6 +256,28 @@ def test_attempts_at_one_account_from_many_addresses_are_refused_but_not_its_own
     assert 303 == type_in(owner).status_code
 
 
+def test_attempts_from_the_same_address_do_not_lock_out_a_known_browser(
+    stranger: FlaskClient,
+) -> None:
+    owner = logins.stranger(stranger)
+    assert 303 == type_in(owner).status_code
+    owner.delete_cookie("zodbrepl-8100")
+    for number in range(10):
+        assert 401 == type_in(logins.stranger(stranger), f"name{number}", "wrong").status_code
+    assert 429 == type_in(logins.stranger(stranger), "victor").status_code
+    assert 429 == type_in(owner, "victor").status_code, "it is known for its own account only"
+    assert 303 == type_in(owner).status_code
+
+
+def test_a_known_browser_is_blocked_by_its_own_failures(stranger: FlaskClient) -> None:
+    type_in(stranger)
+    stranger.delete_cookie("zodbrepl-8100")
+    for _number in range(10):
+        assert 401 == type_in(stranger, "alice", "wrong").status_code
+    assert 429 == type_in(stranger).status_code
+    assert 303 == type_in(logins.stranger(stranger)).status_code
+
+
 def test_a_mark_of_a_known_browser_counts_for_its_account_alone(stranger: FlaskClient) -> None:
     type_in(stranger, "victor")
     stranger.delete_cookie("zodbrepl-8100")
@@ -279,7 +301,7 @@ def test_attempts_count_for_an_address_or_for_a_network_of_ipv6(
     stranger: FlaskClient, address: str, expected: str
 ) -> None:
     with stranger.application.test_request_context(environ_base={"REMOTE_ADDR": address}):
-        assert expected == login._address()
+        assert expected == login.address()
 
 
 def test_cookies_are_for_this_page_alone(stranger: FlaskClient) -> None:

@@ -1,15 +1,18 @@
 """The login page, and the limit on failed logins.
 
 Failures count for an address and for an account.  A browser that has logged in before carries a
-signed mark: failures elsewhere do not count for it, so nobody can lock another user out.
+signed mark: only its own failures count for it, so nobody can lock another user out, not even
+from the same address.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import ipaddress
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -138,13 +141,13 @@ def limit_failures(app: Flask, endpoint: str) -> None:
         return response
 
     limiter = Limiter(
-        _address, app=app, storage_uri="memory://", strategy="moving-window", on_breach=on_breach
+        address, app=app, storage_uri="memory://", strategy="moving-window", on_breach=on_breach
     )
     view: Any = app.view_functions[endpoint]
-    for limits, key in ((BY_ADDRESS, _address), (BY_ACCOUNT, _account)):
+    for limits, counted in ((BY_ADDRESS, address), (BY_ACCOUNT, _account)):
         view = limiter.limit(
             limits,
-            key_func=key,
+            key_func=functools.partial(_known_or, counted),
             methods=["POST"],
             deduct_when=lambda answer: answer.status_code == 401,
         )(view)
@@ -164,26 +167,58 @@ def know(app: Flask, response: BaseResponse, name: str) -> None:
     )
 
 
-def _account() -> str:
-    name = accounts.normal(request.form.get("name", ""))
+@dataclasses.dataclass(frozen=True)
+class KnownBrowser:
+    """A browser that has logged in.
+
+    Attributes:
+        account: the name of the account.
+        mark: differs for each login.
+    """
+
+    account: str
+    mark: str
+
+    @property
+    def key(self) -> str:
+        """Return the key under which it is counted."""
+        return f"browser:{self.mark}"
+
+
+def known_browser() -> KnownBrowser | None:
+    """Return the browser that sent the present request; None if its mark is missing or invalid."""
     try:
-        known, mark = _signer(current_app).loads(
+        account, mark = _signer(current_app).loads(
             request.cookies.get(_mark(current_app), ""), max_age=KNOWN_SECONDS
         )
     except (BadSignature, ValueError, TypeError):
-        known, mark = None, None
-    return f"browser:{mark}" if known == name else f"account:{name[:64]}"
+        return None
+    return KnownBrowser(account, mark)
 
 
-def _address() -> str:
+def _known_or(other: Callable[[], str]) -> str:
+    """Return the key of a browser that is known for the typed account, else another key."""
+    known = known_browser()
+    return known.key if known is not None and known.account == _typed_name() else other()
+
+
+def _account() -> str:
+    return f"account:{_typed_name()[:64]}"
+
+
+def _typed_name() -> str:
+    return accounts.normal(request.form.get("name", ""))
+
+
+def address() -> str:
     """Return the client's address; for IPv6 its /64 network, as one client has all of it."""
     try:
-        address = ipaddress.ip_address(request.remote_addr or "")
+        found = ipaddress.ip_address(request.remote_addr or "")
     except ValueError:
         return "unknown"
-    if address.version == 6:
-        return str(ipaddress.ip_network((int(address), 64), strict=False))
-    return str(address)
+    if found.version == 6:
+        return str(ipaddress.ip_network((int(found), 64), strict=False))
+    return str(found)
 
 
 def _mark(app: Flask) -> str:
