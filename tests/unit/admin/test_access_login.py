@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import logins
 import pytest
@@ -37,7 +38,7 @@ def type_in(
     page = client.get(path, base_url=base_url).text
     form = BeautifulSoup(page, "html.parser").find("form", action=True)
     assert form is not None
-    action = str(form["action"])
+    action = str(form["action"]).removeprefix(urlsplit(base_url).path.rstrip("/"))
     token = form.find("input", {"name": "csrf_token"})
     assert token is not None
     return client.post(
@@ -325,8 +326,41 @@ def test_cookies_go_over_tls_alone_where_the_page_is_reached_by_tls(
     answer = type_in(client, base_url=f"{scheme}://zodb.example/")
     assert 303 == answer.status_code
     cookies = answer.headers.getlist("Set-Cookie")
-    assert 2 == len(cookies)
-    assert all("Secure" in each for each in cookies), cookies
+    assert {"__Host-zodbrepl-8100", "__Host-zodbrepl-8100-known"} == {
+        each.partition("=")[0] for each in cookies
+    }
+    for each in cookies:
+        assert {"Secure", "HttpOnly", "Path=/"} <= set(each.split("; "))
+        assert "Domain" not in each
+    assert 200 == client.get("/", base_url=f"{scheme}://zodb.example/").status_code
+
+
+def test_a_cookie_of_another_site_is_no_session_over_tls(
+    make_client: MakeClient, anonymous: ClientFor
+) -> None:
+    """Other names below the domain, and pages without TLS, can set cookies without the prefix."""
+    admin = Admin("127.0.0.1", 8100, public_url="https://zodb.example/")
+    client = anonymous(make_client({"admin": admin}))
+    type_in(client, base_url="https://zodb.example/")
+    session = client.get_cookie("__Host-zodbrepl-8100", domain="zodb.example")
+    assert session is not None
+    tossed = logins.stranger(client)
+    tossed.set_cookie("zodbrepl-8100", session.value, domain="zodb.example", secure=True)
+    assert 303 == tossed.get("/", base_url="https://zodb.example/").status_code
+
+
+def test_below_a_path_cookies_keep_the_path_and_get_the_prefix_that_allows_one(
+    make_client: MakeClient, anonymous: ClientFor
+) -> None:
+    admin = Admin("127.0.0.1", 8100, public_url="https://www.example/zodb/")
+    client = anonymous(make_client({"admin": admin}))
+    answer = type_in(client, base_url="https://www.example/zodb/")
+    assert 303 == answer.status_code
+    cookies = answer.headers.getlist("Set-Cookie")
+    assert {"__Secure-zodbrepl-8100", "__Secure-zodbrepl-8100-known"} == {
+        each.partition("=")[0] for each in cookies
+    }
+    assert all("Path=/zodb" in each.split("; ") for each in cookies)
 
 
 def test_the_form_can_be_used_by_keyboard_and_screen_reader(stranger: FlaskClient) -> None:

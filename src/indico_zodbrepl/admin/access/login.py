@@ -27,7 +27,7 @@ from werkzeug.exceptions import HTTPException
 from wtforms import PasswordField, StringField
 from wtforms.validators import InputRequired, Length
 
-from indico_zodbrepl.admin.access import accounts, passwords
+from indico_zodbrepl.admin.access import accounts, passwords, sessions
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.commands import Commands
 
@@ -222,7 +222,7 @@ def address() -> str:
 
 
 def _mark(app: Flask) -> str:
-    return f"{app.config['SESSION_COOKIE_NAME']}-known"
+    return sessions.cookie_name(app, "-known")
 
 
 def _signer(app: Flask) -> URLSafeTimedSerializer:

@@ -129,16 +129,31 @@ def bearer(asked: Request) -> str:
 
 
 class _Cookies(SecureCookieSessionInterface):
-    """Cookies that are sent over TLS only if the page is reached over TLS."""
+    """Cookies that are sent over TLS only if the page is reached over TLS.
+
+    Browsers accept the prefixes ``__Host-`` and ``__Secure-`` only over TLS, and ``__Host-`` only
+    from the host itself, for all its paths: no other site can replace such a cookie.
+    """
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
+
+    def get_cookie_name(self, app: Flask) -> str:
+        return cookie_name(app)
 
     def get_cookie_path(self, _app: Flask) -> str:
         return request.script_root or "/"
 
     def get_cookie_secure(self, _app: Flask) -> bool:
         return request.is_secure or self._admin.is_public_host(request.host, "https")
+
+
+def cookie_name(app: Flask, suffix: str = "") -> str:
+    """Return the name of a cookie of the present request."""
+    own, cookies = f"{app.config['SESSION_COOKIE_NAME']}{suffix}", app.session_interface
+    if not cookies.get_cookie_secure(app):
+        return own
+    return f"{'__Host-' if cookies.get_cookie_path(app) == '/' else '__Secure-'}{own}"
 
 
 class Ended:

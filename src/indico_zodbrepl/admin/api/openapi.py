@@ -119,7 +119,10 @@ def document(app: Flask) -> dict[str, Any]:
             "type": "apiKey",
             "in": "cookie",
             "name": "zodbrepl-PORT",
-            "description": "Cookie of the admin page on that port.",
+            "description": (
+                "Cookie of the admin page on that port. Over TLS its prefix is __Host-, or "
+                "__Secure- below a path."
+            ),
         },
     )
     kinds: set[type] = {Problem}
