@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from typing import Any
 
 from flask import Flask
 from flask_babel import gettext as _
@@ -11,7 +12,7 @@ from flask_babel import lazy_gettext, ngettext
 from markupsafe import Markup, escape
 
 from indico_zodbrepl.monitor.node_status import Mark, NodeStatus
-from indico_zodbrepl.monitor.words import listed
+from indico_zodbrepl.monitor.words import HIDDEN, listed, visible
 from indico_zodbrepl.probing import tid
 
 MARK_WORDS = {
@@ -35,7 +36,8 @@ PLAIN_WORD = re.compile("[a-z]+(['-][a-z]+)*", re.ASCII)
 
 
 def register(app: Flask) -> None:
-    """Add the filters to an application."""
+    """Add the filters to an application, and show hidden characters in all that templates write."""
+    app.jinja_env.finalize = shown
     app.jinja_env.filters.update(
         tid=tid.render,
         moment=moment,
@@ -50,9 +52,25 @@ def register(app: Flask) -> None:
         speaker=speaker,
         listed=listed,
         clip=clip,
+        bdi=bdi,
         seconds=seconds,
         minute=minute,
     )
+
+
+def shown(value: Any) -> Any:
+    """Return the value of an expression, with ``?`` in place of hidden characters."""
+    if isinstance(value, str) and value.isascii():
+        return value
+    text = value.__html__() if hasattr(value, "__html__") else str(value)
+    if HIDDEN.search(text) is None:
+        return value
+    return Markup(visible(text)) if hasattr(value, "__html__") else visible(text)  # noqa: S704  # as safe as before
+
+
+def bdi(text: object) -> Markup:
+    """Return text that people have written; its direction does not change the text around it."""
+    return Markup("<bdi>{}</bdi>").format(text)
 
 
 def engine(backend: str) -> str:

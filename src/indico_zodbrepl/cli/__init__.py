@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -91,6 +92,8 @@ class _Commands(LazyGroup):
 @click.pass_context
 def main(context: click.Context, config: Path | None) -> None:
     """Run Indico 1.2.2 on a replicated ZODB."""
+    for stream in (sys.stdout, sys.stderr):
+        _show_hidden(stream)
     from indico_zodbrepl.cluster.installation import (
         Installation,
         default_cluster_file,
@@ -102,6 +105,16 @@ def main(context: click.Context, config: Path | None) -> None:
     home = home_from_environment()
     config = config or default_cluster_file(home)
     context.obj = App(Path(os.path.abspath(config)), Installation(home))
+
+
+def _show_hidden(stream: TextIO) -> None:
+    """Let a terminal show hidden characters as ``?``; files and pipes get everything as it is."""
+    if not stream.isatty():
+        return
+    from indico_zodbrepl.monitor.words import visible
+
+    write = stream.write
+    stream.write = lambda text: write(visible(text))  # type: ignore[method-assign]
 
 
 __all__ = ["COMMANDS", "App", "main", "pass_app"]

@@ -53,6 +53,9 @@ def listed(page: BeautifulSoup) -> list[str]:
 def text_of(page: BeautifulSoup, selector: str = "main") -> str:
     found = page.select_one(selector)
     assert found is not None
+    for each in found.select("bdi"):
+        each.unwrap()
+    found.smooth()
     return " ".join(found.get_text(" ").split())
 
 

@@ -193,7 +193,7 @@ def test_an_open_operation_is_a_banner_with_its_step(
         banner = part(client_for(cluster, Given(seen)).get(path).text, "banner")
     assert told in words(banner)
     assert 'href="/operations/current"' in banner
-    assert "by alice (admin page)" in banner
+    assert "by alice (admin page)" in words(banner)
 
 
 def test_a_failed_step_is_reported_with_its_error(cluster: Cluster) -> None:

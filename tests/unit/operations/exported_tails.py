@@ -135,4 +135,5 @@ def give_tail(var: Path, name: str = TAIL) -> Path:
 
 
 def text(page: TestResponse) -> str:
-    return " ".join(html.unescape(re.sub("<[^>]*>", " ", page.text)).split())
+    inline = re.sub("</?bdi>", "", page.text)
+    return " ".join(html.unescape(re.sub("<[^>]*>", " ", inline)).split())
