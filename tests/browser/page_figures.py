@@ -32,13 +32,11 @@ from flask.testing import FlaskClient
 from rich.console import Console
 from rich.table import Table
 
-from indico_zodbrepl.admin.app import create_app
+from indico_zodbrepl.admin.app import THREADS, create_app
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.monitor.watcher import TimestampedSnapshot, Watcher
 
 TABS = 10
-THREADS = 8
-"""As the admin page's own program has them."""
 HOST = "127.0.0.1:8100"
 Times = list[float]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-import waitress
 from flask import Flask, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
@@ -32,6 +31,7 @@ from indico_zodbrepl.admin.site import EXTENSION, Site
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.cluster.programs import Admin
 from indico_zodbrepl.errors import ExitCode, OperatorError
+from indico_zodbrepl.monitor import http_server
 from indico_zodbrepl.monitor.watcher import Watcher
 
 PAGES = (overview, operations, automation, recover, journal, data, machines, api, access)
@@ -53,7 +53,8 @@ ENDS = {
 """Title and default text of the error page of each status."""
 
 LAST_TOLD = "zodbrepl-last-told"
-THREADS = 8
+THREADS = gate.PLACES + 4
+"""The last ones are left for monitoring systems, style sheets and refusals."""
 MOST_BYTES = 256 * 1024
 """Longest request body; waitress stores it on disk before the page reads it."""
 
@@ -160,11 +161,13 @@ def _more(problem: Any) -> list[tuple[str, str]]:
     found = [("Allow", ", ".join(sorted(methods)))] if methods else []
     if problem.code == 401:
         found.append(("WWW-Authenticate", 'Bearer realm="zodbrepl"'))
+    if getattr(problem, "retry_after", None):
+        found.append(("Retry-After", str(problem.retry_after)))
     return found
 
 
 def listen(page: Flask, admin: Admin) -> Any:
-    """Return a listening waitress server; its ``run`` serves.
+    """Return a listening server; its ``run`` serves.
 
     Paths work with and without the prefix of the public URL, for proxies and tunnels.  Only the
     trusted proxy's X-Forwarded-For and X-Forwarded-Proto are used; all other forwarding headers are
@@ -179,13 +182,12 @@ def listen(page: Flask, admin: Admin) -> Any:
             "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-proto"},
         }
     )
-    return waitress.create_server(
+    return http_server.listen(
         page,
-        host=admin.host,
-        port=admin.port,
+        admin.host,
+        admin.port,
         threads=THREADS,
         url_prefix=admin.path_prefix,
-        ident=None,
         max_request_body_size=MOST_BYTES,
         clear_untrusted_proxy_headers=True,
         **trusted,

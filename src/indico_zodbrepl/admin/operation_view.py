@@ -12,6 +12,7 @@ from flask import abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
+from indico_zodbrepl.admin.access.gate import sender
 from indico_zodbrepl.admin.forms import Confirmation, Reasoned
 from indico_zodbrepl.admin.jobs import ENDINGS
 from indico_zodbrepl.admin.site import here
@@ -90,7 +91,7 @@ def surveyed(kind: str) -> Survey | ResponseReturnValue:
             if kind in ENDINGS
             else functools.partial(plan, site.cluster, site.installation, asked(kind))
         )
-        found = surveys().begin(subject, work)
+        found = surveys().begin(subject, work, sender())
     if found.wait():
         return found
     if named != found.identifier:

@@ -15,25 +15,27 @@ from concurrent.futures import TimeoutError as NotYet
 from typing import Any, cast
 
 from flask import current_app
-from flask_babel import gettext as _
 
+from indico_zodbrepl.admin.access.quotas import Quota, Sender
 from indico_zodbrepl.admin.jobs import ENDINGS
 from indico_zodbrepl.cluster.commands import Commands
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.cluster.model import Cluster
-from indico_zodbrepl.errors import ExitCode, OperatorError
 from indico_zodbrepl.operations import executor, store
 from indico_zodbrepl.operations.exports import AtStake, at_stake
 from indico_zodbrepl.operations.model import Plan, Refusal, Step
 from indico_zodbrepl.operations.operation import Operation
 from indico_zodbrepl.operations.planning import Request, prepare, sealed
 
-WORKERS = 4
+WORKERS = 2
+FOR_OPERATORS = 4
+"""Workers of their own, so that an operator's plan never waits for those of viewers."""
 PATIENCE = 1.5
 """Seconds that a request waits for a survey before it shows a page to wait on."""
 KEPT_SECONDS = 900.0
 MOST_KEPT = 64
-MOST_UNDER_WAY = 24
+PLACES, KEPT_FOR_OPERATORS, EACH = 24, 8, 4
+"""Surveys under way: of all, those left for operators, of one sender."""
 EXTENSION = "zodbrepl-surveys"
 
 
@@ -44,12 +46,14 @@ class Survey:
     Attributes:
         identifier: in the page's address.
         key: equal for surveys with the same result.
+        sender: who began it.
         begun: monotonic seconds.
         began: seconds since 1970.
     """
 
     identifier: str
     key: Hashable
+    sender: Sender
     begun: float
     began: float
     future: Future[Any]
@@ -76,39 +80,47 @@ class Surveys:
     """The surveys of one application.  Threads: any."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="survey")
+        self._pools = {
+            operators: ThreadPoolExecutor(workers, thread_name_prefix="survey")
+            for operators, workers in ((False, WORKERS), (True, FOR_OPERATORS))
+        }
+        self._places = Quota(PLACES, KEPT_FOR_OPERATORS, EACH)
         self._lock = threading.Lock()
         self._kept: dict[str, Survey] = {}
 
-    def begin(self, key: Hashable, work: Callable[[], Any]) -> Survey:
-        """Begin a survey, or return the running one with the same key.
+    def begin(self, key: Hashable, work: Callable[[], Any], sender: Sender) -> Survey:
+        """Begin a survey, or return the one with the same key that is under way.
+
+        An operator does not get a viewer's one: it may wait long, and is forgotten earlier.
 
         Args:
             work: its result or exception becomes the future's.
 
-        Raises OperatorError (exit 7): too many are running.
+        Raises TooManyRequests: too many are under way, of the sender or of all.
         """
         with self._lock:
             self._forget()
             for survey in self._kept.values():
-                if survey.key == key and not survey.is_over:
+                fits = survey.sender.is_operator >= sender.is_operator
+                if survey.key == key and fits and not survey.is_over:
                     return survey
-            if sum(not survey.is_over for survey in self._kept.values()) >= MOST_UNDER_WAY:
-                raise OperatorError(
-                    _("too many plans and comparisons are being made"),
-                    _("%(count)s are running", count=MOST_UNDER_WAY),
-                    _("retry in a minute"),
-                    ExitCode.TIMED_OUT,
-                )
+            self._places.take(sender)
             begun = Survey(
                 secrets.token_urlsafe(12),
                 key,
+                sender,
                 time.monotonic(),
                 time.time(),
-                self._pool.submit(work),
+                self._pools[sender.is_operator].submit(self._do, work, sender),
             )
             self._kept[begun.identifier] = begun
             return begun
+
+    def _do(self, work: Callable[[], Any], sender: Sender) -> Any:
+        try:
+            return work()
+        finally:
+            self._places.give_back(sender)
 
     def get(self, identifier: str, key: Hashable) -> Survey | None:
         """Return a survey that is still kept; None if its key is different."""
@@ -118,6 +130,7 @@ class Surveys:
 
     def _forget(self) -> None:
         over = [each for each in self._kept.values() if each.is_over]
+        over.sort(key=lambda each: each.sender.is_operator)  # viewers' ones first
         excess = len(self._kept) - MOST_KEPT
         for number, survey in enumerate(over):
             if number <= excess or survey.age > KEPT_SECONDS:

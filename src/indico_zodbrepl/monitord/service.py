@@ -8,13 +8,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import waitress
-import waitress.server
-
 from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.cluster.programs import Watch
 from indico_zodbrepl.errors import ExitCode, OperatorError
-from indico_zodbrepl.monitor import metrics
+from indico_zodbrepl.monitor import http_server, metrics
 from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitord.loop import EventDetector
 
@@ -110,9 +107,7 @@ def create_server(cluster: Cluster, watch: Watch, detector: EventDetector) -> An
     Raises OperatorError: exit 5 if the port is taken, else 1.
     """
     try:
-        return waitress.create_server(
-            application(detector), host=watch.host, port=watch.port, threads=THREADS, ident=None
-        )
+        return http_server.listen(application(detector), watch.host, watch.port, threads=THREADS)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         raise OperatorError(

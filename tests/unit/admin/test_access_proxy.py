@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urljoin
 
@@ -14,36 +12,13 @@ import requests
 from bs4 import BeautifulSoup
 from flask import request
 from flask.testing import FlaskClient
+from served_page import served
 
-from indico_zodbrepl.admin import app
 from indico_zodbrepl.cluster.programs import Admin
 
 MakeClient = Callable[..., FlaskClient]
 PUBLIC = "https://zodb.example/"
 PATIENCE = 60
-
-
-@contextlib.contextmanager
-def served(page: Any, admin: Admin) -> Iterator[str]:
-    """The page at a free port, by waitress; its address."""
-    server = app.listen(page, admin)
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.is_set():
-            server.asyncore.loop(timeout=0.1, map=server._map, count=1)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.effective_port}/"
-    finally:
-        over.set()
-        thread.join()
-        server.task_dispatcher.shutdown()
-        for channel in list(server.active_channels.values()):
-            channel.handle_close()
-        server.close()
 
 
 def log_in(address: str, **headers: str) -> requests.Response:

@@ -20,9 +20,9 @@ from situations import ALL_STOPPED, HEALTHY, PRIMARY_KILLED, SECONDARY_KILLED, U
 from werkzeug.test import TestResponse
 
 from indico_zodbrepl.admin.access import gate
+from indico_zodbrepl.admin.access.quotas import Sender
 from indico_zodbrepl.admin.api import exchange
 from indico_zodbrepl.admin.api.reference import description
-from indico_zodbrepl.admin.pages import api
 from indico_zodbrepl.operations import journal, planning, store
 from indico_zodbrepl.operations.model import Refusal
 from indico_zodbrepl.operations.operation import Outcome
@@ -135,7 +135,7 @@ def programs(stub: stub_command.Stub, make_client: MakeClient, anonymous: Client
 
 
 def every_refusal_by_who_asks(programs: Programs) -> Iterator[tuple[str, str, TestResponse]]:
-    """400, 401, 403 and 503 of each path, by the one who asks and the state of the accounts."""
+    """400, 401, 403, 429 and 503 of each path, by who asks, who else asks, and the accounts."""
     for path, method, said in operations():
         there = path.format(id="x")
         yield (
@@ -154,6 +154,16 @@ def every_refusal_by_who_asks(programs: Programs) -> Iterator[tuple[str, str, Te
         if said.get("security") != []:
             yield path, method, programs.operator.open(path.format(id="x"), method=method)
     accounts.chmod(0o600)
+    places = programs.operator.application.extensions[gate.EXTENSION]
+    others = [Sender(str(number), is_operator=True) for number in range(gate.PLACES)]
+    for each in others:
+        places.take(each)
+    for path, method, _said in operations():
+        answer = programs.operator.open(path.format(id="x"), method=method)
+        if answer.status_code == 429:
+            yield path, method, answer
+    for each in others:
+        places.give_back(each)
 
 
 def every_body_that_is_none(programs: Programs) -> Iterator[tuple[str, str, TestResponse]]:
@@ -240,13 +250,6 @@ def what_is_planned(
                 "post",
                 programs.viewer.post("/api/operations/plan", json={"operation": "failover"}),
             )
-    with monkeypatch.context() as changed:
-        changed.setattr(api._planning, "acquire", lambda **_options: False)
-        yield (
-            "/api/operations/plan",
-            "post",
-            programs.viewer.post("/api/operations/plan", json={"operation": "failover"}),
-        )
 
 
 def what_can_not_be_done(

@@ -19,12 +19,17 @@ from werkzeug.exceptions import Unauthorized
 
 from indico_zodbrepl.admin.access import login, sessions
 from indico_zodbrepl.admin.access.accounts import Accounts, Level, Person, Reader
+from indico_zodbrepl.admin.access.quotas import Quota, Sender
+from indico_zodbrepl.admin.api import exchange
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.cluster.programs import Admin
 
 View = TypeVar("View", bound=Callable[..., Any])
 NEEDS = "_needs_level"
 NOBODY = "nobody"
+PLACES, FOR_OPERATORS, EACH = 12, 4, 6
+"""Simultaneous requests: of all, those left for operators, of one sender.  Browsers send six."""
+EXTENSION = "zodbrepl-places"
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -76,6 +81,25 @@ def actor() -> str:
     return found.actor
 
 
+def sender() -> Sender:
+    """Return the sender of the present request, as quotas count it."""
+    found = person()
+    if found is not None:
+        return Sender(found.actor, found.level is Level.OPERATOR)
+    known = login.known_browser()
+    if known is None:
+        return Sender(login.address())
+    account = accounts().users.get(known.account)
+    return Sender(known.key, account is not None and account.level is Level.OPERATOR)
+
+
+def _is_quick() -> bool:
+    """Return True for style sheets and for what monitoring systems read: these never wait long."""
+    return request.endpoint == "static" or (
+        needed(request.endpoint) == NOBODY and exchange.is_for_programs(request.path)
+    )
+
+
 def why_not_operate() -> str:
     """Return why the present request may not begin operations; empty if it may."""
     if here().cluster.admin.read_only:
@@ -117,11 +141,16 @@ def install(app: Flask, admin: Admin, outer: str | None = None) -> None:
     csrf = CSRFProtect()
     app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None)
     csrf.init_app(app)
+    places = app.extensions[EXTENSION] = Quota(PLACES, FOR_OPERATORS, EACH)
 
     @app.before_request
     def check() -> ResponseReturnValue | None:
         if not is_own_host(request.headers.get("Host", ""), admin, outer):
             abort(400, _("This page does not serve that host name."))
+        if not _is_quick():
+            who = sender()
+            places.take(who)
+            g.place = who
         refused = _login_needed(csrf)
         if refused is not None or request.routing_exception is not None:
             return refused
@@ -131,6 +160,12 @@ def install(app: Flask, admin: Admin, outer: str | None = None) -> None:
         if needed(request.endpoint) == Level.OPERATOR and why_not_operate():
             abort(403, why_not_operate())
         return None
+
+    @app.teardown_request
+    def leave(_error: BaseException | None) -> None:
+        place = g.pop("place", None)
+        if place is not None:
+            places.give_back(place)
 
     @app.after_request
     def add_headers(response: Response) -> Response:

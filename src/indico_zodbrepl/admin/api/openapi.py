@@ -33,6 +33,7 @@ NOT_LOGGED_IN = "No valid token and no session."
 NO_OPERATOR = "The token or session belongs to a viewer, or the page is read-only."
 NO_JSON = "The body is not application/json."
 TOO_LONG = f"The body has more than {exchange.MAX_BYTES} bytes."
+BUSY = "Too many simultaneous requests, of this account or of all; see Retry-After."
 ACCOUNTS = "The accounts of the page cannot be used."
 DESCRIPTION = "_openapi"
 TID = "^0x[0-9a-f]{16}$"
@@ -148,7 +149,7 @@ def _operation(view: Callable[..., Any], said: _Described) -> Schema:
     needs = getattr(view, gate.NEEDS, Level.VIEWER)
     problems = {400: HOST}
     if needs != gate.NOBODY:
-        problems |= {401: NOT_LOGGED_IN, 503: ACCOUNTS}
+        problems |= {401: NOT_LOGGED_IN, 429: BUSY, 503: ACCOUNTS}
     if needs == Level.OPERATOR:
         problems[403] = NO_OPERATOR
     if said.body:

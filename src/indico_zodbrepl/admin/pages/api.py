@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request, url_for
 from flask.typing import ResponseReturnValue
 
 from indico_zodbrepl.admin import journal_view, visibility
-from indico_zodbrepl.admin.access.gate import actor, operator
+from indico_zodbrepl.admin.access.gate import actor, operator, sender
+from indico_zodbrepl.admin.access.quotas import Quota
 from indico_zodbrepl.admin.api import answers, exchange
 from indico_zodbrepl.admin.api.answers import Begun, Operations, PlanAnswer, Work
 from indico_zodbrepl.admin.api.exchange import of_operation, of_refusal, problem, reply
@@ -25,8 +25,8 @@ from indico_zodbrepl.operations.operation import Operation, Outcome
 
 LIMIT, MOST = 50, 200
 """Operations of a page: by default, and at most."""
-PLANS = 2
-"""Simultaneous plans; each occupies one of the page's threads."""
+PLANS, FOR_OPERATORS, EACH = 4, 2, 2
+"""Simultaneous plans, each in one of the page's threads: of all, for operators, of one sender."""
 JOURNAL = "The journal cannot be read."
 UNKNOWN = "There is no such job or operation."
 INVALID = "A field is invalid."
@@ -50,7 +50,7 @@ FILTERS = (
 )
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/operations")
-_planning = threading.BoundedSemaphore(PLANS)
+_planning = Quota(PLANS, FOR_OPERATORS, EACH)
 
 
 @blueprint.get("")
@@ -96,28 +96,22 @@ def list_operations() -> ResponseReturnValue:
     {
         409: "There is no plan; `findings` says why.",
         422: f"{INVALID} A name is unknown.",
-        503: "Too many plans are being made, or the facts could not be gathered.",
+        503: "The facts could not be gathered.",
     },
     body=exchange.PlanBody,
 )
 def plan() -> ResponseReturnValue:
     """Plan an operation, change nothing."""
     asked = exchange.body(exchange.PlanBody)
-    if not _planning.acquire(blocking=False):
-        return problem(
-            503,
-            "too many plans are being made",
-            f"{PLANS} at the same time are possible",
-            "retry in 2 s",
-            {"Retry-After": "2"},
-        )
-    history = store.history(here().cluster)
+    who = sender()
+    _planning.take(who)
     try:
+        history = store.history(here().cluster)
         made = planning.prepare(here().cluster, here().installation, asked.request)
     except OperatorError as error:
         return of_operation(error)
     finally:
-        _planning.release()
+        _planning.give_back(who)
     if isinstance(made, Refusal):
         return of_refusal(made)
     return reply(answers.planned(made, planning.sealed(made, history)))

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
 from indico_zodbrepl.admin import exports, journal_view
-from indico_zodbrepl.admin.access.gate import actor, operator, why_not_see_contents
+from indico_zodbrepl.admin.access.gate import actor, operator, sender, why_not_see_contents
 from indico_zodbrepl.admin.forms import Confirmation, DecisionForm
 from indico_zodbrepl.admin.site import here
 from indico_zodbrepl.admin.surveys import Survey, surveys
@@ -175,7 +175,9 @@ def _look(found: RecoveryExport, picks: Sequence[str], event: str) -> Survey | R
     look = surveys().get(named, key)
     if look is None:
         look = surveys().begin(
-            key, functools.partial(beside, site.cluster, site.installation, found, picks, event)
+            key,
+            functools.partial(beside, site.cluster, site.installation, found, picks, event),
+            sender(),
         )
     if look.wait():
         return look
