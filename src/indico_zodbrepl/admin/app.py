@@ -15,6 +15,7 @@ from werkzeug.datastructures import ImmutableDict
 from indico_zodbrepl.admin import filters, languages
 from indico_zodbrepl.admin.access import gate, login, sessions
 from indico_zodbrepl.admin.api import exchange
+from indico_zodbrepl.admin.forms import wrong_fields
 from indico_zodbrepl.admin.loss_notice import loss_notice
 from indico_zodbrepl.admin.pages import (
     access,
@@ -80,7 +81,11 @@ def create_app(cluster: Cluster, watcher: Watcher, home: Path) -> Flask:
     gate.install(app, cluster.admin, None if on is None else cluster.host(on).address)
     filters.register(app)
     app.jinja_env.globals.update(
-        cluster=cluster, home=home, navigation=_navigation, loss_notice=loss_notice
+        cluster=cluster,
+        home=home,
+        navigation=_navigation,
+        loss_notice=loss_notice,
+        wrong_fields=wrong_fields,
     )
     for page in PAGES:
         app.register_blueprint(page.blueprint)

@@ -18,6 +18,7 @@ from wtforms import (
     widgets,
 )
 from wtforms.fields import SelectChoice
+from wtforms.form import BaseForm
 from wtforms.validators import DataRequired, InputRequired, Length, NumberRange
 
 from indico_zodbrepl.bench.suites.in_app import MODIFY, READ, TESTS, WRITE, cases
@@ -44,6 +45,20 @@ TEST_TITLES = {
         "testWriteConferencesThroughput: modifies conferences, for a given time"
     ),
 }
+
+
+def wrong_fields(form: BaseForm | None) -> list[tuple[str, str, str]]:
+    """Return id, label and errors of each wrong field of a page's form; focus the first one.
+
+    The id and label are empty for errors of the whole form.
+    """
+    if form is None or not form.errors:
+        return []
+    wrong = [field for field in form if field.errors]
+    for field in wrong[:1]:
+        field.render_kw = {**(field.render_kw or {}), "autofocus": True}
+    found = [(field.id, str(field.label.text), " ".join(map(str, field.errors))) for field in wrong]
+    return found + [("", "", str(error)) for error in form.form_errors]
 
 
 def _stripped(text: str | None) -> str:

@@ -17,6 +17,7 @@ import looks
 import planning
 import pytest
 import situations
+from bs4 import BeautifulSoup
 from flask.testing import FlaskClient
 from situations import PRIMARY_KILLED
 from werkzeug.test import TestResponse
@@ -126,6 +127,10 @@ def give(monkeypatch: pytest.MonkeyPatch, found: Callable[[Cluster], Plan | Refu
 
 def text(page: TestResponse) -> str:
     return " ".join(html.unescape(re.sub("<[^>]*>", " ", page.text)).split())
+
+
+def soup_of(page: TestResponse) -> BeautifulSoup:
+    return BeautifulSoup(page.text, "html.parser")
 
 
 def fields(page: TestResponse) -> dict[str, str]:
@@ -246,6 +251,41 @@ def test_what_was_typed_is_kept_when_the_name_is_wrong(client: FlaskClient) -> N
     answer = client.post(AT, data=filled(client.get(AT), confirm="nobody"))
     assert 'value="the host is dead"' in answer.text
     assert 'aria-invalid="true"' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"), [({"confirm": "nobody"}, "confirm"), ({"reason": " "}, "reason")]
+)
+def test_a_wrong_field_has_the_focus_and_its_error_is_on_top_and_in_the_title(
+    client: FlaskClient, changes: dict[str, str], first: str
+) -> None:
+    page = soup_of(client.post(AT, data=filled(client.get(AT), **changes)))
+    assert page.title is not None
+    assert page.title.text.startswith("Error: ")
+    assert [first] == [field["id"] for field in page.select("[autofocus]")]
+    alert = page.select("main > *")[0]
+    assert "alert" == alert["role"]
+    assert [f"#{first}"] == [link["href"] for link in alert.select("a")]
+
+
+def test_a_form_that_nobody_sent_has_no_error(client: FlaskClient) -> None:
+    page = soup_of(client.get(AT))
+    assert page.title is not None
+    assert "Error" not in page.title.text
+    assert [] == page.select("[autofocus]")
+
+
+@pytest.mark.parametrize("changes", [{}, {"confirm": "nobody"}, {"reason": " "}])
+def test_a_field_is_described_by_texts_that_are_on_the_page(
+    client: FlaskClient, changes: dict[str, str]
+) -> None:
+    shown = client.get(AT)
+    page = soup_of(client.post(AT, data=filled(shown, **changes)) if changes else shown)
+    for each in page.select("[aria-describedby], [aria-labelledby]"):
+        for name in ("aria-describedby", "aria-labelledby"):
+            for target in str(each.get(name, "")).split():
+                assert page.find(id=target) is not None, target
+    assert [] == page.select("li[role=note]")
 
 
 def test_a_plan_that_is_not_kept_any_more_leads_to_a_new_one(
