@@ -187,6 +187,15 @@ class Refusals:
             f"{self._snapshot.supervisor_problem}."
         )
 
+    def _no_host(self, node: NodeStatus) -> str:
+        """Return that the node's host has to come back first; empty if its agent answers."""
+        if node.host not in self._snapshot.away:
+            return ""
+        return (
+            f"Host {node.host} of node {node.name} does not answer. Bring it back first: start "
+            "the host, its network and its agent."
+        )
+
     def _not_hung(self, node: NodeStatus) -> str:
         if node.reachable:
             return f"Node {node.name} answers: it does not hang."
@@ -272,7 +281,7 @@ class Refusals:
             return f"Node {node.name} follows {node.upstream or 'the primary'} already."
         if node.condition is Condition.NEEDS_SEEDING or node.is_damaged:
             return f"Node {node.name} can't continue from its own data: a clone gives it a copy."
-        return self._away or self._no_room(node)
+        return self._no_host(node) or self._away or self._no_room(node)
 
     def _no_clone(self, node: NodeStatus) -> str:
         if self._snapshot.primary is None:

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from indico_zodbrepl.operations.model import Loss, Plan
 from indico_zodbrepl.operations.offers import Offer, offers
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.planning import OPERATIONS
+from indico_zodbrepl.operations.refusals import Refusals
 from indico_zodbrepl.operations.switchover_steps import PauseWrites
 from indico_zodbrepl.probing.answers import ServerRole
 
@@ -156,6 +158,17 @@ def test_a_node_that_diverged_has_to_rejoin_before_anything_else() -> None:
     assert [("rejoin", "b")] == urgent(found)
     for key in (("switchover", "b"), ("restart", "b"), ("clone", "b")):
         assert "rejoin" in found[key].why_not
+
+
+def test_a_node_whose_host_is_away_rejoins_only_once_the_host_is_back() -> None:
+    found = snapshot(**DIVERGED)
+    away: Any = SimpleNamespace(name="h2", up=False, here=False)
+    nodes = tuple(
+        dataclasses.replace(node, host="h2") if node.name == "b" else node for node in found.nodes
+    )
+    refusals = Refusals(cluster(), dataclasses.replace(found, nodes=nodes, hosts=(away,)))
+    (node,) = (each for each in nodes if each.name == "b")
+    assert "Host h2 of node b does not answer. Bring it back first" in refusals.of("rejoin", node)
 
 
 def test_a_node_that_needs_a_clone_is_cloned() -> None:
