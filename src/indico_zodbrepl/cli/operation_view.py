@@ -20,8 +20,9 @@ from indico_zodbrepl.operations.messages import (
     lost_text,
     seconds_text,
 )
-from indico_zodbrepl.operations.model import Finding, Loss, Plan, Step, Verdict
+from indico_zodbrepl.operations.model import Finding, Plan, Step, Verdict
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
+from indico_zodbrepl.operations.pack import REMOVED
 
 Lines = Iterable[str]
 
@@ -42,7 +43,7 @@ def plan_lines(plan: Plan, does: Sequence[str] | None = None) -> Iterator[str]:
         yield from finding_lines(plan.findings)
         yield ""
     if does is None:
-        yield from loss_lines(plan.loss)
+        yield from loss_lines(plan)
         yield ""
     if not plan.steps:
         yield "There is nothing to do."
@@ -90,9 +91,12 @@ def _finding_text(finding: Finding) -> str:
     return f"{subject}{finding.text}{evidence}"
 
 
-def loss_lines(loss: Loss | None) -> Iterator[str]:
+def loss_lines(plan: Plan) -> Iterator[str]:
     """Yield the data loss of a plan."""
-    if loss is None:
+    loss = plan.loss
+    if plan.operation == "pack":
+        yield from _folded(f"DATA REMOVED: {REMOVED}", "")
+    elif loss is None:
         yield "Data loss: none"
     else:
         yield from _folded(click.style(f"DATA LOSS: {loss.text}", fg="red"), "")
@@ -241,7 +245,7 @@ def entry_lines(entry: Operation) -> Iterator[str]:
         yield ""
         yield from finding_lines(entry.plan.findings)
     yield ""
-    yield from loss_lines(entry.plan.loss)
+    yield from loss_lines(entry.plan)
     if entry.plan.steps:
         yield ""
         yield "Steps"

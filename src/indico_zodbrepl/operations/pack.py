@@ -35,6 +35,10 @@ ALL = "the database"
 DAYS = 7.0
 MOST_DAYS = 36500.0
 READY_SECONDS = 30.0
+REMOVED = (
+    "old revisions from before the days of history to keep, and objects that no other object "
+    "refers to; only a backup made before the pack has them"
+)
 PACK_SECONDS = 7 * 86400.0
 """A limit for a hung pack; a working pack has no timeout."""
 

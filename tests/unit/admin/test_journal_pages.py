@@ -222,6 +222,14 @@ def test_one_operation_is_shown_whole(client: FlaskClient, of: Cluster) -> None:
     ]
 
 
+def test_the_entry_of_a_pack_says_what_it_removed(client: FlaskClient, of: Cluster) -> None:
+    entry = past.packing(1)
+    past.keep(of, entry)
+    page = soup(client, f"/journal/{entry.identifier}")
+    assert "removes old revisions" in text_of(page, "#lost")
+    assert [] == page.select("#lost.nothing-lost")
+
+
 def test_each_step_has_a_bar_of_its_part_of_the_time(client: FlaskClient, of: Cluster) -> None:
     entry = past.failover(Path("/x"))
     past.keep(of, entry)

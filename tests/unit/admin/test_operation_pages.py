@@ -288,6 +288,21 @@ def test_a_field_is_described_by_texts_that_are_on_the_page(
     assert [] == page.select("li[role=note]")
 
 
+def test_a_plan_of_a_pack_says_what_it_removes_for_good(
+    make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan(cluster: Cluster) -> Plan:
+        return Plan("pack", cluster.name, "", "", 0, (), None, ())
+
+    give(monkeypatch, plan)
+    page = soup_of(make_client().get("/operations/pack"))
+    loss = page.select_one("section[aria-labelledby=loss-title]")
+    assert loss is not None
+    assert "cannot be recovered" in loss.text
+    assert "No data is lost" not in loss.text
+    assert [] == loss.select(".tint-healthy")
+
+
 def test_a_plan_that_is_not_kept_any_more_leads_to_a_new_one(
     client: FlaskClient, begun: Begun
 ) -> None:
