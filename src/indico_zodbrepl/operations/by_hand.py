@@ -1,8 +1,9 @@
-"""Procedures whose decisive step only a person can do: make room, decide what to give up.  Pure."""
+"""Procedures that no operation carries out: make room, wait, decide what to give up.  Pure."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from indico_zodbrepl.backends import can
 from indico_zodbrepl.cluster.commands import Commands
@@ -13,6 +14,34 @@ from indico_zodbrepl.monitor.snapshot import Snapshot
 from indico_zodbrepl.monitor.words import called
 from indico_zodbrepl.operations.procedures import Procedure, ProcedureStep, look
 from indico_zodbrepl.probing import tid
+
+AUTOMATION_SECONDS = 30
+"""Until writes are back, at the longest, when the automation fails over after a loss of a host."""
+
+
+def wait_for_automation(successors: Sequence[NodeStatus], commands: Commands) -> Procedure:
+    """Return the procedure while the automation is expected to fail over.
+
+    Args:
+        successors: the nodes that can take over; at least one.
+    """
+    lease = commands.cluster.lease
+    names = " or ".join(node.name for node in successors)
+    logs = tuple(commands.show_log(f"automation-{node.host}") for node in successors)
+    return Procedure(
+        "Wait for the automation",
+        (
+            ProcedureStep(
+                f"Node {names} takes over by itself when the lease of {lease:g} s has ended. It "
+                "then exports what only the former primary has, and lets that rejoin."
+            ),
+            ProcedureStep(
+                f"If nothing can be saved after {AUTOMATION_SECONDS} s, see why on the host of "
+                f"{names}; only then fail over by hand:",
+                logs,
+            ),
+        ),
+    )
 
 
 def make_room(node: NodeStatus, candidate: NodeStatus | None, commands: Commands) -> Procedure:

@@ -237,12 +237,28 @@ class _Recommender:
             over = [self._on("failover", candidate, procedure)]
         if not over and not back:
             over = [*self._candidates(primary)]
+        successors = self._automatic_successors(primary)
+        if successors:
+            waiting = by_hand.wait_for_automation(successors, commands)
+            yield Recommendation("", primary.name, waiting)
         yield from [*over, *back] if self._given_up(primary) else [*back, *over]
         alone = not can(self._cluster, "failover") and can(self._cluster, "restore")
         if alone and (primary.refusal or not self._is_stopped):
             yield Recommendation("restore", primary.name, words.restore_data(primary, commands))
         if not alone and not back and not over and not (self._is_stopped and self._can_start_all):
             yield Recommendation("", primary.name, by_hand.last_resort(snapshot, primary, commands))
+
+    def _automatic_successors(self, primary: NodeStatus) -> list[NodeStatus]:
+        """Return the nodes of which one will take over without an operator; empty if none can."""
+        found = self._snapshot.automation
+        if found is None or found.problem or found.paused is not None or primary.reachable:
+            return []
+        able = {each.node for each in found.candidates if not (each.problem or each.doubt)}
+        return [
+            node
+            for node in self._snapshot.nodes
+            if node is not primary and node.name in able and is_fit(node)
+        ]
 
     def _candidates(self, primary: NodeStatus) -> Iterator[Recommendation]:
         """Prepare a node that can take over: make room for it, or start it."""

@@ -21,12 +21,14 @@ from situations import PRIMARY_KILLED, SECONDARY_KILLED, UNKNOWN, cluster, progr
 from indico_zodbrepl.cluster.model import Cluster, Role
 from indico_zodbrepl.cluster.settings import MariaDBSettings
 from indico_zodbrepl.host.history import Condition
+from indico_zodbrepl.monitor.host_status import Automation, Candidate, Pause
 from indico_zodbrepl.monitor.snapshot import OpenOperation, Snapshot
 from indico_zodbrepl.operations import operation
 from indico_zodbrepl.operations.model import Loss, Plan
 from indico_zodbrepl.operations.offers import Offer, offers
 from indico_zodbrepl.operations.operation import Operation, Progress, StepRecord
 from indico_zodbrepl.operations.planning import OPERATIONS
+from indico_zodbrepl.operations.recommend import procedures
 from indico_zodbrepl.operations.refusals import Refusals
 from indico_zodbrepl.operations.switchover_steps import PauseWrites
 from indico_zodbrepl.probing.answers import ServerRole
@@ -144,6 +146,37 @@ def test_a_failover_is_next_once_supervisor_has_given_the_primary_up(word: str) 
 def test_a_failover_is_next_when_the_host_of_the_primary_is_away() -> None:
     changes = {**PRIMARY_KILLED, "programs": {}, "supervisor_problem": "no answer in time"}
     assert [("failover", "b")] == urgent(of(cluster(), snapshot(**changes)))
+
+
+AUTOMATION = Automation(3.0, leader="a", candidates=(Candidate("b", "", ""),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({}, "Wait for the automation"),
+        ({"paused": Pause("anne", "work", "")}, "Fail over to node b"),
+        ({"problem": "etcd does not answer"}, "Fail over to node b"),
+        ({"candidates": (Candidate("b", "its server does not run", ""),)}, "Fail over to node b"),
+        ({"candidates": (Candidate("b", "", "", "it was cloned"),)}, "Fail over to node b"),
+    ],
+)
+def test_nobody_fails_over_by_hand_what_the_automation_will(
+    changes: dict[str, Any], first: str
+) -> None:
+    found = snapshot(
+        **{**PRIMARY_KILLED, "programs": {"node-a": program("node-a", "FATAL")}},
+        automation=dataclasses.replace(AUTOMATION, **changes),
+    )
+    steps = procedures(cluster(), found, Path("/srv"))
+    assert first == steps[0].title
+    assert "Fail over to node b" in [each.title for each in steps]
+    waits = first != "Fail over to node b"
+    assert urgent(of(cluster(), found)) == ([] if waits else [("failover", "b")])
+    if waits:
+        text = " ".join(step.text for step in steps[0].steps)
+        assert "Node b takes over by itself when the lease of 3 s has ended" in text
+        assert "If nothing can be saved after 30 s" in text
 
 
 def test_a_secondary_that_was_stopped_is_started() -> None:
