@@ -21,6 +21,7 @@ class LossNotice:
         pending: number of losses that are not exported yet.
         oldest: when the oldest loss was, seconds since 1970.
         age: the same as seconds before now, whole minutes: a page is sent again when it changes.
+        in_doubt: True if no client was told of any of them that it was saved.
     """
 
     exports: int
@@ -29,6 +30,7 @@ class LossNotice:
     pending: int
     oldest: float
     age: float
+    in_doubt: bool
 
 
 def loss_notice() -> LossNotice | None:
@@ -52,4 +54,5 @@ def loss_notice() -> LossNotice | None:
         len(found) - len(exports),
         oldest,
         max(0.0, (time.time() - oldest) // 60 * 60),
+        all(each.in_doubt for each in found),
     )

@@ -32,6 +32,7 @@ from indico_zodbrepl.host.promise import Fate
 from indico_zodbrepl.host.supervisor import program_states
 from indico_zodbrepl.operations import executor, planning, store
 from indico_zodbrepl.operations.executor import Observer
+from indico_zodbrepl.operations.losses import NEVER_TOLD
 from indico_zodbrepl.operations.model import Finding, Plan, Refusal, Verdict
 from indico_zodbrepl.operations.planning import Request
 from indico_zodbrepl.operations.takeover import ACTOR
@@ -267,7 +268,7 @@ def told(plan: Plan, found: Fate) -> Plan:
         plan.target,
         f"the transactions that only it has were {found}"
         if found is not Fate.IN_DOUBT
-        else "no client was told that the transactions that only it has were saved",
+        else NEVER_TOLD,
         "as its server recorded before it stopped",
     )
     return dataclasses.replace(plan, findings=(*plan.findings, said))

@@ -10,11 +10,13 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from indico_zodbrepl.operations.model import Figures
+from indico_zodbrepl.operations.model import Figures, Verdict
 from indico_zodbrepl.operations.operation import LOST, Operation, Outcome, Progress
 
 DECIDED = "loss-decided"
 """The kind of a journal entry: somebody takes responsibility for a loss."""
+NEVER_TOLD = "no client was told that the transactions that only it has were saved"
+"""The finding of a rejoin whose transactions are in doubt: the commits were never acknowledged."""
 SETTLED = (Outcome.DONE, Outcome.INCOMPLETE)
 
 
@@ -43,6 +45,7 @@ class Loss:
         cloned: True if the node got a copy of other data since, without an export.
         recovered: how many the database has again.
         decision: None if nobody has decided about it.
+        in_doubt: True if no client was told that they were saved.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Loss:
     cloned: bool = False
     recovered: int = 0
     decision: Decision | None = None
+    in_doubt: bool = False
 
     @property
     def is_recovered(self) -> bool:
@@ -132,7 +136,19 @@ def _not_exported(entry: Operation) -> Iterator[Loss]:
 
 def _loss(entry: Operation, name: str, node: str, count: int | None, *, exported: bool) -> Loss:
     text = "" if entry.plan.loss is None else entry.plan.loss.text
-    return Loss(name, entry.identifier, entry.plan.name, node, entry.began, count, exported, text)
+    return Loss(
+        name,
+        entry.identifier,
+        entry.plan.name,
+        node,
+        entry.began,
+        count,
+        exported,
+        text,
+        in_doubt=any(
+            each.verdict is Verdict.FINE and each.text == NEVER_TOLD for each in entry.plan.findings
+        ),
+    )
 
 
 def _count(figures: Figures) -> int | None:

@@ -17,7 +17,8 @@ from indico_zodbrepl.cluster.model import Cluster
 from indico_zodbrepl.errors import OperatorError
 from indico_zodbrepl.host import exports
 from indico_zodbrepl.operations import journal, recover
-from indico_zodbrepl.operations.model import Loss
+from indico_zodbrepl.operations.losses import NEVER_TOLD
+from indico_zodbrepl.operations.model import Finding, Loss, Verdict
 from indico_zodbrepl.operations.operation import Operation, Outcome, StepRecord
 
 MakeClient = Callable[..., FlaskClient]
@@ -75,6 +76,20 @@ def test_every_page_says_how_many_transactions_wait_since_when_and_whose_they_ar
         assert re.search(r"The oldest is of 2026-11-20 11:06:07 UTC, \d+ \w+ ago\.", shown), path
         assert "Owner: nobody yet." in shown, path
     assert NOTICE not in text(anonymous(client).get("/login"))
+
+
+def test_transactions_that_no_user_was_told_of_are_no_alarm(
+    client: FlaskClient, of: Cluster
+) -> None:
+    made = past.failover(past.tail(of))
+    told = Finding(Verdict.FINE, "a", NEVER_TOLD)
+    plan = dataclasses.replace(made.plan, findings=(*made.plan.findings, told))
+    past.keep(of, dataclasses.replace(made, plan=plan))
+    shown = client.get("/")
+    assert "no user was told that they were saved. 1 recovery export" in text(shown)
+    assert 'class="alarm doubtful"' in shown.text
+    past.keep(of, of_76(of))
+    assert NOTICE in text(client.get("/"))
 
 
 def test_without_a_loss_there_is_no_notice(client: FlaskClient, of: Cluster) -> None:
