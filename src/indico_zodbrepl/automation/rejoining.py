@@ -29,7 +29,7 @@ from indico_zodbrepl.host.history import Condition, Lineage
 from indico_zodbrepl.host.interface import HostAwayError
 from indico_zodbrepl.host.operations_interface import LockHeldError, LockLostError
 from indico_zodbrepl.host.promise import Fate
-from indico_zodbrepl.host.supervisor import program_states
+from indico_zodbrepl.host.supervisor import Supervisor, program_states
 from indico_zodbrepl.operations import executor, planning, store
 from indico_zodbrepl.operations.executor import Observer
 from indico_zodbrepl.operations.losses import NEVER_TOLD
@@ -44,6 +44,7 @@ PERSON_SECONDS = 600.0
 """After a plan that needs a person; each attempt reads the whole data file."""
 GIVEN_UP = ("EXITED", "FATAL")
 """States in which supervisor leaves a program that nobody stopped."""
+NOT_STARTED = "its server could not be started"
 BEHIND_SECONDS = 20.0
 """For a take-over to reach all followers itself."""
 FIRST_SECONDS = 5.0
@@ -76,6 +77,7 @@ class Rejoiner:
         self._not_before: dict[str, float] = {}
         self._failures: dict[str, int] = {}
         self._damaged: set[str] = set()
+        self._started: dict[str, float] = {}
         self._epoch, self._epoch_since = 0, 0.0
         self._once = Once()
         self._thread = thread("rejoin", self._run)
@@ -107,7 +109,7 @@ class Rejoiner:
             if self._resumed(node) or not why:
                 self._failures.pop(node.name, None)
                 self._damaged.discard(node.name)
-            else:
+            elif why != NOT_STARTED or not self._start_again(node):
                 self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
         except LockHeldError:
             return  # after that operation
@@ -153,7 +155,22 @@ class Rejoiner:
         if node.name in self._damaged:
             return "its state file was damaged"
         program = program_states(self._cluster).get(node.program)
-        return "its server could not be started" if program and program.state in GIVEN_UP else ""
+        return NOT_STARTED if program and program.state in GIVEN_UP else ""
+
+    def _start_again(self, node: Node) -> bool:
+        """Start a server whose starts have failed; return False if that was just tried.
+
+        It may have lacked a disk that works now.  A rejoin takes longer, as it compares its data.
+        """
+        program = program_states(self._cluster).get(node.program)
+        if program is None or program.state != "FATAL":
+            return False  # a server that exits by itself says that its data have to be compared
+        if now() < self._started.pop(node.name, -RETRY_SECONDS) + RETRY_SECONDS:
+            return False
+        self._started[node.name] = now()
+        say(f"{node.program} is started again, after its starts had failed")
+        Supervisor(self._cluster).start(node.program)
+        return True
 
     def _rejoin(self, node: Node, why: str) -> None:
         led = history.known(node, state.current(self._cluster, node)).epoch

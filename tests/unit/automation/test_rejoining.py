@@ -14,6 +14,7 @@ from indico_zodbrepl.automation import rejoining, timing
 from indico_zodbrepl.automation.rejoining import (
     BEHIND_SECONDS,
     FIRST_SECONDS,
+    NOT_STARTED,
     RETRY_SECONDS,
     Rejoiner,
     passes,
@@ -263,3 +264,39 @@ def test_a_node_rejoins_soon_after_its_primary_serves_however_long_that_took(
         rejoiner.look(node, LEADER)
         found.append(rejoiner._not_before["a"] - 1000.0)
     assert found == pauses
+
+
+@pytest.mark.parametrize(
+    ("state_of_program", "expected"),
+    [("FATAL", ["start", "rejoin", "start", "rejoin"]), ("EXITED", 4 * ["rejoin"])],
+)
+def test_a_server_whose_starts_have_failed_is_started_again_before_its_data_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_of_program: str, expected: list[str]
+) -> None:
+    cluster = load(EXAMPLE, tmp_path)
+    node = cluster.node("b")
+    done: list[str] = []
+    program = SimpleNamespace(state=state_of_program)
+    monkeypatch.setattr(rejoining, "program_states", lambda _cluster: {node.program: program})
+    supervisor = SimpleNamespace(start=lambda _program: done.append("start"))
+    monkeypatch.setattr(rejoining, "Supervisor", lambda _cluster: supervisor)
+    monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    monkeypatch.setattr(rejoiner, "_why", lambda *_: NOT_STARTED)
+    monkeypatch.setattr(rejoiner, "_rejoin", lambda *_: done.append("rejoin"))
+    for _look in expected:
+        rejoiner.look(node, LEADER)
+    assert done == expected
+
+
+def test_a_former_primary_whose_starts_have_failed_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = load(EXAMPLE, tmp_path)
+    done: list[str] = []
+    monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    monkeypatch.setattr(rejoiner, "_why", lambda *_: "it led in epoch 6")
+    monkeypatch.setattr(rejoiner, "_rejoin", lambda *_: done.append("rejoin"))
+    rejoiner.look(cluster.node("b"), LEADER)
+    assert done == ["rejoin"]
