@@ -94,13 +94,22 @@ class Race:
 
 
 def all_at_once(jobs: Iterable[Callable[[], object]]) -> None:
-    """Run jobs in parallel and wait for all of them; raise what one of them raised."""
+    """Run jobs in parallel and wait for all of them.
 
-    def run(job: Callable[[], object]) -> Iterator[tuple[tuple[str, str], object]]:
-        job()
+    Raises what the first of them, in the order given, has raised.
+    """
+    failures: dict[int, Exception] = {}
+
+    def run(number: int, job: Callable[[], object]) -> Iterator[tuple[tuple[str, str], object]]:
+        try:
+            job()
+        except Exception as error:  # noqa: BLE001 - raised below
+            failures[number] = error
         yield from ()
 
     race = Race()
     for number, job in enumerate(jobs):
-        race.start(str(number), partial(run, job))
+        race.start(str(number), partial(run, number, job))
     race.wait(None)
+    if failures:
+        raise failures[min(failures)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from indico_zodbrepl.probing import race as race_module
-from indico_zodbrepl.probing.race import Race
+from indico_zodbrepl.probing.race import Race, all_at_once
 
 Results = Iterator[tuple[tuple[str, str], object]]
 
@@ -70,3 +70,19 @@ def test_a_mistake_in_a_job_is_raised_not_taken_for_silence() -> None:
     race.start("wrong", wrong)
     with pytest.raises(KeyError, match="mistake"):
         race.wait(time.monotonic() + GENEROUS)
+
+
+def test_of_several_failures_the_first_job_s_is_raised_whichever_came_first() -> None:
+    """A check before the plan says why, however quickly the plan itself fails."""
+    planned = threading.Event()
+
+    def check() -> None:
+        planned.wait(20)
+        raise ValueError("the disk is full")
+
+    def plan() -> None:
+        planned.set()
+        raise RuntimeError("no plan")
+
+    with pytest.raises(ValueError, match="the disk is full"):
+        all_at_once([lambda: None, check, plan])
