@@ -104,12 +104,12 @@ def indico_objects(tmpdir):
     category = Category.__new__(Category)
     category.__dict__.update(id='0', name='Home')
     session = Session.__new__(Session)
-    session.__dict__.update(id='s1', title='Morning')
+    session.__dict__.update(id='s1', title=u'Mor\x1b[2Jn\x9bing')
     avatar = Avatar.__new__(Avatar)
     avatar.__dict__.update(id='7', name='Ada', surName='Lovelace')
     return {
         u'Conference 12 "A title"': conference, u'Contribution 3 "G\xe4ste"': contribution,
-        u'Category 0 "Home"': category, u'Session s1 "Morning"': session,
+        u'Category 0 "Home"': category, u'Session s1 "Mor?[2Jn?ing"': session,
         u'Avatar 7 "Ada Lovelace"': avatar,
     }
 

@@ -49,7 +49,7 @@ def loss_notice() -> LossNotice | None:
     oldest = min(each.at for each in found)
     return LossNotice(
         len(exports),
-        sum((each.transactions or 0) - each.recovered for each in exports),
+        sum(count - each.recovered for each, count in zip(exports, counts, strict=True) if count),
         counts.count(None),
         len(found) - len(exports),
         oldest,

@@ -34,17 +34,29 @@ def job(found: Job) -> Job:
 
 
 def without_contents(entry: Operation) -> Operation:
-    """Return an operation without the figures that name what its exports hold."""
-    all_figures = (entry.told, *(record.figures for record in entry.records))
-    if all(map(CONTENTS.isdisjoint, all_figures)):
-        return entry
+    """Return an operation without what names the contents of exports.
+
+    These are figures, and the details of errors of recoveries and of operations that export.
+    """
+    told = entry.plan.operation == "recover" or entry.plan.loss is not None
     return dataclasses.replace(
         entry,
         told=_without(entry.told),
+        remark=_notice(entry.remark) if told else entry.remark,
         records=tuple(
-            dataclasses.replace(each, figures=_without(each.figures)) for each in entry.records
+            dataclasses.replace(
+                each,
+                figures=_without(each.figures),
+                error=_notice(each.error) if told else each.error,
+            )
+            for each in entry.records
         ),
     )
+
+
+def _notice(error: str) -> str:
+    """Return the first line of an error, which names no object."""
+    return error.partition("\n")[0]
 
 
 def _without(figures: Figures) -> Figures:

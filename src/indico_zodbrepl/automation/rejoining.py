@@ -107,7 +107,8 @@ class Rejoiner:
         try:
             why = self._why(node, leader)
             if self._resumed(node) or not why:
-                self._failures.pop(node.name, None)
+                if not self._was_started(node):  # else it may fail again
+                    self._failures.pop(node.name, None)
                 self._damaged.discard(node.name)
             elif why != NOT_STARTED or not self._start_again(node):
                 self._rejoin(node, f"{why}; node {leader.node} leads in epoch {leader.epoch}")
@@ -157,6 +158,10 @@ class Rejoiner:
         program = program_states(self._cluster).get(node.program)
         return NOT_STARTED if program and program.state in GIVEN_UP else ""
 
+    def _was_started(self, node: Node) -> bool:
+        """Return True if ``_start_again`` has started a server, and no rejoin has followed."""
+        return now() < self._started.get(node.name, -RETRY_SECONDS) + RETRY_SECONDS
+
     def _start_again(self, node: Node) -> bool:
         """Start a server whose starts have failed; return False if that was just tried.
 
@@ -164,11 +169,12 @@ class Rejoiner:
         """
         program = program_states(self._cluster).get(node.program)
         if program is None or program.state != "FATAL":
-            return False  # a server that exits by itself says that its data have to be compared
-        if now() < self._started.pop(node.name, -RETRY_SECONDS) + RETRY_SECONDS:
+            return False  # a server that exits without an order refuses its data
+        if self._was_started(node):
+            del self._started[node.name]
             return False
         self._started[node.name] = now()
-        say(f"{node.program} is started again, after its starts had failed")
+        self._once.say(node.program, f"{node.program} is started again: its starts had failed")
         Supervisor(self._cluster).start(node.program)
         return True
 

@@ -30,6 +30,7 @@ from indico_zodbrepl.operations.recover import (
     RecoveredEvent,
     Recovery,
 )
+from indico_zodbrepl.probing.reading import clean
 
 SHOWN_FIELDS = 12
 OUTCOMES = {APPLIES: "can be recovered", CONFLICTS: "CONFLICTS", HAS_IT: "already present"}
@@ -39,7 +40,9 @@ PROGRESS_SECONDS = 2.0
 
 def transaction_lines(transaction: LostTransaction) -> Iterator[str]:
     """Yield a divergent transaction and its objects, compared with the database."""
-    texts = " ".join(filter(None, (transaction.user.strip(), transaction.description.strip())))
+    texts = " ".join(
+        filter(None, (clean(transaction.user.strip()), clean(transaction.description.strip())))
+    )
     yield (
         f"transaction {transaction.tid}  {texts}".rstrip() + f": {OUTCOMES[transaction.outcome]}"
     )
@@ -53,17 +56,17 @@ def transaction_lines(transaction: LostTransaction) -> Iterator[str]:
                 yield f"  {each.what} can be recovered under a new number: --event {each.oid}"
         for each in transaction.objects:
             if each.file:
-                yield f"  uploaded file {each.file_name or each.oid} is in {each.file}"
+                yield f"  uploaded file {clean(each.file_name or each.oid)} is in {each.file}"
     present = sum(each.relation == "there" for each in transaction.objects)
     if present:
         yield f"  {_count(present, 'object')} already present"
     for each in transaction.objects:
         if each.relation in ("new", "there") and not each.why:
             continue
-        outcome = f"{each.outcome}: {each.why}" if each.why else each.outcome
+        outcome = f"{each.outcome}: {clean(each.why)}" if each.why else each.outcome
         yield f"  {each.oid}  {each.what}, {each.relation}; {outcome}"
         for change in [shown.masked for shown in each.differences[:SHOWN_FIELDS]]:
-            yield f"      {change.field}: {_side(change.old)} -> {_side(change.new)}"
+            yield f"      {clean(change.field)}: {_side(change.old)} -> {_side(change.new)}"
         if len(each.differences) > SHOWN_FIELDS:
             yield f"      and {len(each.differences) - SHOWN_FIELDS} more fields"
 

@@ -37,11 +37,12 @@ class Connection(HTTPChannel):  # type: ignore[misc]  # it has no annotations
             min(waiting, key=lambda each: each.since or each.last_activity).will_close = True
 
     def received(self, data: bytes) -> bool:
-        if self.since is None:
-            self.since = time.time()
+        before = self.request
         used: bool = super().received(data)
         if self.request is None:
             self.since = None
+        elif self.since is None or (self.request is not before and self.requests):
+            self.since = time.time()
         return used
 
     def readable(self) -> bool:

@@ -15,8 +15,8 @@ from indico_zodbrepl.monitor.words import called
 from indico_zodbrepl.operations.procedures import Procedure, ProcedureStep, look
 from indico_zodbrepl.probing import tid
 
-AUTOMATION_SECONDS = 30
-"""Until writes are back, at the longest, when the automation fails over after a loss of a host."""
+AUTOMATION_SECONDS = 27
+"""From the end of the lease until writes are back after an automatic failover, at the longest."""
 
 
 def wait_for_automation(successors: Sequence[NodeStatus], commands: Commands) -> Procedure:
@@ -32,12 +32,12 @@ def wait_for_automation(successors: Sequence[NodeStatus], commands: Commands) ->
         "Wait for the automation",
         (
             ProcedureStep(
-                f"Node {names} takes over by itself when the lease of {lease:g} s has ended. It "
-                "then exports what only the former primary has, and lets that rejoin."
+                f"Node {names} takes over automatically when the lease of {lease:g} s has ended. "
+                "It then exports what only the former primary has, and lets that rejoin."
             ),
             ProcedureStep(
-                f"If nothing can be saved after {AUTOMATION_SECONDS} s, see why on the host of "
-                f"{names}; only then fail over by hand:",
+                f"If nothing can be saved after {lease + AUTOMATION_SECONDS:g} s, check the log on "
+                f"the host of {names}; only then fail over by hand:",
                 logs,
             ),
         ),

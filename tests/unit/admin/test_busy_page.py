@@ -210,7 +210,7 @@ def test_a_request_that_takes_longer_than_a_client_may_send_is_answered(
 def test_one_connection_serves_many_requests(
     make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its time begins anew with each request."""
+    """Its time begins again with each request."""
     monkeypatch.setattr(http_server, "RECEIVE_SECONDS", 0.3)
     page = make_client({"admin": ADMIN}).application
     with (

@@ -73,7 +73,9 @@ def test_every_page_says_how_many_transactions_wait_since_when_and_whose_they_ar
         assert f"{NOTICE} 2 recovery exports : 79 transactions ." in shown.replace(
             "exports:", "exports :"
         ).replace("transactions.", "transactions ."), path
-        assert re.search(r"The oldest is of 2026-11-20 11:06:07 UTC, \d+ \w+ ago\.", shown), path
+        assert re.search(r"The oldest dates from 2026-11-20 11:06:07 UTC, \d+ \w+ ago\.", shown), (
+            path
+        )
         assert "Owner: nobody yet." in shown, path
     assert NOTICE not in text(anonymous(client).get("/login"))
 

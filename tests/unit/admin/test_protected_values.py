@@ -181,10 +181,28 @@ def test_a_viewer_reads_no_names_of_lost_objects_in_the_journal(
     assert "1 operation matches" not in text(viewer(client).get(f"/journal?text={title}"))
 
 
-def test_a_viewer_reads_no_output_of_commands(
-    client: FlaskClient, viewer: ClientFor, monkeypatch: pytest.MonkeyPatch
+def test_a_viewer_reads_no_names_of_lost_objects_in_errors(
+    client: FlaskClient, of: Cluster, viewer: ClientFor
 ) -> None:
-    job = Job("job-1", "bin/zodbrepl recover x", "alice", 1.0, 2.0, 0, ("some title",), None)
+    done = past.failover(past.tail(of))
+    error = 'NOTICE: the event is not complete\nDETAIL: it needs Conference 7 "Autumn"'
+    steps = tuple(dataclasses.replace(each, error=error) for each in done.records)
+    past.keep(of, dataclasses.replace(done, remark=error, records=steps))
+    for path in (f"/journal/{done.identifier}", f"/api/operations/{done.identifier}"):
+        assert "Autumn" in client.get(path).text
+        answer = viewer(client).get(path)
+        assert "the event is not complete" in answer.text
+        assert "Autumn" not in answer.text, path
+    assert "1 operation matches" in text(client.get("/journal?text=Autumn"))
+    assert "1 operation matches" not in text(viewer(client).get("/journal?text=Autumn"))
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_viewer_reads_no_output_of_commands(
+    client: FlaskClient, viewer: ClientFor, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    output = ("NOTICE: some title can't be recovered",)
+    job = Job("job-1", "bin/zodbrepl recover x", "alice", 1.0, 2.0, code, output, None)
     monkeypatch.setattr(Jobs, "get", lambda _jobs, _identifier: job)
     monkeypatch.setattr(Jobs, "recent", lambda _jobs: [job])
     for path in ("/jobs/job-1", "/api/operations/job-1"):

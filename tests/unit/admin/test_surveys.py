@@ -22,7 +22,7 @@ def test_who_asks_for_a_look_that_is_under_way_gets_it() -> None:
     assert not first.wait(0.01)
     goes_on.set()
     assert first.wait(PATIENCE)
-    assert first is not made.begin("plan", lambda: None, ALICE), "what is over is looked at anew"
+    assert first is not made.begin("plan", lambda: None, ALICE), "what is over is looked at again"
 
 
 def test_a_look_is_found_by_its_name_for_what_it_is_a_look_at() -> None:

@@ -300,3 +300,39 @@ def test_a_former_primary_whose_starts_have_failed_is_not_started_again(
     monkeypatch.setattr(rejoiner, "_rejoin", lambda *_: done.append("rejoin"))
     rejoiner.look(cluster.node("b"), LEADER)
     assert done == ["rejoin"]
+
+
+def test_a_server_that_is_started_again_and_again_leaves_longer_pauses_between_its_rejoins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it starts, it needs no rejoin; that is no success."""
+    cluster = load(EXAMPLE, tmp_path)
+    node = cluster.node("b")
+    state_of = {"is": "FATAL"}
+    clock = {"now": 1000.0}
+    monkeypatch.setattr(rejoining, "now", lambda: clock["now"])
+    monkeypatch.setattr(
+        rejoining, "program_states", lambda _cluster: {node.program: SimpleNamespace(state="FATAL")}
+    )
+    supervisor = SimpleNamespace(start=lambda _program: state_of.update({"is": "BACKOFF"}))
+    monkeypatch.setattr(rejoining, "Supervisor", lambda _cluster: supervisor)
+    monkeypatch.setattr(store, "unfinished", lambda _cluster: None)
+    rejoiner = Rejoiner(cluster, Installation(tmp_path), lambda: LEADER)
+    monkeypatch.setattr(
+        rejoiner, "_why", lambda *_: NOT_STARTED if state_of["is"] == "FATAL" else ""
+    )
+
+    def fail(*_arguments: object) -> None:
+        raise OperatorError("the disk failed")
+
+    monkeypatch.setattr(rejoiner, "_rejoin", fail)
+    pauses = []
+    for _round in range(4):
+        rejoiner.look(node, LEADER)  # starts it
+        rejoiner.look(node, LEADER)  # it is starting
+        state_of["is"] = "FATAL"
+        clock["now"] += 8.0
+        rejoiner.look(node, LEADER)
+        pauses.append(rejoiner._not_before["b"] - clock["now"])
+        clock["now"] = rejoiner._not_before["b"]
+    assert pauses == [5.0, 10.0, 20.0, 40.0]

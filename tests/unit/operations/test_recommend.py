@@ -175,8 +175,10 @@ def test_nobody_fails_over_by_hand_what_the_automation_will(
     assert urgent(of(cluster(), found)) == ([] if waits else [("failover", "b")])
     if waits:
         text = " ".join(step.text for step in steps[0].steps)
-        assert "Node b takes over by itself when the lease of 3 s has ended" in text
+        assert "Node b takes over automatically when the lease of 3 s has ended" in text
         assert "If nothing can be saved after 30 s" in text
+        slow = procedures(dataclasses.replace(cluster(), lease=60.0), found, Path("/srv"))[0]
+        assert "If nothing can be saved after 87 s" in slow.steps[1].text
 
 
 def test_a_secondary_that_was_stopped_is_started() -> None:

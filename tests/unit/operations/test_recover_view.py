@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from indico_zodbrepl.cli import App, data
-from indico_zodbrepl.cli.data_view import recovered_event
+from indico_zodbrepl.cli.data_view import recovered_event, transaction_lines
 from indico_zodbrepl.cluster.installation import Installation
 from indico_zodbrepl.operations import recover as recovering
 from indico_zodbrepl.operations.recover import (
@@ -165,3 +165,14 @@ def test_an_event_tells_of_its_attached_files() -> None:
         "1 attached file, transaction 0400000000000009"
     ) == recovered_event(found)
     assert "attached" not in recovered_event(dataclasses.replace(found, files=0, files_missing=0))
+
+
+def test_what_users_wrote_gives_no_orders_to_a_terminal() -> None:
+    evil = "\x1b[2J\x9b31m"
+    change = Difference(f"key{evil}", None, evil, protected=False)
+    note = dataclasses.replace(NOTE, differences=(change,), why=f"why{evil}")
+    lost = LostTransaction("0400000000000001", f"ann{evil}", f"edit{evil}", "conflicts", (note,))
+    told = "\n".join(transaction_lines(lost))
+    assert "ann?[2J?31m edit?[2J?31m" in told
+    assert "key?[2J?31m: " in told
+    assert not {"\x1b", "\x9b"} & set(told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import Any
@@ -104,11 +105,13 @@ def tail(identifier: str) -> Response:
                 folder=export.folder,
             ),
         )
-    packed = host_of(here().cluster).packed_export(export)
-    response = Response(packed, mimetype="application/zip")
-    response.headers.set("Content-Disposition", "attachment", filename=f"{export.name}.zip")
-    response.call_on_close(_downloads.release)
-    return response
+    with contextlib.ExitStack() as failed:
+        failed.callback(_downloads.release)
+        packed = host_of(here().cluster).packed_export(export)
+        response = Response(packed, mimetype="application/zip")
+        response.headers.set("Content-Disposition", "attachment", filename=f"{export.name}.zip")
+        response.call_on_close(failed.pop_all().close)
+        return response
 
 
 def _one(identifier: str) -> Operation:

@@ -125,13 +125,14 @@ def _followed(job: Job | None, operation: Operation | None, now: Opened) -> str:
     """Return the page of a job, of an operation, or of both."""
     site = here()
     operation = None if operation is None else visibility.operation(operation)
+    changed = job is not None and journal_view.has_changed(job)
+    job = None if job is None else visibility.job(job)
     at_work = operation is not None and _is_at_work(operation, job, now)
     told = (
         []
         if operation is None or operation.outcome is Outcome.RUNNING
         else list(endings(Commands(site.cluster, site.home), operation))
     )
-    changed = job is not None and journal_view.has_changed(job)
     return render_template(
         "job.html",
         job=job,

@@ -5,6 +5,7 @@ import collections
 import datetime
 import hashlib
 import struct
+import unicodedata
 
 import cStringIO
 from ZODB.TimeStamp import TimeStamp
@@ -186,7 +187,12 @@ def _text(name, state):
     words = [_first(state, IDS), _title(state)]
     if not any(words):
         return None
-    return u' '.join([name] + [word for word in words if word])
+    return printable(u' '.join([name] + [word for word in words if word]))
+
+
+def printable(text):
+    """Return a unicode with ? in place of control characters, which a terminal would obey."""
+    return u''.join(u'?' if unicodedata.category(each) == 'Cc' else each for each in text)
 
 
 def _title(state):
