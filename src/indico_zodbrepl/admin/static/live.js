@@ -99,6 +99,7 @@
         tell();
         return;
       }
+      if (answer.status === 429) return tell();  // it is busy, and asked again soon
       if (answer.status === 304) {
         document.getElementById("taken").dataset.taken = answer.headers.get("Zodbrepl-Taken");
       } else {
