@@ -53,13 +53,6 @@ SECONDS = 30.0
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    (tmp_path / "disk").mkdir()
-    with contextlib.closing(Disk(tmp_path / "disk")) as made:
-        yield made
-
-
-@pytest.fixture
 def socket(tmp_path: Path) -> Path:
     path = tmp_path / "zeo.conf"
     path.write_text(CONF.format(socket=tmp_path / "socket", folder=tmp_path / "disk"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -11,8 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from faulty_disk import Disk, missing
@@ -28,13 +25,6 @@ for number in range(1000):
         print('synchronised', flush=True)
 time.sleep(60)
 """
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    (tmp_path / "disk").mkdir()
-    with contextlib.closing(Disk(tmp_path / "disk")) as made:
-        yield made
 
 
 def test_it_is_a_file_system_as_others(disk: Disk) -> None:

@@ -99,7 +99,7 @@ class Reasoned(Confirmation):
 
 
 class DecisionForm(FlaskForm):  # type: ignore[misc]  # it has no annotations
-    """What was decided about lost transactions."""
+    """A decision about lost transactions."""
 
     reason = StringField(
         _("Decision and reason, for the journal"),

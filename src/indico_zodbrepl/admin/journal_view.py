@@ -25,6 +25,7 @@ from indico_zodbrepl.operations import journal
 from indico_zodbrepl.operations.losses import DECIDED, Loss, losses
 from indico_zodbrepl.operations.operation import Operation, Outcome
 from indico_zodbrepl.operations.planning import Request
+from indico_zodbrepl.operations.recover import VALUES_SHOWN
 
 PAGE = 25
 """Operations of a page."""
@@ -48,7 +49,7 @@ KINDS = {
     "node-follow": _("upstream changed"),
     "force": _("start forced"),
     DECIDED: _("decision about a loss"),
-    "values-shown": _("protected values shown"),
+    VALUES_SHOWN: _("protected values shown"),
 }
 """Names of operations that are not words."""
 OPTIONS = {"--from": "source", "--days": "days"}

@@ -1,4 +1,4 @@
-"""What a request may see of operations and jobs: a viewer sees no contents of exports."""
+"""Hide the contents of recovery exports from viewers, in operations and in jobs."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class Rejoiner:
     def _start_again(self, node: Node) -> bool:
         """Start a server whose starts have failed; return False if that was just tried.
 
-        It may have lacked a disk that works now.  A rejoin takes longer, as it compares its data.
+        Its disk may work again.  A rejoin takes longer, because it compares the data.
         """
         program = program_states(self._cluster).get(node.program)
         if program is None or program.state != "FATAL":

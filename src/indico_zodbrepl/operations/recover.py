@@ -24,6 +24,8 @@ FILE = "tail.fs"
 APPLIES, CONFLICTS, HAS_IT = "applies", "conflicts", "has it"
 MASK = "********"
 """Stands for a protected value."""
+VALUES_SHOWN = "values-shown"
+"""The kind of a journal entry: somebody has seen protected values."""
 
 
 IDENTIFIER = re.compile("[A-Za-z_]+")

@@ -177,3 +177,11 @@ def serve_client(sessions: dict[str, chromium.Cookie]) -> Iterator[ServeClient]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture
+def of(client: FlaskClient) -> Cluster:
+    """The cluster of a module's ``client``."""
+    found = client.application.jinja_env.globals["cluster"]
+    assert isinstance(found, Cluster)
+    return found

@@ -33,13 +33,6 @@ def client(make_client: MakeClient) -> FlaskClient:
     return make_client()
 
 
-@pytest.fixture
-def of(client: FlaskClient) -> Cluster:
-    found = client.application.jinja_env.globals["cluster"]
-    assert isinstance(found, Cluster)
-    return found
-
-
 def unread() -> Operation:
     """A failover that could not read what the old primary has."""
     made = past.failover(Path("/x"))

@@ -54,13 +54,6 @@ def client(make_client: MakeClient, data_plane: DataPlane, tmp_path: Path) -> Fl
     return make_client()
 
 
-@pytest.fixture
-def of(client: FlaskClient) -> Cluster:
-    found = client.application.jinja_env.globals["cluster"]
-    assert isinstance(found, Cluster)
-    return found
-
-
 def asked(page: str, wanted: str = OBJECT) -> dict[str, str]:
     """The form that asks for the protected values of an object."""
     found = re.search('<form id="reveal".*?name="survey" value="([^"]*)"', page, re.DOTALL)

@@ -131,7 +131,11 @@ def reveal(name: str) -> ResponseReturnValue:
         abort(404, _("The comparison has no such object."))
     tid, oid = wanted.split(":")
     journal.note(
-        here().cluster, "values-shown", found.name, f"transaction {tid}, object {oid}", actor()
+        here().cluster,
+        recover.VALUES_SHOWN,
+        found.name,
+        f"transaction {tid}, object {oid}",
+        actor(),
     )
     return _shown(found, picks, event, look, None, revealed=wanted)
 

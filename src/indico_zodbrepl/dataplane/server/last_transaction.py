@@ -15,16 +15,14 @@ import os
 import time
 
 from ZODB.FileStorage import FileStorage
-from ZODB.utils import u64
 
 from indico_zodbrepl.dataplane.programs.clock import monotonic
+from indico_zodbrepl.dataplane.zrs.repairs import BEGINNING, beginning_of
 
 logger = logging.getLogger('zodbrepl.server')
 
 PATIENCE = 10.0  # seconds
 PAUSE = 0.5
-BEGINNING = 4  # bytes of the file's magic number
-LENGTH = 8
 PIECE = 1 << 20
 
 _stock_init = FileStorage.__init__
@@ -70,10 +68,7 @@ def write_again(path, end):
     Raises EnvironmentError.
     """
     with open(path, 'r+b', 0) as stream:
-        position = 0
-        if end > BEGINNING:
-            stream.seek(end - LENGTH)
-            position = end - LENGTH - u64(stream.read(LENGTH))
+        position = beginning_of(stream, end) if end > BEGINNING else 0
         while position < end:
             stream.seek(position)
             piece = stream.read(min(PIECE, end - position))

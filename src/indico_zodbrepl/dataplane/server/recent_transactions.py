@@ -6,12 +6,12 @@ import logging
 import threading
 
 from ZODB.FileStorage import FileStorage
-from ZODB.utils import u64
 
 from indico_zodbrepl.dataplane.datafs.failures import DataFileError
 from indico_zodbrepl.dataplane.datafs.membership import look_up
 from indico_zodbrepl.dataplane.datafs.packs import note_pack
 from indico_zodbrepl.dataplane.server.status import inside
+from indico_zodbrepl.dataplane.zrs.repairs import BEGINNING, beginning_of
 
 logger = logging.getLogger('zodbrepl.server')
 
@@ -86,9 +86,6 @@ class RecentTransactions(object):
 
 
 CAPACITY = 10000
-
-# where the first transaction of a data file begins, after its magic
-_FIRST = 4
 
 
 def record(storage, capacity=CAPACITY):
@@ -171,10 +168,9 @@ def last_tids(storage, limit):
         data = open(storage._file_name, 'rb')
     tids = []
     with data:
-        while position > _FIRST and len(tids) < limit:
-            data.seek(position - 8)
-            position -= u64(data.read(8)) + 8
+        while position > BEGINNING and len(tids) < limit:
+            position = beginning_of(data, position)
             data.seek(position)
             tids.append(data.read(8))
     tids.reverse()
-    return tids, position <= _FIRST, last
+    return tids, position <= BEGINNING, last

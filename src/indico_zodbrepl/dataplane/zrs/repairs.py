@@ -86,6 +86,17 @@ def repair_last_tid():
     _module.read_index = _read_index_to_what_is_there
 
 
+def beginning_of(stream, end):
+    """Return the offset at which the transaction begins that ends at another one.
+
+    Args:
+        stream: a data file, open for reading; its position is moved.
+        end: offset behind a transaction.
+    """
+    stream.seek(end - LENGTH)
+    return end - LENGTH - u64(stream.read(LENGTH))
+
+
 def last_tid(stream, end):
     """Return the id of the transaction that ends at an offset.
 
@@ -95,9 +106,7 @@ def last_tid(stream, end):
     """
     if end <= BEGINNING:
         return z64
-    stream.seek(end - LENGTH)
-    length = u64(stream.read(LENGTH))
-    stream.seek(end - LENGTH - length)
+    stream.seek(beginning_of(stream, end))
     return struct.unpack('>8s', stream.read(LENGTH))[0]
 
 
